@@ -1,0 +1,157 @@
+-- Rentals of all three kinds. A marketplace instance is a rental of kind 'container'.
+
+create table rental (
+  id                     integer generated always as identity primary key,
+  account_id             text not null references account,
+  person_id              text not null references person,
+  -- The key that asked for it: its spending limits count this rental.
+  api_key_id             text references api_key,
+  kind                   text not null check (kind in ('virtual-machine', 'bare-metal', 'container')),
+  name                   text not null unique,
+  label                  text check (length(label) <= 255),
+  region                 text not null,
+  cluster_name           text not null,
+  gpu_type               text check (gpu_type in ('h100', 'h200', 'b200')),
+  gpu_count              integer not null check (gpu_count >= 1),
+  network_type           text not null check (network_type in ('infiniband', 'ethernet')),
+  driver                 text not null,
+  -- What the engine is asked for: machines, GPU indexes, image, ports, SSH keys … (domain/rental.ts, EngineSpec).
+  spec                   jsonb not null,
+  -- What the customer asked for beyond the columns here.
+  convert_on_expiry      boolean,
+  monitoring_enabled     boolean,
+  auto_terminate_at      timestamptz(3),
+  spending_limit_nano    bigint check (spending_limit_nano >= 0),
+
+  status                 text not null default 'Pending'
+                         check (status in ('Pending', 'Running', 'Unknown', 'Failed', 'Terminating', 'Terminated')),
+  -- Why it is Failed, Terminating or Terminated, in a snake_case word. null: no particular reason.
+  status_reason          text,
+  status_since           timestamptz(3) not null,
+  -- Set once the state has lasted longer than it should. null: it has not.
+  stuck_at               timestamptz(3),
+  created_at             timestamptz(3) not null,
+  updated_at             timestamptz(3),
+  started_at             timestamptz(3),
+  terminate_requested_at timestamptz(3),
+  terminated_at          timestamptz(3),
+
+  -- The engine's own id. null: it has not answered yet.
+  external_id            text,
+  provider_data          jsonb,
+  -- When the engine was asked to create it. With external_id null the outcome is unknown, and only a list by tag tells.
+  create_asked_at        timestamptz(3),
+  destroy_asked_at       timestamptz(3),
+  -- When the engine last showed it running.
+  seen_at                timestamptz(3),
+  -- When the engine had shown it gone and its GPUs went back on sale. null: not yet.
+  released_at            timestamptz(3),
+
+  -- The reconcilers' claim on this row: who works on it until when, and when the next step is due.
+  due_at                 timestamptz(3) not null,
+  attempts               integer not null default 0,
+  lease_token            uuid,
+  lease_until            timestamptz(3),
+
+  constraint running_has_started check (status <> 'Running' or started_at is not null),
+  constraint ended_is_released check (status <> 'Terminated' or (terminated_at is not null and released_at is not null)),
+  constraint ending_was_asked check (status not in ('Terminating', 'Terminated') or terminate_requested_at is not null),
+  constraint v2_has_gpu_type check (kind = 'container' or gpu_type is not null)
+);
+create index rental_by_account on rental (account_id, kind, id);
+create index rental_due on rental (due_at) where released_at is null;
+create index rental_alive on rental (driver, id) where released_at is null;
+create index rental_ending on rental (auto_terminate_at) where auto_terminate_at is not null and status in ('Pending', 'Running', 'Unknown');
+
+-- One row a claimed GPU: the primary key is the promise that no GPU is sold twice.
+create table gpu_claim (
+  machine_id text not null references machine,
+  gpu_index  integer not null check (gpu_index >= 0),
+  rental_id  integer not null references rental,
+  claimed_at timestamptz(3) not null,
+  primary key (machine_id, gpu_index)
+);
+create index gpu_claim_by_rental on gpu_claim (rental_id);
+
+-- Takes `p_count` healthy free GPUs of one machine, or none. Concurrent claims on one machine queue on its row.
+create function claim_gpus(p_machine text, p_count integer, p_rental integer, p_at timestamptz) returns integer[]
+language plpgsql as $$
+declare
+  v_free integer[];
+begin
+  perform 1 from machine where id = p_machine and status = 'node_ready' and listed for update;
+  if not found then return null; end if;
+  select array_agg(i order by i) into v_free
+    from (select i from machine m, generate_series(0, m.gpus_total - 1) i
+          where m.id = p_machine and i <> all (m.gpus_sick)
+            and not exists (select 1 from gpu_claim c where c.machine_id = p_machine and c.gpu_index = i)
+          order by i limit p_count) free;
+  if coalesce(cardinality(v_free), 0) < p_count then return null; end if;
+  insert into gpu_claim (machine_id, gpu_index, rental_id, claimed_at)
+    select p_machine, i, p_rental, p_at from unnest(v_free) i;
+  update machine set gpus_claimed = gpus_claimed + p_count where id = p_machine;
+  return v_free;
+end $$;
+
+create function release_gpus(p_rental integer) returns void language plpgsql as $$
+begin
+  perform 1 from machine where id in (select machine_id from gpu_claim where rental_id = p_rental) order by id for update;
+  update machine m set gpus_claimed = m.gpus_claimed - c.n
+    from (select machine_id, count(*)::integer as n from gpu_claim where rental_id = p_rental group by machine_id) c
+    where m.id = c.machine_id;
+  delete from gpu_claim where rental_id = p_rental;
+end $$;
+
+-- What a rental costs, from when on. The last one counts.
+create table term (
+  rental_id           integer not null references rental,
+  n                   integer not null check (n >= 1),
+  term_type           text not null check (term_type in ('on-demand', 'reserved', 'private-cloud')),
+  effective_at        timestamptz(3) not null,
+  cost_nano_per_hour  bigint not null check (cost_nano_per_hour >= 0),
+  reservation_ends_at timestamptz(3),
+  term_period_days    numeric,
+  discount_percentage numeric(5, 2),
+  original_cost_nano  bigint,
+  primary key (rental_id, n),
+  constraint only_reserved_is_bound check (
+    (term_type = 'reserved') = (reservation_ends_at is not null)
+    and (term_type = 'reserved') = (term_period_days is not null)
+    and (term_type = 'reserved') = (discount_percentage is not null)
+    and (term_type = 'reserved') = (original_cost_nano is not null))
+);
+create index term_by_end on term (reservation_ends_at) where reservation_ends_at is not null;
+
+-- A stretch of time at one price. The stretches of one rental or volume never overlap; together they are its bill.
+create table segment (
+  id                  bigint generated always as identity primary key,
+  account_id          text not null references account,
+  rental_id           integer references rental,
+  volume_id           integer,
+  hold_key            text not null references hold,
+  started_at          timestamptz(3) not null,
+  -- null: still running.
+  ended_at            timestamptz(3),
+  price_nano_per_hour bigint not null check (price_nano_per_hour >= 0),
+  supplier_id         text references account,
+  platform_fee_bp     integer,
+  -- High-water marks: charged up to when, how much in all, and how much of it went to the supplier.
+  settled_until       timestamptz(3) not null,
+  settled_nano        bigint not null default 0 check (settled_nano >= 0),
+  supplier_nano       bigint not null default 0 check (supplier_nano >= 0),
+  settlements         integer not null default 0,
+  -- When the meter should look again.
+  due_at              timestamptz(3) not null,
+  check (num_nonnulls(rental_id, volume_id) = 1),
+  check (ended_at >= started_at),
+  check (settled_until >= started_at and (ended_at is null or settled_until <= ended_at)),
+  check ((supplier_id is null) = (platform_fee_bp is null)),
+  constraint rental_segments_never_overlap exclude using gist
+    (int4range(rental_id, rental_id, '[]') with &&, tstzrange(started_at, ended_at) with &&) where (rental_id is not null),
+  constraint volume_segments_never_overlap exclude using gist
+    (int4range(volume_id, volume_id, '[]') with &&, tstzrange(started_at, ended_at) with &&) where (volume_id is not null)
+);
+create index segment_by_rental on segment (rental_id) where rental_id is not null;
+create index segment_by_volume on segment (volume_id) where volume_id is not null;
+create index segment_open on segment (due_at) where ended_at is null;
+create index segment_open_by_account on segment (account_id) where ended_at is null;

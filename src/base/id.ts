@@ -1,0 +1,45 @@
+/** Identifiers. Random ones are base62 so that a double click selects them whole. */
+import { createHash, randomBytes, randomInt } from 'node:crypto'
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+/** The bytes as one big-endian number in base62, left-padded to the length that the largest value needs. */
+export function base62(bytes: Uint8Array): string {
+  let value = 0n
+  for (const byte of bytes) value = (value << 8n) | BigInt(byte)
+  let text = ''
+  while (value > 0n) {
+    text = alphabet.charAt(Number(value % 62n)) + text
+    value /= 62n
+  }
+  return text.padStart(Math.ceil((bytes.length * 8) / Math.log2(62)), '0')
+}
+
+export type IdPrefix = 'acc' | 'usr' | 'ssh' | 'whk' | 'dlv' | 'evt' | 'req' | 'inst'
+
+/** 120 random bits behind a prefix that says what it names: `acc_4Yt…`. */
+export function randomId(prefix: IdPrefix): string {
+  return `${prefix}_${base62(randomBytes(15))}`
+}
+
+export function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}
+
+const adjectives =
+  'amber ample apt bold brave brisk bright calm civil clear clever cosmic crisp daring deep eager early even fair fast fine firm fleet fond free fresh gentle glad golden grand happy hardy humble ideal jolly keen kind light lively loyal lucid lucky mellow merry mild neat nimble noble open patient plain polar proud quick quiet rapid ready royal sharp silent sleek smart solid spry steady still sunny super swift tidy true vast vivid warm wise witty young zesty'.split(
+    ' ',
+  )
+const colours =
+  'amber azure beige black blue bronze brown coral cyan gold green grey indigo ivory jade lilac lime mint navy ochre olive peach pearl pink plum red rose ruby rust sand silver tan teal violet white'.split(
+    ' ',
+  )
+const animals =
+  'ant badger bat bear beaver bee bison boar camel cat cobra cod crab crane crow deer dove duck eagle eel elk emu falcon ferret finch fox frog gecko goat goose gull hare hawk heron horse ibis jay koala lark lemur lion llama lynx magpie marten mole moose moth newt orca oryx osprey otter owl panda perch pika pony puffin puma quail rabbit raven robin salmon seal shark shrew sloth snail sparrow squid stoat stork swan swift tapir tern tiger toad trout turtle viper vole wasp whale wolf wombat wren yak zebra'.split(
+    ' ',
+  )
+
+/** A name that people can say: `brave-teal-otter`. About 250,000 of them, so the caller retries on a collision. */
+export function randomName(): string {
+  return [adjectives, colours, animals].map((words) => words[randomInt(words.length)]).join('-')
+}

@@ -1,0 +1,47 @@
+/** Every list, body, queue, retry and time-out has a limit, and the limit has a name. */
+
+export const limits = {
+  bodyBytes: 1_048_576,
+  urlBytes: 8_192,
+  pageRows: 1_000,
+  pageRowsDefault: 100,
+  /** The plain list calls of the interface answer in one piece; past this many rows a cursor is needed. */
+  plainListRows: 10_000,
+  requestIds: 100,
+  labelChars: 255,
+  reasonChars: 500,
+  nameChars: 255,
+  sshKeyChars: 16_384,
+  idempotencyKeyChars: 255,
+  idempotencyKeptMs: 24 * 3_600_000,
+  customPorts: 20,
+  attachmentsPerVolume: 64,
+  webhookUrlChars: 2_048,
+  webhookAttempts: 12,
+  webhookResponseBytes: 16_384,
+  webhookTimeoutMs: 10_000,
+  sseConnectionsPerAccount: 50,
+  sseBufferedBytes: 1_048_576,
+  sseHeartbeatMs: 15_000,
+  keyCacheEntries: 50_000,
+  rateSubjects: 100_000,
+  drainMs: 8_000,
+  requestTimeoutMs: 30_000,
+  statementTimeoutMs: 30_000,
+  eventDataBytes: 16_384,
+  eventsKept: 10_000_000,
+} as const
+
+/** What one account may hold unless the operator raises it. */
+export const defaultQuota = {
+  gpus: 256,
+  volumes: 100,
+  volumeGb: 512_000,
+  keys: 100,
+  sshKeys: 100,
+  webhooks: 20,
+} as const
+export type Quota = { readonly [noun in keyof typeof defaultQuota]: number }
+
+/** Requests a minute. */
+export const defaultRates = { perKey: 6_000, perAddress: 6_000, perAddressUnauthenticated: 600 } as const

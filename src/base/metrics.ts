@@ -1,0 +1,106 @@
+/**
+ * Counters, gauges and histograms in Prometheus text format. A metric is declared once, by name; labels are a small
+ * closed set chosen by us (never a customer's text), so memory is bounded.
+ */
+
+type Labels = Readonly<Record<string, string>>
+
+interface Metric {
+  readonly name: string
+  readonly help: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  lines(): string[]
+}
+
+export interface Counter {
+  add(labels?: Labels, amount?: number): void
+}
+
+export interface Gauge {
+  set(value: number, labels?: Labels): void
+}
+
+export interface Histogram {
+  observe(value: number, labels?: Labels): void
+}
+
+export class Metrics {
+  readonly #metrics = new Map<string, Metric>()
+  readonly #collectors: Array<() => void | Promise<void>> = []
+
+  counter(name: string, help: string): Counter {
+    const values = new Map<string, number>()
+    this.#register({ name, help, type: 'counter', lines: () => sampleLines(name, values) })
+    return {
+      add: (labels = {}, amount = 1) => {
+        const key = formatLabels(labels)
+        values.set(key, (values.get(key) ?? 0) + amount)
+      },
+    }
+  }
+
+  gauge(name: string, help: string): Gauge {
+    const values = new Map<string, number>()
+    this.#register({ name, help, type: 'gauge', lines: () => sampleLines(name, values) })
+    return { set: (value, labels = {}) => void values.set(formatLabels(labels), value) }
+  }
+
+  histogram(name: string, help: string, buckets: readonly number[]): Histogram {
+    const series = new Map<string, { labels: Labels; counts: number[]; sum: number; count: number }>()
+    const lines = (): string[] =>
+      [...series.values()].flatMap(({ labels, counts, sum, count }) => [
+        ...buckets.map((le, i) => `${name}_bucket${formatLabels({ ...labels, le: String(le) })} ${counts[i] ?? 0}`),
+        `${name}_bucket${formatLabels({ ...labels, le: '+Inf' })} ${count}`,
+        `${name}_sum${formatLabels(labels)} ${sum}`,
+        `${name}_count${formatLabels(labels)} ${count}`,
+      ])
+    this.#register({ name, help, type: 'histogram', lines })
+    return {
+      observe: (value, labels = {}) => {
+        const key = formatLabels(labels)
+        const one = series.get(key) ?? { labels, counts: buckets.map(() => 0), sum: 0, count: 0 }
+        series.set(key, one)
+        buckets.forEach((le, i) => {
+          if (value <= le) one.counts[i] = (one.counts[i] ?? 0) + 1
+        })
+        one.sum += value
+        one.count += 1
+      },
+    }
+  }
+
+  /** Runs before each scrape, to set gauges that are cheaper to ask for than to keep. */
+  collect(collector: () => void | Promise<void>): void {
+    this.#collectors.push(collector)
+  }
+
+  async text(): Promise<string> {
+    await Promise.all(this.#collectors.map((collector) => collector()))
+    return [...this.#metrics.values()]
+      .flatMap((metric) => [
+        `# HELP ${metric.name} ${metric.help}`,
+        `# TYPE ${metric.name} ${metric.type}`,
+        ...metric.lines(),
+      ])
+      .join('\n')
+      .concat('\n')
+  }
+
+  #register(metric: Metric): void {
+    if (this.#metrics.has(metric.name)) throw new Error(`metric declared twice: ${metric.name}`)
+    this.#metrics.set(metric.name, metric)
+  }
+}
+
+function sampleLines(name: string, values: ReadonlyMap<string, number>): string[] {
+  return [...values].map(([labels, value]) => `${name}${labels} ${value}`)
+}
+
+function formatLabels(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
+}
+
+function escapeLabel(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+}

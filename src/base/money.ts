@@ -1,0 +1,113 @@
+/**
+ * Money is whole nano-USD (1e-9 USD) in a bigint. Floats appear only at the very edge, where the wire format demands a
+ * JSON number, and never go back into arithmetic. Each division says which way it rounds.
+ */
+
+declare const nanoUsd: unique symbol
+export type NanoUsd = bigint & { readonly [nanoUsd]: true }
+
+export const NANO_PER_USD = 1_000_000_000n
+const NANO_PER_CENT = 10_000_000n
+const MS_PER_HOUR = 3_600_000n
+
+export const zeroUsd = 0n as NanoUsd
+
+export function nanoUsdOf(amount: bigint): NanoUsd {
+  return amount as NanoUsd
+}
+
+/** Reads a decimal text such as `12.50` or `-0.000000001`. More than nine decimals is refused, not rounded. */
+export function parseUsd(text: string): NanoUsd | undefined {
+  const match = /^(-)?(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text)
+  if (!match) return undefined
+  const [, minus, whole = '0', fraction = ''] = match
+  const magnitude = BigInt(whole) * NANO_PER_USD + BigInt(fraction.padEnd(9, '0'))
+  return nanoUsdOf(minus ? -magnitude : magnitude)
+}
+
+/** For literals in code and seeds, where a bad text is our own mistake. */
+export function usd(text: string): NanoUsd {
+  const amount = parseUsd(text)
+  if (amount === undefined) throw new Error(`not an amount in USD: ${text}`)
+  return amount
+}
+
+/** The shortest decimal that parses to a JSON number, read back as exact nano-USD (e.g. a price typed by an operator). */
+export function usdFromNumber(amount: number): NanoUsd | undefined {
+  return Number.isFinite(amount) ? parseUsd(amount.toFixed(9)) : undefined
+}
+
+/** Full precision, for statements and machine readers: `3.614200000`. */
+export function formatUsd(amount: NanoUsd): string {
+  const magnitude = amount < 0n ? -amount : amount
+  const fraction = (magnitude % NANO_PER_USD).toString().padStart(9, '0')
+  return `${amount < 0n ? '-' : ''}${magnitude / NANO_PER_USD}.${fraction}`
+}
+
+/** For people: `$1,234.50`, with as many further decimals as the amount has. */
+export function formatUsdForPeople(amount: NanoUsd): string {
+  const [whole = '0', fraction = ''] = formatUsd(amount < 0n ? nanoUsdOf(-amount) : amount).split('.')
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',')
+  const decimals = fraction.replace(/0+$/, '').padEnd(2, '0')
+  return `${amount < 0n ? '-' : ''}$${grouped}.${decimals}`
+}
+
+/** USD as a JSON number, for the wire only. */
+export function usdToNumber(amount: NanoUsd): number {
+  return Number.parseFloat(formatUsd(amount))
+}
+
+/** nano-USD as a JSON number, for the wire only. Larger than a safe integer ($9 million) is a bug of the caller. */
+export function nanoUsdToNumber(amount: NanoUsd): number {
+  const value = Number(amount)
+  if (!Number.isSafeInteger(value)) throw new RangeError('an amount of nano-USD does not fit a JSON number')
+  return value
+}
+
+/** Whole cents, rounded down (towards minus infinity), as a JSON number. */
+export function centsRoundedDown(amount: NanoUsd): number {
+  return Number(floorDivide(amount, NANO_PER_CENT))
+}
+
+/** What `ms` milliseconds cost at a price per hour, rounded down: a part of a nano-dollar is the customer's. */
+export function costOfSpan(pricePerHour: NanoUsd, ms: number): NanoUsd {
+  return nanoUsdOf(floorDivide(pricePerHour * BigInt(ms), MS_PER_HOUR))
+}
+
+/** The longest whole number of milliseconds whose `costOfSpan` does not exceed `budget`. */
+export function spanAffordable(pricePerHour: NanoUsd, budget: NanoUsd): number {
+  if (pricePerHour <= 0n) return Number.MAX_SAFE_INTEGER
+  if (budget < 0n) return 0
+  // costOfSpan rounds down, so the span may run until the next whole nano-dollar would be owed.
+  const ms = ((budget + 1n) * MS_PER_HOUR - 1n) / pricePerHour
+  return ms > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(ms)
+}
+
+/** `amount` × `basisPoints` / 10,000, rounded down. */
+export function shareOf(amount: NanoUsd, basisPoints: number): NanoUsd {
+  return nanoUsdOf(floorDivide(amount * BigInt(basisPoints), 10_000n))
+}
+
+/** `price` less a discount in percent (two decimals count), rounded down in the customer's favour. */
+export function discounted(price: NanoUsd, percentage: number): NanoUsd {
+  return shareOf(price, 10_000 - Math.round(percentage * 100))
+}
+
+export function minUsd(a: NanoUsd, b: NanoUsd): NanoUsd {
+  return a < b ? a : b
+}
+
+export function maxUsd(a: NanoUsd, b: NanoUsd): NanoUsd {
+  return a > b ? a : b
+}
+
+export function sumUsd(amounts: Iterable<NanoUsd>): NanoUsd {
+  let sum = 0n
+  for (const amount of amounts) sum += amount
+  return nanoUsdOf(sum)
+}
+
+export function floorDivide(dividend: bigint, divisor: bigint): bigint {
+  const quotient = dividend / divisor
+  return dividend % divisor !== 0n && dividend < 0n !== divisor < 0n ? quotient - 1n : quotient
+}

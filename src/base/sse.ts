@@ -1,0 +1,19 @@
+/** Server-sent events, written by hand because it is three lines of format. */
+
+export interface SseMessage {
+  readonly id?: string
+  readonly event?: string
+  readonly data: string
+}
+
+export function formatSse(message: SseMessage): string {
+  const id = message.id === undefined ? '' : `id: ${message.id}\n`
+  const event = message.event === undefined ? '' : `event: ${message.event}\n`
+  const data = message.data
+    .split('\n')
+    .map((line) => `data: ${line}\n`)
+    .join('')
+  return `${id}${event}${data}\n`
+}
+
+export const sseHeartbeat = ': still here\n\n'

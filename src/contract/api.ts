@@ -1,0 +1,37 @@
+/** The whole interface: every operation, once. */
+import { z } from 'zod'
+import { accountEndpoints } from './account.ts'
+import { billingEndpoints } from './billing.ts'
+import { endpoint } from './endpoint.ts'
+import { eventEndpoints } from './event.ts'
+import { inferenceEndpoints } from './inference.ts'
+import { marketplaceEndpoints } from './marketplace.ts'
+import { operatorEndpoints } from './operator.ts'
+import { rentalEndpoints } from './rental.ts'
+import { supplyEndpoints } from './supply.ts'
+import { volumeEndpoints } from './volume.ts'
+
+export const api = {
+  getOpenApi: endpoint({
+    method: 'GET',
+    path: '/v2/openapi.json',
+    family: 'v2',
+    tag: 'Description',
+    access: 'any-key',
+    summary: 'This description',
+    errors: [400, 401, 403, 404, 500],
+    response: z.record(z.string(), z.unknown()),
+  }),
+  ...rentalEndpoints,
+  ...volumeEndpoints,
+  ...billingEndpoints,
+  ...marketplaceEndpoints,
+  ...inferenceEndpoints,
+  ...accountEndpoints,
+  ...eventEndpoints,
+  ...supplyEndpoints,
+  ...operatorEndpoints,
+}
+
+export type Api = typeof api
+export type OperationId = keyof Api

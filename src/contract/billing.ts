@@ -1,0 +1,180 @@
+/** What things cost and what was paid: request costs, usage, balance, statement, invoices. */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { pageQuery } from './shared.ts'
+
+const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'a month such as "2026-11"')
+const day = z.iso.date()
+
+export const statementLine = z
+  .object({
+    id: z.string(),
+    at: z.string(),
+    kind: z.enum(['purchase', 'credit', 'adjustment', 'refund', 'charge', 'payout']),
+    memo: z.string(),
+    amountUsd: z.string().describe('Above zero: money came in'),
+    balanceAfterUsd: z.string(),
+    rentalId: z.number().nullable(),
+    volumeId: z.number().nullable(),
+    reason: z.string().nullable(),
+  })
+  .meta({ id: 'StatementLine' })
+
+const invoiceLine = z.object({
+  description: z.string(),
+  quantity: z.string(),
+  unitPriceUsd: z.string().nullable(),
+  amountUsd: z.string(),
+})
+
+export const invoiceRecord = z
+  .object({
+    number: z.string(),
+    month,
+    status: z.enum(['open', 'final']).describe('open: the month is not over'),
+    account: z.object({ id: z.string(), name: z.string() }),
+    issuedAt: z.string(),
+    openingBalanceUsd: z.string(),
+    lines: z.array(invoiceLine),
+    chargesUsd: z.string(),
+    payments: z.array(invoiceLine),
+    paymentsUsd: z.string(),
+    closingBalanceUsd: z.string(),
+  })
+  .meta({ id: 'Invoice' })
+
+const billing = { family: 'v2', tag: 'Usage and billing' } as const
+
+export const billingEndpoints = {
+  getRequestCost: endpoint({
+    ...billing,
+    method: 'POST',
+    path: '/v2/usage/request-cost',
+    access: ['inference', 'billing:read'],
+    summary: 'What inference requests cost, in nano-USD',
+    description: 'Ids come from the `X-Inference-Request-Id` header of inference answers. Unknown ids are left out.',
+    errors: [400, 401, 403, 500],
+    body: z.object({ requestIds: z.array(z.string()).max(limits.requestIds) }).meta({ id: 'RequestCostQuery' }),
+    response: z.strictObject({
+      requests: z.array(z.strictObject({ requestId: z.string(), costNanoUsd: z.number() })).max(limits.requestIds),
+    }),
+  }),
+  getUsageSummary: endpoint({
+    ...billing,
+    method: 'GET',
+    path: '/v2/usage/summary',
+    access: ['billing:read'],
+    summary: 'What was spent, by day, model, key or rental',
+    errors: [400, 401, 403, 500],
+    query: z.strictObject({
+      from: day.optional().describe('First day, UTC; default 30 days ago'),
+      to: day.optional().describe('Last day, UTC; default today'),
+      by: z.enum(['day', 'model', 'key', 'rental']).default('day'),
+    }),
+    response: z.object({
+      from: day,
+      to: day,
+      by: z.enum(['day', 'model', 'key', 'rental']),
+      totalUsd: z.string(),
+      rows: z.array(
+        z.object({
+          group: z.string(),
+          costUsd: z.string(),
+          requests: z.number().describe('Inference requests in the group'),
+        }),
+      ),
+    }),
+  }),
+  getCustomerBalance: endpoint({
+    ...billing,
+    method: 'GET',
+    path: '/v2/customer/balance',
+    access: ['billing:read'],
+    summary: 'Balance to the nano-dollar, and how long it lasts',
+    errors: [400, 401, 403, 500],
+    response: z.object({
+      balanceUsd: z
+        .string()
+        .describe('Yours and not yet spent: available and held, less what runs has cost since it was last charged'),
+      availableUsd: z.string().describe('What a new rental can use'),
+      heldUsd: z.string().describe('Set aside for what runs'),
+      hourlySpendUsd: z.string(),
+      emptyAt: z.string().nullable(),
+      earningsUsd: z.string().describe('What a supplier has earned and not been paid out yet'),
+    }),
+  }),
+  getStatement: endpoint({
+    ...billing,
+    method: 'GET',
+    path: '/v2/customer/statement',
+    access: ['billing:read'],
+    summary: 'Every change of the balance, newest first',
+    errors: [400, 401, 403, 500],
+    query: pageQuery,
+    response: z.object({ lines: z.array(statementLine), nextCursor: z.string().nullable() }),
+  }),
+  listInvoices: endpoint({
+    ...billing,
+    method: 'GET',
+    path: '/v2/invoices',
+    access: ['billing:read'],
+    summary: 'Invoices, one a month',
+    errors: [400, 401, 403, 500],
+    response: z.object({
+      invoices: z.array(
+        z.object({ number: z.string(), month, status: z.enum(['open', 'final']), chargesUsd: z.string() }),
+      ),
+    }),
+  }),
+  getInvoice: endpoint({
+    ...billing,
+    method: 'GET',
+    path: '/v2/invoices/{month}',
+    access: ['billing:read'],
+    summary: 'One invoice',
+    errors: [400, 401, 403, 404, 500],
+    params: z.object({ month }),
+    response: invoiceRecord,
+  }),
+  getInvoicePage: endpoint({
+    ...billing,
+    method: 'GET',
+    path: '/v2/invoices/{month}/html',
+    access: ['billing:read'],
+    summary: 'One invoice as a page to print or save as PDF',
+    errors: [400, 401, 403, 404, 500],
+    params: z.object({ month }),
+    response: z.string(),
+    media: 'text/html',
+  }),
+  getCurrentBalance: endpoint({
+    method: 'GET',
+    path: '/billing/get_current_balance',
+    family: 'v1',
+    tag: 'Usage and billing',
+    access: ['billing:read'],
+    summary: 'Current balance',
+    errors: [401, 403, 500],
+    response: z.object({
+      credits: z.int().describe('Cents, rounded down'),
+      balance_usd: z.string(),
+      hourly_spend_usd: z.string(),
+      empty_at: z.string().nullable(),
+    }),
+  }),
+  getPurchaseHistory: endpoint({
+    method: 'GET',
+    path: '/billing/purchase_history',
+    family: 'v1',
+    tag: 'Usage and billing',
+    access: ['billing:read'],
+    summary: 'Money that came in',
+    errors: [401, 403, 500],
+    response: z.object({
+      purchase_history: z.array(
+        z.object({ amount: z.string().describe('Cents'), timestamp: z.string(), source: z.string() }),
+      ),
+    }),
+  }),
+}

@@ -1,0 +1,87 @@
+/**
+ * An endpoint is a value. From the one table of them (`api.ts`) come the handlers' types, validation, the typed client,
+ * the OpenAPI descriptions, the reference at /docs and the authorisation walk in the tests. There is no second list.
+ */
+import type { z } from 'zod'
+
+export const scopes = [
+  'inference',
+  'compute:read',
+  'compute:write',
+  'billing:read',
+  'billing:write',
+  'keys',
+  'supply',
+  'operator',
+] as const
+export type Scope = (typeof scopes)[number]
+
+/** `public`: no key. `any-key`: a key, whatever its scopes. Else: a key with one of the scopes. */
+export type Access = 'public' | 'any-key' | readonly [Scope, ...Scope[]]
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** v1 and v2 answer errors in different forms and with different statuses. */
+export type Family = 'v1' | 'v2'
+
+export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 422 | 500
+
+export interface Endpoint<
+  Params extends z.ZodType = z.ZodType,
+  Query extends z.ZodType = z.ZodType,
+  Body extends z.ZodType = z.ZodType,
+  Response extends z.ZodType = z.ZodType,
+> {
+  readonly method: Method
+  /** With `{name}` for path parameters, as OpenAPI writes them. */
+  readonly path: string
+  readonly family: Family
+  readonly tag: Tag
+  readonly access: Access
+  readonly summary: string
+  readonly description?: string
+  /** Statuses beside 200 that this operation answers with. 404 for a path, 413, 415, 429 and 503 can come anywhere. */
+  readonly errors: readonly ErrorStatus[]
+  readonly params?: Params
+  readonly query?: Query
+  readonly body?: Body
+  readonly response: Response
+  /** How the answer travels when it is not JSON. */
+  readonly media?: 'text/html' | 'text/event-stream'
+  /** A create: takes an `Idempotency-Key` header. */
+  readonly idempotent?: true
+  /** Answers carry `X-Inference-Request-Id`. */
+  readonly inference?: true
+}
+
+export const tags = [
+  'Rentals',
+  'Storage volumes',
+  'Usage and billing',
+  'Marketplace',
+  'Inference',
+  'Account',
+  'Events and webhooks',
+  'Supply',
+  'Operator',
+  'Description',
+] as const
+export type Tag = (typeof tags)[number]
+
+export function endpoint<
+  Params extends z.ZodType = z.ZodUndefined,
+  Query extends z.ZodType = z.ZodUndefined,
+  Body extends z.ZodType = z.ZodUndefined,
+  Response extends z.ZodType = z.ZodType,
+>(value: Endpoint<Params, Query, Body, Response>): Endpoint<Params, Query, Body, Response> {
+  return value
+}
+
+/** What a handler is given, and what a client sends. */
+export type ParamsOf<E> = E extends Endpoint<infer P, z.ZodType, z.ZodType, z.ZodType> ? z.output<P> : never
+export type QueryOf<E> = E extends Endpoint<z.ZodType, infer Q, z.ZodType, z.ZodType> ? z.output<Q> : never
+export type BodyOf<E> = E extends Endpoint<z.ZodType, z.ZodType, infer B, z.ZodType> ? z.output<B> : never
+export type BodyInputOf<E> = E extends Endpoint<z.ZodType, z.ZodType, infer B, z.ZodType> ? z.input<B> : never
+export type QueryInputOf<E> = E extends Endpoint<z.ZodType, infer Q, z.ZodType, z.ZodType> ? z.input<Q> : never
+export type ResponseOf<E> = E extends Endpoint<z.ZodType, z.ZodType, z.ZodType, infer R> ? z.input<R> : never
+export type ReplyOf<E> = E extends Endpoint<z.ZodType, z.ZodType, z.ZodType, infer R> ? z.output<R> : never

@@ -1,0 +1,214 @@
+/** What happened to an account, listed, followed and pushed. */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { message, pageQuery, textIdParams } from './shared.ts'
+
+/** Every type that is raised. The second column is what it says. */
+export const eventTypes = {
+  'rental.created': 'A rental was accepted and waits for its machine',
+  'rental.running': 'The machine runs; the bill starts',
+  'rental.unknown': 'The engine does not show the machine; the bill stands still',
+  'rental.recovered': 'The machine is shown again',
+  'rental.failed': 'The rental failed; `reason` says why',
+  'rental.terminating': 'The end was asked for; the bill has stopped',
+  'rental.terminated': 'The engine has shown that the machine is gone',
+  'rental.stuck': 'A state has lasted longer than it should',
+  'rental.term_converted': 'The reserved term ended; the rental goes on at the on-demand price',
+  'rental.changed': 'Label, end or spending limit were changed',
+  'volume.created': 'A volume was accepted',
+  'volume.active': 'The volume can be used; the bill starts',
+  'volume.suspended': 'The balance is empty; the volume is kept for a while, unpaid',
+  'volume.resumed': 'The balance covers the volume again',
+  'volume.attached': 'The volume is mounted on a rental',
+  'volume.detached': 'The volume is no longer mounted on a rental',
+  'volume.deleting': 'The deletion was asked for; the bill has stopped',
+  'volume.deleted': 'The volume and its data are gone',
+  'volume.failed': 'The volume could not be made',
+  'balance.credited': 'Money came in',
+  'balance.adjusted': 'The operator corrected the balance',
+  'balance.runway_low': 'At the current rate the balance lasts for less than `hours`',
+  'balance.empty': 'The balance is used up; what it paid for ends',
+  'key.created': 'An API key was made',
+  'key.revoked': 'An API key was revoked',
+  'webhook.test': 'A test delivery',
+  'reservation.requested': 'A large reservation was asked for',
+} as const
+export type EventType = keyof typeof eventTypes
+
+const eventType = z.enum(Object.keys(eventTypes) as [EventType, ...EventType[]])
+
+export const eventRecord = z
+  .object({
+    id: z.string(),
+    at: z.string(),
+    type: eventType,
+    subject: z.object({ kind: z.string(), id: z.string() }),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: 'Event' })
+export type EventRecord = z.output<typeof eventRecord>
+
+export const webhookRecord = z
+  .object({
+    id: z.string(),
+    url: z.string(),
+    description: z.string().nullable(),
+    eventTypes: z.array(eventType).nullable().describe('null: all'),
+    enabled: z.boolean(),
+    disabledReason: z.string().nullable(),
+    createdAt: z.string(),
+    updatedAt: z.string().nullable(),
+  })
+  .meta({ id: 'Webhook' })
+
+const webhookSecret = z.object({ secret: z.string().describe('`whsec_…`, shown once') })
+
+export const deliveryRecord = z
+  .object({
+    id: z.string(),
+    eventId: z.string(),
+    eventType,
+    state: z.enum(['pending', 'delivered', 'failed']),
+    attempts: z.number(),
+    nextAttemptAt: z.string().nullable(),
+    lastStatus: z.number().nullable(),
+    lastError: z.string().nullable(),
+    lastAttemptAt: z.string().nullable(),
+    createdAt: z.string(),
+  })
+  .meta({ id: 'WebhookDelivery' })
+
+const webhookUrl = z.url({ protocol: /^https?$/ }).max(limits.webhookUrlChars)
+const webhookFields = {
+  description: z.string().max(limits.nameChars).nullable().optional(),
+  eventTypes: z.array(eventType).min(1).nullable().optional().describe('null or absent: all'),
+}
+
+export const eventEndpoints = {
+  listEvents: endpoint({
+    method: 'GET',
+    path: '/v2/events',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['compute:read', 'billing:read'],
+    summary: 'Events of the account, newest first',
+    errors: [400, 401, 403, 500],
+    query: pageQuery.extend({
+      type: eventType.optional(),
+      subject: z.string().max(120).optional().describe('`kind:id`, for example `rental:17`'),
+    }),
+    response: z.object({ events: z.array(eventRecord), nextCursor: z.string().nullable() }),
+  }),
+  followEvents: endpoint({
+    method: 'GET',
+    path: '/v2/events/stream',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['compute:read', 'billing:read'],
+    summary: 'Follow the events of the account as server-sent events',
+    description:
+      'Starts after the `Last-Event-ID` header or the `after` parameter, else with what happens from now on. Nothing is left out.',
+    errors: [400, 401, 403, 500],
+    query: z.strictObject({
+      after: z
+        .string()
+        .regex(/^\d{1,18}$/)
+        .optional(),
+    }),
+    response: z.string(),
+    media: 'text/event-stream',
+  }),
+  listWebhooks: endpoint({
+    method: 'GET',
+    path: '/v2/webhooks',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['keys'],
+    summary: 'List webhooks',
+    errors: [400, 401, 403, 500],
+    response: z.object({ webhooks: z.array(webhookRecord) }),
+  }),
+  createWebhook: endpoint({
+    method: 'POST',
+    path: '/v2/webhooks',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['keys'],
+    summary: 'Have events pushed to a URL, signed by the Standard Webhooks convention',
+    errors: [400, 401, 403, 500],
+    body: z.strictObject({ url: webhookUrl, ...webhookFields }).meta({ id: 'CreateWebhook' }),
+    response: webhookRecord.extend(webhookSecret.shape).meta({ id: 'NewWebhook' }),
+    idempotent: true,
+  }),
+  changeWebhook: endpoint({
+    method: 'PATCH',
+    path: '/v2/webhooks/{id}',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['keys'],
+    summary: 'Change or turn off a webhook',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({ url: webhookUrl.optional(), enabled: z.boolean().optional(), ...webhookFields })
+      .meta({ id: 'ChangeWebhook' }),
+    response: webhookRecord,
+  }),
+  deleteWebhook: endpoint({
+    method: 'DELETE',
+    path: '/v2/webhooks/{id}',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['keys'],
+    summary: 'Delete a webhook',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: message,
+  }),
+  rotateWebhookSecret: endpoint({
+    method: 'POST',
+    path: '/v2/webhooks/{id}/rotate-secret',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['keys'],
+    summary: 'Make a new signing secret; the old one signs beside it for 24 hours',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: webhookSecret,
+  }),
+  testWebhook: endpoint({
+    method: 'POST',
+    path: '/v2/webhooks/{id}/test',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['keys'],
+    summary: 'Send a `webhook.test` event to one webhook',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: deliveryRecord,
+  }),
+  listWebhookDeliveries: endpoint({
+    method: 'GET',
+    path: '/v2/webhooks/{id}/deliveries',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['keys'],
+    summary: 'Deliveries of a webhook, newest first',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    query: pageQuery,
+    response: z.object({ deliveries: z.array(deliveryRecord), nextCursor: z.string().nullable() }),
+  }),
+  redeliver: endpoint({
+    method: 'POST',
+    path: '/v2/webhooks/deliveries/{id}/redeliver',
+    family: 'v2',
+    tag: 'Events and webhooks',
+    access: ['keys'],
+    summary: 'Send a delivery again',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: deliveryRecord,
+  }),
+}

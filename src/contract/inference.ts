@@ -1,0 +1,214 @@
+/** Serverless inference (v1). */
+import { z } from 'zod'
+import { endpoint } from './endpoint.ts'
+
+const model = z.string().min(1).max(200)
+
+const chatMessage = z.looseObject({
+  role: z.enum(['system', 'assistant', 'user', 'tool', 'developer']),
+  content: z
+    .union([z.string(), z.array(z.looseObject({ type: z.string() }))])
+    .nullable()
+    .optional(),
+})
+
+const sampling = {
+  frequency_penalty: z.number().min(0).max(1).nullable().optional(),
+  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullable().optional(),
+  max_tokens: z.int().min(1).nullable().optional(),
+  n: z.int().min(1).max(128).nullable().optional(),
+  presence_penalty: z.number().min(0).max(1).nullable().optional(),
+  seed: z.int().nullable().optional(),
+  stop: z
+    .union([z.string(), z.array(z.string())])
+    .nullable()
+    .optional(),
+  stream: z.boolean().nullable().optional(),
+  temperature: z.number().min(0).max(2).nullable().optional(),
+  top_p: z.number().min(0).max(1).nullable().optional(),
+  user: z.string().nullable().optional(),
+  top_k: z.int().min(-1).nullable().optional(),
+  min_p: z.number().min(0).max(1).nullable().optional(),
+  repetition_penalty: z.number().min(0).default(1),
+}
+
+export const chatBody = z
+  .looseObject({
+    messages: z.array(chatMessage).min(1),
+    model,
+    ...sampling,
+    logprobs: z
+      .union([z.boolean(), z.int().min(0)])
+      .nullable()
+      .optional(),
+    top_logprobs: z.int().min(0).max(20).nullable().optional(),
+  })
+  .meta({ id: 'ChatCompletionRequest' })
+
+const usage = z.object({ prompt_tokens: z.int(), total_tokens: z.int(), completion_tokens: z.int() })
+
+const chatCompletion = z
+  .object({
+    id: z.string(),
+    object: z.literal('chat.completion'),
+    created: z.int(),
+    model: z.string(),
+    choices: z.array(
+      z.object({
+        index: z.int(),
+        message: z.object({ role: z.literal('assistant'), content: z.string().nullable() }),
+        finish_reason: z.string(),
+      }),
+    ),
+    usage,
+  })
+  .meta({ id: 'ChatCompletion' })
+
+const textCompletion = z
+  .object({
+    id: z.string(),
+    object: z.literal('text_completion'),
+    created: z.int(),
+    model: z.string(),
+    choices: z.array(z.object({ index: z.int(), text: z.string(), finish_reason: z.string() })),
+    usage,
+  })
+  .meta({ id: 'TextCompletion' })
+
+const modelRecord = z
+  .object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: z.int(),
+    owned_by: z.string(),
+    context_length: z.int().nullable(),
+    input_price: z.number().nullable().describe('USD per million tokens'),
+    output_price: z.number().nullable().describe('USD per million tokens'),
+    supports_chat: z.boolean(),
+    supports_tools: z.boolean(),
+    supports_image_input: z.boolean(),
+  })
+  .meta({ id: 'Model' })
+
+const imageBody = z
+  .looseObject({
+    model_name: model,
+    prompt: z.string().min(1).max(10_000),
+    height: z.int().min(128).max(2496).default(1024),
+    width: z.int().min(128).max(2496).default(1024),
+    steps: z.int().min(1).max(1000).default(30),
+    cfg_scale: z.number().min(0).max(50).default(5),
+    seed: z.int().optional(),
+    negative_prompt: z.string().max(10_000).optional(),
+    backend: z.string().default('auto'),
+  })
+  .meta({ id: 'ImageGenerationRequest' })
+
+const imageReply = z
+  .object({
+    images: z.array(z.object({ index: z.int(), image: z.string().describe('PNG, base64'), random_seed: z.int() })),
+    inference_time: z.number().describe('Seconds'),
+  })
+  .meta({ id: 'ImageGeneration' })
+
+const inference = { family: 'v1', tag: 'Inference', access: ['inference'], inference: true } as const
+
+export const inferenceEndpoints = {
+  createChatCompletion: endpoint({
+    ...inference,
+    method: 'POST',
+    path: '/v1/chat/completions',
+    summary: 'Chat',
+    description: 'With `stream: true` the answer is a sequence of server-sent events that ends with `data: [DONE]`.',
+    errors: [400, 401, 402, 403, 422, 500],
+    body: chatBody,
+    response: chatCompletion,
+  }),
+  createCompletion: endpoint({
+    ...inference,
+    method: 'POST',
+    path: '/v1/completions',
+    summary: 'Complete a text',
+    errors: [400, 401, 402, 403, 422, 500],
+    body: z
+      .looseObject({
+        prompt: z.union([z.string(), z.array(z.string())]),
+        model,
+        ...sampling,
+        logprobs: z.int().min(0).max(20).nullable().optional(),
+      })
+      .meta({ id: 'CompletionRequest' }),
+    response: textCompletion,
+  }),
+  listModels: endpoint({
+    family: 'v1',
+    tag: 'Inference',
+    access: ['inference'],
+    method: 'GET',
+    path: '/v1/models',
+    summary: 'Models that can be called',
+    errors: [401, 403, 500],
+    response: z.object({ object: z.literal('list'), data: z.array(modelRecord) }),
+  }),
+  createEmbedding: endpoint({
+    ...inference,
+    method: 'POST',
+    path: '/v1/embeddings',
+    summary: 'Turn texts into vectors',
+    errors: [400, 401, 402, 403, 422, 500],
+    body: z
+      .looseObject({ model, input: z.union([z.string(), z.array(z.string()).min(1).max(2048)]) })
+      .meta({ id: 'EmbeddingRequest' }),
+    response: z
+      .object({
+        object: z.literal('list'),
+        model: z.string(),
+        data: z.array(z.object({ object: z.literal('embedding'), index: z.int(), embedding: z.array(z.number()) })),
+        usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
+      })
+      .meta({ id: 'EmbeddingList' }),
+  }),
+  generateImage: endpoint({
+    ...inference,
+    method: 'POST',
+    path: '/v1/image/generation',
+    summary: 'Make a picture',
+    errors: [400, 401, 402, 403, 422, 500],
+    body: imageBody,
+    response: imageReply,
+  }),
+  generateImageBySecondPath: endpoint({
+    ...inference,
+    method: 'POST',
+    path: '/v1/images/generations',
+    summary: 'Make a picture (second path)',
+    errors: [400, 401, 402, 403, 422, 500],
+    body: imageBody,
+    response: imageReply,
+  }),
+  generateAudio: endpoint({
+    ...inference,
+    method: 'POST',
+    path: '/v1/audio/generation',
+    summary: 'Speak a text',
+    errors: [400, 401, 402, 403, 422, 500],
+    body: z
+      .looseObject({
+        text: z.string().min(1).max(100_000),
+        language: z.string().max(20).optional(),
+        speaker: z.string().max(100).optional(),
+        speed: z.number().min(0.1).max(5).default(1),
+        model: model.optional(),
+      })
+      .meta({ id: 'AudioGenerationRequest' }),
+    response: z
+      .object({
+        audio: z.string().describe('MP3, base64'),
+        inference_time: z.number(),
+        sample_rate: z.number(),
+        usage: z.number().describe('Characters'),
+        duration: z.number().describe('Seconds'),
+      })
+      .meta({ id: 'AudioGeneration' }),
+  }),
+}

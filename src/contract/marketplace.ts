@@ -1,0 +1,188 @@
+/** Marketplace machines and instances (v1). */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { labelText, nonNegativeUsdText, timeText } from './shared.ts'
+
+const price = z.object({ amount: z.number(), period: z.string(), agent: z.string() })
+
+const hardware = z.object({
+  cpus: z.array(
+    z.object({ hardware_type: z.literal('cpu'), model: z.string(), cores: z.number(), virtual_cores: z.number() }),
+  ),
+  gpus: z.array(
+    z.object({
+      hardware_type: z.literal('gpu'),
+      model: z.string(),
+      clock_speed: z.number(),
+      compute_power: z.number(),
+      ram: z.number().describe('MiB'),
+      interface: z.string(),
+    }),
+  ),
+  storage: z.array(z.object({ hardware_type: z.literal('storage'), capacity: z.number().describe('GB') })),
+  ram: z.array(z.object({ hardware_type: z.literal('ram'), capacity: z.number().describe('GB') })),
+})
+export type ListedHardware = z.output<typeof hardware>
+
+const machineFields = {
+  id: z.string().describe('The node name; `node_name` of a create'),
+  status: z.string(),
+  hardware,
+  instances: z.array(
+    z.object({
+      id: z.string(),
+      status: z.string(),
+      hardware: z.array(
+        z.object({ gpu: z.object({ hardware_type: z.literal('gpu'), model: z.string(), ram: z.number() }) }),
+      ),
+    }),
+  ),
+  location: z.object({ region: z.string() }),
+  network: z.looseObject({}),
+  gpus_total: z.number(),
+  gpus_reserved: z.number(),
+  has_persistent_storage: z.boolean(),
+  supplier_id: z.string(),
+  pricing: z.object({ price }),
+  reserved: z.boolean().describe('Nothing of it is free'),
+  cluster_name: z.string(),
+}
+
+export const marketplaceMachine = z.object(machineFields).meta({ id: 'MarketplaceMachine' })
+
+export const marketplaceFilters = z
+  .strictObject({
+    gpu_model: z.string().max(100).optional().describe('Part of the name, in any case'),
+    min_gpus_available: z.int().min(0).max(64).optional(),
+    max_price: z.number().min(0).optional().describe('USD per GPU and hour'),
+    region: z.string().max(100).optional(),
+    cluster_name: z.string().max(100).optional(),
+    supplier_id: z.string().max(100).optional(),
+    has_persistent_storage: z.boolean().optional(),
+    min_gpu_ram: z.int().min(0).optional().describe('MiB'),
+    available_only: z.boolean().optional(),
+  })
+  .meta({ id: 'MarketplaceFilters' })
+export type MarketplaceFilters = z.output<typeof marketplaceFilters>
+
+export const instanceStatus = z.enum(['creating', 'starting', 'online', 'stopping', 'terminated', 'failed', 'unknown'])
+export type InstanceStatus = z.infer<typeof instanceStatus>
+
+export const marketplaceInstance = z
+  .object({
+    id: z.string(),
+    created: z.string(),
+    start: z.string().nullable(),
+    end: z.string().nullable(),
+    sshCommand: z.string(),
+    portMappings: z.array(z.object({ domain: z.string(), protocol: z.string(), port: z.number() })),
+    userMetadata: z.record(z.string(), z.unknown()),
+    instance: z.object({
+      ...machineFields,
+      status: instanceStatus,
+      gpu_count: z.number(),
+      owner: z.string(),
+    }),
+  })
+  .meta({ id: 'MarketplaceInstance' })
+
+const port = z.int().min(1).max(65_535)
+const image = z.object({
+  name: z.string().min(1).max(500),
+  tag: z.string().min(1).max(128).optional(),
+  port: port.optional(),
+  ports: z.array(port).max(limits.customPorts).optional(),
+})
+
+const gpuCount = z.union([z.int().min(1).max(64), z.string().regex(/^[1-9]\d?$/, 'a whole number of GPUs')])
+
+const instanceList = z.object({ instances: z.array(marketplaceInstance) })
+const marketplace = { family: 'v1', tag: 'Marketplace' } as const
+
+const listInstances = {
+  ...marketplace,
+  path: '/v1/marketplace/instances',
+  access: ['compute:read'],
+  summary: 'Instances of the account that have not ended',
+  errors: [401, 403, 422, 500],
+  response: instanceList,
+} as const
+
+export const marketplaceEndpoints = {
+  listMachines: endpoint({
+    ...marketplace,
+    method: 'POST',
+    path: '/v1/marketplace',
+    access: 'public',
+    summary: 'List machines of the marketplace',
+    errors: [400, 422, 500],
+    query: z.strictObject({
+      limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional(),
+      cursor: z.string().max(200).optional().describe('`next_cursor` of the page before'),
+    }),
+    body: z.object({ filters: marketplaceFilters.default({}) }).meta({ id: 'MarketplaceQuery' }),
+    response: z.object({
+      instances: z.array(marketplaceMachine),
+      next_cursor: z.string().nullable().optional().describe('Only when there are more'),
+    }),
+  }),
+  createInstance: endpoint({
+    ...marketplace,
+    method: 'POST',
+    path: '/v1/marketplace/instances/create',
+    access: ['compute:write'],
+    summary: 'Rent GPUs of a marketplace machine',
+    errors: [400, 401, 402, 403, 404, 422, 500],
+    body: z
+      .object({
+        cluster_name: z.string().min(1).max(100),
+        node_name: z.string().min(1).max(100),
+        gpu_count: gpuCount,
+        image: image.nullable().optional(),
+        label: labelText.optional(),
+        auto_terminate_at: timeText.optional(),
+        spending_limit_usd: nonNegativeUsdText.optional(),
+      })
+      .meta({ id: 'CreateMarketplaceInstance' }),
+    response: z.object({ status: z.literal('success'), instance_name: z.string(), instance_id: z.string() }),
+    idempotent: true,
+  }),
+  listInstances: endpoint({ ...listInstances, method: 'GET' }),
+  listInstancesByPost: endpoint({ ...listInstances, method: 'POST' }),
+  listInstanceHistory: endpoint({
+    ...marketplace,
+    method: 'GET',
+    path: '/v1/marketplace/instances/history',
+    access: ['compute:read'],
+    summary: 'Instances that have ended',
+    errors: [401, 403, 422, 500],
+    query: z.strictObject({
+      limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional(),
+      cursor: z.string().max(200).optional(),
+    }),
+    response: z.object({
+      instance_history: z.array(
+        z.object({
+          instance_name: z.string(),
+          started_at: z.string().nullable(),
+          terminated_at: z.string().nullable(),
+          price,
+          hardware,
+          gpu_count: z.number(),
+        }),
+      ),
+      next_cursor: z.string().nullable().optional(),
+    }),
+  }),
+  terminateInstance: endpoint({
+    ...marketplace,
+    method: 'POST',
+    path: '/v1/marketplace/instances/terminate',
+    access: ['compute:write'],
+    summary: 'End an instance; ending an ended one succeeds again',
+    errors: [401, 403, 404, 422, 500],
+    body: z.object({ id: z.string().min(1).max(200) }).meta({ id: 'TerminateMarketplaceInstance' }),
+    response: z.object({ status: z.literal('success') }),
+  }),
+}

@@ -1,0 +1,338 @@
+/** What an operator does. Each change of money names who and why, and stands in the audit log. */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { accountRecord } from './account.ts'
+import { endpoint, scopes } from './endpoint.ts'
+import { region, storageRegion } from './region.ts'
+import { rentalStatus, rentalType } from './rental.ts'
+import {
+  gpuType,
+  networkType,
+  nonNegativeUsdText,
+  pageQuery,
+  positiveUsdText,
+  reasonText,
+  textIdParams,
+  usdText,
+} from './shared.ts'
+import { suppliedMachine } from './supply.ts'
+
+const quota = z
+  .strictObject({
+    gpus: z.int().min(0).max(1_000_000),
+    volumes: z.int().min(0).max(1_000_000),
+    volumeGb: z.int().min(0).max(1_000_000_000),
+    keys: z.int().min(0).max(100_000),
+    sshKeys: z.int().min(0).max(100_000),
+    webhooks: z.int().min(0).max(10_000),
+  })
+  .partial()
+
+const operatedAccount = accountRecord
+  .extend({
+    platformFeePercentage: z.number().nullable(),
+    quota: z.record(z.string(), z.number()),
+    availableUsd: z.string(),
+    heldUsd: z.string(),
+    earningsUsd: z.string(),
+  })
+  .meta({ id: 'OperatedAccount' })
+
+export const gpuPrice = z
+  .strictObject({
+    machineType: rentalType,
+    region,
+    gpuType,
+    networkType,
+    gpuCount: z.int().min(1).max(64).describe('GPUs a machine'),
+    perGpuHourUsd: nonNegativeUsdText,
+    enabled: z.boolean(),
+  })
+  .meta({ id: 'GpuPrice' })
+
+export const storagePrice = z
+  .strictObject({ region: storageRegion, perGbHourUsd: positiveUsdText, enabled: z.boolean() })
+  .meta({ id: 'StoragePrice' })
+
+const priceBook = z.object({
+  gpus: z.array(gpuPrice),
+  storage: z.array(storagePrice),
+  reserveOptions: z.array(
+    z.object({
+      accountId: z.string().nullable(),
+      termPeriodDays: z.int().min(1).max(3650),
+      discountPercentage: z.number().min(0).lt(100),
+    }),
+  ),
+})
+
+const moneyReply = z.object({
+  postingKey: z.string(),
+  replayed: z.boolean(),
+  availableUsd: z.string(),
+})
+
+const auditRecord = z
+  .object({
+    id: z.string(),
+    at: z.string(),
+    actor: z.string(),
+    action: z.string(),
+    accountId: z.string().nullable(),
+    subject: z.string().nullable(),
+    reason: z.string().nullable(),
+    detail: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: 'AuditRecord' })
+
+const finding = z.object({ check: z.string(), subject: z.string(), detail: z.string() })
+
+const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
+const accountPath = '/v2/operator/accounts/{id}'
+const amountAndReason = { amountUsd: positiveUsdText, reason: reasonText }
+
+export const operatorEndpoints = {
+  listAccounts: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/accounts',
+    summary: 'Accounts',
+    errors: [400, 401, 403, 500],
+    query: pageQuery,
+    response: z.object({ accounts: z.array(operatedAccount), nextCursor: z.string().nullable() }),
+  }),
+  createAccount: endpoint({
+    ...operator,
+    method: 'POST',
+    path: '/v2/operator/accounts',
+    summary: 'Open an account with its owner and a first key',
+    errors: [400, 401, 403, 500],
+    body: z
+      .strictObject({
+        name: z.string().trim().min(1).max(limits.nameChars),
+        ownerEmail: z.email().max(255),
+        ownerName: z.string().trim().min(1).max(limits.nameChars).optional(),
+        scopes: z
+          .array(z.enum(scopes))
+          .min(1)
+          .optional()
+          .describe('Of the first key; default all but operator and supply'),
+        platformFeePercentage: z.number().min(0).max(100).optional().describe('Makes it a supplier'),
+      })
+      .meta({ id: 'CreateAccount' }),
+    response: z.object({ account: operatedAccount, key: z.string().describe('`bk_…`, shown once') }),
+  }),
+  getAccount: endpoint({
+    ...operator,
+    method: 'GET',
+    path: accountPath,
+    summary: 'One account',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: operatedAccount,
+  }),
+  changeAccount: endpoint({
+    ...operator,
+    method: 'PATCH',
+    path: accountPath,
+    summary: 'Change quota, supplier fee or standing of an account',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({
+        quota: quota.optional(),
+        platformFeePercentage: z.number().min(0).max(100).nullable().optional(),
+        suspended: z.boolean().optional(),
+        reason: reasonText,
+      })
+      .meta({ id: 'ChangeAccount' }),
+    response: operatedAccount,
+  }),
+  creditAccount: endpoint({
+    ...operator,
+    method: 'POST',
+    path: `${accountPath}/credit`,
+    summary: 'Add money to an account: a purchase, or credit that the house gives',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({ ...amountAndReason, kind: z.enum(['purchase', 'credit']).default('purchase') })
+      .meta({ id: 'CreditAccount' }),
+    response: moneyReply,
+    idempotent: true,
+  }),
+  adjustAccount: endpoint({
+    ...operator,
+    method: 'POST',
+    path: `${accountPath}/adjust`,
+    summary: 'Correct a balance, up or down; never below zero',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z.strictObject({ amountUsd: usdText, reason: reasonText }).meta({ id: 'AdjustAccount' }),
+    response: moneyReply,
+    idempotent: true,
+  }),
+  refundCharge: endpoint({
+    ...operator,
+    method: 'POST',
+    path: `${accountPath}/refund`,
+    summary: 'Give back what a rental was charged, in whole or part',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z.strictObject({ ...amountAndReason, rentalId: z.int().positive() }).meta({ id: 'RefundCharge' }),
+    response: moneyReply,
+    idempotent: true,
+  }),
+  payOutSupplier: endpoint({
+    ...operator,
+    method: 'POST',
+    path: `${accountPath}/payout`,
+    summary: "Record that a supplier's earnings were paid out",
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z.strictObject(amountAndReason).meta({ id: 'PayOutSupplier' }),
+    response: moneyReply.omit({ availableUsd: true }).extend({ unpaidUsd: z.string() }),
+    idempotent: true,
+  }),
+  getPriceBook: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/price-book',
+    summary: 'The price book',
+    errors: [400, 401, 403, 500],
+    response: priceBook,
+  }),
+  changePriceBook: endpoint({
+    ...operator,
+    method: 'PUT',
+    path: '/v2/operator/price-book',
+    summary: 'Set prices. Rows that are not named stay; rentals that run keep their price',
+    errors: [400, 401, 403, 500],
+    body: z
+      .strictObject({
+        gpus: z.array(gpuPrice).max(1_000).optional(),
+        storage: z.array(storagePrice).max(100).optional(),
+        reserveOptions: z
+          .array(
+            z.strictObject({
+              accountId: z
+                .string()
+                .max(50)
+                .nullable()
+                .optional()
+                .describe('null: everyone; else a contract of that account'),
+              termPeriodDays: z.int().min(1).max(3650),
+              discountPercentage: z.number().min(0).lt(100).multipleOf(0.01),
+            }),
+          )
+          .max(100)
+          .optional(),
+        reason: reasonText,
+      })
+      .meta({ id: 'ChangePriceBook' }),
+    response: priceBook,
+  }),
+  listFleet: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/machines',
+    summary: 'Every machine, whoever supplies it',
+    errors: [400, 401, 403, 500],
+    query: pageQuery,
+    response: z.object({
+      machines: z.array(suppliedMachine.extend({ driver: z.string(), supplierId: z.string().nullable() })),
+      nextCursor: z.string().nullable(),
+    }),
+  }),
+  changeMachine: endpoint({
+    ...operator,
+    method: 'PATCH',
+    path: '/v2/operator/machines/{id}',
+    summary: 'Hand a machine to a supplier, list or drain it, withdraw sick GPUs',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({
+        supplierId: z.string().max(50).nullable().optional(),
+        listed: z.boolean().optional(),
+        draining: z.boolean().optional(),
+        gpusSick: z.array(z.int().min(0).max(63)).max(64).optional(),
+        reason: reasonText,
+      })
+      .meta({ id: 'ChangeMachine' }),
+    response: suppliedMachine.extend({ driver: z.string(), supplierId: z.string().nullable() }),
+  }),
+  listAllRentals: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/rentals',
+    summary: 'Rentals of everyone; `stuck=true` for those that hang',
+    errors: [400, 401, 403, 500],
+    query: pageQuery.extend({
+      stuck: z.stringbool().optional(),
+      status: rentalStatus.optional(),
+      accountId: z.string().max(50).optional(),
+    }),
+    response: z.object({
+      rentals: z.array(
+        z.object({
+          id: z.number(),
+          accountId: z.string(),
+          kind: z.enum(['virtual-machine', 'bare-metal', 'container']),
+          name: z.string(),
+          driver: z.string(),
+          region: z.string(),
+          gpuCount: z.number(),
+          status: rentalStatus,
+          statusReason: z.string().nullable(),
+          statusSince: z.string(),
+          stuckSince: z.string().nullable(),
+          externalId: z.string().nullable(),
+          attempts: z.number(),
+        }),
+      ),
+      nextCursor: z.string().nullable(),
+    }),
+  }),
+  listAudit: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/audit',
+    summary: 'The audit log, newest first',
+    errors: [400, 401, 403, 500],
+    query: pageQuery.extend({ accountId: z.string().max(50).optional() }),
+    response: z.object({ records: z.array(auditRecord), nextCursor: z.string().nullable() }),
+  }),
+  verifyLedger: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/ledger/verify',
+    summary: 'Recount the ledger, the holds, the segments and the claims',
+    errors: [401, 403, 500],
+    response: z.object({
+      ok: z.boolean(),
+      checks: z.array(z.object({ name: z.string(), rows: z.number(), findings: z.number() })),
+      findings: z.array(finding).describe('At most 100'),
+      houseUsd: z.record(z.string(), z.string()),
+    }),
+  }),
+  auditEngines: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/engines/audit',
+    summary: 'Compare what each engine shows with what we have written down; changes nothing',
+    errors: [401, 403, 500],
+    response: z.object({
+      ok: z.boolean(),
+      engines: z.array(
+        z.object({
+          driver: z.string(),
+          reachable: z.boolean(),
+          error: z.string().nullable(),
+          machines: z.number(),
+          findings: z.array(finding),
+        }),
+      ),
+    }),
+  }),
+}

@@ -1,0 +1,352 @@
+/** Virtual-machine and bare-metal rentals (v2). */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { eventRecord } from './event.ts'
+import { providerData } from './provider-data.ts'
+import { bareMetalRegion, region, virtualMachineRegion } from './region.ts'
+import {
+  ethernetVariant,
+  gpuFormFactor,
+  gpuType,
+  labelText,
+  MAX_SAFE,
+  message,
+  networkType,
+  nonNegativeUsdText,
+  numericIdParams,
+  orderableTermType,
+  positiveId,
+  timeText,
+  volumeLabel,
+} from './shared.ts'
+
+export const rentalStatus = z.enum(['Failed', 'Pending', 'Running', 'Terminating', 'Terminated', 'Unknown'])
+export type RentalStatus = z.infer<typeof rentalStatus>
+
+export const rentalType = z.enum(['virtual-machine', 'bare-metal'])
+export type RentalType = z.infer<typeof rentalType>
+
+const recordFields = {
+  id: z.int32(),
+  createdAt: z.string(),
+  updatedAt: z.string().nullable(),
+  deletedAt: z.string().nullable(),
+  userId: z.string().max(50),
+  orgId: z.any().nullable(),
+  startedAt: z.string().nullable(),
+  terminatedAt: z.string().nullable(),
+  externalId: z.string(),
+  rentalId: z.any(),
+  providerData,
+  rentalType,
+  name: z.string().nullable(),
+  label: z.string().nullable(),
+  region: region.nullable(),
+  convertToOnDemandOnExpiry: z.boolean().nullable(),
+  managedK8sClusterId: z.int32().nullable(),
+  gpuType,
+  gpuCount: z.int32(),
+}
+
+export const rentalRecord = z.strictObject({ ...recordFields, meta: z.any().optional() }).meta({ id: 'Rental' })
+export type RentalRecord = z.output<typeof rentalRecord>
+
+export const attachedStorage = z
+  .object({
+    id: positiveId,
+    cost_per_hour: z.number().positive(),
+    size_in_gb: positiveId,
+    label: z.string(),
+    vip: z.string(),
+    attached_instance_ids: z.array(z.number()),
+  })
+  .meta({ id: 'AttachedStorage' })
+
+export const rentalMeta = z
+  .strictObject({
+    monitoring_enabled: z.boolean().optional(),
+    termination_reason: z.string().optional(),
+    attached_storage: z.array(attachedStorage).optional(),
+    rental_type: z.string().optional(),
+    sales_contract_external_id: z.string().optional(),
+  })
+  .meta({ id: 'RentalMeta' })
+
+const termFields = { effectiveAt: z.string(), costPerHour: z.number() }
+const unbound = {
+  reservedUntil: z.null(),
+  reservationEndsAt: z.null(),
+  termPeriodDays: z.null(),
+  discountPercentage: z.null(),
+  originalCostPerHour: z.null(),
+}
+
+export const term = z
+  .discriminatedUnion('termType', [
+    z.object({ ...termFields, termType: z.literal('on-demand'), ...unbound }),
+    z.object({
+      ...termFields,
+      termType: z.literal('reserved'),
+      reservedUntil: z.string().nullable(),
+      reservationEndsAt: z.string().nullable(),
+      termPeriodDays: z.number(),
+      discountPercentage: z.number(),
+      originalCostPerHour: z.number(),
+    }),
+    z.object({ ...termFields, termType: z.literal('private-cloud'), ...unbound }),
+  ])
+  .meta({ id: 'Term' })
+
+export const nodeResources = z.object({
+  cpuModel: z.string(),
+  gpuCount: z.number(),
+  ramGb: z.number(),
+  storageGb: z.number(),
+  cpuCount: z.number(),
+})
+
+const activeFields = {
+  ...recordFields,
+  currentTerm: term,
+  meta: rentalMeta.nullable().optional(),
+  attachedStorage: z.array(attachedStorage).optional(),
+  gpuFormFactor,
+  nodes: z.array(nodeResources),
+  connectionType: networkType,
+  ethernetVariant: ethernetVariant.optional(),
+  region,
+  createdBy: z.object({
+    id: z.string().max(50),
+    name: z.string().max(255).nullable(),
+    email: z.string().max(255),
+    picture: z.string().nullable(),
+  }),
+  supportsFeature: z.object({ attachedStorage: z.boolean() }),
+  status: rentalStatus.default('Unknown'),
+}
+
+export const activeBareMetalRental = z
+  .object({ ...activeFields, rentalType: z.literal('bare-metal') })
+  .meta({ id: 'ActiveBareMetalRental' })
+export const activeVirtualMachineRental = z
+  .object({ ...activeFields, rentalType: z.literal('virtual-machine') })
+  .meta({ id: 'ActiveVirtualMachineRental' })
+
+const rentalDetail = z
+  .object({
+    ...activeFields,
+    rentalType,
+    statusReason: z.string().nullable().describe('Why it is Failed, Terminating or Terminated, as a word for programs'),
+    statusSince: z.string(),
+    stuckSince: z.string().nullable().describe('Set while the state has lasted longer than it should'),
+    terminateRequestedAt: z.string().nullable(),
+    autoTerminateAt: z.string().nullable(),
+    spendingLimitUsd: z.string().nullable(),
+    costSoFarUsd: z.string(),
+    events: z.array(eventRecord),
+  })
+  .meta({ id: 'RentalDetail' })
+
+/** Beyond the interface: both creates and the change of a rental take them. */
+const guards = {
+  autoTerminateAt: timeText.optional().describe('Ends the rental at this time'),
+  spendingLimitUsd: nonNegativeUsdText.optional().describe('Ends the rental when it has cost this much'),
+}
+
+const newVolume = z.object({ isNew: z.literal(true), label: volumeLabel, sizeInGb: z.int().min(256).max(64_000) })
+const existingVolume = z.object({ isNew: z.literal(false), id: positiveId })
+
+export const createBareMetalRentalBody = z
+  .object({
+    networkType,
+    gpuCount: z.number().min(1).multipleOf(8),
+    storageVolume: z.discriminatedUnion('isNew', [existingVolume, newVolume]).optional(),
+    region: bareMetalRegion.default('us-central-1'),
+    gpuType: gpuType.default('h100'),
+    cudaVersion: z.enum(['cuda12.8', 'cuda12.9']).optional(),
+    label: labelText.optional(),
+    termType: orderableTermType.default('on-demand'),
+    discountPercentage: z.number().default(0),
+    termPeriodDays: z.number().optional(),
+    monitoringEnabled: z.boolean().optional(),
+    convertToOnDemandOnExpiry: z.boolean().default(true),
+    ...guards,
+  })
+  .meta({ id: 'CreateBareMetalRental' })
+
+export const createVirtualMachineRentalBody = z
+  .object({
+    gpuCount: z.number(),
+    networkType: networkType.default('ethernet'),
+    region: virtualMachineRegion.default('us-central-1'),
+    gpuType: gpuType.default('h100'),
+    label: labelText.optional(),
+    termType: orderableTermType.default('on-demand'),
+    termPeriodDays: z.number().optional(),
+    discountPercentage: z.number().default(0),
+    monitoringEnabled: z.boolean().optional(),
+    customPorts: z.array(z.int().min(1).max(65_535)).max(limits.customPorts).optional(),
+    convertToOnDemandOnExpiry: z.boolean().default(true),
+    ...guards,
+  })
+  .meta({ id: 'CreateVirtualMachineRental' })
+
+const rentalOption = z
+  .object({
+    enabled: z.boolean(),
+    costPerHour: z.number(),
+    region,
+    gpuType,
+    gpuCount: z.number(),
+    gpuFormFactor,
+    connectionType: networkType,
+    ethernetVariant: ethernetVariant.optional(),
+    totalAvailable: z.number().describe('How many rentals of this shape fit right now'),
+    machineType: rentalType,
+    nodes: z.array(nodeResources),
+  })
+  .meta({ id: 'RentalOption' })
+
+const terminateBody = z.object({
+  rentalId: z.int().min(-MAX_SAFE).max(MAX_SAFE),
+  reason: z.string().max(limits.reasonChars).optional(),
+})
+const terminateReply = z.object({ message: z.string(), rentalId: z.int() })
+
+const base = '/v2/alpha/on-demand'
+
+export const rentalEndpoints = {
+  createBareMetalRental: endpoint({
+    method: 'POST',
+    path: `${base}/bare-metal-rentals`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:write'],
+    summary: 'Rent bare-metal machines',
+    description:
+      'Answers at once with the rental as `Pending`; it starts behind the answer. One hour of its price is set aside from the balance.',
+    errors: [400, 401, 403, 500],
+    body: createBareMetalRentalBody,
+    response: rentalRecord,
+    idempotent: true,
+  }),
+  listBareMetalRentals: endpoint({
+    method: 'GET',
+    path: `${base}/bare-metal-rentals`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:read'],
+    summary: 'List bare-metal rentals that are not yet terminated',
+    errors: [400, 401, 403, 404, 500],
+    response: z.array(activeBareMetalRental),
+  }),
+  terminateBareMetalRental: endpoint({
+    method: 'POST',
+    path: `${base}/bare-metal-rentals/terminate`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:write'],
+    summary: 'End a bare-metal rental',
+    description:
+      'The bill stops at this request. The rental is `Terminated` when the engine has shown that the machine is gone.',
+    errors: [400, 401, 403, 404, 500],
+    body: terminateBody,
+    response: terminateReply,
+  }),
+  createVirtualMachineRental: endpoint({
+    method: 'POST',
+    path: `${base}/virtual-machine-rentals`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:write'],
+    summary: 'Rent a virtual machine',
+    description: '`gpuCount` is one that `rental-options` offers for the region, GPU and network.',
+    errors: [400, 401, 403, 500],
+    body: createVirtualMachineRentalBody,
+    response: rentalRecord,
+    idempotent: true,
+  }),
+  listVirtualMachineRentals: endpoint({
+    method: 'GET',
+    path: `${base}/virtual-machine-rentals`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:read'],
+    summary: 'List virtual-machine rentals that are not yet terminated',
+    errors: [400, 401, 403, 404, 500],
+    response: z.array(activeVirtualMachineRental),
+  }),
+  terminateVirtualMachineRental: endpoint({
+    method: 'POST',
+    path: `${base}/virtual-machine-rentals/terminate`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:write'],
+    summary: 'End a virtual-machine rental',
+    errors: [400, 401, 403, 404, 500],
+    body: terminateBody,
+    response: terminateReply,
+  }),
+  getRental: endpoint({
+    method: 'GET',
+    path: `${base}/rentals/{id}`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:read'],
+    summary: 'One rental, whatever its state, with its events',
+    errors: [400, 401, 403, 404, 500],
+    params: numericIdParams,
+    response: rentalDetail,
+  }),
+  changeRental: endpoint({
+    method: 'PATCH',
+    path: `${base}/rentals/{id}`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:write'],
+    summary: 'Change the label, the end or the spending limit of a rental',
+    errors: [400, 401, 403, 404, 500],
+    params: numericIdParams,
+    body: z
+      .strictObject({
+        label: labelText.nullable().optional(),
+        convertToOnDemandOnExpiry: z.boolean().optional(),
+        autoTerminateAt: timeText.nullable().optional(),
+        spendingLimitUsd: nonNegativeUsdText.nullable().optional(),
+      })
+      .meta({ id: 'ChangeRental' }),
+    response: rentalDetail,
+  }),
+  listRentalOptions: endpoint({
+    method: 'GET',
+    path: `${base}/rental-options`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: 'public',
+    summary: 'What can be rented, where, at which price',
+    errors: [400, 500],
+    response: z.array(rentalOption),
+  }),
+  listReserveOptions: endpoint({
+    method: 'GET',
+    path: `${base}/reserve-options`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:read'],
+    summary: 'Terms and the discount that each earns',
+    errors: [400, 401, 403, 500],
+    response: z.array(z.object({ termPeriodDays: z.number(), discountPercentage: z.number() })),
+  }),
+  requestReservation: endpoint({
+    method: 'POST',
+    path: `${base}/request-reservation`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:write'],
+    summary: 'Ask the operator for a large reservation',
+    errors: [400, 401, 403, 500],
+    body: z.object({ gpuCount: z.number().min(1) }).meta({ id: 'RequestReservation' }),
+    response: message,
+  }),
+}

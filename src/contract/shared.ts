@@ -1,0 +1,52 @@
+/** Shapes that several nouns use. */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+
+export const MAX_SAFE = Number.MAX_SAFE_INTEGER
+
+export const gpuType = z.enum(['h100', 'h200', 'b200'])
+export type GpuType = z.infer<typeof gpuType>
+
+export const networkType = z.enum(['infiniband', 'ethernet'])
+export type NetworkType = z.infer<typeof networkType>
+
+export const gpuFormFactor = z.enum(['sxm5', 'sxm6', 'pcie'])
+export type GpuFormFactor = z.infer<typeof gpuFormFactor>
+
+export const ethernetVariant = z.enum(['normal', 'rocev2'])
+
+export const orderableTermType = z.enum(['on-demand', 'reserved'])
+
+/** RFC 3339. Responses are UTC with milliseconds; requests may use any offset. */
+export const timeText = z.iso.datetime({ offset: true })
+
+export const labelText = z.string().max(limits.labelChars)
+
+export const volumeLabel = z
+  .string()
+  .min(4)
+  .max(255)
+  .regex(/^[A-Za-z0-9_-]+$/, 'letters, digits, underscore and hyphen only')
+
+export const positiveId = z.int().positive().max(MAX_SAFE)
+
+/** USD as a decimal text with at most nine decimals. */
+export const usdText = z.string().regex(/^-?\d{1,9}(\.\d{1,9})?$/, 'an amount in USD such as "12.50"')
+export const positiveUsdText = z
+  .string()
+  .regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'an amount in USD above zero, such as "12.50"')
+export const nonNegativeUsdText = z.string().regex(/^\d{1,9}(\.\d{1,9})?$/, 'an amount in USD such as "12.50"')
+
+export const reasonText = z.string().min(3).max(limits.reasonChars)
+
+/** Lists that can grow take these; without them the first page comes. */
+export const pageQuery = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
+  cursor: z.string().max(200).optional().describe('`nextCursor` of the page before'),
+})
+
+export const message = z.object({ message: z.string() })
+
+/** Path parameter that is a whole number. */
+export const numericIdParams = z.object({ id: z.coerce.number().int().positive().max(2_147_483_647) })
+export const textIdParams = z.object({ id: z.string().min(1).max(100) })

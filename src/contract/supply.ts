@@ -1,0 +1,60 @@
+/** What a supplier does: price machines, take them off sale, see what they earn. */
+import { z } from 'zod'
+import { endpoint } from './endpoint.ts'
+import { nonNegativeUsdText, pageQuery, textIdParams } from './shared.ts'
+
+export const suppliedMachine = z
+  .object({
+    id: z.string(),
+    clusterName: z.string(),
+    region: z.string(),
+    offering: z.enum(['marketplace', 'virtual-machine', 'bare-metal']),
+    status: z.string(),
+    listed: z.boolean(),
+    gpuModel: z.string(),
+    gpusTotal: z.number(),
+    gpusInUse: z.number(),
+    gpusSick: z.array(z.number()),
+    pricePerGpuHourUsd: z.string().nullable(),
+    seenAt: z.string(),
+  })
+  .meta({ id: 'SuppliedMachine' })
+
+const supply = { family: 'v2', tag: 'Supply', access: ['supply'] } as const
+
+export const supplyEndpoints = {
+  listSuppliedMachines: endpoint({
+    ...supply,
+    method: 'GET',
+    path: '/v2/supply/machines',
+    summary: 'Machines that this account supplies',
+    errors: [400, 401, 403, 500],
+    query: pageQuery,
+    response: z.object({ machines: z.array(suppliedMachine), nextCursor: z.string().nullable() }),
+  }),
+  changeSuppliedMachine: endpoint({
+    ...supply,
+    method: 'PATCH',
+    path: '/v2/supply/machines/{id}',
+    summary: 'Price a machine or take it off sale; what runs on it keeps its price and goes on',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({ pricePerGpuHourUsd: nonNegativeUsdText.optional(), listed: z.boolean().optional() })
+      .meta({ id: 'ChangeSuppliedMachine' }),
+    response: suppliedMachine,
+  }),
+  getEarnings: endpoint({
+    ...supply,
+    method: 'GET',
+    path: '/v2/supply/earnings',
+    summary: 'What the machines have earned',
+    errors: [400, 401, 403, 500],
+    response: z.object({
+      unpaidUsd: z.string(),
+      paidOutUsd: z.string(),
+      platformFeePercentage: z.number(),
+      machines: z.array(z.object({ id: z.string(), earnedUsd: z.string() })),
+    }),
+  }),
+}

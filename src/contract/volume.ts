@@ -1,0 +1,123 @@
+/** Storage volumes (v2). */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { storageRegion } from './region.ts'
+import { MAX_SAFE, message, positiveId, volumeLabel } from './shared.ts'
+
+export const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
+export type VolumeStatus = z.infer<typeof volumeStatus>
+
+export const volumeRecord = z
+  .object({
+    id: z.int32(),
+    createdAt: z.string(),
+    updatedAt: z.string().nullable(),
+    deletedAt: z.string().nullable(),
+    userId: z.string().max(50),
+    orgId: z.any().nullable(),
+    startedAt: z.string().nullable(),
+    terminatedAt: z.string().nullable(),
+    externalId: z.string(),
+    sizeGb: z.int32(),
+    label: z.string(),
+    costPerHour: z.number(),
+    region: storageRegion,
+    storageVolumeId: z.any(),
+    meta: z.object({ termination_reason: z.string().optional() }),
+    status: volumeStatus.default('unknown'),
+    attachedRentals: z.array(z.int().positive()),
+    sizeInGb: positiveId,
+    vip: z.string(),
+  })
+  .meta({ id: 'StorageVolume' })
+
+export const createVolumeBody = z
+  .object({
+    region: storageRegion,
+    label: volumeLabel,
+    sizeInGb: z.int().min(256).max(64_000).multipleOf(256),
+    rentalIds: z.array(z.int().positive()).max(limits.attachmentsPerVolume).optional(),
+  })
+  .meta({ id: 'CreateStorageVolume' })
+
+const rentalIds = z.array(z.int().min(-MAX_SAFE).max(MAX_SAFE)).min(1).max(limits.attachmentsPerVolume)
+
+const attachBody = z.object({ storageVolumeId: positiveId, rentalIds })
+const attachReply = z.object({
+  storageVolumeId: z.int().positive(),
+  attachedRentalIds: z.array(z.int().positive()),
+  message: z.string(),
+})
+
+const base = '/v2/alpha/on-demand/storage-volumes'
+
+export const volumeEndpoints = {
+  createVolume: endpoint({
+    method: 'POST',
+    path: base,
+    family: 'v2',
+    tag: 'Storage volumes',
+    access: ['compute:write'],
+    summary: 'Create a storage volume',
+    errors: [400, 401, 403, 500],
+    body: createVolumeBody,
+    response: z.object({
+      storageVolumeId: z.int().positive(),
+      region: storageRegion,
+      status: volumeStatus.default('unknown'),
+      label: z.string(),
+      sizeInGb: z.int(),
+      attachedRentals: z.array(z.int().positive()),
+      message: z.string(),
+    }),
+    idempotent: true,
+  }),
+  listVolumes: endpoint({
+    method: 'GET',
+    path: base,
+    family: 'v2',
+    tag: 'Storage volumes',
+    access: ['compute:read'],
+    summary: 'List storage volumes',
+    errors: [400, 401, 403, 404, 500],
+    response: z.array(volumeRecord),
+  }),
+  attachVolume: endpoint({
+    method: 'POST',
+    path: `${base}/attach`,
+    family: 'v2',
+    tag: 'Storage volumes',
+    access: ['compute:write'],
+    summary: 'Attach a volume to bare-metal rentals of its region, all or none of them',
+    errors: [400, 401, 403, 500],
+    body: attachBody.meta({ id: 'AttachStorageVolume' }),
+    response: attachReply,
+  }),
+  detachVolume: endpoint({
+    method: 'POST',
+    path: `${base}/detach`,
+    family: 'v2',
+    tag: 'Storage volumes',
+    access: ['compute:write'],
+    summary: 'Detach a volume from rentals',
+    description: 'Without `rentalIds` it is detached from all of them. `attachedRentalIds` is what stays attached.',
+    errors: [400, 401, 403, 404, 500],
+    body: z
+      .object({ storageVolumeId: positiveId, rentalIds: rentalIds.optional() })
+      .meta({ id: 'DetachStorageVolume' }),
+    response: attachReply,
+  }),
+  terminateVolume: endpoint({
+    method: 'POST',
+    path: `${base}/terminate`,
+    family: 'v2',
+    tag: 'Storage volumes',
+    access: ['compute:write'],
+    summary: 'Delete a volume and its data',
+    description: 'Refused with `volume_attached` while it is attached to a rental.',
+    errors: [400, 401, 403, 404, 500],
+    body: z.object({ storageVolumeId: positiveId }).meta({ id: 'TerminateStorageVolume' }),
+    response: message.extend({ storageVolumeId: z.int().positive() }),
+  }),
+}

