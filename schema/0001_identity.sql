@@ -86,7 +86,8 @@ create table idempotency (
   key        text not null check (length(key) between 1 and 255),
   operation  text not null,
   body_hash  bytea not null,
-  response   jsonb,
+  -- Sealed, since it may hold a secret that is shown once. null only inside the transaction that writes it.
+  response_sealed text,
   created_at timestamptz(3) not null,
   primary key (account_id, key)
 );

@@ -140,6 +140,7 @@ export const accountEndpoints = {
       })
       .meta({ id: 'CreateApiKey' }),
     response: apiKeyRecord.extend({ key: z.string().describe('`bk_…`, shown once') }).meta({ id: 'NewApiKey' }),
+    idempotent: true,
   }),
   revokeApiKey: endpoint({
     ...account,

@@ -46,6 +46,8 @@ export interface Endpoint<
   readonly query?: Query
   readonly body?: Body
   readonly response: Response
+  /** What each `data:` line holds when the body asks for `stream: true`; without it the operation cannot stream. */
+  readonly chunk?: z.ZodType
   /** How the answer travels when it is not JSON. */
   readonly media?: 'text/html' | 'text/event-stream'
   /** A create: takes an `Idempotency-Key` header. */

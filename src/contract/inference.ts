@@ -75,6 +75,29 @@ const textCompletion = z
   })
   .meta({ id: 'TextCompletion' })
 
+/** Parts of a streamed answer. `usage` comes on a last chunk, with no choices, and only when it was asked for. */
+const chunkFields = { id: z.string(), created: z.int(), model: z.string(), usage: usage.nullable().optional() }
+const chatChunk = z
+  .object({
+    ...chunkFields,
+    object: z.literal('chat.completion.chunk'),
+    choices: z.array(
+      z.object({
+        index: z.int(),
+        delta: z.object({ role: z.literal('assistant').optional(), content: z.string().nullable().optional() }),
+        finish_reason: z.string().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'ChatCompletionChunk' })
+const textChunk = z
+  .object({
+    ...chunkFields,
+    object: z.literal('text_completion'),
+    choices: z.array(z.object({ index: z.int(), text: z.string(), finish_reason: z.string().nullable() })),
+  })
+  .meta({ id: 'TextCompletionChunk' })
+
 const modelRecord = z
   .object({
     id: z.string(),
@@ -123,12 +146,14 @@ export const inferenceEndpoints = {
     errors: [400, 401, 402, 403, 422, 500],
     body: chatBody,
     response: chatCompletion,
+    chunk: chatChunk,
   }),
   createCompletion: endpoint({
     ...inference,
     method: 'POST',
     path: '/v1/completions',
     summary: 'Complete a text',
+    description: 'With `stream: true` the answer is a sequence of server-sent events that ends with `data: [DONE]`.',
     errors: [400, 401, 402, 403, 422, 500],
     body: z
       .looseObject({
@@ -139,6 +164,7 @@ export const inferenceEndpoints = {
       })
       .meta({ id: 'CompletionRequest' }),
     response: textCompletion,
+    chunk: textChunk,
   }),
   listModels: endpoint({
     family: 'v1',

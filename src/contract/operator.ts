@@ -121,6 +121,7 @@ export const operatorEndpoints = {
       })
       .meta({ id: 'CreateAccount' }),
     response: z.object({ account: operatedAccount, key: z.string().describe('`bk_…`, shown once') }),
+    idempotent: true,
   }),
   getAccount: endpoint({
     ...operator,

@@ -20,7 +20,11 @@ export const orderableTermType = z.enum(['on-demand', 'reserved'])
 /** RFC 3339. Responses are UTC with milliseconds; requests may use any offset. */
 export const timeText = z.iso.datetime({ offset: true })
 
-export const labelText = z.string().max(limits.labelChars)
+/** The interface gives labels no length. Ours is checked and told in words, and stays out of the schema it fixes. */
+export const labelText = z
+  .string()
+  .refine((text) => text.length <= limits.labelChars, `at most ${limits.labelChars} characters`)
+  .describe(`At most ${limits.labelChars} characters`)
 
 export const volumeLabel = z
   .string()

@@ -32,16 +32,22 @@ export const volumeRecord = z
   })
   .meta({ id: 'StorageVolume' })
 
+/** The interface gives these lists no upper end. Ours is checked and told in words, not in the schema it fixes. */
+const tooMany = `At most ${limits.attachmentsPerVolume} rentals`
+function fitsOneVolume(ids: readonly number[]): boolean {
+  return ids.length <= limits.attachmentsPerVolume
+}
+
 export const createVolumeBody = z
   .object({
     region: storageRegion,
     label: volumeLabel,
     sizeInGb: z.int().min(256).max(64_000).multipleOf(256),
-    rentalIds: z.array(z.int().positive()).max(limits.attachmentsPerVolume).optional(),
+    rentalIds: z.array(z.int().positive()).refine(fitsOneVolume, tooMany).optional().describe(tooMany),
   })
   .meta({ id: 'CreateStorageVolume' })
 
-const rentalIds = z.array(z.int().min(-MAX_SAFE).max(MAX_SAFE)).min(1).max(limits.attachmentsPerVolume)
+const rentalIds = z.array(z.int().min(-MAX_SAFE).max(MAX_SAFE)).min(1).refine(fitsOneVolume, tooMany).describe(tooMany)
 
 const attachBody = z.object({ storageVolumeId: positiveId, rentalIds })
 const attachReply = z.object({

@@ -91,7 +91,7 @@ export function processStart(pid: number): string | undefined {
 }
 
 /** Whether that process runs that program with that folder as its place of work, where a reused pid does not. */
-export function isRunningIn(pid: number, program: string, folder: string): boolean {
+export function runsIn(pid: number, program: string, folder: string): boolean {
   if (processStart(pid) === undefined) return false
   if (process.platform !== 'linux') return askPs(pid, 'command=').includes(`${program} -D ${folder} `)
   try {
@@ -121,15 +121,17 @@ export function makeSocketFolder(dir: string, longestName: string, ownerId: numb
     fs.mkdirSync(folder, { mode: 0o700 })
   } catch (error) {
     const found = fs.lstatSync(folder, { throwIfNoEntry: false })
-    const isOurs = found?.isDirectory() && (found.uid === process.getuid?.() || found.uid === ownerId)
-    if (!isOurs) throw new Error(`${folder} is needed for sockets, but is not a folder of ours.`, { cause: error })
+    const owners = [process.getuid?.(), ownerId, folder === places[0] ? found?.uid : undefined]
+    if (!found?.isDirectory() || !owners.includes(found.uid)) {
+      throw new Error(`${folder} is needed for sockets, but is not a folder of ours: remove it.`, { cause: error })
+    }
     fs.chmodSync(folder, 0o700)
   }
   return folder
 }
 
 /** Gives a folder or file, with all that is in it, to another user. */
-export function handOver(path: string, uid: number, gid: number): void {
+export function giveTo(path: string, uid: number, gid: number): void {
   const found = fs.lstatSync(path)
   if (found.uid === uid) return
   const inside = found.isDirectory() ? fs.readdirSync(path, { recursive: true, encoding: 'utf8' }) : []
@@ -260,7 +262,7 @@ function readIfThere(path: string): string | undefined {
   }
 }
 
-export function errorCode(error: unknown): string | undefined {
+function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined
 }
 

@@ -11,17 +11,8 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { Client } from 'pg'
-import {
-  errorCode,
-  errorText,
-  handOver,
-  isRunningIn,
-  makeSocketFolder,
-  processStart,
-  readPrivateFile,
-  syncFolder,
-} from './data-folder.ts'
+import { Client, DatabaseError } from 'pg'
+import { errorText, giveTo, makeSocketFolder, readPrivateFile, runsIn, syncFolder } from './data-folder.ts'
 
 export interface EmbeddedPostgres {
   readonly url: string
@@ -137,14 +128,15 @@ async function waitUntilReady(socketDir: string, child: ChildProcess): Promise<s
   for (let pauseMs = 10; performance.now() < giveUpAt; pauseMs = Math.min(pauseMs * 1.5, 250)) {
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return 'it ended at once'
     try {
-      await query(connectionUrl(socketDir, 'berth'), 'select 1')
+      await query(connectionUrl(socketDir, 'berth'), 'select 1').catch((error: unknown) => {
+        // The server is up, but has no such database: it is new, or was killed before it came to that.
+        if (!(error instanceof DatabaseError && error.code === '3D000')) throw error
+        return query(connectionUrl(socketDir, 'postgres'), 'create database berth')
+      })
       return undefined
     } catch (error) {
       last = errorText(error)
-      // The server is up, but has no such database: it is new, or was killed before it came to that.
-      const isMissing = errorCode(error) === '3D000'
-      if (isMissing) await query(connectionUrl(socketDir, 'postgres'), 'create database berth').catch(() => {})
-      await delay(isMissing ? 0 : pauseMs)
+      await delay(pauseMs)
     }
   }
   return `no connection within ${READY_LIMIT_MS / 1000} s (${last})`
@@ -182,7 +174,7 @@ async function endChild(child: ChildProcess, exited: Promise<unknown>, log: (lin
 /** Ends a postmaster that outlived its Berth, and sees through a lock file whose pid is now somebody else's. */
 async function clearLeftovers({ cluster, socketDir, log }: Place): Promise<void> {
   const pid = Number.parseInt(readPrivateFile(cluster, 'postmaster.pid') ?? '', 10)
-  const isRunning = (): boolean => isRunningIn(pid, 'postgres', cluster)
+  const isRunning = (): boolean => runsIn(pid, 'postgres', cluster)
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
     if (!isRunning()) break
     log(`PostgreSQL (process ${pid}) outlived its Berth and is stopped with ${signal}`)
@@ -191,18 +183,18 @@ async function clearLeftovers({ cluster, socketDir, log }: Place): Promise<void>
   }
   if (isRunning()) throw new Error(`PostgreSQL (process ${pid}) of ${cluster} does not stop.`)
   const lock = readPrivateFile(cluster, 'postmaster.pid')
-  if (lock !== undefined && processStart(pid) !== undefined) {
-    // Not deleted: the rest of the file leads PostgreSQL to the shared memory in which it looks for workers that are
-    // still alive. With a pid that cannot exist it takes the lock for stale, and still makes that check.
-    fs.writeFileSync(join(cluster, 'postmaster.pid'), lock.replace(/^\d+/, '2147483647'))
-  }
+  const lockPath = join(cluster, 'postmaster.pid')
+  // A power failure leaves it empty. Otherwise it is not deleted: the rest of it leads PostgreSQL to the shared memory
+  // in which it looks for workers that are still alive. A pid that cannot exist makes it stale, and keeps that check.
+  if (lock !== undefined && Number.isNaN(pid)) fs.rmSync(lockPath)
+  else if (lock !== undefined) fs.writeFileSync(lockPath, lock.replace(/^\d+/, '2147483647'))
   for (const name of [SOCKET_NAME, `${SOCKET_NAME}.lock`]) fs.rmSync(join(socketDir, name), { force: true })
 }
 
 /** Made beside its place and then renamed, so that a cluster is whole or not there; what a kill -9 left is removed. */
 async function initialiseOnce(dataDir: string, cluster: string, way: Way, isThrowaway: boolean): Promise<void> {
   for (const name of fs.readdirSync(dataDir).filter((name) => name.startsWith('postgres.new-'))) {
-    fs.rmSync(join(dataDir, name), { recursive: true, force: true, maxRetries: 5 })
+    await fs.promises.rm(join(dataDir, name), { recursive: true, force: true, maxRetries: 10 })
   }
   if (fs.existsSync(join(cluster, 'PG_VERSION'))) return
   const unfinished = join(dataDir, `postgres.new-${randomBytes(6).toString('hex')}`)
@@ -240,7 +232,7 @@ async function chooseWay(dataDir: string, programs: ReturnType<typeof findProgra
   const first = isRoot && uid === 0 ? [] : [{ prefix: [], ids: isRoot ? { uid, gid } : {} }]
   const refusals: string[] = []
   for (const { prefix, ids } of [...first, mapped, ...(isRoot ? [asNobody] : [])]) {
-    if (ids === asNobody.ids) fs.chmodSync(dataDir, mode | 0o011)
+    if (ids === asNobody.ids) fs.chmodSync(dataDir, mode | 0o001)
     const user: { env: NodeJS.ProcessEnv; uid?: number; gid?: number } = { env: programs.env, ...ids }
     const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, ...ids }
     const command = (file: string, args: readonly string[]) => [...prefix, file, ...args] as [string, ...string[]]
@@ -253,15 +245,16 @@ async function chooseWay(dataDir: string, programs: ReturnType<typeof findProgra
         major: Number(/ (\d+)/.exec(stdout)?.[1]),
         user,
         command: (program: string, args: readonly string[]) => command(inBin(program), args),
-        giveToUser: (path: string) => isRoot && handOver(path, owner.uid, owner.gid),
+        giveToUser: (path: string) => isRoot && giveTo(path, owner.uid, owner.gid),
       }
     } catch (error) {
       refusals.push(errorText(error).trim())
     }
   }
-  const advice = isRoot ? 'It cannot run as root: start Berth as another user, or' : 'Make that possible, or'
-  const tried = refusals.join('\n')
-  throw new Error(`PostgreSQL cannot be run in ${dataDir}. ${advice} set DATABASE_URL to another server.\n${tried}`)
+  if (isRoot) fs.chmodSync(dataDir, mode)
+  const why = isRoot ? 'it refuses root, and here can be no other user' : 'see below'
+  const advice = 'Start Berth as another user, with a data folder that this user can reach, or set DATABASE_URL.'
+  throw new Error([`PostgreSQL cannot run in ${dataDir}: ${why}. ${advice}`, ...refusals].join('\n'))
 }
 
 /**
@@ -296,10 +289,11 @@ function findPrograms(dataDir: string): { bin: string; env: NodeJS.ProcessEnv } 
 }
 
 function makeLink(to: string, path: string): void {
+  if (fs.existsSync(path)) return
   try {
-    if (!fs.existsSync(path)) fs.symlinkSync(to, path)
+    fs.symlinkSync(to, path)
   } catch (error) {
-    // Another Berth was a moment faster.
-    if (errorCode(error) !== 'EEXIST') throw error
+    // It is there when another Berth was a moment faster.
+    if (!fs.existsSync(path)) throw error
   }
 }

@@ -1,0 +1,42 @@
+/**
+ * A create happens once a key. The first answer is written in the transaction of the create itself, so there is no
+ * moment at which one exists without the other; a second request with the same key waits for the first to commit.
+ */
+import { sha256 } from '../base/id.ts'
+import { fail, ok, type Result } from '../base/result.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { completeIdempotency, findIdempotency, startIdempotency } from '../store/idempotency.ts'
+import type { Actor, App } from './app.ts'
+
+export interface Once {
+  /** Of the `Idempotency-Key` header. undefined: the caller did not ask for it. */
+  readonly key: string | undefined
+  readonly operation: string
+  /** What the key stands for: path and body. */
+  readonly request: unknown
+}
+
+/** Runs `work` in a transaction, or answers what it answered the first time. */
+export async function createOnce<T>(
+  app: App,
+  actor: Actor,
+  once: Once,
+  work: (tx: Tx) => Promise<Result<T>>,
+): Promise<Result<T>> {
+  const { key } = once
+  if (key === undefined) return transact(app.database, work)
+  const bodyHash = sha256(JSON.stringify(once.request))
+  return transact(app.database, async (tx): Promise<Result<T>> => {
+    const started = await startIdempotency(tx, { accountId: actor.accountId, key, operation: once.operation, bodyHash })
+    if (started) {
+      const result = await work(tx)
+      if (result.ok) await completeIdempotency(tx, actor.accountId, key, app.vault.seal(JSON.stringify(result.value)))
+      return result
+    }
+    const first = await findIdempotency(tx.db, actor.accountId, key)
+    if (first === undefined || first.operation !== once.operation || !first.bodyHash.equals(bodyHash)) {
+      return fail('conflict', 'This Idempotency-Key was used for another request', { reason: 'idempotency_key_reused' })
+    }
+    return ok(JSON.parse(app.vault.open(first.responseSealed)) as T)
+  })
+}

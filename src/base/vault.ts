@@ -1,0 +1,30 @@
+/** Seals small secrets (webhook secrets, upstream keys, stored answers) with AES-256-GCM under the installation's key. */
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+
+export interface Vault {
+  seal(text: string): string
+  /** Throws when the text was sealed under another key or was changed. */
+  open(sealed: string): string
+}
+
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** `secret` is any text with enough entropy; the cipher's key is derived from it. */
+export function makeVault(secret: string): Vault {
+  const key = Buffer.from(hkdfSync('sha256', secret, '', 'berth vault v1', 32))
+  return {
+    seal: (text) => {
+      const nonce = randomBytes(NONCE_BYTES)
+      const cipher = createCipheriv('aes-256-gcm', key, nonce)
+      const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+      return `v1.${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url')}`
+    },
+    open: (sealed) => {
+      const bytes = Buffer.from(sealed.slice(3), 'base64url')
+      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES))
+      decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
+      return decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
+    },
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * zod to OpenAPI schemas. Schemas with an id become components, each written once; everything else stays where it is
+ * used. zod's own JSON Schema says a little more than the interface does, and the small rules here take that back.
+ */
+import { z } from 'zod'
+
+export type Json = string | number | boolean | null | readonly Json[] | JsonObject
+export interface JsonObject {
+  readonly [key: string]: Json | undefined
+}
+
+export type Direction = 'input' | 'output'
+
+export interface SchemaWriter {
+  /** The schema, with `$ref`s to components where it has a name. */
+  readonly write: (schema: z.ZodType, direction: Direction) => JsonObject
+  /** The components that were named so far, by name. */
+  readonly components: () => Record<string, JsonObject>
+}
+
+export function makeSchemaWriter(): SchemaWriter {
+  const named = new Map<string, string>()
+  return {
+    write(schema, direction) {
+      const raw = z.toJSONSchema(schema, { target: 'draft-2020-12', io: direction, override: relax })
+      const { $schema: _, $defs, ...own } = pointToComponents(raw as JsonObject)
+      for (const [name, definition] of Object.entries(($defs ?? {}) as Record<string, JsonObject>)) {
+        const text = JSON.stringify(definition)
+        // A default makes a field optional in a request and certain in an answer: one name cannot mean both.
+        if ((named.get(name) ?? text) !== text) throw new Error(`schema ${name} differs between request and answer`)
+        named.set(name, text)
+      }
+      return own
+    },
+    components: () =>
+      Object.fromEntries(
+        [...named].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, text]) => [name, JSON.parse(text) as JsonObject]),
+      ),
+  }
+}
+
+type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['override']>
+
+const relax: Override = ({ zodSchema, jsonSchema }) => {
+  const { def } = zodSchema._zod
+  // Only records that the interface closes are closed; others may grow a field without breaking a strict reader.
+  if (def.type === 'object' && def.catchall === undefined) delete jsonSchema.additionalProperties
+  // "Any value or null" is any value.
+  if (jsonSchema.anyOf?.some(isUnconstrained) === true) delete jsonSchema.anyOf
+  // The format says what zod's page-long pattern for it says.
+  if (jsonSchema.format !== undefined) delete jsonSchema.pattern
+  if (def.type === 'number' && 'format' in def && def.format === 'int32') jsonSchema.format = 'int32'
+  // A query can only carry text; what the reader has to know is that it means a boolean.
+  if (def.type === 'pipe' && def.out._zod.def.type === 'boolean') jsonSchema.type = 'boolean'
+}
+
+function isUnconstrained(schema: object): boolean {
+  return Object.keys(schema).length === 0
+}
+
+function pointToComponents(schema: JsonObject): JsonObject {
+  return JSON.parse(JSON.stringify(schema), (key: string, value: Json) =>
+    key === '$ref' && typeof value === 'string' ? value.replace('#/$defs/', '#/components/schemas/') : value,
+  ) as JsonObject
+}

@@ -1,0 +1,252 @@
+/**
+ * The OpenAPI 3.1 description, computed from the table of endpoints. `v2` is what `GET /v2/openapi.json` serves, `all`
+ * is the whole service. The order is the table's, so that a change of the contract is a small change of the text.
+ */
+import type { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { api } from './api.ts'
+import { tags, type Endpoint, type Tag } from './endpoint.ts'
+import { v1Error, v2Codes, v2Error, type V2Status } from './error.ts'
+import { makeSchemaWriter, type JsonObject, type SchemaWriter } from './openapi-schema.ts'
+
+export type Selection = 'v2' | 'all'
+
+export const tagDescriptions: Readonly<Record<Tag, string>> = {
+  Rentals: 'Virtual machines and bare-metal machines with GPUs, on demand or reserved for a term.',
+  'Storage volumes': 'Volumes that outlive machines and can be attached to bare-metal rentals of their region.',
+  'Usage and billing': 'What things cost, what was paid and how long the balance lasts.',
+  Marketplace: 'Machines of suppliers, rented by the GPU as containers.',
+  Inference: 'Models behind one address: chat, text, embeddings, pictures and speech. Paid by use.',
+  Account: 'The account, its people, API keys and SSH keys.',
+  'Events and webhooks': 'What happened to the account: listed, followed live, or pushed to a URL.',
+  Supply: 'For suppliers: the price of machines, taking them off sale, and what they earn.',
+  Operator: 'For whoever runs the service: accounts, money, prices, machines, audits.',
+  Description: 'The description of the interface itself.',
+}
+
+/** Statuses that can come on any path, and are therefore described once. */
+const anywhere = {
+  413: 'The body is too large',
+  415: 'The body is not JSON',
+  429: 'Too many requests; `Retry-After` says when to come back',
+  503: 'Not able to answer right now; the same request may be sent again',
+} as const
+type AnywhereStatus = keyof typeof anywhere
+export const anywhereStatuses = Object.keys(anywhere).map(Number) as readonly AnywhereStatus[]
+
+export const statusMeanings: Readonly<Record<number, string>> = {
+  400: 'Invalid input data',
+  401: 'Authorization not provided',
+  402: 'The balance is too small',
+  403: 'Insufficient access',
+  404: 'Not found',
+  422: 'A field is missing or of the wrong type',
+  500: 'Internal server error',
+  ...anywhere,
+}
+
+export function describeApi(selection: Selection): Record<string, unknown> {
+  const entries = Object.entries<Endpoint>(api).filter(
+    ([, endpoint]) => selection === 'all' || endpoint.path.startsWith('/v2'),
+  )
+  const schemas = makeSchemaWriter()
+  const paths: Record<string, Record<string, JsonObject>> = {}
+  for (const [operationId, endpoint] of entries) {
+    const operations = (paths[endpoint.path] ??= {})
+    operations[endpoint.method.toLowerCase()] = describeOperation(operationId, endpoint, selection, schemas)
+  }
+  const responses = describeSharedResponses(entries, schemas)
+  const usedTags = new Set(entries.map(([, endpoint]) => endpoint.tag))
+  const inference = entries.some(([, endpoint]) => endpoint.inference === true)
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: selection === 'v2' ? 'Berth compute interface' : 'Berth',
+      version: '2.0.0',
+      description: selection === 'v2' ? v2Text : `${v2Text} ${v1Text}`,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/', description: 'The server that serves this description' }],
+    tags: tags.filter((tag) => usedTags.has(tag)).map((name) => ({ name, description: tagDescriptions[name] })),
+    paths,
+    components: {
+      securitySchemes: {
+        Authorization: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer bk_…`' },
+      },
+      parameters: sharedParameters,
+      headers: inference ? { ...sharedHeaders, ...inferenceHeaders } : sharedHeaders,
+      responses,
+      schemas: schemas.components(),
+    },
+  }
+}
+
+const v2Text =
+  'GPU machines, storage volumes and their exact cost over HTTP. Prices are in USD per hour; amounts of money are texts ' +
+  'with nine decimals; times are RFC 3339 in UTC. An error names its `code` and, where programs can act on it, a `reason`.'
+const v1Text = 'The paths under `/v1` and `/billing` answer errors in the form that clients of chat completions read.'
+
+function describeOperation(
+  operationId: string,
+  endpoint: Endpoint,
+  selection: Selection,
+  schemas: SchemaWriter,
+): JsonObject {
+  const parameters = describeParameters(endpoint, schemas)
+  return {
+    operationId,
+    tags: [endpoint.tag],
+    summary: endpoint.summary,
+    ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
+    security: describeSecurity(endpoint, selection),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(endpoint.body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: true,
+            content: { 'application/json': { schema: schemas.write(endpoint.body, 'input') } },
+          },
+        }),
+    responses: {
+      '200': describeAnswer(endpoint, schemas),
+      ...Object.fromEntries(endpoint.errors.map((status) => [status, describeError(endpoint, status, schemas)])),
+      ...Object.fromEntries(
+        statusesAnywhere(endpoint).map((status) => [
+          status,
+          { $ref: `#/components/responses/${sharedResponseName(endpoint, status)}` },
+        ]),
+      ),
+    },
+  }
+}
+
+/** The interface applies the scheme to every v2 operation. Where we ask for no key, its description says "or nothing". */
+function describeSecurity(endpoint: Endpoint, selection: Selection): JsonObject[] {
+  if (endpoint.access !== 'public') return [{ Authorization: [] }]
+  return selection === 'v2' ? [{ Authorization: [] }, {}] : []
+}
+
+function describeParameters(endpoint: Endpoint, schemas: SchemaWriter): JsonObject[] {
+  return [
+    ...listFields('path', endpoint.params, schemas),
+    ...listFields('query', endpoint.query, schemas),
+    ...(endpoint.idempotent === true ? [{ $ref: '#/components/parameters/Idempotency-Key' }] : []),
+    ...(endpoint.media === 'text/event-stream' ? [{ $ref: '#/components/parameters/Last-Event-ID' }] : []),
+  ]
+}
+
+function listFields(where: 'path' | 'query', fields: z.ZodType | undefined, schemas: SchemaWriter): JsonObject[] {
+  if (fields === undefined) return []
+  const object = schemas.write(fields, 'input')
+  const required = (object['required'] ?? []) as readonly string[]
+  return Object.entries(object['properties'] as Record<string, JsonObject>).map(([name, field]) => {
+    const { description, ...schema } = field
+    return {
+      name,
+      in: where,
+      ...(required.includes(name) ? { required: true } : {}),
+      ...(description === undefined ? {} : { description }),
+      schema,
+    }
+  })
+}
+
+function describeAnswer(endpoint: Endpoint, schemas: SchemaWriter): JsonObject {
+  const content: Record<string, JsonObject> = {
+    [endpoint.media ?? 'application/json']: { schema: schemas.write(endpoint.response, 'output') },
+  }
+  if (endpoint.chunk !== undefined) {
+    content['text/event-stream'] = {
+      schema: {
+        type: 'string',
+        description: 'With `stream: true`: lines `data: <chunk>`, each a JSON object, and `data: [DONE]` at the end.',
+        contentMediaType: 'text/event-stream',
+        contentSchema: { type: 'array', items: schemas.write(endpoint.chunk, 'output') },
+      },
+    }
+  }
+  return { description: 'OK', headers: answerHeaders(endpoint), content }
+}
+
+function describeError(endpoint: Endpoint, status: number, schemas: SchemaWriter): JsonObject {
+  const schema = endpoint.family === 'v1' ? v1Error : v2Error(status as V2Status)
+  return {
+    description: statusMeanings[status] ?? '',
+    headers: answerHeaders(endpoint),
+    content: { 'application/json': { schema: schemas.write(schema, 'output') } },
+  }
+}
+
+function answerHeaders(endpoint: Endpoint): JsonObject {
+  return {
+    'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
+    ...(endpoint.inference === true
+      ? { 'X-Inference-Request-Id': { $ref: '#/components/headers/X-Inference-Request-Id' } }
+      : {}),
+  }
+}
+
+/** Without a body there is nothing that could be too large or of the wrong type. */
+export function statusesAnywhere(endpoint: Endpoint): AnywhereStatus[] {
+  return anywhereStatuses.filter((status) => endpoint.body !== undefined || (status !== 413 && status !== 415))
+}
+
+function sharedResponseName(endpoint: Endpoint, status: AnywhereStatus): string {
+  const form = endpoint.family === 'v2' ? '' : endpoint.inference === true ? 'inference.' : 'v1.'
+  return `${form}${v2Codes[status]}`
+}
+
+function describeSharedResponses(entries: readonly [string, Endpoint][], schemas: SchemaWriter): JsonObject {
+  const responses: Record<string, JsonObject> = {}
+  for (const [, endpoint] of entries) {
+    for (const status of statusesAnywhere(endpoint)) {
+      const name = sharedResponseName(endpoint, status)
+      if (responses[name] !== undefined) continue
+      const { headers, ...rest } = describeError(endpoint, status, schemas)
+      responses[name] = { ...rest, headers: { ...(headers as JsonObject), ...extraHeaders(status) } }
+    }
+  }
+  return responses
+}
+
+function extraHeaders(status: AnywhereStatus): JsonObject {
+  const names =
+    status === 429
+      ? ['Retry-After', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']
+      : status === 503
+        ? ['Retry-After']
+        : []
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+const sharedParameters = {
+  'Idempotency-Key': {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'The same key with the same body gives the first answer again; with another body it is refused with `idempotency_key_reused`.',
+    schema: { type: 'string', minLength: 1, maxLength: limits.idempotencyKeyChars },
+  },
+  'Last-Event-ID': {
+    name: 'Last-Event-ID',
+    in: 'header',
+    description: 'The id of the last event that was read; a browser sends it by itself when it reconnects.',
+    schema: { type: 'string' },
+  },
+} as const
+
+const sharedHeaders = {
+  'X-Request-Id': { description: 'Names this request in our logs', schema: { type: 'string' } },
+  'Retry-After': { description: 'Seconds to wait', schema: { type: 'integer' } },
+  'X-RateLimit-Limit': { description: 'Requests a minute', schema: { type: 'integer' } },
+  'X-RateLimit-Remaining': { description: 'Requests left', schema: { type: 'integer' } },
+  'X-RateLimit-Reset': { description: 'Seconds until the limit is whole again', schema: { type: 'integer' } },
+} as const
+
+const inferenceHeaders = {
+  'X-Inference-Request-Id': {
+    description: 'Ask `POST /v2/usage/request-cost` with it for the exact cost of this request',
+    schema: { type: 'string' },
+  },
+} as const

@@ -1,0 +1,11 @@
+/** An event before it is written. */
+import type { EventType } from '../contract/event.ts'
+
+export type EventSubject = 'rental' | 'volume' | 'balance' | 'key' | 'webhook' | 'account'
+
+export interface NewEvent {
+  readonly accountId: string
+  readonly type: EventType
+  readonly subject: { readonly kind: EventSubject; readonly id: string }
+  readonly data: Readonly<Record<string, unknown>>
+}

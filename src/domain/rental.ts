@@ -1,0 +1,107 @@
+/**
+ * The life of a rental. The table of moves is the only place that says which state may follow which: SQL updates, the
+ * reconcilers, the API and the console all read it.
+ */
+import { HOUR_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
+import type { InstanceStatus } from '../contract/marketplace.ts'
+import type { RentalStatus } from '../contract/rental.ts'
+import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
+
+export type RentalKind = 'virtual-machine' | 'bare-metal' | 'container'
+
+/** From each state, the states that may come next. */
+export const rentalMoves = {
+  Pending: ['Running', 'Failed', 'Terminating'],
+  Running: ['Unknown', 'Failed', 'Terminating'],
+  Unknown: ['Running', 'Failed', 'Terminating'],
+  Failed: ['Terminating'],
+  Terminating: ['Terminated'],
+  Terminated: [],
+} as const satisfies Record<RentalStatus, readonly RentalStatus[]>
+
+export function mayMove(from: RentalStatus, to: RentalStatus): boolean {
+  const next: readonly RentalStatus[] = rentalMoves[from]
+  return next.includes(to)
+}
+
+/** For `update … where status = any($from)`. */
+export function statesBefore(to: RentalStatus): RentalStatus[] {
+  return (Object.keys(rentalMoves) as RentalStatus[]).filter((from) => mayMove(from, to))
+}
+
+/** How long a state may last. `fail`: it becomes Failed. `flag`: it is shown as stuck until it ends by itself. */
+export const stateLimits = {
+  Pending: { ms: 30 * MINUTE_MS, then: 'fail', reason: 'start_timed_out' },
+  Unknown: { ms: HOUR_MS, then: 'fail', reason: 'machine_lost' },
+  Terminating: { ms: 15 * MINUTE_MS, then: 'flag', reason: 'engine_does_not_let_go' },
+} as const satisfies Partial<Record<RentalStatus, { ms: number; then: 'fail' | 'flag'; reason: string }>>
+
+/** States in which the customer pays, provided that the engine shows the machine. */
+export const billedStates = ['Running', 'Unknown'] as const satisfies readonly RentalStatus[]
+
+/** States in which a rental still counts against the account's quota and can be ended. */
+export const livingStates = ['Pending', 'Running', 'Unknown'] as const satisfies readonly RentalStatus[]
+
+export function isLiving(status: RentalStatus): boolean {
+  return (livingStates as readonly RentalStatus[]).includes(status)
+}
+
+/** What the marketplace calls the states. Before the engine was asked, an instance is `creating`, then `starting`. */
+export function instanceStatus(status: RentalStatus, createAskedAt: Instant | null): InstanceStatus {
+  switch (status) {
+    case 'Pending':
+      return createAskedAt === null ? 'creating' : 'starting'
+    case 'Running':
+      return 'online'
+    case 'Unknown':
+      return 'unknown'
+    case 'Failed':
+      return 'failed'
+    case 'Terminating':
+      return 'stopping'
+    case 'Terminated':
+      return 'terminated'
+  }
+}
+
+export interface NodeClaim {
+  readonly machineId: string
+  readonly gpuIndexes: readonly number[]
+}
+
+/** What an engine is asked for. Written once, with the intent; a retry asks for exactly the same. */
+export interface EngineSpec {
+  readonly kind: RentalKind
+  readonly name: string
+  readonly label: string | null
+  readonly region: string
+  readonly clusterName: string
+  readonly gpuType: GpuType | null
+  readonly gpuModel: string
+  readonly gpuFormFactor: GpuFormFactor | null
+  readonly gpuCount: number
+  readonly networkType: NetworkType
+  readonly nodes: readonly NodeClaim[]
+  readonly resources: { cpuModel: string; cpuCount: number; ramGb: number; storageGb: number }
+  readonly sshKeys: readonly string[]
+  readonly ports: readonly number[]
+  readonly image: { name: string; tag: string | null } | null
+  readonly cudaVersion: string | null
+  readonly monitoringEnabled: boolean
+}
+
+/** The mark that we leave on everything at an engine. Whatever carries it and is not in our books is ours to end. */
+export function tagOf(installationId: string, noun: 'rental' | 'volume', id: number): string {
+  return `${tagPrefix(installationId)}${noun === 'rental' ? '' : 'v'}${id}`
+}
+
+export function tagPrefix(installationId: string): string {
+  return `berth-${installationId}-`
+}
+
+export function rentalIdOfTag(installationId: string, tag: string): number | undefined {
+  const prefix = tagPrefix(installationId)
+  const digits = tag.startsWith(prefix) ? tag.slice(prefix.length) : ''
+  return /^\d{1,10}$/.test(digits) ? Number.parseInt(digits, 10) : undefined
+}
+

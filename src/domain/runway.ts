@@ -1,0 +1,23 @@
+/** How long the balance lasts, and when to warn. */
+import { addMs, HOUR_MS, type Instant } from '../base/instant.ts'
+import { spanAffordable, type NanoUsd } from '../base/money.ts'
+
+/** Hours of runway at which a warning is raised, tightest last. */
+export const runwayWarningsH = [24, 6, 1] as const
+
+export function emptyAt(balance: NanoUsd, hourlySpend: NanoUsd, now: Instant): Instant | null {
+  if (hourlySpend <= 0n) return null
+  const ms = spanAffordable(hourlySpend, balance)
+  // Past the year 9999 nobody needs a date.
+  return ms > 250_000_000_000_000 ? null : addMs(now, ms)
+}
+
+export type RunwayChange = { kind: 'warn'; hours: number } | { kind: 'clear' } | { kind: 'none' }
+
+/** Each threshold is told once; a balance that covers more again clears it. */
+export function runwayChange(balance: NanoUsd, hourlySpend: NanoUsd, warnedH: number | null): RunwayChange {
+  const crossed = hourlySpend <= 0n ? [] : runwayWarningsH.filter((hours) => spanAffordable(hourlySpend, balance) < hours * HOUR_MS)
+  const tightest = crossed.at(-1)
+  if (tightest === undefined) return warnedH === null ? { kind: 'none' } : { kind: 'clear' }
+  return warnedH === null || tightest < warnedH ? { kind: 'warn', hours: tightest } : { kind: 'none' }
+}

@@ -1,0 +1,90 @@
+/** Terms and prices: what an order costs an hour, and when a reservation ends. */
+import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
+import { discounted, nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { failField, ok, type Result } from '../base/result.ts'
+
+export interface Term {
+  readonly termType: 'on-demand' | 'reserved' | 'private-cloud'
+  readonly effectiveAt: Instant
+  readonly costPerHour: NanoUsd
+  /** Only a reserved term is bound. */
+  readonly reservation: {
+    readonly endsAt: Instant
+    readonly periodDays: number
+    readonly discountPercentage: number
+    readonly originalCostPerHour: NanoUsd
+  } | null
+}
+
+export interface TermWish {
+  readonly termType: 'on-demand' | 'reserved'
+  readonly termPeriodDays?: number | undefined
+  readonly discountPercentage: number
+}
+
+export interface ReserveOption {
+  readonly termPeriodDays: number
+  readonly discountPercentage: number
+}
+
+/** The term that a wish gets at a list price, or the field that is at fault. */
+export function grantTerm(
+  wish: TermWish,
+  listPrice: NanoUsd,
+  options: readonly ReserveOption[],
+  now: Instant,
+): Result<Term> {
+  if (wish.termType === 'on-demand') {
+    if (wish.discountPercentage !== 0) {
+      return failField(['discountPercentage'], 'An on-demand rental has no discount', 'discount_not_granted')
+    }
+    return ok({ termType: 'on-demand', effectiveAt: now, costPerHour: listPrice, reservation: null })
+  }
+  const days = wish.termPeriodDays
+  if (days === undefined) {
+    return failField(['termPeriodDays'], 'A reserved rental needs termPeriodDays', 'term_period_missing')
+  }
+  const granted = options.filter((option) => option.termPeriodDays === days)
+  if (granted.length === 0) {
+    const offered = [...new Set(options.map((option) => option.termPeriodDays))].sort((a, b) => a - b)
+    return failField(
+      ['termPeriodDays'],
+      `There is no term of ${days} days; reserve-options offers ${offered.join(', ') || 'none'}`,
+      'term_not_offered',
+    )
+  }
+  const most = Math.max(...granted.map((option) => option.discountPercentage))
+  const wished = wish.discountPercentage
+  if (wished < 0 || Math.round(wished * 100) !== wished * 100) {
+    return failField(['discountPercentage'], 'A discount is zero or more, with two decimals at most', 'discount_not_granted')
+  }
+  if (wished > most) {
+    return failField(['discountPercentage'], `A term of ${days} days earns ${most} % at most`, 'discount_not_granted')
+  }
+  return ok({
+    termType: 'reserved',
+    effectiveAt: now,
+    costPerHour: discounted(listPrice, wished),
+    reservation: {
+      endsAt: addMs(now, days * DAY_MS),
+      periodDays: days,
+      discountPercentage: wished,
+      originalCostPerHour: listPrice,
+    },
+  })
+}
+
+/** What follows a reserved term when the customer chose to go on: its list price of the day it was made. */
+export function onDemandAfter(term: Term): Term {
+  if (term.reservation === null) throw new Error('only a reserved term is followed by another')
+  return {
+    termType: 'on-demand',
+    effectiveAt: term.reservation.endsAt,
+    costPerHour: term.reservation.originalCostPerHour,
+    reservation: null,
+  }
+}
+
+export function pricePerHour(perGpuHour: NanoUsd, gpuCount: number): NanoUsd {
+  return nanoUsdOf(perGpuHour * BigInt(gpuCount))
+}

@@ -1,0 +1,92 @@
+/**
+ * The port to what runs machines. It is small on purpose: create, list, destroy. A driver never keeps state that we
+ * need; everything we rely on is what `list` shows. `driverConformance` (conformance.ts) is the suite each one passes.
+ *
+ * The three rules that make crashes harmless:
+ * - a thrown error from `create` or `destroy` means that the outcome is unknown, and only `list` tells it;
+ * - a thrown error from `list` is an error, never an empty list;
+ * - a machine is gone when `list` no longer shows it (after `listLagMs` since it was asked for).
+ */
+import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
+import type { MachineHardware } from '../domain/machine.ts'
+import type { EngineSpec } from '../domain/rental.ts'
+
+export interface Driver {
+  readonly id: ProviderId
+  /** Whether machines of this engine let people in by SSH, so that a rental needs a key. */
+  readonly givesSsh: boolean
+  /** How long after a create the list may not show it yet. */
+  readonly listLagMs: number
+  /** How long one call may take before its outcome counts as unknown. */
+  readonly callTimeoutMs: number
+
+  /** Throws, with a sentence, when the engine cannot be reached. */
+  check(signal: AbortSignal): Promise<void>
+  /** Machines of the engine that can be sold. */
+  inventory(signal: AbortSignal): Promise<InventoryMachine[]>
+  create(tag: string, spec: EngineSpec, signal: AbortSignal): Promise<CreateOutcome>
+  /** Asks for the end. Succeeds for a machine that is gone already. */
+  destroy(externalId: string, signal: AbortSignal): Promise<void>
+  /** Everything whose tag begins with the prefix. */
+  list(tagPrefix: string, signal: AbortSignal): Promise<EngineMachine[]>
+  /** Present where the engine can hold volumes. */
+  readonly volumes?: VolumeEngine
+}
+
+/** `refused`: the engine has said no, and nothing was made. */
+export type CreateOutcome =
+  | { readonly kind: 'created'; readonly externalId: string }
+  | { readonly kind: 'refused'; readonly reason: string; readonly message: string }
+
+export interface EngineMachine {
+  readonly externalId: string
+  readonly tag: string
+  readonly state: 'starting' | 'running' | 'stopping' | 'failed'
+  /** Why it failed, in a snake_case word. */
+  readonly failure?: string
+  /** Where to reach it; present once it runs. */
+  readonly data?: ProviderData
+}
+
+export interface VolumeEngine {
+  readonly regions: 'all' | readonly string[]
+  create(
+    tag: string,
+    spec: { region: string; label: string; sizeGb: number },
+    signal: AbortSignal,
+  ): Promise<{ externalId: string; vip: string }>
+  destroy(externalId: string, signal: AbortSignal): Promise<void>
+  list(tagPrefix: string, signal: AbortSignal): Promise<EngineVolume[]>
+  /** Both are idempotent: asking for what is already so succeeds. */
+  attach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
+  detach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
+}
+
+export interface EngineVolume {
+  readonly externalId: string
+  readonly tag: string
+  readonly vip: string
+  readonly attachedTo: readonly string[]
+}
+
+export interface InventoryMachine {
+  readonly id: string
+  readonly clusterName: string
+  readonly region: string
+  readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
+  readonly gpuType: 'h100' | 'h200' | 'b200' | null
+  readonly gpuModel: string
+  readonly gpuRamMib: number
+  readonly gpuFormFactor: 'sxm5' | 'sxm6' | 'pcie' | null
+  readonly networkType: 'infiniband' | 'ethernet'
+  readonly ethernetVariant: 'normal' | 'rocev2' | null
+  readonly gpusTotal: number
+  /** Indexes of GPUs that are not fit to be sold. */
+  readonly gpusSick: readonly number[]
+  /** Marketplace: what it costs until its supplier says otherwise. Else null. */
+  readonly priceUsdPerGpuHour: string | null
+  /** A name under which the engine groups its suppliers; the server maps it to a supplier account. null: the house. */
+  readonly supplier: string | null
+  readonly hasPersistentStorage: boolean
+  readonly hardware: MachineHardware
+}

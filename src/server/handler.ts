@@ -1,0 +1,24 @@
+/** What a handler is: the contract's types on both sides, a `Result` between. */
+import type { Actor, App } from '../app/app.ts'
+import type { Result } from '../base/result.ts'
+import type { Api, OperationId } from '../contract/api.ts'
+import type { BodyOf, ParamsOf, QueryOf, ResponseOf } from '../contract/endpoint.ts'
+
+export interface HandlerRequest<Op extends OperationId> {
+  readonly operation: Op
+  readonly params: ParamsOf<Api[Op]>
+  readonly query: QueryOf<Api[Op]>
+  readonly body: BodyOf<Api[Op]>
+  /** Public operations are handed an actor without account and scopes. */
+  readonly actor: Actor
+  readonly requestId: string
+  readonly idempotencyKey: string | undefined
+}
+
+export type Handler<Op extends OperationId> = (
+  app: App,
+  request: HandlerRequest<Op>,
+) => Promise<Result<ResponseOf<Api[Op]>>>
+
+/** A missing handler does not compile. Streams (`text/event-stream`) are answered by their own route. */
+export type Handlers = { [Op in Exclude<OperationId, 'followEvents'>]: Handler<Op> }

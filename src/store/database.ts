@@ -1,0 +1,124 @@
+/**
+ * The way to PostgreSQL. A transaction is a `Tx`: it collects the events and wake-ups of the work, writes the events
+ * last (see schema/0006_events.sql) and hands the wake-ups on after the commit. Work that returns a failure is rolled
+ * back whole, so nothing is ever half done.
+ */
+import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import pg from 'pg'
+import { instantOf, type Clock } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
+import type { Failure } from '../base/result.ts'
+import type { NewEvent } from '../domain/event.ts'
+import { writeEvents } from './event.ts'
+import type { Tables } from './tables.ts'
+
+/** Reads, and writes inside a transaction. */
+export type Db = Kysely<Tables>
+
+export interface Tx {
+  readonly db: Transaction<Tables>
+  readonly clock: Clock
+  /** Written at the end of the transaction. */
+  readonly events: NewEvent[]
+  /** Loops to wake and accounts to tell, once it is committed. */
+  readonly wake: Set<string>
+}
+
+export interface Database {
+  readonly db: Db
+  readonly pool: pg.Pool
+  readonly clock: Clock
+  /** Called with the wake-ups of each committed transaction. */
+  onCommit: (wake: ReadonlySet<string>) => void
+  close(): Promise<void>
+}
+
+const RETRIES = 5
+const DEADLOCK = '40P01'
+const SERIALIZATION_FAILURE = '40001'
+
+export function openDatabase(options: { url: string; clock: Clock; poolSize?: number; name?: string }): Database {
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    max: options.poolSize ?? 20,
+    application_name: options.name ?? 'berth',
+    connectionTimeoutMillis: 10_000,
+    idleTimeoutMillis: 60_000,
+    statement_timeout: limits.statementTimeoutMs,
+    idle_in_transaction_session_timeout: 2 * limits.statementTimeoutMs,
+    types: { getTypeParser },
+  })
+  // A broken idle connection is replaced by the pool; without a listener it would end the process.
+  pool.on('error', () => {})
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  return { db, pool, clock: options.clock, onCommit: () => {}, close: () => db.destroy() }
+}
+
+/** Runs `work` in one transaction. A returned failure rolls it back and is the answer. */
+export async function transact<T>(database: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      const { value, wake } = await database.db.transaction().execute(async (db) => {
+        const tx: Tx = { db, clock: database.clock, events: [], wake: new Set() }
+        const result = await work(tx)
+        if (isFailure(result)) throw new RolledBack(result)
+        await writeEvents(tx)
+        return { value: result, wake: tx.wake }
+      })
+      if (wake.size > 0) database.onCommit(wake)
+      return value
+    } catch (error) {
+      if (error instanceof RolledBack) return error.failure as T
+      if (attempt >= RETRIES || !isRetryable(error)) throw error
+    }
+  }
+}
+
+class RolledBack extends Error {
+  readonly failure: Failure
+  constructor(failure: Failure) {
+    super('rolled back')
+    this.failure = failure
+  }
+}
+
+function isFailure(value: unknown): value is Failure {
+  return typeof value === 'object' && value !== null && 'ok' in value && value.ok === false && 'kind' in value
+}
+
+export function errorCode(error: unknown): string | undefined {
+  return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
+    ? error.code
+    : undefined
+}
+
+/** The constraint that refused a write, where that is an expected outcome. */
+export function violatedConstraint(error: unknown): string | undefined {
+  const expected = ['23505', '23514', '23503', '23P01']
+  return expected.includes(errorCode(error) ?? '') &&
+    typeof error === 'object' &&
+    error !== null &&
+    'constraint' in error &&
+    typeof error.constraint === 'string'
+    ? error.constraint
+    : undefined
+}
+
+function isRetryable(error: unknown): boolean {
+  const code = errorCode(error)
+  return code === DEADLOCK || code === SERIALIZATION_FAILURE
+}
+
+const INT8 = 20
+const TIMESTAMPTZ = 1184
+const DATE = 1082
+
+/** int8 as bigint, timestamptz as an instant, date as its text; the rest as pg has it. */
+function getTypeParser(oid: number, format?: 'text' | 'binary'): (text: string) => unknown {
+  if (format !== 'binary') {
+    if (oid === INT8) return BigInt
+    if (oid === TIMESTAMPTZ) return (text) => instantOf(new Date(text).getTime())
+    if (oid === DATE) return (text) => text
+  }
+  return pg.types.getTypeParser(oid, format) as (text: string) => unknown
+}

@@ -1,0 +1,53 @@
+/** Stored first answers. */
+import { toDate, type Instant } from '../base/instant.ts'
+import type { Db, Tx } from './database.ts'
+
+/** False when the key is taken; waits for a transaction that is just taking it. */
+export async function startIdempotency(
+  tx: Tx,
+  row: { accountId: string; key: string; operation: string; bodyHash: Buffer },
+): Promise<boolean> {
+  const inserted = await tx.db
+    .insertInto('idempotency')
+    .values({
+      account_id: row.accountId,
+      key: row.key,
+      operation: row.operation,
+      body_hash: row.bodyHash,
+      created_at: toDate(tx.clock.now()),
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('key')
+    .executeTakeFirst()
+  return inserted !== undefined
+}
+
+export async function completeIdempotency(tx: Tx, accountId: string, key: string, responseSealed: string): Promise<void> {
+  await tx.db
+    .updateTable('idempotency')
+    .set({ response_sealed: responseSealed })
+    .where('account_id', '=', accountId)
+    .where('key', '=', key)
+    .execute()
+}
+
+export async function findIdempotency(
+  db: Db,
+  accountId: string,
+  key: string,
+): Promise<{ operation: string; bodyHash: Buffer; responseSealed: string } | undefined> {
+  const row = await db
+    .selectFrom('idempotency')
+    .select(['operation', 'body_hash', 'response_sealed'])
+    .where('account_id', '=', accountId)
+    .where('key', '=', key)
+    .executeTakeFirst()
+  if (row === undefined || row.response_sealed === null) return undefined
+  return { operation: row.operation, bodyHash: row.body_hash, responseSealed: row.response_sealed }
+}
+
+/** Answers older than a day are forgotten. */
+export async function forgetIdempotency(db: Db, before: Instant): Promise<bigint> {
+  const deleted = await db.deleteFrom('idempotency').where('created_at', '<', toDate(before)).executeTakeFirst()
+  return deleted.numDeletedRows
+}

@@ -1,0 +1,136 @@
+/** Money moves through the functions of schema/0002_ledger.sql and nowhere else. These are their faces. */
+import { sql } from 'kysely'
+import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
+import type { Db, Tx } from './database.ts'
+import type { Tables } from './tables.ts'
+
+/** `insufficient`: a balance does not cover it, and nothing was written. */
+export type PostAnswer = 'posted' | 'replayed' | 'insufficient'
+
+export type LedgerKind = Tables['ledger_account']['kind']['__select__']
+
+/** A customer's account, or the house's when `accountId` is null. */
+export interface LedgerRef {
+  readonly accountId: string | null
+  readonly kind: LedgerKind
+}
+
+export interface Posting {
+  readonly key: string
+  readonly kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'payout'
+  readonly accountId: string
+  readonly memo: string
+  readonly actor: string
+  readonly reason: string
+  readonly rentalId?: number
+  readonly transfers: ReadonlyArray<{ from: LedgerRef; to: LedgerRef; amount: NanoUsd }>
+}
+
+export async function post(tx: Tx, posting: Posting): Promise<PostAnswer> {
+  const refs = (side: 'from' | 'to') =>
+    sql`array[${sql.join(posting.transfers.map((t) => sql`ledger_account_id(${t[side].accountId}, ${t[side].kind})`))}]::bigint[]`
+  return answer(
+    await sql<{ answer: PostAnswer }>`
+      select ledger_post(${posting.key}, ${posting.kind}, ${toDate(tx.clock.now())}, ${posting.accountId},
+        ${posting.memo}, ${posting.actor}, ${posting.reason}, ${posting.rentalId ?? null}::integer, null, null, null,
+        ${refs('from')}, ${refs('to')}, ${posting.transfers.map((t) => t.amount.toString())}::bigint[]) as answer`.execute(tx.db),
+  )
+}
+
+/** available → held. */
+export async function placeHold(
+  tx: Tx,
+  hold: { postingKey: string; holdKey: string; accountId: string; amount: NanoUsd; memo: string; expiresAt?: Instant },
+): Promise<PostAnswer> {
+  const now = toDate(tx.clock.now())
+  if (hold.amount === 0n) {
+    await tx.db
+      .insertInto('hold')
+      .values({ key: hold.holdKey, account_id: hold.accountId, amount_nano: 0n, created_at: now })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute()
+    return 'posted'
+  }
+  return answer(
+    await sql<{ answer: PostAnswer }>`
+      select ledger_hold(${hold.postingKey}, ${hold.holdKey}, ${now}, ${hold.accountId}, ${hold.amount.toString()}::bigint,
+        ${hold.memo}, ${toDateOrNull(hold.expiresAt ?? null)}::timestamptz) as answer`.execute(tx.db),
+  )
+}
+
+/** held → available, all that the hold still has. */
+export async function releaseHold(tx: Tx, holdKey: string, postingKey: string, memo: string): Promise<void> {
+  const hold = await tx.db
+    .selectFrom('hold')
+    .select('amount_nano')
+    .where('key', '=', holdKey)
+    .forUpdate()
+    .executeTakeFirst()
+  if (hold === undefined || hold.amount_nano === 0n) return
+  await sql`select ledger_release(${postingKey}, ${holdKey}, ${toDate(tx.clock.now())},
+    ${hold.amount_nano.toString()}::bigint, ${memo})`.execute(tx.db)
+}
+
+export interface Charge {
+  readonly postingKey: string
+  readonly holdKey: string
+  readonly amount: NanoUsd
+  readonly memo: string
+  readonly supplierId: string | null
+  readonly supplierAmount: NanoUsd
+  readonly rentalId: number | null
+  readonly volumeId: number | null
+  readonly apiKeyId: string | null
+}
+
+/** held → revenue, and on to the supplier. */
+export async function chargeHold(tx: Tx, charge: Charge): Promise<void> {
+  if (charge.amount === 0n) return
+  const result = answer(
+    await sql<{ answer: PostAnswer }>`
+      select ledger_charge(${charge.postingKey}, ${charge.holdKey}, ${toDate(tx.clock.now())},
+        ${charge.amount.toString()}::bigint, ${charge.memo}, ${charge.supplierId}, ${charge.supplierAmount.toString()}::bigint,
+        ${charge.rentalId}::integer, ${charge.volumeId}::integer, ${charge.apiKeyId}, null) as answer`.execute(tx.db),
+  )
+  // The hold was sized to cover it; if not, the books are wrong and nothing may be written.
+  if (result === 'insufficient') throw new Error(`hold ${charge.holdKey} does not cover its charge`)
+}
+
+function answer(result: { rows: Array<{ answer: PostAnswer }> }): PostAnswer {
+  const row = result.rows[0]
+  if (row === undefined) throw new Error('the ledger gave no answer')
+  return row.answer
+}
+
+export interface Balances {
+  readonly available: NanoUsd
+  readonly held: NanoUsd
+  readonly earnings: NanoUsd
+}
+
+export async function readBalances(db: Db, accountId: string): Promise<Balances> {
+  const rows = await db
+    .selectFrom('ledger_account')
+    .select(['kind', 'balance_nano'])
+    .where('account_id', '=', accountId)
+    .execute()
+  const of = (kind: LedgerKind) => rows.find((row) => row.kind === kind)?.balance_nano ?? (0n as NanoUsd)
+  return { available: of('available'), held: of('held'), earnings: of('earnings') }
+}
+
+/** Locks the balances of the accounts, in the order that every poster uses, and reads what is available. */
+export async function lockAvailable(tx: Tx, accountIds: readonly string[]): Promise<Map<string, NanoUsd>> {
+  const rows = await tx.db
+    .selectFrom('ledger_account')
+    .select(['account_id', 'kind', 'balance_nano'])
+    .where('account_id', 'in', [...new Set(accountIds)])
+    .orderBy('id')
+    .forUpdate()
+    .execute()
+  const available = new Map<string, NanoUsd>()
+  for (const row of rows) {
+    if (row.kind === 'available' && row.account_id !== null) available.set(row.account_id, row.balance_nano ?? (0n as NanoUsd))
+  }
+  return available
+}

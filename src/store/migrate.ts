@@ -1,0 +1,56 @@
+/** Forward-only migrations: the numbered files of schema/, once each, under a lock, so that several servers may start at once. */
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import type pg from 'pg'
+
+const LOCK = 8_420_001
+export const OLDEST_POSTGRES = 14
+
+export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[]> {
+  const client = await pool.connect()
+  try {
+    await refuseOldServer(client)
+    await client.query('set statement_timeout = 0')
+    await client.query('select pg_advisory_lock($1)', [LOCK])
+    await client.query(
+      `create table if not exists migration (name text primary key, sha256 text not null, applied_at timestamptz(3) not null default now())`,
+    )
+    const applied = new Map<string, string>()
+    for (const row of (await client.query<{ name: string; sha256: string }>('select name, sha256 from migration')).rows) {
+      applied.set(row.name, row.sha256)
+    }
+    const done: string[] = []
+    for (const name of (await readdir(schemaDir)).filter((file) => file.endsWith('.sql')).sort()) {
+      const text = await readFile(path.join(schemaDir, name), 'utf8')
+      const digest = createHash('sha256').update(text).digest('hex')
+      const before = applied.get(name)
+      if (before === digest) continue
+      if (before !== undefined) throw new Error(`schema/${name} was changed after it was applied to this database`)
+      await applyOne(client, name, digest, text)
+      done.push(name)
+    }
+    return done
+  } finally {
+    // Ends the session, and with it the lock and the settings.
+    client.release(true)
+  }
+}
+
+async function applyOne(client: pg.PoolClient, name: string, digest: string, text: string): Promise<void> {
+  await client.query('begin')
+  try {
+    await client.query(text)
+    await client.query('insert into migration (name, sha256) values ($1, $2)', [name, digest])
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback')
+    throw error
+  }
+}
+
+async function refuseOldServer(client: pg.PoolClient): Promise<void> {
+  const { rows } = await client.query<{ version: string }>(`select current_setting('server_version_num') as version`)
+  const major = Math.floor(Number.parseInt(rows[0]?.version ?? '0', 10) / 10_000)
+  if (major < OLDEST_POSTGRES) throw new Error(`PostgreSQL ${OLDEST_POSTGRES} or newer is needed; this server is ${major}`)
+}

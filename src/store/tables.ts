@@ -1,0 +1,282 @@
+/** The tables of schema/ as types. Instants come out as numbers and go in as `Date`; JSON goes in as text. */
+import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+import type { Instant } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
+import type { Quota } from '../base/limits.ts'
+import type { Role } from '../contract/account.ts'
+import type { Scope } from '../contract/endpoint.ts'
+import type { EventType } from '../contract/event.ts'
+import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
+import type { RentalStatus } from '../contract/rental.ts'
+import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
+import type { EngineSpec, RentalKind } from '../domain/rental.ts'
+import type { Term } from '../domain/term.ts'
+import type { VolumeState } from '../domain/volume.ts'
+import type { MachineHardware } from '../domain/machine.ts'
+
+type At = ColumnType<Instant, Date, Date>
+type AtOrNull = ColumnType<Instant | null, Date | null | undefined, Date | null>
+type Nano = ColumnType<NanoUsd, bigint, bigint>
+type NanoOrNull = ColumnType<NanoUsd | null, bigint | null | undefined, bigint | null>
+type Json<T> = ColumnType<T, string, string>
+type JsonOr<T> = ColumnType<T, string | undefined, string>
+type OrNull<T> = ColumnType<T | null, T | null | undefined, T | null>
+type Counted = ColumnType<number, number | undefined, number>
+
+interface Leased {
+  due_at: At
+  attempts: Counted
+  lease_token: OrNull<string>
+  lease_until: AtOrNull
+}
+
+export interface Tables {
+  installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
+  account: {
+    id: string
+    name: string
+    platform_fee_bp: OrNull<number>
+    quota: JsonOr<Partial<Quota>>
+    suspended_at: AtOrNull
+    runway_warned_h: OrNull<number>
+    created_at: At
+  }
+  person: { id: string; email: string; name: OrNull<string>; picture: OrNull<string>; created_at: At }
+  member: { account_id: string; person_id: string; role: Role; created_at: At }
+  api_key: {
+    public_id: string
+    account_id: string
+    person_id: string
+    name: string
+    last4: string
+    secret_hash: Buffer
+    scopes: Scope[]
+    allowed_models: OrNull<string[]>
+    monthly_limit_nano: NanoOrNull
+    total_limit_nano: NanoOrNull
+    requests_per_min: OrNull<number>
+    created_at: At
+    expires_at: AtOrNull
+    last_used_at: AtOrNull
+    revoked_at: AtOrNull
+  }
+  key_spend: { api_key_id: string; month: ColumnType<string, string, string>; spent_nano: Nano }
+  ssh_key: { id: string; account_id: string; name: string; public_key: string; fingerprint: string; created_at: At }
+  idempotency: {
+    account_id: string
+    key: string
+    operation: string
+    body_hash: Buffer
+    response_sealed: OrNull<string>
+    created_at: At
+  }
+  rate_window: { subject: string; minute: At; taken: number }
+  audit: {
+    id: GeneratedAlways<bigint>
+    at: At
+    actor: string
+    action: string
+    account_id: OrNull<string>
+    subject: OrNull<string>
+    reason: OrNull<string>
+    detail: JsonOr<Record<string, unknown>>
+  }
+  loop: { name: string; due_at: At; lease_token: OrNull<string>; lease_until: AtOrNull }
+  ledger_account: {
+    id: GeneratedAlways<bigint>
+    account_id: OrNull<string>
+    kind: 'available' | 'held' | 'earnings' | 'revenue' | 'funding' | 'adjustments' | 'payouts'
+    balance_nano: NanoOrNull
+  }
+  posting: {
+    id: GeneratedAlways<bigint>
+    key: string
+    kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'hold' | 'release' | 'charge' | 'payout'
+    at: At
+    account_id: string
+    memo: string
+    actor: OrNull<string>
+    reason: OrNull<string>
+    rental_id: OrNull<number>
+    volume_id: OrNull<number>
+    api_key_id: OrNull<string>
+    model: OrNull<string>
+  }
+  transfer: { id: GeneratedAlways<bigint>; posting_id: bigint; from_id: bigint; to_id: bigint; amount_nano: Nano }
+  hold: { key: string; account_id: string; amount_nano: Nano; created_at: At; expires_at: AtOrNull }
+  machine: {
+    id: string
+    driver: ProviderId
+    cluster_name: string
+    region: string
+    offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
+    supplier_id: OrNull<string>
+    status: 'node_ready' | 'node_draining' | 'node_lost' | 'node_cleaning' | 'node_quarantined'
+    listed: ColumnType<boolean, boolean | undefined, boolean>
+    gpu_type: OrNull<GpuType>
+    gpu_model: string
+    gpu_ram_mib: number
+    gpu_form_factor: OrNull<GpuFormFactor>
+    network_type: NetworkType
+    ethernet_variant: OrNull<'normal' | 'rocev2'>
+    gpus_total: number
+    gpus_claimed: Counted
+    gpus_sick: ColumnType<number[], number[] | undefined, number[]>
+    price_nano_per_gpu_hour: NanoOrNull
+    has_persistent_storage: ColumnType<boolean, boolean | undefined, boolean>
+    hardware: Json<MachineHardware>
+    seen_at: At
+    created_at: At
+  }
+  gpu_price: {
+    machine_type: 'virtual-machine' | 'bare-metal'
+    region: string
+    gpu_type: GpuType
+    network_type: NetworkType
+    gpu_count: number
+    nano_per_gpu_hour: Nano
+    enabled: boolean
+    updated_at: At
+  }
+  storage_price: { region: string; nano_per_gb_hour: Nano; enabled: boolean; updated_at: At }
+  reserve_option: {
+    id: GeneratedAlways<bigint>
+    account_id: OrNull<string>
+    term_period_days: number
+    discount_percentage: ColumnType<string, number, number>
+  }
+  reservation_request: { id: GeneratedAlways<bigint>; account_id: string; gpu_count: number; created_at: At }
+  rental: {
+    id: GeneratedAlways<number>
+    account_id: string
+    person_id: string
+    api_key_id: OrNull<string>
+    kind: RentalKind
+    name: string
+    label: OrNull<string>
+    region: string
+    cluster_name: string
+    gpu_type: OrNull<GpuType>
+    gpu_count: number
+    network_type: NetworkType
+    driver: ProviderId
+    spec: Json<EngineSpec>
+    convert_on_expiry: OrNull<boolean>
+    monitoring_enabled: OrNull<boolean>
+    auto_terminate_at: AtOrNull
+    spending_limit_nano: NanoOrNull
+    status: ColumnType<RentalStatus, RentalStatus | undefined, RentalStatus>
+    status_reason: OrNull<string>
+    status_since: At
+    stuck_at: AtOrNull
+    created_at: At
+    updated_at: AtOrNull
+    started_at: AtOrNull
+    terminate_requested_at: AtOrNull
+    terminated_at: AtOrNull
+    external_id: OrNull<string>
+    provider_data: ColumnType<ProviderData | null, string | null | undefined, string | null>
+    create_asked_at: AtOrNull
+    destroy_asked_at: AtOrNull
+    seen_at: AtOrNull
+    released_at: AtOrNull
+  } & Leased
+  gpu_claim: { machine_id: string; gpu_index: number; rental_id: number; claimed_at: At }
+  term: {
+    rental_id: number
+    n: number
+    term_type: Term['termType']
+    effective_at: At
+    cost_nano_per_hour: Nano
+    reservation_ends_at: AtOrNull
+    term_period_days: ColumnType<string | null, number | null | undefined, number | null>
+    discount_percentage: ColumnType<string | null, number | null | undefined, number | null>
+    original_cost_nano: NanoOrNull
+  }
+  segment: {
+    id: GeneratedAlways<bigint>
+    account_id: string
+    rental_id: OrNull<number>
+    volume_id: OrNull<number>
+    hold_key: string
+    started_at: At
+    ended_at: AtOrNull
+    price_nano_per_hour: Nano
+    supplier_id: OrNull<string>
+    platform_fee_bp: OrNull<number>
+    settled_until: At
+    settled_nano: ColumnType<NanoUsd, bigint | undefined, bigint>
+    supplier_nano: ColumnType<NanoUsd, bigint | undefined, bigint>
+    settlements: Counted
+    due_at: At
+  }
+  volume: {
+    id: GeneratedAlways<number>
+    account_id: string
+    person_id: string
+    region: string
+    driver: ProviderId
+    label: string
+    size_gb: number
+    cost_nano_per_hour: Nano
+    state: ColumnType<VolumeState, VolumeState | undefined, VolumeState>
+    state_reason: OrNull<string>
+    state_since: At
+    vip: OrNull<string>
+    external_id: OrNull<string>
+    create_asked_at: AtOrNull
+    created_at: At
+    updated_at: AtOrNull
+    started_at: AtOrNull
+    terminated_at: AtOrNull
+  } & Leased
+  attachment: {
+    volume_id: number
+    rental_id: number
+    state: ColumnType<'attaching' | 'attached' | 'detaching', 'attaching' | undefined, 'attached' | 'detaching'>
+    asked_at: At
+  } & Leased
+  event: {
+    id: GeneratedAlways<bigint>
+    account_id: string
+    at: At
+    type: EventType
+    subject_kind: string
+    subject_id: string
+    data: Json<Record<string, unknown>>
+  }
+  webhook: {
+    id: string
+    account_id: string
+    url: string
+    description: OrNull<string>
+    event_types: OrNull<EventType[]>
+    secret_sealed: string
+    old_secret_sealed: OrNull<string>
+    old_secret_until: AtOrNull
+    enabled: ColumnType<boolean, boolean | undefined, boolean>
+    disabled_reason: OrNull<string>
+    created_at: At
+    updated_at: AtOrNull
+  }
+  webhook_delivery: {
+    id: string
+    webhook_id: string
+    event_id: bigint
+    state: ColumnType<'pending' | 'delivered' | 'failed', 'pending' | undefined, 'pending' | 'delivered' | 'failed'>
+    last_status: OrNull<number>
+    last_error: OrNull<string>
+    last_at: AtOrNull
+    created_at: At
+  } & Leased
+  request_cost: {
+    request_id: string
+    account_id: string
+    api_key_id: OrNull<string>
+    model: string
+    at: At
+    cost_nano: Nano
+    input_units: bigint
+    output_units: bigint
+  }
+}

@@ -1,0 +1,39 @@
+/** One PostgreSQL for the whole run, with a migrated template that each test file clones. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import pg from 'pg'
+import type { TestProject } from 'vitest/node'
+import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
+import { migrate } from '../../src/store/migrate.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    postgresUrl: string
+  }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-test-'))
+  const postgres = await startEmbeddedPostgres({
+    dataDir,
+    log: () => {},
+    // Tests end processes, not the machine: what PostgreSQL has written survives without fsync.
+    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '300' },
+  })
+  const admin = new pg.Pool({ connectionString: postgres.url, max: 1 })
+  await admin.query('create database template_berth')
+  await admin.end()
+  const template = new pg.Pool({ connectionString: withDatabase(postgres.url, 'template_berth'), max: 1 })
+  await migrate(template, path.resolve('schema'))
+  await template.end()
+  project.provide('postgresUrl', postgres.url)
+  return async () => {
+    await postgres.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  }
+}
+
+export function withDatabase(url: string, database: string): string {
+  return url.replace(/\/berth(\?|$)/, `/${database}$1`)
+}
