@@ -104,4 +104,3 @@ export function rentalIdOfTag(installationId: string, tag: string): number | und
   const digits = tag.startsWith(prefix) ? tag.slice(prefix.length) : ''
   return /^\d{1,10}$/.test(digits) ? Number.parseInt(digits, 10) : undefined
 }
-

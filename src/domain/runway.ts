@@ -16,7 +16,8 @@ export type RunwayChange = { kind: 'warn'; hours: number } | { kind: 'clear' } |
 
 /** Each threshold is told once; a balance that covers more again clears it. */
 export function runwayChange(balance: NanoUsd, hourlySpend: NanoUsd, warnedH: number | null): RunwayChange {
-  const crossed = hourlySpend <= 0n ? [] : runwayWarningsH.filter((hours) => spanAffordable(hourlySpend, balance) < hours * HOUR_MS)
+  const crossed =
+    hourlySpend <= 0n ? [] : runwayWarningsH.filter((hours) => spanAffordable(hourlySpend, balance) < hours * HOUR_MS)
   const tightest = crossed.at(-1)
   if (tightest === undefined) return warnedH === null ? { kind: 'none' } : { kind: 'clear' }
   return warnedH === null || tightest < warnedH ? { kind: 'warn', hours: tightest } : { kind: 'none' }

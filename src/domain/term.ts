@@ -56,7 +56,11 @@ export function grantTerm(
   const most = Math.max(...granted.map((option) => option.discountPercentage))
   const wished = wish.discountPercentage
   if (wished < 0 || Math.round(wished * 100) !== wished * 100) {
-    return failField(['discountPercentage'], 'A discount is zero or more, with two decimals at most', 'discount_not_granted')
+    return failField(
+      ['discountPercentage'],
+      'A discount is zero or more, with two decimals at most',
+      'discount_not_granted',
+    )
   }
   if (wished > most) {
     return failField(['discountPercentage'], `A term of ${days} days earns ${most} % at most`, 'discount_not_granted')

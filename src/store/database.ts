@@ -3,9 +3,9 @@
  * last (see schema/0006_events.sql) and hands the wake-ups on after the commit. Work that returns a failure is rolled
  * back whole, so nothing is ever half done.
  */
-import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { Kysely, PostgresDialect, sql, type RawBuilder, type Transaction } from 'kysely'
 import pg from 'pg'
-import { instantOf, type Clock } from '../base/instant.ts'
+import { instantOf, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Failure } from '../base/result.ts'
 import type { NewEvent } from '../domain/event.ts'
@@ -107,6 +107,11 @@ export function violatedConstraint(error: unknown): string | undefined {
 function isRetryable(error: unknown): boolean {
   const code = errorCode(error)
   return code === DEADLOCK || code === SERIALIZATION_FAILURE
+}
+
+/** An instant on the right side of a comparison. */
+export function at(instant: Instant): RawBuilder<Instant> {
+  return sql<Instant>`${new Date(instant)}::timestamptz`
 }
 
 const INT8 = 20

@@ -1,6 +1,6 @@
 /** Stored first answers. */
 import { toDate, type Instant } from '../base/instant.ts'
-import type { Db, Tx } from './database.ts'
+import { at, type Db, type Tx } from './database.ts'
 
 /** False when the key is taken; waits for a transaction that is just taking it. */
 export async function startIdempotency(
@@ -22,7 +22,12 @@ export async function startIdempotency(
   return inserted !== undefined
 }
 
-export async function completeIdempotency(tx: Tx, accountId: string, key: string, responseSealed: string): Promise<void> {
+export async function completeIdempotency(
+  tx: Tx,
+  accountId: string,
+  key: string,
+  responseSealed: string,
+): Promise<void> {
   await tx.db
     .updateTable('idempotency')
     .set({ response_sealed: responseSealed })
@@ -48,6 +53,6 @@ export async function findIdempotency(
 
 /** Answers older than a day are forgotten. */
 export async function forgetIdempotency(db: Db, before: Instant): Promise<bigint> {
-  const deleted = await db.deleteFrom('idempotency').where('created_at', '<', toDate(before)).executeTakeFirst()
+  const deleted = await db.deleteFrom('idempotency').where('created_at', '<', at(before)).executeTakeFirst()
   return deleted.numDeletedRows
 }

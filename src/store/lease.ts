@@ -49,7 +49,9 @@ export async function claimDue<Row>(
 /** When the next row that matches `where` is due: a loop sleeps until then. */
 export async function nextDue(db: Db, table: LeasedTable, where: ReturnType<typeof sql>): Promise<Instant | null> {
   const found = await sql<{ due: Instant | null }>`
-    select min(greatest(t.due_at, coalesce(t.lease_until, t.due_at))) as due from ${sql.table(table)} t where ${where}`.execute(db)
+    select min(greatest(t.due_at, coalesce(t.lease_until, t.due_at))) as due from ${sql.table(table)} t where ${where}`.execute(
+    db,
+  )
   return found.rows[0]?.due ?? null
 }
 
@@ -57,7 +59,7 @@ export async function nextDue(db: Db, table: LeasedTable, where: ReturnType<type
 export async function takeTurn(
   db: Db,
   name: string,
-  options: { now: Instant; leaseMs: number },
+  options: { now: Instant; leaseMs: number; evenIfNotDue?: boolean },
 ): Promise<string | undefined> {
   const token = randomUUID()
   const now = toDate(options.now)
@@ -65,7 +67,7 @@ export async function takeTurn(
     insert into loop (name, due_at, lease_token, lease_until)
     values (${name}, ${now}, ${token}, ${toDate(addMs(options.now, options.leaseMs))})
     on conflict (name) do update set lease_token = excluded.lease_token, lease_until = excluded.lease_until
-      where loop.due_at <= ${now} and (loop.lease_until is null or loop.lease_until <= ${now})
+      where (${options.evenIfNotDue ?? false} or loop.due_at <= ${now}) and (loop.lease_until is null or loop.lease_until <= ${now})
     returning name`.execute(db)
   return taken.rows.length === 0 ? undefined : token
 }

@@ -8,7 +8,7 @@ import type { Tables } from './tables.ts'
 /** `insufficient`: a balance does not cover it, and nothing was written. */
 export type PostAnswer = 'posted' | 'replayed' | 'insufficient'
 
-export type LedgerKind = Tables['ledger_account']['kind']['__select__']
+export type LedgerKind = Tables['ledger_account']['kind']
 
 /** A customer's account, or the house's when `accountId` is null. */
 export interface LedgerRef {
@@ -34,7 +34,9 @@ export async function post(tx: Tx, posting: Posting): Promise<PostAnswer> {
     await sql<{ answer: PostAnswer }>`
       select ledger_post(${posting.key}, ${posting.kind}, ${toDate(tx.clock.now())}, ${posting.accountId},
         ${posting.memo}, ${posting.actor}, ${posting.reason}, ${posting.rentalId ?? null}::integer, null, null, null,
-        ${refs('from')}, ${refs('to')}, ${posting.transfers.map((t) => t.amount.toString())}::bigint[]) as answer`.execute(tx.db),
+        ${refs('from')}, ${refs('to')}, ${posting.transfers.map((t) => t.amount.toString())}::bigint[]) as answer`.execute(
+      tx.db,
+    ),
   )
 }
 
@@ -130,7 +132,8 @@ export async function lockAvailable(tx: Tx, accountIds: readonly string[]): Prom
     .execute()
   const available = new Map<string, NanoUsd>()
   for (const row of rows) {
-    if (row.kind === 'available' && row.account_id !== null) available.set(row.account_id, row.balance_nano ?? (0n as NanoUsd))
+    if (row.kind === 'available' && row.account_id !== null)
+      available.set(row.account_id, row.balance_nano ?? (0n as NanoUsd))
   }
   return available
 }

@@ -17,7 +17,8 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
       `create table if not exists migration (name text primary key, sha256 text not null, applied_at timestamptz(3) not null default now())`,
     )
     const applied = new Map<string, string>()
-    for (const row of (await client.query<{ name: string; sha256: string }>('select name, sha256 from migration')).rows) {
+    for (const row of (await client.query<{ name: string; sha256: string }>('select name, sha256 from migration'))
+      .rows) {
       applied.set(row.name, row.sha256)
     }
     const done: string[] = []
@@ -52,5 +53,6 @@ async function applyOne(client: pg.PoolClient, name: string, digest: string, tex
 async function refuseOldServer(client: pg.PoolClient): Promise<void> {
   const { rows } = await client.query<{ version: string }>(`select current_setting('server_version_num') as version`)
   const major = Math.floor(Number.parseInt(rows[0]?.version ?? '0', 10) / 10_000)
-  if (major < OLDEST_POSTGRES) throw new Error(`PostgreSQL ${OLDEST_POSTGRES} or newer is needed; this server is ${major}`)
+  if (major < OLDEST_POSTGRES)
+    throw new Error(`PostgreSQL ${OLDEST_POSTGRES} or newer is needed; this server is ${major}`)
 }
