@@ -118,6 +118,8 @@ create index audit_by_account on audit (account_id, id);
 create table loop (
   name        text primary key,
   due_at      timestamptz(3) not null,
+  -- When its last good turn began. For `observe:<driver>`: up to when that engine has shown what runs.
+  done_at     timestamptz(3),
   lease_token uuid,
   lease_until timestamptz(3)
 );

@@ -59,49 +59,48 @@ export function accrued(segment: OpenSegment, now: Instant): NanoUsd {
 
 /** Plans the charge up to `now` (or earlier, where the money ends earlier) and the top-up behind it. */
 export function planSettlement(segment: OpenSegment, funds: Funds, now: Instant): Settlement {
-  const wantUntil = later(now, segment.settledUntil)
-  const wantTotal = costUntil(segment, wantUntil)
-  const allowed = funds.allowance === null ? null : nanoUsdOf(segment.settled + maxUsd(funds.allowance, zeroUsd))
-  const payable = nanoUsdOf(segment.settled + funds.held + funds.available)
-  const ceiling = allowed === null ? payable : minUsd(allowed, payable)
-
-  // The instant at which the next nano-dollar could no longer be paid.
-  const lastAffordable = addMs(segment.startedAt, spanAffordable(segment.pricePerHour, ceiling))
-  const ends = lastAffordable <= wantUntil
-  const until = ends ? later(lastAffordable, segment.settledUntil) : wantUntil
-  const total = ends ? costUntil(segment, until) : wantTotal
+  const { until, total, ceiling, lastAffordable, ends, endReason } = chargeable(segment, funds, now)
   const charge = nanoUsdOf(total - segment.settled)
-
-  const coverUntil = ends ? total : minUsd(ceiling, costUntil(segment, addMs(until, HOLD_COVERS_MS)))
   const heldAfter = nanoUsdOf(funds.held - charge)
   const enough = heldAfter >= costOfSpan(segment.pricePerHour, TOP_UP_BELOW_MS)
-  const missing = nanoUsdOf(coverUntil - total - heldAfter)
-  const topUp = heldAfter < 0n ? maxUsd(nanoUsdOf(-heldAfter), missing) : enough ? zeroUsd : maxUsd(missing, zeroUsd)
-
-  const limitedByAllowance = allowed !== null && allowed < payable
+  const cover = ends ? total : minUsd(ceiling, costUntil(segment, addMs(until, HOLD_COVERS_MS)))
+  const topUp = enough ? zeroUsd : maxUsd(nanoUsdOf(cover - total - heldAfter), zeroUsd)
   return {
     until,
     charge,
     supplierShare: supplierShare(segment, total),
     topUp,
     endsAt: ends ? until : null,
-    endReason: ends ? (limitedByAllowance ? 'spending_limit' : 'balance_empty') : null,
+    endReason,
     dueAt: ends ? until : earlier(addMs(now, SETTLE_EVERY_MS), lastAffordable),
   }
 }
 
-/** The supplier gets the price less the fee, reckoned on the whole so far, so that roundings do not pile up. */
-export function supplierShare(segment: Pick<OpenSegment, 'platformFeeBp' | 'supplierPaid'>, total: NanoUsd): NanoUsd {
-  if (segment.platformFeeBp === null) return zeroUsd
-  return nanoUsdOf(shareOf(total, 10_000 - segment.platformFeeBp) - segment.supplierPaid)
+/** Closes a stretch at `end`, or earlier where the money ended earlier. Tops up only what a late meter left open. */
+export function planClosing(segment: OpenSegment, funds: Funds, end: Instant): Settlement {
+  const { until, total, endReason } = chargeable(segment, funds, end)
+  const charge = nanoUsdOf(total - segment.settled)
+  const topUp = maxUsd(nanoUsdOf(charge - funds.held), zeroUsd)
+  return { until, charge, supplierShare: supplierShare(segment, total), topUp, endsAt: until, endReason, dueAt: until }
 }
 
-/** Closes a stretch at `end`: what is still to be charged, given that the hold has always covered it. */
-export function planClosing(
-  segment: OpenSegment,
-  end: Instant,
-): { until: Instant; charge: NanoUsd; supplierShare: NanoUsd } {
-  const until = later(end, segment.settledUntil)
-  const total = costUntil(segment, until)
-  return { until, charge: nanoUsdOf(total - segment.settled), supplierShare: supplierShare(segment, total) }
+/** How far and how much can be charged: the whole time up to `now` unless the money or an allowance ends before. */
+function chargeable(segment: OpenSegment, funds: Funds, now: Instant) {
+  const wanted = later(now, segment.settledUntil)
+  const payable = nanoUsdOf(segment.settled + funds.held + funds.available)
+  const allowed = funds.allowance === null ? null : nanoUsdOf(segment.settled + maxUsd(funds.allowance, zeroUsd))
+  const limited = allowed !== null && allowed < payable
+  const ceiling = limited ? allowed : payable
+  // The last instant whose cost can still be paid.
+  const lastAffordable = addMs(segment.startedAt, spanAffordable(segment.pricePerHour, ceiling))
+  const ends = lastAffordable <= wanted
+  const until = ends ? later(lastAffordable, segment.settledUntil) : wanted
+  const endReason = ends ? (limited ? ('spending_limit' as const) : ('balance_empty' as const)) : null
+  return { until, total: costUntil(segment, until), ceiling, lastAffordable, ends, endReason }
+}
+
+/** The supplier gets the price less the fee, reckoned on the whole so far, so that roundings do not pile up. */
+function supplierShare(segment: Pick<OpenSegment, 'platformFeeBp' | 'supplierPaid'>, total: NanoUsd): NanoUsd {
+  if (segment.platformFeeBp === null) return zeroUsd
+  return nanoUsdOf(shareOf(total, 10_000 - segment.platformFeeBp) - segment.supplierPaid)
 }

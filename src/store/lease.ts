@@ -72,10 +72,21 @@ export async function takeTurn(
   return taken.rows.length === 0 ? undefined : token
 }
 
-export async function endTurn(db: Db, name: string, token: string, dueAt: Instant): Promise<void> {
+/** `doneAt`: when a good turn began; leave it out for one that failed. */
+export async function endTurn(
+  db: Db,
+  name: string,
+  token: string,
+  when: { dueAt: Instant; doneAt?: Instant },
+): Promise<void> {
   await db
     .updateTable('loop')
-    .set({ due_at: toDate(dueAt), lease_token: null, lease_until: null })
+    .set({
+      due_at: toDate(when.dueAt),
+      lease_token: null,
+      lease_until: null,
+      ...(when.doneAt === undefined ? {} : { done_at: toDate(when.doneAt) }),
+    })
     .where('name', '=', name)
     .where('lease_token', '=', token)
     .execute()
