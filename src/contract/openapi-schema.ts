@@ -20,8 +20,11 @@ export interface SchemaWriter {
 
 export function makeSchemaWriter(): SchemaWriter {
   const named = new Map<string, string>()
+  const written = { input: new Map<z.ZodType, JsonObject>(), output: new Map<z.ZodType, JsonObject>() }
   return {
     write(schema, direction) {
+      const before = written[direction].get(schema)
+      if (before !== undefined) return before
       const raw = z.toJSONSchema(schema, { target: 'draft-2020-12', io: direction, override: relax })
       const { $schema: _, $defs, ...own } = pointToComponents(raw as JsonObject)
       for (const [name, definition] of Object.entries(($defs ?? {}) as Record<string, JsonObject>)) {
@@ -30,6 +33,7 @@ export function makeSchemaWriter(): SchemaWriter {
         if ((named.get(name) ?? text) !== text) throw new Error(`schema ${name} differs between request and answer`)
         named.set(name, text)
       }
+      written[direction].set(schema, own)
       return own
     },
     components: () =>
@@ -42,16 +46,17 @@ export function makeSchemaWriter(): SchemaWriter {
 type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['override']>
 
 const relax: Override = ({ zodSchema, jsonSchema }) => {
-  const { def } = zodSchema._zod
   // Only records that the interface closes are closed; others may grow a field without breaking a strict reader.
-  if (def.type === 'object' && def.catchall === undefined) delete jsonSchema.additionalProperties
+  if (zodSchema instanceof z.ZodObject && zodSchema.def.catchall === undefined) delete jsonSchema.additionalProperties
+  // Keys of a JSON object are texts.
+  delete jsonSchema.propertyNames
   // "Any value or null" is any value.
   if (jsonSchema.anyOf?.some(isUnconstrained) === true) delete jsonSchema.anyOf
   // The format says what zod's page-long pattern for it says.
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern
-  if (def.type === 'number' && 'format' in def && def.format === 'int32') jsonSchema.format = 'int32'
+  if (zodSchema instanceof z.ZodNumber && zodSchema.format === 'int32') jsonSchema.format = 'int32'
   // A query can only carry text; what the reader has to know is that it means a boolean.
-  if (def.type === 'pipe' && def.out._zod.def.type === 'boolean') jsonSchema.type = 'boolean'
+  if (zodSchema instanceof z.ZodPipe && zodSchema.def.out instanceof z.ZodBoolean) jsonSchema.type = 'boolean'
 }
 
 function isUnconstrained(schema: object): boolean {

@@ -170,12 +170,21 @@ function describeAnswer(endpoint: Endpoint, schemas: SchemaWriter): JsonObject {
 }
 
 function describeError(endpoint: Endpoint, status: number, schemas: SchemaWriter): JsonObject {
-  const schema = endpoint.family === 'v1' ? v1Error : v2Error(status as V2Status)
   return {
     description: statusMeanings[status] ?? '',
     headers: answerHeaders(endpoint),
-    content: { 'application/json': { schema: schemas.write(schema, 'output') } },
+    content: { 'application/json': { schema: schemas.write(errorSchema(endpoint, status), 'output') } },
   }
+}
+
+const errors = new Map<number, z.ZodType>(
+  (Object.keys(v2Codes).map(Number) as V2Status[]).map((status) => [status, v2Error(status)]),
+)
+
+function errorSchema(endpoint: Endpoint, status: number): z.ZodType {
+  const schema = endpoint.family === 'v1' ? v1Error : errors.get(status)
+  if (schema === undefined) throw new Error(`${endpoint.path}: v2 has no schema for ${status}`)
+  return schema
 }
 
 function answerHeaders(endpoint: Endpoint): JsonObject {

@@ -33,7 +33,7 @@ export interface Driver {
   readonly volumes?: VolumeEngine
 }
 
-/** `refused`: the engine has said no, and nothing was made. */
+/** `refused`: the engine has said no, and nothing was made. `reason` is `no_capacity` where that is why. */
 export type CreateOutcome =
   | { readonly kind: 'created'; readonly externalId: string }
   | { readonly kind: 'refused'; readonly reason: string; readonly message: string }

@@ -3,6 +3,7 @@
 // the taking over of a lock that a kill -9 left behind. "Read, find it stale, delete, create" lets a second starter
 // delete the lock that the first has just made. Here a stale lock is replaced only by the one who holds a guard file
 // named after that very lock, and a guard is itself such a lock, so a death in the middle leaves nothing stuck.
+// Also here: what else a holder asks of files and processes (is that pid still the same program, whose folder is this).
 
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'

@@ -94,13 +94,23 @@ test('it has checksums, one sort order everywhere, no open port, and the setting
   expect(process.kill(-pid, 0)).toBe(true)
 })
 
-test('a killed postmaster is reported, and nothing committed is lost', async () => {
+test('a killed postmaster is reported, its last worker is waited for, and nothing committed is lost', async () => {
   const dataDir = newFolder()
   const first = await start(dataDir)
+  const client = new Client({ connectionString: first.url }).on('error', () => {})
+  await client.connect()
+  const [worker] = (await client.query<{ pid: number }>('select pg_backend_pid() as pid')).rows
+  if (worker === undefined) throw new Error('the server did not say which process serves us')
   await query(first.url, 'create table note as select 1 as n')
+  process.kill(worker.pid, 'SIGSTOP')
   process.kill(first.pid, 'SIGKILL')
   expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
-  const second = await start(dataDir)
+  const log: string[] = []
+  const second = await start(dataDir, {}, (line) => {
+    log.push(line)
+    if (line.includes('remains')) process.kill(worker.pid, 'SIGCONT')
+  })
+  expect(log[0]).toBe('PostgreSQL waits for the remains of an earlier one to go away')
   expect(await query(second.url, 'select n from note')).toEqual([{ n: 1 }])
 })
 

@@ -91,3 +91,9 @@ export async function endTurn(
     .where('lease_token', '=', token)
     .execute()
 }
+
+/** When the last good turn of a loop began. null: there was none yet. */
+export async function readDoneAt(db: Db, name: string): Promise<Instant | null> {
+  const row = await db.selectFrom('loop').select('done_at').where('name', '=', name).executeTakeFirst()
+  return row?.done_at ?? null
+}

@@ -137,3 +137,15 @@ export async function lockAvailable(tx: Tx, accountIds: readonly string[]): Prom
   }
   return available
 }
+
+/** Holds past their time: what is left goes back to the customer. */
+export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number> {
+  const now = toDate(tx.clock.now())
+  const expired = await sql<{ key: string }>`
+    select key from hold where expires_at <= ${now} and amount_nano > 0
+    order by account_id, key limit ${limit} for update skip locked`.execute(tx.db)
+  for (const { key } of expired.rows) {
+    await releaseHold(tx, key, `expire:${key}:${tx.clock.now()}`, 'Set aside and not used in time')
+  }
+  return expired.rows.length
+}

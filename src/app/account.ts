@@ -1,0 +1,147 @@
+/**
+ * Who is calling, and the people of an account. Owners change who is in it, and there is always one: each change takes
+ * the account's lock and reads the caller's role again, since what the calling key was let in with may be a moment old.
+ */
+import { makeApiKey, type NewApiKey } from '../base/api-key.ts'
+import { randomId } from '../base/id.ts'
+import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import type { Role } from '../contract/account.ts'
+import type { Scope } from '../contract/endpoint.ts'
+import {
+  deleteMember,
+  findAccount,
+  findMember,
+  findOrInsertPerson,
+  hasOtherOwner,
+  insertAccount,
+  insertMember,
+  lockAccount,
+  setRole,
+  type Account,
+  type Member,
+} from '../store/account.ts'
+import {
+  findApiKey,
+  insertApiKey,
+  noKeyLimits,
+  notifyAccountKeys,
+  revokeApiKeys,
+  type ApiKey,
+} from '../store/api-key.ts'
+import type { Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import { keyCreated, keyRevoked, notAMember } from './api-key.ts'
+import type { Actor, App } from './app.ts'
+
+export interface Me {
+  readonly member: Member
+  readonly account: Account
+  readonly key: ApiKey
+}
+
+export async function getMe(app: App, actor: Actor): Promise<Result<Me>> {
+  const { db } = app.database
+  const [member, account, key] = await Promise.all([
+    findMember(db, actor.accountId, actor.personId),
+    findAccount(db, actor.accountId),
+    findApiKey(db, actor.accountId, actor.keyId),
+  ])
+  // Only when the person was removed between the check of the key and now.
+  if (member === undefined || account === undefined || key === undefined) return notAMember()
+  return ok({ member, account, key })
+}
+
+export async function addMember(
+  tx: Tx,
+  actor: Actor,
+  input: { email: string; name: string | null; role: Role },
+): Promise<Result<Member>> {
+  const refused = await requireOwner(tx, actor)
+  if (refused !== undefined) return refused
+  const person = await findOrInsertPerson(tx, input)
+  if (!(await insertMember(tx, { accountId: actor.accountId, personId: person.id, role: input.role }))) {
+    return fail('conflict', 'This person is in the account already', { reason: 'member_exists' })
+  }
+  return ok({ ...person, role: input.role, created_at: tx.clock.now() })
+}
+
+export async function changeMember(
+  tx: Tx,
+  actor: Actor,
+  input: { personId: string; role: Role },
+): Promise<Result<Member>> {
+  const refused = await requireOwner(tx, actor)
+  if (refused !== undefined) return refused
+  const member = await findMember(tx.db, actor.accountId, input.personId)
+  if (member === undefined) return noSuchMember()
+  if (member.role === input.role) return ok(member)
+  if (member.role === 'owner' && !(await hasOtherOwner(tx, actor.accountId, member.id))) return lastOwner()
+  await setRole(tx, actor.accountId, member.id, input.role)
+  await notifyAccountKeys(tx, actor.accountId)
+  return ok({ ...member, role: input.role })
+}
+
+/** Takes the person out and revokes the keys made for them in this account. */
+export async function removeMember(tx: Tx, actor: Actor, personId: string): Promise<Result<Member>> {
+  const refused = await requireOwner(tx, actor)
+  if (refused !== undefined) return refused
+  const member = await findMember(tx.db, actor.accountId, personId)
+  if (member === undefined) return noSuchMember()
+  if (member.role === 'owner' && !(await hasOtherOwner(tx, actor.accountId, personId))) return lastOwner()
+  for (const key of await revokeApiKeys(tx, actor.accountId, { personId })) recordEvent(tx, keyRevoked(key))
+  await deleteMember(tx, actor.accountId, personId)
+  return ok(member)
+}
+
+export interface NewAccount {
+  readonly name: string
+  readonly ownerEmail: string
+  readonly ownerName: string | null
+  /** Of the first key. */
+  readonly scopes: readonly Scope[]
+  /** null: it supplies no machines. */
+  readonly platformFeeBp: number | null
+}
+
+export interface OpenedAccount {
+  readonly account: Account
+  readonly personId: string
+  /** Its text is shown once. */
+  readonly key: NewApiKey
+}
+
+/** An account with its owner and a first key: how an operator opens one, and how a first start does. */
+export async function openAccount(tx: Tx, input: NewAccount): Promise<OpenedAccount> {
+  const account = await insertAccount(tx, { ...input, id: randomId('acc') })
+  const person = await findOrInsertPerson(tx, { email: input.ownerEmail, name: input.ownerName })
+  await insertMember(tx, { accountId: account.id, personId: person.id, role: 'owner' })
+  const key = makeApiKey()
+  const written = await insertApiKey(tx, key, {
+    accountId: account.id,
+    personId: person.id,
+    name: 'First key',
+    scopes: input.scopes,
+    limits: noKeyLimits,
+  })
+  recordEvent(tx, keyCreated(written))
+  return { account, personId: person.id, key }
+}
+
+/** Takes the account's lock. */
+async function requireOwner(tx: Tx, actor: Actor): Promise<Failure | undefined> {
+  await lockAccount(tx, actor.accountId)
+  const caller = await findMember(tx.db, actor.accountId, actor.personId)
+  if (caller === undefined) return notAMember()
+  if (caller.role === 'owner') return undefined
+  return fail('forbidden', 'Only an owner of the account changes who is in it', { reason: 'owner_only' })
+}
+
+function noSuchMember(): Failure {
+  return fail('not_found', 'No such person in this account', { reason: 'member_not_found' })
+}
+
+function lastOwner(): Failure {
+  return fail('conflict', 'An account keeps at least one owner; make another person owner first', {
+    reason: 'last_owner',
+  })
+}

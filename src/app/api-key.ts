@@ -1,0 +1,96 @@
+/** API keys: made with no more rights than their maker has, shown once, revoked for good. */
+import { makeApiKey } from '../base/api-key.ts'
+import { formatInstantOrNull, type Instant } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import type { Scope } from '../contract/endpoint.ts'
+import { holdsScope, viewerScopes, withoutRepeats } from '../domain/api-key.ts'
+import type { NewEvent } from '../domain/event.ts'
+import { quotaExceeded, quotaOf } from '../domain/quota.ts'
+import { findMember, lockAccount } from '../store/account.ts'
+import { countLiveApiKeys, findApiKey, insertApiKey, revokeApiKeys, type ApiKey } from '../store/api-key.ts'
+import type { Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import type { Actor } from './app.ts'
+
+export interface ApiKeyInput {
+  readonly name: string
+  readonly scopes: readonly Scope[]
+  readonly expiresAt: Instant | null
+  readonly allowedModels: readonly string[] | null
+  readonly monthlyLimit: NanoUsd | null
+  readonly totalLimit: NanoUsd | null
+  readonly requestsPerMinute: number | null
+}
+
+/** `text` is the key itself, which is stored nowhere. */
+export async function createApiKey(
+  tx: Tx,
+  actor: Actor,
+  input: ApiKeyInput,
+): Promise<Result<{ key: ApiKey; text: string }>> {
+  if (input.expiresAt !== null && input.expiresAt <= tx.clock.now()) {
+    return failField(['expiresAt'], 'expiresAt must be in the future')
+  }
+  const scopes = withoutRepeats(input.scopes)
+  const lacking = scopes.filter((scope) => !holdsScope(actor.scopes, scope))
+  if (lacking.length > 0) {
+    return fail('forbidden', `The calling key lacks what the new one would have: ${lacking.join(', ')}`, {
+      reason: 'scope_not_held',
+    })
+  }
+  const account = await lockAccount(tx, actor.accountId)
+  const member = await findMember(tx.db, actor.accountId, actor.personId)
+  if (account === undefined || member === undefined) return notAMember()
+  const readOnly: readonly Scope[] = viewerScopes
+  if (member.role === 'viewer' && !scopes.every((scope) => readOnly.includes(scope))) {
+    return fail('forbidden', `Keys of a viewer have the scopes ${readOnly.join(' and ')} only`, {
+      reason: 'viewer_reads_only',
+    })
+  }
+  const quota = quotaOf(account.quota)
+  if ((await countLiveApiKeys(tx, account.id)) >= quota.keys) return quotaExceeded('keys', quota)
+  const made = makeApiKey()
+  const { accountId, personId } = actor
+  const key = await insertApiKey(tx, made, { accountId, personId, name: input.name, scopes, limits: input })
+  recordEvent(tx, keyCreated(key))
+  return ok({ key, text: made.text })
+}
+
+/** Revoking a revoked key succeeds again and tells nobody. */
+export async function revokeApiKey(tx: Tx, actor: Actor, publicId: string): Promise<Result<ApiKey>> {
+  const [revoked] = await revokeApiKeys(tx, actor.accountId, { publicId })
+  if (revoked !== undefined) {
+    recordEvent(tx, keyRevoked(revoked))
+    return ok(revoked)
+  }
+  const key = await findApiKey(tx.db, actor.accountId, publicId)
+  return key === undefined ? noSuchKey() : ok(key)
+}
+
+/** The person was removed between the check of the key and now. */
+export function notAMember(): Failure {
+  return fail('forbidden', 'The person of this key is no longer in the account', { reason: 'not_a_member' })
+}
+
+function noSuchKey(): Failure {
+  return fail('not_found', 'No such API key in this account', { reason: 'key_not_found' })
+}
+
+/** Events travel far (webhooks, streams), so not even the last characters of a key are in them. */
+export function keyCreated(key: ApiKey): NewEvent {
+  return keyEvent('key.created', key, { scopes: key.scopes, expiresAt: formatInstantOrNull(key.expires_at) })
+}
+
+export function keyRevoked(key: ApiKey): NewEvent {
+  return keyEvent('key.revoked', key, {})
+}
+
+function keyEvent(type: 'key.created' | 'key.revoked', key: ApiKey, data: Record<string, unknown>): NewEvent {
+  return {
+    accountId: key.account_id,
+    type,
+    subject: { kind: 'key', id: key.public_id },
+    data: { name: key.name, ...data },
+  }
+}

@@ -1,0 +1,30 @@
+/** The recount behind `berth ledger verify`: reads the whole of the books at one moment and changes nothing. */
+import type { NanoUsd } from '../base/money.ts'
+import { ok, type Result } from '../base/result.ts'
+import { ledgerChecks, readHouse, readWholeBooks, runCheck, type Finding } from '../store/ledger-verify.ts'
+import type { App } from './app.ts'
+
+const FINDINGS_SHOWN = 100
+
+export interface LedgerVerdict {
+  readonly ok: boolean
+  /** How many rows each check went over, and how many of them it found at fault. */
+  readonly checks: Array<{ name: string; rows: number; findings: number }>
+  /** The first of them. */
+  readonly findings: Finding[]
+  /** What came in to each of the house's accounts, less what went out. */
+  readonly house: ReadonlyMap<string, NanoUsd>
+}
+
+export async function verifyLedger(app: App): Promise<Result<LedgerVerdict>> {
+  return readWholeBooks(app.database, async (db) => {
+    const checks: LedgerVerdict['checks'] = []
+    const findings: Finding[] = []
+    for (const check of ledgerChecks) {
+      const outcome = await runCheck(db, check, FINDINGS_SHOWN)
+      checks.push({ name: check.name, rows: outcome.rows, findings: outcome.total })
+      findings.push(...outcome.findings.slice(0, FINDINGS_SHOWN - findings.length))
+    }
+    return ok({ ok: checks.every((check) => check.findings === 0), checks, findings, house: await readHouse(db) })
+  })
+}

@@ -1,0 +1,86 @@
+/** The marketplace: GPUs of one named machine, at its supplier's price. */
+import { fail, failField, ok, type Result } from '../base/result.ts'
+import { pricePerHour } from '../domain/term.ts'
+import type { Tx } from '../store/database.ts'
+import { findMachine, type Machine } from '../store/machine.ts'
+import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
+import type { Actor, App } from './app.ts'
+import { readGuards } from './order.ts'
+import { placeOrder, terminateRental } from './rental.ts'
+
+export interface InstanceOrder {
+  readonly clusterName: string
+  readonly nodeName: string
+  readonly gpuCount: number
+  readonly image: { name: string; tag?: string | undefined; port?: number | undefined; ports?: number[] | undefined } | null
+  readonly label?: string | undefined
+  readonly autoTerminateAt?: string | undefined
+  readonly spendingLimitUsd?: string | undefined
+}
+
+export async function createInstance(app: App, tx: Tx, actor: Actor, order: InstanceOrder): Promise<Result<Rental>> {
+  const machine = await findMachine(tx.db, order.nodeName)
+  if (machine === undefined || machine.offering !== 'marketplace' || machine.cluster_name !== order.clusterName) {
+    return fail('not_found', `There is no node ${order.nodeName} in cluster ${order.clusterName}`, {
+      reason: 'node_not_found',
+      issues: [{ code: 'node_not_found', path: ['node_name'], message: 'No such node in this cluster' }],
+    })
+  }
+  if (machine.status !== 'node_ready' || !machine.listed || machine.price_nano_per_gpu_hour === null) {
+    return failField(['node_name'], `Node ${machine.id} is not on sale right now`, 'node_not_ready')
+  }
+  const guards = readGuards(order)
+  if (!guards.ok) return guards
+  const free = freeGpus(machine)
+  return placeOrder(app, tx, actor, {
+    kind: 'container',
+    region: machine.region,
+    gpuType: machine.gpu_type,
+    gpuModel: machine.gpu_model,
+    gpuFormFactor: machine.gpu_form_factor,
+    gpuCount: order.gpuCount,
+    networkType: machine.network_type,
+    label: order.label ?? null,
+    driver: machine.driver,
+    term: {
+      termType: 'on-demand',
+      effectiveAt: tx.clock.now(),
+      costPerHour: pricePerHour(machine.price_nano_per_gpu_hour, order.gpuCount),
+      reservation: null,
+    },
+    resources: shareOfMachine(machine, order.gpuCount),
+    ports: [...(order.image?.port === undefined ? [] : [order.image.port]), ...(order.image?.ports ?? [])],
+    image: order.image === null ? null : { name: order.image.name, tag: order.image.tag ?? null },
+    cudaVersion: null,
+    convertOnExpiry: null,
+    monitoringEnabled: null,
+    ...guards.value,
+    places: [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: order.gpuCount }] }],
+    noPlace: `Node ${machine.id} has ${free} free GPUs; ${order.gpuCount} were asked for`,
+  })
+}
+
+/** CPU, memory and disk follow the share of the GPUs. */
+export function shareOfMachine(machine: Machine, gpuCount: number) {
+  const share = gpuCount / machine.gpus_total
+  return {
+    cpuModel: machine.hardware.cpuModel,
+    cpuCount: Math.max(1, Math.floor(machine.hardware.virtualCores * share)),
+    ramGb: Math.floor(machine.hardware.ramGb * share),
+    storageGb: Math.floor(machine.hardware.storageGb * share),
+  }
+}
+
+export function freeGpus(machine: Machine): number {
+  return machine.gpus_total - machine.gpus_claimed - machine.gpus_sick.length
+}
+
+/** By name or number. Ending what has ended succeeds again. */
+export async function terminateInstance(tx: Tx, actor: Actor, id: string): Promise<Result<Rental>> {
+  const found = await findRentalByName(tx.db, id)
+  const rental = found === undefined ? undefined : await lockRental(tx, found.id)
+  if (rental === undefined || rental.account_id !== actor.accountId || rental.kind !== 'container') {
+    return fail('not_found', `There is no instance ${id}`, { reason: 'instance_not_found' })
+  }
+  return ok(await terminateRental(tx, rental, 'customer_request', tx.clock.now()))
+}

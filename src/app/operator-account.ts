@@ -1,0 +1,124 @@
+/** What an operator does with accounts. Each change says who and why in the audit log, in the same transaction. */
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { scopes, type Scope } from '../contract/endpoint.ts'
+import { withoutRepeats } from '../domain/api-key.ts'
+import { mergeQuota, type QuotaChange } from '../domain/quota.ts'
+import {
+  findAccountWithBalances,
+  lockAccount,
+  updateAccount,
+  type AccountChange,
+  type AccountWithBalances,
+} from '../store/account.ts'
+import { notifyAccountKeys } from '../store/api-key.ts'
+import { writeAudit } from '../store/audit.ts'
+import type { Db, Tx } from '../store/database.ts'
+import { openAccount } from './account.ts'
+import type { Actor } from './app.ts'
+
+export async function getAccount(db: Db, id: string): Promise<Result<AccountWithBalances>> {
+  const account = await findAccountWithBalances(db, id)
+  return account === undefined ? noSuchAccount() : ok(account)
+}
+
+export interface CreateAccountInput {
+  readonly name: string
+  readonly ownerEmail: string
+  readonly ownerName: string | null
+  /** Of the first key. null: all that a customer needs, and `supply` for a supplier. */
+  readonly scopes: readonly Scope[] | null
+  /** null: it supplies no machines. */
+  readonly platformFeePercentage: number | null
+}
+
+/** `keyText` is shown once. */
+export async function createAccount(
+  tx: Tx,
+  actor: Actor,
+  input: CreateAccountInput,
+): Promise<Result<{ account: AccountWithBalances; keyText: string }>> {
+  const platformFeeBp = feeInBasisPoints(input.platformFeePercentage)
+  if (platformFeeBp === undefined) return badFee()
+  const opened = await openAccount(tx, {
+    name: input.name,
+    ownerEmail: input.ownerEmail,
+    ownerName: input.ownerName,
+    scopes: withoutRepeats(input.scopes ?? firstScopes(platformFeeBp !== null)),
+    platformFeeBp,
+  })
+  await writeAudit(tx, {
+    actor: actor.keyId,
+    action: 'account.created',
+    accountId: opened.account.id,
+    subject: opened.personId,
+    detail: { name: input.name, platformFeeBp, firstKey: opened.key.publicId },
+  })
+  const account = await getAccount(tx.db, opened.account.id)
+  return account.ok ? ok({ account: account.value, keyText: opened.key.text }) : account
+}
+
+/** Of the first key of an account, unless the operator says otherwise. */
+export function firstScopes(supplier: boolean): Scope[] {
+  return scopes.filter((scope) => scope !== 'operator' && (scope !== 'supply' || supplier))
+}
+
+export interface ChangeAccountInput {
+  readonly accountId: string
+  readonly quota?: QuotaChange | undefined
+  readonly platformFeePercentage?: number | null | undefined
+  readonly suspended?: boolean | undefined
+  readonly reason: string
+}
+
+export async function changeAccount(
+  tx: Tx,
+  actor: Actor,
+  input: ChangeAccountInput,
+): Promise<Result<AccountWithBalances>> {
+  const { accountId, quota, suspended } = input
+  const fee = input.platformFeePercentage
+  if (quota === undefined && fee === undefined && suspended === undefined) {
+    return fail('invalid', 'Name what to change: quota, platformFeePercentage or suspended')
+  }
+  if (suspended === true && accountId === actor.accountId) {
+    return failField(['suspended'], 'An operator cannot suspend the account of the key in use')
+  }
+  const platformFeeBp = fee === undefined ? undefined : feeInBasisPoints(fee)
+  if (fee !== undefined && platformFeeBp === undefined) return badFee()
+  const account = await lockAccount(tx, accountId)
+  if (account === undefined) return noSuchAccount()
+  const changed: AccountChange = {
+    ...(quota === undefined ? {} : { quota: mergeQuota(account.quota, quota) }),
+    ...(platformFeeBp === undefined ? {} : { platformFeeBp }),
+    // Suspending twice keeps the first time.
+    ...(suspended === undefined ? {} : { suspendedAt: suspended ? (account.suspended_at ?? tx.clock.now()) : null }),
+  }
+  await updateAccount(tx, accountId, changed)
+  if (suspended !== undefined) await notifyAccountKeys(tx, accountId)
+  await writeAudit(tx, {
+    actor: actor.keyId,
+    action: 'account.changed',
+    accountId,
+    reason: input.reason,
+    detail: {
+      before: { quota: account.quota, platformFeeBp: account.platform_fee_bp, suspendedAt: account.suspended_at },
+      changed,
+    },
+  })
+  return getAccount(tx.db, accountId)
+}
+
+export function noSuchAccount(): Failure {
+  return fail('not_found', 'No such account', { reason: 'account_not_found' })
+}
+
+/** Percent as 1/100 %. undefined: it is finer than that, and rounding a fee is not ours to do. */
+function feeInBasisPoints(percentage: number | null): number | null | undefined {
+  if (percentage === null) return null
+  const basisPoints = Math.round(percentage * 100)
+  return Math.abs(percentage * 100 - basisPoints) < 1e-6 ? basisPoints : undefined
+}
+
+function badFee(): Failure {
+  return failField(['platformFeePercentage'], 'A fee has two decimals at most')
+}

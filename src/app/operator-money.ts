@@ -1,0 +1,197 @@
+/**
+ * Money that an operator moves. Each move is one posting whose key comes from the request's idempotency key, so money
+ * does not move twice even when the stored answer to the first request is long forgotten. The account's balances are
+ * locked first: what is checked here cannot change before the posting is written.
+ */
+import { randomUUID } from 'node:crypto'
+import { sha256 } from '../base/id.ts'
+import { formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import type { EventType } from '../contract/event.ts'
+import { writeAudit } from '../store/audit.ts'
+import type { Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import { lockAvailable, post, readBalances, type Balances, type LedgerKind, type Posting } from '../store/ledger.ts'
+import { findOperatorPosting, readRefundable, type FoundPosting } from '../store/operator-posting.ts'
+import { findRental } from '../store/rental.ts'
+import type { Actor } from './app.ts'
+import { noSuchAccount } from './operator-account.ts'
+
+export interface MoneyInput {
+  readonly accountId: string
+  readonly amount: NanoUsd
+  readonly reason: string
+  readonly idempotencyKey: string | undefined
+}
+
+export interface Moved {
+  readonly postingKey: string
+  readonly replayed: boolean
+  readonly balances: Balances
+}
+
+/** Past this a balance and what it gets back could outgrow a bigint column. */
+const largestBalance = nanoUsdOf(4n * usd('999999999'))
+const largestRentalId = 2_147_483_647
+
+/** A purchase is money that came in; credit is the house's gift. */
+export async function creditAccount(
+  tx: Tx,
+  actor: Actor,
+  input: MoneyInput & { kind: 'purchase' | 'credit' },
+): Promise<Result<Moved>> {
+  const purchase = input.kind === 'purchase'
+  return move(tx, actor, input, {
+    kind: input.kind,
+    from: purchase ? 'funding' : 'adjustments',
+    to: 'available',
+    memo: purchase ? 'Purchase' : 'Credit',
+    event: 'balance.credited',
+  })
+}
+
+/** Up or down; never below zero. */
+export async function adjustAccount(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Moved>> {
+  if (input.amount === 0n) return failField(['amountUsd'], 'An adjustment of nothing')
+  const up = input.amount > 0n
+  const amount = up ? input.amount : nanoUsdOf(-input.amount)
+  return move(tx, actor, { ...input, amount }, {
+    kind: 'adjustment',
+    from: up ? 'adjustments' : 'available',
+    to: up ? 'available' : 'adjustments',
+    memo: 'Adjustment',
+    event: 'balance.adjusted',
+  })
+}
+
+/** At most what the account paid for the rental and has not got back. The supplier's share stays with the supplier. */
+export async function refundCharge(
+  tx: Tx,
+  actor: Actor,
+  input: MoneyInput & { rentalId: number },
+): Promise<Result<Moved>> {
+  const { accountId, rentalId } = input
+  const rental = rentalId > largestRentalId ? undefined : await findRental(tx.db, rentalId)
+  if (rental?.account_id !== accountId) {
+    return fail('not_found', 'No such rental of this account', { reason: 'rental_not_found' })
+  }
+  return move(tx, actor, input, {
+    kind: 'refund',
+    from: 'revenue',
+    to: 'available',
+    memo: `Refund of rental ${rentalId}`,
+    event: 'balance.credited',
+    rentalId,
+    refuse: async () => {
+      const most = await readRefundable(tx, accountId, rentalId)
+      if (input.amount <= most) return undefined
+      return failField(['amountUsd'], `At most ${formatUsdForPeople(most)} can be refunded`, 'refund_too_large')
+    },
+  })
+}
+
+/** Records that earnings were paid out; the money itself moves at the operator's bank. */
+export async function payOutSupplier(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Moved>> {
+  return move(tx, actor, input, { kind: 'payout', from: 'earnings', to: 'payouts', memo: 'Payout' })
+}
+
+interface Move {
+  readonly kind: Posting['kind']
+  readonly from: LedgerKind
+  readonly to: LedgerKind
+  readonly memo: string
+  /** What the customer is told. Payouts are told by the bank. */
+  readonly event?: EventType
+  readonly rentalId?: number
+  /** A further check, made once the balances are locked. */
+  readonly refuse?: () => Promise<Failure | undefined>
+}
+
+async function move(tx: Tx, actor: Actor, input: MoneyInput, wish: Move): Promise<Result<Moved>> {
+  const { accountId, amount, reason } = input
+  if (!(await lockAvailable(tx, [accountId])).has(accountId)) return noSuchAccount()
+  const postingKey = postingKeyOf(accountId, input.idempotencyKey)
+  const earlier = await findOperatorPosting(tx, postingKey)
+  if (earlier !== undefined) {
+    return isSame(earlier, amount, wish)
+      ? ok({ postingKey, replayed: true, balances: await readBalances(tx.db, accountId) })
+      : fail('conflict', 'This Idempotency-Key was used for another request', { reason: 'idempotency_key_reused' })
+  }
+  const refused = (await wish.refuse?.()) ?? (await refuseOverflow(tx, input, wish))
+  if (refused !== undefined) return refused
+  const ref = (kind: LedgerKind) => ({ accountId: houseKinds.has(kind) ? null : accountId, kind })
+  const answer = await post(tx, {
+    key: postingKey,
+    kind: wish.kind,
+    accountId,
+    memo: wish.memo,
+    actor: actor.keyId,
+    reason,
+    ...(wish.rentalId === undefined ? {} : { rentalId: wish.rentalId }),
+    transfers: [{ from: ref(wish.from), to: ref(wish.to), amount }],
+  })
+  if (answer === 'insufficient') {
+    const which = wish.from === 'earnings' ? 'The unpaid earnings do' : 'The balance does'
+    return fail('insufficient_balance', `${which} not cover ${formatUsdForPeople(amount)}`, {
+      reason: 'insufficient_balance',
+    })
+  }
+  const balances = await readBalances(tx.db, accountId)
+  await tell(tx, actor, input, wish, postingKey, balances)
+  return ok({ postingKey, replayed: false, balances })
+}
+
+const houseKinds: ReadonlySet<LedgerKind> = new Set<LedgerKind>(['revenue', 'funding', 'adjustments', 'payouts'])
+
+/** The audit log is told who and why; the customer is told how much; the loops that money holds up are woken. */
+async function tell(
+  tx: Tx,
+  actor: Actor,
+  { accountId, amount, reason }: MoneyInput,
+  wish: Move,
+  postingKey: string,
+  balances: Balances,
+): Promise<void> {
+  const signed = formatUsd(wish.from === 'available' ? nanoUsdOf(-amount) : amount)
+  const rental = wish.rentalId === undefined ? {} : { rentalId: wish.rentalId }
+  await writeAudit(tx, {
+    actor: actor.keyId,
+    action: `balance.${wish.kind}`,
+    accountId,
+    subject: postingKey,
+    reason,
+    detail: { amountUsd: signed, ...rental },
+  })
+  if (wish.event === undefined) return
+  recordEvent(tx, {
+    accountId,
+    type: wish.event,
+    subject: { kind: 'balance', id: accountId },
+    data: { amountUsd: signed, kind: wish.kind, availableUsd: formatUsd(balances.available), ...rental },
+  })
+  tx.wake.add('meter')
+  tx.wake.add('volumes')
+}
+
+/** Readable where it fits, so that an operator finds a posting by the key of the request. */
+function postingKeyOf(accountId: string, idempotencyKey: string | undefined): string {
+  const key = idempotencyKey ?? randomUUID()
+  return `op:${accountId}:${key.length <= 150 ? key : sha256(key).toString('hex')}`
+}
+
+function isSame(earlier: FoundPosting, amount: NanoUsd, wish: Move): boolean {
+  return (
+    earlier.kind === wish.kind &&
+    earlier.from_kind === wish.from &&
+    earlier.to_kind === wish.to &&
+    earlier.amount_nano === amount &&
+    earlier.rental_id === (wish.rentalId ?? null)
+  )
+}
+
+async function refuseOverflow(tx: Tx, input: MoneyInput, wish: Move): Promise<Failure | undefined> {
+  if (wish.to !== 'available') return undefined
+  const { available, held } = await readBalances(tx.db, input.accountId)
+  if (available + held + input.amount <= largestBalance) return undefined
+  return failField(['amountUsd'], 'The balance would be larger than the ledger can hold')
+}

@@ -1,0 +1,260 @@
+/**
+ * Rentals: ordering, ending and failing them. A request only writes an intent and the money and GPUs that go with it;
+ * the reconcilers make it true. Each function here runs inside one transaction and leaves the books in balance.
+ */
+import { formatInstant, type Instant } from '../base/instant.ts'
+import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Result } from '../base/result.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { GpuType, NetworkType } from '../contract/shared.ts'
+import type { EventType } from '../contract/event.ts'
+import { HOLD_COVERS_MS } from '../domain/metering.ts'
+import { costOfSpan } from '../base/money.ts'
+import { tagOf, type EngineSpec, type NodeClaim, type RentalKind } from '../domain/rental.ts'
+import { quotaOf } from '../domain/quota.ts'
+import type { Term } from '../domain/term.ts'
+import { findAccount } from '../store/account.ts'
+import { listSshKeys } from '../store/ssh-key.ts'
+import type { Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import { lockAvailable, placeHold } from '../store/ledger.ts'
+import { claimGpus, countGpusInUse, releaseGpus } from '../store/machine.ts'
+import { insertRental, insertTerm, moveRental, setSpec, type Rental } from '../store/rental.ts'
+import { readKeyBudget } from '../store/key-budget.ts'
+import { closeMeter, holdKey } from '../store/segment.ts'
+import { deleteAttachments, detach } from '../store/volume.ts'
+import type { Actor, App } from './app.ts'
+
+export interface RentalOrder {
+  readonly kind: RentalKind
+  readonly region: string
+  readonly gpuType: GpuType | null
+  readonly gpuModel: string
+  readonly gpuFormFactor: EngineSpec['gpuFormFactor']
+  readonly gpuCount: number
+  readonly networkType: NetworkType
+  readonly label: string | null
+  readonly driver: ProviderId
+  readonly term: Term
+  readonly resources: EngineSpec['resources']
+  readonly ports: readonly number[]
+  readonly image: EngineSpec['image']
+  readonly cudaVersion: string | null
+  readonly convertOnExpiry: boolean | null
+  readonly monitoringEnabled: boolean | null
+  readonly autoTerminateAt: Instant | null
+  readonly spendingLimit: NanoUsd | null
+  /** Where it may go: tried in this order, each group whole or not at all. */
+  readonly places: ReadonlyArray<{
+    readonly clusterName: string
+    readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>
+  }>
+  readonly noPlace: string
+}
+
+/** Takes the money and the GPUs and writes the rental down as Pending, or says what is missing. */
+export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOrder): Promise<Result<Rental>> {
+  // From here on, other orders of this account wait: quota and balance are checked one after the other.
+  await lockAvailable(tx, [actor.accountId])
+  const now = tx.clock.now()
+  if (order.autoTerminateAt !== null && order.autoTerminateAt <= now) {
+    return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
+  }
+  const quota = quotaOf((await findAccount(tx.db, actor.accountId))?.quota ?? {})
+  const inUse = await countGpusInUse(tx.db, actor.accountId)
+  if (inUse + order.gpuCount > quota.gpus) {
+    return fail('forbidden', `The account may have ${quota.gpus} GPUs and has ${inUse}`, { reason: 'quota_exceeded' })
+  }
+  const sshKeys = await listSshKeys(tx.db, actor.accountId)
+  if (sshKeys.length === 0 && app.drivers.get(order.driver)?.givesSsh === true) {
+    return fail('invalid', 'Add an SSH key first (POST /v2/ssh-keys): without one nobody could log in', {
+      reason: 'no_ssh_key',
+    })
+  }
+  const firstHour = costOfSpan(order.term.costPerHour, HOLD_COVERS_MS)
+  const budget = await readKeyBudget(tx.db, actor.keyId, now)
+  if (budget !== null && budget < firstHour) {
+    return fail('forbidden', `This key may still spend ${formatUsdForPeople(budget)}; the first hour costs ${formatUsdForPeople(firstHour)}`, {
+      reason: 'key_spending_limit',
+    })
+  }
+  const { id, name } = await insertRental(tx, {
+    account_id: actor.accountId,
+    person_id: actor.personId,
+    api_key_id: actor.keyId,
+    kind: order.kind,
+    label: order.label,
+    region: order.region,
+    cluster_name: '',
+    gpu_type: order.gpuType,
+    gpu_count: order.gpuCount,
+    network_type: order.networkType,
+    driver: order.driver,
+    convert_on_expiry: order.convertOnExpiry,
+    monitoring_enabled: order.monitoringEnabled,
+    auto_terminate_at: order.autoTerminateAt === null ? null : new Date(order.autoTerminateAt),
+    spending_limit_nano: order.spendingLimit,
+  })
+  const held = await placeHold(tx, {
+    postingKey: `rental:${id}:hold`,
+    holdKey: holdKey({ rentalId: id, volumeId: null }),
+    accountId: actor.accountId,
+    amount: firstHour,
+    memo: `Set aside for the first hour of ${name}`,
+  })
+  if (held === 'insufficient') {
+    return fail('insufficient_balance', `The balance must cover one hour: ${formatUsdForPeople(firstHour)}`, {
+      reason: 'insufficient_balance',
+    })
+  }
+  const place = await claimPlace(tx, id, order)
+  if (place === undefined) return fail('no_capacity', order.noPlace, { reason: 'no_capacity' })
+  const spec: EngineSpec = {
+    kind: order.kind,
+    name,
+    label: order.label,
+    region: order.region,
+    clusterName: place.clusterName,
+    gpuType: order.gpuType,
+    gpuModel: order.gpuModel,
+    gpuFormFactor: order.gpuFormFactor,
+    gpuCount: order.gpuCount,
+    networkType: order.networkType,
+    nodes: place.nodes,
+    resources: order.resources,
+    sshKeys: sshKeys.map((key) => key.public_key),
+    ports: order.ports,
+    image: order.image,
+    cudaVersion: order.cudaVersion,
+    monitoringEnabled: order.monitoringEnabled ?? false,
+  }
+  const rental = await setSpec(tx, id, spec, place.clusterName)
+  await insertTerm(tx, id, 1, order.term)
+  recordRentalEvent(tx, rental, 'rental.created', {
+    gpuCount: rental.gpu_count,
+    region: rental.region,
+    costPerHourUsd: formatUsdForPeople(order.term.costPerHour),
+  })
+  tx.wake.add('provision')
+  return ok(rental)
+}
+
+async function claimPlace(
+  tx: Tx,
+  rentalId: number,
+  order: RentalOrder,
+): Promise<{ clusterName: string; nodes: NodeClaim[] } | undefined> {
+  for (const place of order.places) {
+    const nodes: NodeClaim[] = []
+    for (const { machineId, gpus } of place.machines) {
+      const gpuIndexes = await claimGpus(tx, machineId, gpus, rentalId)
+      if (gpuIndexes === undefined) break
+      nodes.push({ machineId, gpuIndexes })
+    }
+    if (nodes.length === place.machines.length) return { clusterName: place.clusterName, nodes }
+    if (nodes.length > 0) await releaseGpus(tx, rentalId)
+  }
+  return undefined
+}
+
+export function recordRentalEvent(
+  tx: Tx,
+  rental: Pick<Rental, 'id' | 'account_id' | 'name' | 'label' | 'kind'>,
+  type: EventType,
+  data: Readonly<Record<string, unknown>> = {},
+): void {
+  recordEvent(tx, {
+    accountId: rental.account_id,
+    type,
+    subject: { kind: 'rental', id: String(rental.id) },
+    data: { rentalId: rental.id, name: rental.name, label: rental.label, kind: rental.kind, ...data },
+  })
+}
+
+/**
+ * Ends a rental that the caller has locked: the bill stops at `end`, what was set aside goes back, and the engine is
+ * asked to let go. A rental that no engine has ever been asked for is gone at once.
+ */
+export async function terminateRental(tx: Tx, rental: Rental, reason: string, end: Instant): Promise<Rental> {
+  if (rental.status === 'Terminating' || rental.status === 'Terminated') return rental
+  const moved = await moveRental(tx, rental.id, 'Terminating', {
+    status_reason: reason,
+    terminate_requested_at: end,
+  })
+  if (moved === undefined) throw new Error(`rental ${rental.id} cannot be ended from ${rental.status}`)
+  await closeMeter(tx, { rentalId: rental.id, volumeId: null }, billedUntil(rental, end), rentalMemo(rental))
+  await detach(tx, { rentalId: rental.id })
+  recordRentalEvent(tx, rental, 'rental.terminating', { reason, at: formatInstant(end) })
+  if (rental.released_at !== null || neverAsked(rental, tx.clock.now())) return releaseRental(tx, moved)
+  tx.wake.add('terminate')
+  return moved
+}
+
+/** Marks a locked rental as failed. It costs nothing from then on, and its GPUs go back once the engine shows it gone. */
+export async function failRental(tx: Tx, rental: Rental, reason: string, detail?: string): Promise<Rental | undefined> {
+  const moved = await moveRental(tx, rental.id, 'Failed', { status_reason: reason })
+  if (moved === undefined) return undefined
+  await closeMeter(tx, { rentalId: rental.id, volumeId: null }, billedUntil(rental, tx.clock.now()), rentalMemo(rental))
+  await detach(tx, { rentalId: rental.id })
+  recordRentalEvent(tx, rental, 'rental.failed', { reason, ...(detail === undefined ? {} : { detail }) })
+  if (neverAsked(moved, tx.clock.now())) return releaseRental(tx, moved)
+  tx.wake.add('terminate')
+  return moved
+}
+
+/** The engine has shown that nothing of it is left: the GPUs go back on sale, and an ending rental has ended. */
+export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
+  await releaseGpus(tx, rental.id)
+  for (const volumeId of await deleteAttachments(tx, rental.id)) {
+    recordEvent(tx, {
+      accountId: rental.account_id,
+      type: 'volume.detached',
+      subject: { kind: 'volume', id: String(volumeId) },
+      data: { storageVolumeId: volumeId, rentalId: rental.id },
+    })
+  }
+  const now = tx.clock.now()
+  if (rental.status === 'Terminating') {
+    const ended = await moveRental(tx, rental.id, 'Terminated', {
+      terminated_at: now,
+      released_at: rental.released_at ?? now,
+    })
+    if (ended === undefined) throw new Error(`rental ${rental.id} is no longer Terminating`)
+    recordRentalEvent(tx, rental, 'rental.terminated', { reason: rental.status_reason })
+    return ended
+  }
+  return tx.db
+    .updateTable('rental')
+    .set({ released_at: new Date(now) })
+    .where('id', '=', rental.id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+/** No engine has been asked for it, and no reconciler is about to ask. */
+function neverAsked(rental: Rental, now: Instant): boolean {
+  return rental.create_asked_at === null && (rental.lease_until === null || rental.lease_until <= now)
+}
+
+/** While the engine does not show a machine, its bill stands still at the last time it did. */
+function billedUntil(rental: Rental, end: Instant): Instant {
+  return rental.status === 'Unknown' && rental.seen_at !== null && rental.seen_at < end ? rental.seen_at : end
+}
+
+export function rentalMemo(rental: Pick<Rental, 'name' | 'gpu_count' | 'gpu_type' | 'spec' | 'kind'>): string {
+  const noun = { 'virtual-machine': 'virtual machine', 'bare-metal': 'bare metal', container: 'instance' }[rental.kind]
+  return `${noun} ${rental.name} (${rental.gpu_count} × ${rental.gpu_type ?? rental.spec.gpuModel})`
+}
+
+export function rentalTag(app: App, rental: Pick<Rental, 'id'>): string {
+  return tagOf(app.installationId, 'rental', rental.id)
+}
+
+/** The caller's own rental, or the answer that there is none. */
+export function ownRental(rental: Rental | undefined, actor: Actor, kind?: RentalKind): Result<Rental> {
+  if (rental === undefined || rental.account_id !== actor.accountId || (kind !== undefined && rental.kind !== kind)) {
+    return fail('not_found', 'There is no such rental', { reason: 'rental_not_found' })
+  }
+  return ok(rental)
+}
+

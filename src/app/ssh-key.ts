@@ -1,0 +1,35 @@
+/** SSH keys: what new machines of the account let in. */
+import { fail, failField, ok, type Result } from '../base/result.ts'
+import { quotaExceeded, quotaOf } from '../domain/quota.ts'
+import { parseSshPublicKey } from '../domain/ssh-key.ts'
+import { lockAccount } from '../store/account.ts'
+import type { Tx } from '../store/database.ts'
+import * as store from '../store/ssh-key.ts'
+import type { Actor } from './app.ts'
+
+export async function addSshKey(
+  tx: Tx,
+  actor: Actor,
+  input: { name: string; publicKey: string },
+): Promise<Result<store.SshKey>> {
+  const publicKey = parseSshPublicKey(input.publicKey)
+  if (publicKey === undefined) {
+    return failField(['publicKey'], 'Not an OpenSSH public key, such as the one line of ~/.ssh/id_ed25519.pub')
+  }
+  const account = await lockAccount(tx, actor.accountId)
+  if (account === undefined) return fail('not_found', 'No such account')
+  const quota = quotaOf(account.quota)
+  const held = await store.countSshKeys(tx.db, account.id)
+  const key = await store.insertSshKey(tx, { accountId: account.id, name: input.name, publicKey })
+  if (key === undefined) {
+    return fail('conflict', 'The account has this SSH key already', { reason: 'ssh_key_exists' })
+  }
+  // Told after the duplicate, which is the better answer to a repeated request; the failure takes the row back.
+  return held >= quota.sshKeys ? quotaExceeded('sshKeys', quota) : ok(key)
+}
+
+/** Machines that run keep it. */
+export async function deleteSshKey(tx: Tx, actor: Actor, id: string): Promise<Result<string>> {
+  const deleted = await store.deleteSshKey(tx, actor.accountId, id)
+  return deleted ? ok(id) : fail('not_found', 'No such SSH key in this account', { reason: 'ssh_key_not_found' })
+}

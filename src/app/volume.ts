@@ -1,0 +1,271 @@
+/** Volumes: create, attach, detach, delete. Each request is all or nothing; the reconcilers do the mounting. */
+import { HOUR_MS } from '../base/instant.ts'
+import { costOfSpan, formatUsdForPeople } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import type { EventType } from '../contract/event.ts'
+import { limits } from '../base/limits.ts'
+import { isLiving } from '../domain/rental.ts'
+import { quotaOf } from '../domain/quota.ts'
+import { volumePricePerHour } from '../domain/volume.ts'
+import { findAccount } from '../store/account.ts'
+import type { Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import { lockAvailable, placeHold } from '../store/ledger.ts'
+import { findStoragePrice } from '../store/price.ts'
+import { lockRentals, type Rental } from '../store/rental.ts'
+import { closeMeter, holdKey } from '../store/segment.ts'
+import {
+  countVolumes,
+  detach,
+  insertAttachment,
+  insertVolume,
+  listAttachments,
+  lockVolume,
+  moveVolume,
+  type Volume,
+} from '../store/volume.ts'
+import type { Actor, App } from './app.ts'
+
+export interface VolumeOrder {
+  readonly region: string
+  readonly label: string
+  readonly sizeGb: number
+}
+
+export async function createVolume(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  order: VolumeOrder & { readonly rentalIds?: readonly number[] | undefined },
+): Promise<Result<{ volume: Volume; rentalIds: number[] }>> {
+  const rentals = await lockForAttach(tx, actor, order.rentalIds ?? [], order.region)
+  if (!rentals.ok) return rentals
+  const volume = await insertPaidVolume(app, tx, actor, order)
+  if (!volume.ok) return volume
+  for (const rental of rentals.value) await insertAttachment(tx, volume.value.id, rental.id)
+  return ok({ volume: volume.value, rentalIds: rentals.value.map((rental) => rental.id) })
+}
+
+/** The volume of a bare-metal order: an existing one of the region, or a new one. */
+export async function attachToNewRental(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  rental: Rental,
+  wish: { isNew: false; id: number } | { isNew: true; label: string; sizeInGb: number },
+): Promise<Result<Volume>> {
+  if (wish.isNew) {
+    const volume = await insertPaidVolume(app, tx, actor, {
+      region: rental.region,
+      label: wish.label,
+      sizeGb: wish.sizeInGb,
+    })
+    if (volume.ok) await insertAttachment(tx, volume.value.id, rental.id)
+    return volume
+  }
+  const volume = await lockUsableVolume(tx, actor, wish.id, ['storageVolume', 'id'])
+  if (!volume.ok) return volume
+  if (volume.value.region !== rental.region) return otherRegion(['storageVolume', 'id'], volume.value.region)
+  await insertAttachment(tx, volume.value.id, rental.id)
+  return volume
+}
+
+async function insertPaidVolume(app: App, tx: Tx, actor: Actor, order: VolumeOrder): Promise<Result<Volume>> {
+  const driver = [...app.drivers.values()].find(
+    ({ volumes }) => volumes !== undefined && (volumes.regions === 'all' || volumes.regions.includes(order.region)),
+  )
+  const price = await findStoragePrice(tx.db, order.region)
+  if (driver === undefined || price === undefined || !price.enabled) {
+    return failField(['region'], `Storage is not offered in ${order.region}`, 'region_disabled')
+  }
+  await lockAvailable(tx, [actor.accountId])
+  const quota = quotaOf((await findAccount(tx.db, actor.accountId))?.quota ?? {})
+  const has = await countVolumes(tx.db, actor.accountId)
+  if (has.volumes + 1 > quota.volumes || has.gb + order.sizeGb > quota.volumeGb) {
+    return fail(
+      'forbidden',
+      `The account may have ${quota.volumes} volumes and ${quota.volumeGb} GB in all; it has ${has.volumes} and ${has.gb} GB`,
+      { reason: 'quota_exceeded' },
+    )
+  }
+  const costPerHour = volumePricePerHour(price.nano_per_gb_hour, order.sizeGb)
+  const volume = await insertVolume(tx, {
+    accountId: actor.accountId,
+    personId: actor.personId,
+    region: order.region,
+    driver: driver.id,
+    label: order.label,
+    sizeGb: order.sizeGb,
+    costPerHour,
+  })
+  const firstHour = costOfSpan(costPerHour, HOUR_MS)
+  const held = await placeHold(tx, {
+    postingKey: `volume:${volume.id}:hold`,
+    holdKey: holdKey({ rentalId: null, volumeId: volume.id }),
+    accountId: actor.accountId,
+    amount: firstHour,
+    memo: `Set aside for the first hour of volume ${volume.label}`,
+  })
+  if (held === 'insufficient') {
+    return fail('insufficient_balance', `The balance must cover one hour of the volume: ${formatUsdForPeople(firstHour)}`, {
+      reason: 'insufficient_balance',
+    })
+  }
+  recordVolumeEvent(tx, volume, 'volume.created', { sizeInGb: volume.size_gb, region: volume.region })
+  tx.wake.add('volumes')
+  return ok(volume)
+}
+
+export async function attachVolume(
+  tx: Tx,
+  actor: Actor,
+  request: { volumeId: number; rentalIds: readonly number[] },
+): Promise<Result<number[]>> {
+  // Rentals are locked before volumes, everywhere.
+  const rentals = await lockForAttach(tx, actor, request.rentalIds, undefined)
+  if (!rentals.ok) return rentals
+  const volume = await lockUsableVolume(tx, actor, request.volumeId, ['storageVolumeId'])
+  if (!volume.ok) return volume
+  const stranger = rentals.value.find((rental) => rental.region !== volume.value.region)
+  if (stranger !== undefined) {
+    return failField(
+      ['rentalIds', request.rentalIds.indexOf(stranger.id)],
+      `Rental ${stranger.id} is in ${stranger.region}, the volume in ${volume.value.region}`,
+      'other_region',
+    )
+  }
+  const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
+  const after = new Set([...attached.map((one) => one.rentalId), ...request.rentalIds])
+  if (after.size > limits.attachmentsPerVolume) {
+    return failField(['rentalIds'], `A volume can be attached to ${limits.attachmentsPerVolume} rentals`, 'too_many_attachments')
+  }
+  for (const rental of rentals.value) {
+    const already = attached.some((one) => one.rentalId === rental.id && one.state !== 'detaching')
+    if (!already) await insertAttachment(tx, request.volumeId, rental.id)
+  }
+  tx.wake.add('attachments')
+  return ok([...after].sort((a, b) => a - b))
+}
+
+export async function detachVolume(
+  tx: Tx,
+  actor: Actor,
+  request: { volumeId: number; rentalIds?: readonly number[] | undefined },
+): Promise<Result<number[]>> {
+  const volume = await lockOwnVolume(tx, actor, request.volumeId)
+  if (!volume.ok) return volume
+  const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
+  const missing = request.rentalIds?.findIndex((id) => !attached.some((one) => one.rentalId === id)) ?? -1
+  if (missing >= 0) {
+    return failField(['rentalIds', missing], `The volume is not attached to rental ${request.rentalIds?.[missing]}`, 'not_attached')
+  }
+  const going = new Set(
+    await detach(tx, {
+      volumeId: request.volumeId,
+      ...(request.rentalIds === undefined ? {} : { rentalIds: request.rentalIds }),
+    }),
+  )
+  tx.wake.add('attachments')
+  return ok(attached.filter((one) => !going.has(one.rentalId) && one.state !== 'detaching').map((one) => one.rentalId))
+}
+
+export async function terminateVolume(tx: Tx, actor: Actor, volumeId: number): Promise<Result<Volume>> {
+  const volume = await lockOwnVolume(tx, actor, volumeId)
+  if (!volume.ok) return volume
+  if (volume.value.state === 'deleting') return volume
+  const attached = await listAttachments(tx.db, { volumeIds: [volumeId] })
+  if (attached.length > 0) {
+    return fail('conflict', `Detach it first: it is attached to rental ${attached.map((one) => one.rentalId).join(', ')}`, {
+      reason: 'volume_attached',
+    })
+  }
+  return ok(await deleteVolume(tx, volume.value, 'customer_request'))
+}
+
+/** The bill stops now; the data goes when the engine has let go of it. */
+export async function deleteVolume(tx: Tx, volume: Volume, reason: string): Promise<Volume> {
+  const moved = await moveVolume(tx, volume.id, 'deleting', { state_reason: reason })
+  if (moved === undefined) throw new Error(`volume ${volume.id} cannot be deleted from ${volume.state}`)
+  await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
+  recordVolumeEvent(tx, volume, 'volume.deleting', { reason })
+  tx.wake.add('volumes')
+  return moved
+}
+
+export function recordVolumeEvent(
+  tx: Tx,
+  volume: Pick<Volume, 'id' | 'account_id' | 'label'>,
+  type: EventType,
+  data: Readonly<Record<string, unknown>> = {},
+): void {
+  recordEvent(tx, {
+    accountId: volume.account_id,
+    type,
+    subject: { kind: 'volume', id: String(volume.id) },
+    data: { storageVolumeId: volume.id, label: volume.label, ...data },
+  })
+}
+
+export function volumeMemo(volume: Pick<Volume, 'label' | 'size_gb'>): string {
+  return `volume ${volume.label} (${volume.size_gb} GB)`
+}
+
+/** The caller's bare-metal rentals, locked; the first that is not one is named. */
+async function lockForAttach(
+  tx: Tx,
+  actor: Actor,
+  ids: readonly number[],
+  region: string | undefined,
+): Promise<Result<Rental[]>> {
+  const unique = [...new Set(ids)]
+  const inRange = unique.filter((id) => id > 0 && id <= 2_147_483_647)
+  const rentals = await lockRentals(tx, inRange)
+  for (const [index, id] of ids.entries()) {
+    const rental = rentals.find((one) => one.id === id && one.account_id === actor.accountId)
+    const problem = whyNotAttachable(rental, id, region)
+    if (problem !== undefined) return failField(['rentalIds', index], problem.message, problem.reason)
+  }
+  return ok(rentals)
+}
+
+function whyNotAttachable(
+  rental: Rental | undefined,
+  id: number,
+  region: string | undefined,
+): { message: string; reason: string } | undefined {
+  if (rental === undefined) return { message: `There is no rental ${id}`, reason: 'rental_not_found' }
+  if (rental.kind !== 'bare-metal') return { message: `Rental ${id} is not bare-metal`, reason: 'not_bare_metal' }
+  if (!isLiving(rental.status)) return { message: `Rental ${id} is ${rental.status}`, reason: 'rental_not_running' }
+  if (region !== undefined && rental.region !== region) {
+    return { message: `Rental ${id} is in ${rental.region}, the volume in ${region}`, reason: 'other_region' }
+  }
+  return undefined
+}
+
+async function lockOwnVolume(tx: Tx, actor: Actor, id: number): Promise<Result<Volume>> {
+  const volume = id <= 2_147_483_647 ? await lockVolume(tx, id) : undefined
+  if (volume === undefined || volume.account_id !== actor.accountId || volume.state === 'deleted') {
+    return fail('not_found', 'There is no such storage volume', {
+      reason: 'volume_not_found',
+      issues: [{ code: 'volume_not_found', path: ['storageVolumeId'], message: `There is no storage volume ${id}` }],
+    })
+  }
+  return ok(volume)
+}
+
+async function lockUsableVolume(
+  tx: Tx,
+  actor: Actor,
+  id: number,
+  path: ReadonlyArray<string | number>,
+): Promise<Result<Volume>> {
+  const volume = await lockOwnVolume(tx, actor, id)
+  if (!volume.ok) return failField(path, `There is no storage volume ${id}`, 'volume_not_found')
+  const { state } = volume.value
+  if (state !== 'active' && state !== 'creating') return failField(path, `Storage volume ${id} is ${state}`, 'volume_not_active')
+  return volume
+}
+
+function otherRegion(path: ReadonlyArray<string | number>, region: string): Failure {
+  return failField(path, `The storage volume is in ${region}`, 'other_region')
+}

@@ -1,0 +1,149 @@
+/**
+ * Webhooks: events of the account pushed to a URL of its choice. The secret that signs them is shown once, when it is
+ * made. Turning a webhook off gives up what waits for it; a test or a redelivery is sent all the same, once.
+ */
+import { randomBytes } from 'node:crypto'
+import { addMs } from '../base/instant.ts'
+import { checkOutboundUrl } from '../base/outbound.ts'
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import type { EventType } from '../contract/event.ts'
+import { quotaExceeded, quotaOf } from '../domain/quota.ts'
+import { secretOverlapMs } from '../domain/webhook.ts'
+import { lockAccount } from '../store/account.ts'
+import type { Db, Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import * as deliveries from '../store/webhook-delivery.ts'
+import * as store from '../store/webhook.ts'
+import type { Actor, App } from './app.ts'
+
+export interface WebhookInput {
+  readonly url: string
+  readonly description?: string | null | undefined
+  /** null or undefined: all. */
+  readonly eventTypes?: EventType[] | null | undefined
+}
+
+export type WebhookChange = Partial<WebhookInput> & { readonly enabled?: boolean | undefined }
+
+/** Asks DNS, so it comes before the transaction and not inside it. */
+export async function checkWebhookUrl(app: App, url: string): Promise<Failure | undefined> {
+  const refusal = await checkOutboundUrl(url, app.allowPrivateAddresses)
+  return refusal === undefined ? undefined : failField(['url'], refusal, 'url_refused')
+}
+
+/** `input.url` has passed `checkWebhookUrl`. */
+export async function createWebhook(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  input: WebhookInput,
+): Promise<Result<{ webhook: store.Webhook; secret: string }>> {
+  const account = await lockAccount(tx, actor.accountId)
+  if (account === undefined) return fail('not_found', 'No such account')
+  const quota = quotaOf(account)
+  if ((await store.countWebhooks(tx.db, account.id)) >= quota.webhooks) return quotaExceeded('webhooks', quota)
+  const secret = makeSecret()
+  const webhook = await store.insertWebhook(tx, {
+    accountId: account.id,
+    url: new URL(input.url).href,
+    description: input.description ?? null,
+    eventTypes: input.eventTypes ?? null,
+    secretSealed: app.vault.seal(secret),
+  })
+  return ok({ webhook, secret })
+}
+
+export async function changeWebhook(
+  tx: Tx,
+  actor: Actor,
+  id: string,
+  change: WebhookChange,
+): Promise<Result<store.Webhook>> {
+  const webhook = await store.lockWebhook(tx, actor.accountId, id)
+  if (webhook === undefined) return noSuchWebhook()
+  const changed = await store.changeWebhook(tx, id, {
+    ...(change.url === undefined ? {} : { url: new URL(change.url).href }),
+    ...(change.description === undefined ? {} : { description: change.description }),
+    ...(change.eventTypes === undefined ? {} : { event_types: change.eventTypes }),
+    // The reason is ours. On or off, from now on it is the customer's own wish.
+    ...(change.enabled === undefined ? {} : { enabled: change.enabled, disabled_reason: null }),
+  })
+  if (change.enabled === false) await deliveries.dropDeliveries(tx, id)
+  return ok(changed)
+}
+
+export async function deleteWebhook(tx: Tx, actor: Actor, id: string): Promise<Result<string>> {
+  return (await store.deleteWebhook(tx, actor.accountId, id)) ? ok(id) : noSuchWebhook()
+}
+
+/** The old secret signs beside the new one for a day. A second rotation within that day ends the oldest at once. */
+export async function rotateWebhookSecret(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  id: string,
+): Promise<Result<{ secret: string }>> {
+  const webhook = await store.lockWebhook(tx, actor.accountId, id)
+  if (webhook === undefined) return noSuchWebhook()
+  const secret = makeSecret()
+  await store.changeWebhook(tx, id, {
+    secret_sealed: app.vault.seal(secret),
+    old_secret_sealed: webhook.secret_sealed,
+    old_secret_until: addMs(tx.clock.now(), secretOverlapMs),
+  })
+  return ok({ secret })
+}
+
+/** Its delivery exists once the transaction is committed: `findTest` finds it. */
+export async function testWebhook(tx: Tx, actor: Actor, id: string): Promise<Result<store.Webhook>> {
+  const webhook = await store.lockWebhook(tx, actor.accountId, id)
+  if (webhook === undefined) return noSuchWebhook()
+  recordEvent(tx, {
+    accountId: actor.accountId,
+    type: 'webhook.test',
+    subject: { kind: 'webhook', id },
+    data: { message: 'A test delivery' },
+  })
+  return ok(webhook)
+}
+
+export async function findTest(db: Db, actor: Actor, id: string): Promise<Result<deliveries.DeliveryOfEvent>> {
+  const webhook = await store.findWebhook(db, actor.accountId, id)
+  const delivery = webhook === undefined ? undefined : await deliveries.findTestDelivery(db, id)
+  // Deleted between the test and now.
+  return delivery === undefined ? noSuchWebhook() : ok(delivery)
+}
+
+export async function listDeliveries(
+  db: Db,
+  actor: Actor,
+  id: string,
+  query: Parameters<typeof deliveries.listDeliveries>[2],
+): Promise<Result<deliveries.DeliveryOfEvent[]>> {
+  const webhook = await store.findWebhook(db, actor.accountId, id)
+  return webhook === undefined ? noSuchWebhook() : ok(await deliveries.listDeliveries(db, id, query))
+}
+
+/** Sends again, whatever came of it before. */
+export async function redeliver(tx: Tx, actor: Actor, id: string): Promise<Result<deliveries.DeliveryOfEvent>> {
+  const before = await deliveries.findDelivery(tx.db, actor.accountId, id)
+  if (before === undefined) return noSuchDelivery()
+  await deliveries.restartDelivery(tx, id)
+  const after = await deliveries.findDelivery(tx.db, actor.accountId, id)
+  return after === undefined ? noSuchDelivery() : ok(after)
+}
+
+const SECRET_BYTES = 24
+
+/** The form of the Standard Webhooks convention. */
+function makeSecret(): string {
+  return `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
+}
+
+function noSuchWebhook(): Failure {
+  return fail('not_found', 'No such webhook in this account', { reason: 'webhook_not_found' })
+}
+
+function noSuchDelivery(): Failure {
+  return fail('not_found', 'No such delivery in this account', { reason: 'delivery_not_found' })
+}

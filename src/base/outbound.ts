@@ -1,0 +1,150 @@
+/**
+ * The guard in front of every call to a URL that a customer chose. Berth stands inside a network that the customer does
+ * not, so such a call may only reach addresses of the public internet. The decision that counts is made at connect
+ * time, on the address that is connected to: a name that answers a public address to the check and a private one to the
+ * call (DNS rebinding) gains nothing. `https:` is required, and redirects are never followed. An operator whose
+ * customers are inside sets `allowPrivate`, which lets private addresses and plain `http:` through.
+ */
+import dns from 'node:dns'
+import net, { type LookupFunction } from 'node:net'
+import { callbackify } from 'node:util'
+import ipaddr from 'ipaddr.js'
+import { Agent, buildConnector } from 'undici'
+
+/** All addresses of a name. Throws an error with a `code` when there are none. */
+export type Resolve = (host: string) => Promise<dns.LookupAddress[]>
+
+const NO_PUBLIC_ADDRESS = 'The host has no public address'
+
+export class OutboundRefused extends Error {
+  constructor() {
+    // Not which address: the sentence reaches the customer, who shall not learn what our names resolve to.
+    super(NO_PUBLIC_ADDRESS)
+  }
+}
+
+/** Which kind of not public an address is. undefined: it is public. */
+export function refusedAddress(ip: string): string | undefined {
+  if (!ipaddr.isValid(ip)) return 'not an address'
+  const address = ipaddr.parse(ip)
+  const range: string = address.range()
+  if (address instanceof ipaddr.IPv4) return range === 'unicast' ? undefined : range
+  const embedded = embeddedIpv4(address, range)
+  if (embedded !== undefined) return refusedAddress(embedded.toString())
+  if (range !== 'unicast') return range
+  // Only 2000::/3 is given out; the rest is kept, and holds old forms such as ::127.0.0.1.
+  return ((address.parts[0] ?? 0) & 0xe000) === 0x2000 ? undefined : 'reserved'
+}
+
+/** Mapped and NAT64 addresses reach the IPv4 address inside them, so that is the one to judge. 6to4 is refused whole. */
+function embeddedIpv4(address: ipaddr.IPv6, range: string): ipaddr.IPv4 | undefined {
+  const wellKnownNat64 = range === 'rfc6052' && address.parts.slice(2, 6).every((part) => part === 0)
+  if (range !== 'ipv4Mapped' && !wellKnownNat64) return undefined
+  return new ipaddr.IPv4(address.toByteArray().slice(12))
+}
+
+/** A `lookup` for sockets that checks every address it found. One bad address refuses the name. */
+export function guardedLookup(allowPrivate: boolean, resolve: Resolve = resolverOf(allowPrivate)): LookupFunction {
+  const look = callbackify((host: string) => guardedAddresses(host, allowPrivate, resolve))
+  return (host, options, callback) => {
+    look(host, (error, found) => {
+      if (error !== null) return callback(error, [])
+      const fitting = found.filter(({ family }) => !isFamily(options.family) || family === options.family)
+      const [first] = fitting
+      if (first === undefined) callback(notFound(), [])
+      else if (options.all === true) callback(null, fitting)
+      else callback(null, first.address, first.family)
+    })
+  }
+}
+
+/** An agent whose connections pass the guard, by name or by address. It follows no redirects. */
+export function outboundAgent(options: { allowPrivate: boolean; timeoutMs: number; resolve?: Resolve }): Agent {
+  const connect = buildConnector({
+    timeout: options.timeoutMs,
+    lookup: guardedLookup(options.allowPrivate, options.resolve),
+  })
+  return new Agent({
+    headersTimeout: options.timeoutMs,
+    bodyTimeout: options.timeoutMs,
+    connect: (to, callback) => {
+      // A socket asks nobody about a host that is an address already.
+      if (isRefusedLiteral(to.hostname, options.allowPrivate)) callback(new OutboundRefused(), null)
+      else connect(to, callback)
+    },
+  })
+}
+
+/** Why a URL cannot be called, told when it is given to us. undefined: as far as can be seen now, it can. */
+export async function checkOutboundUrl(
+  url: string,
+  allowPrivate: boolean,
+  resolve: Resolve = resolverOf(allowPrivate),
+): Promise<string | undefined> {
+  if (!URL.canParse(url)) return 'The URL is not valid'
+  // WHATWG parsing turns 2130706433, 0x7f.1 and 0177.0.0.1 into 127.0.0.1 before we look.
+  const { protocol, username, password, hostname } = new URL(url)
+  if (protocol !== 'https:' && !(allowPrivate && protocol === 'http:')) return 'The URL must start with https://'
+  if (username !== '' || password !== '') return 'The URL must not hold a user name or a password'
+  if (isRefusedLiteral(hostname, allowPrivate)) return NO_PUBLIC_ADDRESS
+  if (allowPrivate || net.isIP(bare(hostname)) !== 0) return undefined
+  try {
+    await guardedAddresses(hostname, allowPrivate, resolve)
+    return undefined
+  } catch (error) {
+    // A name that does not exist and one that is private get the same answer, so that nobody can list our names. DNS
+    // that fails for now refuses nothing: the guard at connect time decides.
+    return error instanceof OutboundRefused || isNoSuchName(error) ? NO_PUBLIC_ADDRESS : undefined
+  }
+}
+
+async function guardedAddresses(host: string, allowPrivate: boolean, resolve: Resolve): Promise<dns.LookupAddress[]> {
+  const found = await resolve(host)
+  if (!allowPrivate && found.some(({ address }) => refusedAddress(address) !== undefined)) throw new OutboundRefused()
+  return found
+}
+
+function isRefusedLiteral(hostname: string, allowPrivate: boolean): boolean {
+  const host = bare(hostname)
+  return !allowPrivate && net.isIP(host) !== 0 && refusedAddress(host) !== undefined
+}
+
+function bare(hostname: string): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1')
+}
+
+const DNS_TIMEOUT_MS = 2_000
+const DNS_TRIES = 2
+
+/**
+ * Public names are asked from DNS directly: the system's resolver occupies a thread of the few that the process has for
+ * as long as a name server hangs, and a customer's name server may hang on purpose. Private ones may stand in the
+ * machine's own tables, which only the system reads.
+ */
+function resolverOf(allowPrivate: boolean): Resolve {
+  return allowPrivate ? (host) => dns.promises.lookup(host, { all: true }) : resolvePublicly
+}
+
+async function resolvePublicly(host: string): Promise<dns.LookupAddress[]> {
+  const resolver = new dns.promises.Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES })
+  const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+  const found = [
+    ...(four.status === 'fulfilled' ? four.value.map((address) => ({ address, family: 4 })) : []),
+    ...(six.status === 'fulfilled' ? six.value.map((address) => ({ address, family: 6 })) : []),
+  ]
+  if (found.length > 0) return found
+  throw [four, six].flatMap((one) => (one.status === 'rejected' ? [one.reason as Error] : []))[0] ?? notFound()
+}
+
+function isFamily(family: unknown): boolean {
+  return family === 4 || family === 6
+}
+
+function isNoSuchName(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return code === dns.NOTFOUND || code === dns.NODATA
+}
+
+function notFound(): Error {
+  return Object.assign(new Error('the host has no address'), { code: dns.NOTFOUND })
+}

@@ -1,0 +1,38 @@
+/** How much one account may hold: the defaults of base/limits, with what the operator has set for it on top. */
+import { defaultQuota, type Quota } from '../base/limits.ts'
+import { fail, type Failure } from '../base/result.ts'
+
+/** What an operator names of a quota; the rest stays as it is. */
+export type QuotaChange = { readonly [noun in keyof Quota]?: Quota[noun] | undefined }
+
+const nouns = Object.keys(defaultQuota) as Array<keyof Quota>
+
+const words: Readonly<Record<keyof Quota, string>> = {
+  gpus: 'GPUs in use',
+  volumes: 'volumes',
+  volumeGb: 'GB of volumes',
+  keys: 'live API keys',
+  sshKeys: 'SSH keys',
+  webhooks: 'webhooks',
+}
+
+/** `overrides` is what stands in the account's row. */
+export function quotaOf(overrides: Partial<Quota>): Quota {
+  return { ...defaultQuota, ...overrides }
+}
+
+/** What to store after a change: only what differs from the defaults, so that a raised default reaches everyone else. */
+export function mergeQuota(stored: Partial<Quota>, change: QuotaChange): Partial<Quota> {
+  const merged: Partial<Record<keyof Quota, number>> = {}
+  for (const noun of nouns) {
+    const value = change[noun] ?? stored[noun]
+    if (value !== undefined && value !== defaultQuota[noun]) merged[noun] = value
+  }
+  return merged
+}
+
+export function quotaExceeded(noun: keyof Quota, quota: Quota): Failure {
+  return fail('forbidden', `The account may have ${quota[noun]} ${words[noun]}; ask the operator for more`, {
+    reason: 'quota_exceeded',
+  })
+}

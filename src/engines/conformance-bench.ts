@@ -1,0 +1,229 @@
+/**
+ * What the conformance suite works with: one driver under test, tags of its own, and looking again until it is so.
+ * Beside it: what a driver hands to the suite, an order to start from, and what makes an offered machine unsellable.
+ */
+import { randomBytes } from 'node:crypto'
+import type { TestContext } from 'vitest'
+import { MINUTE_MS, SECOND_MS } from '../base/instant.ts'
+import { parseUsd } from '../base/money.ts'
+import { bareMetalRegion, virtualMachineRegion } from '../contract/region.ts'
+import { tagOf, tagPrefix, type EngineSpec } from '../domain/rental.ts'
+import type { Driver, EngineMachine, EngineVolume, InventoryMachine, VolumeEngine } from './driver.ts'
+
+export const faultsOfThings = [
+  'create-timeout',
+  'create-lost',
+  'no-capacity',
+  'boot-fails',
+  'list-lag',
+  'vanish',
+  'destroy-refused',
+  'volume-create-timeout',
+  'volume-destroy-refused',
+] as const
+export type FaultOfThing = (typeof faultsOfThings)[number]
+export type FaultName = FaultOfThing | 'unreachable'
+
+/** How to get a fault: by the label of what is created, by a switch thrown just before, or not at all, and why. */
+export type FaultInjection =
+  | { readonly label: string }
+  | { readonly arm: () => void | Promise<void> }
+  | { readonly cannot: string }
+
+export interface ConformanceHarness {
+  readonly driver: Driver
+  /** Lets that much of the engine's time pass. */
+  advance(ms: number): Promise<void>
+  /** An order that the engine can fill, at least twice at once. */
+  spec(overrides?: Partial<EngineSpec>): EngineSpec
+  /** All of them, so that to leave one out is to write down the reason. */
+  readonly faults: Readonly<Record<FaultName, FaultInjection>>
+  dispose(): Promise<void>
+}
+
+const STEP_MS = SECOND_MS
+const PATIENCE_MS = 15 * MINUTE_MS
+
+export class Bench {
+  readonly driver: Driver
+  readonly signal = new AbortController().signal
+  /** Random, so that what an earlier run left at a real engine is not taken for ours. */
+  readonly installationId = randomBytes(5).toString('hex')
+  readonly prefix = tagPrefix(this.installationId)
+  readonly #harness: ConformanceHarness
+  #tags = 0
+
+  constructor(harness: ConformanceHarness) {
+    this.#harness = harness
+    this.driver = harness.driver
+  }
+
+  /** Ends what the test left, where the engine still answers: a real one would go on to cost money. */
+  async clear(): Promise<void> {
+    const { driver, prefix, signal } = this
+    const end = async (engine: Driver | VolumeEngine): Promise<void> => {
+      const left = await engine.list(prefix, signal)
+      await Promise.allSettled(left.map(({ externalId }) => engine.destroy(externalId, signal)))
+    }
+    try {
+      await Promise.allSettled([driver, ...(driver.volumes ? [driver.volumes] : [])].map(end))
+    } finally {
+      await this.#harness.dispose()
+    }
+  }
+
+  newTag(noun: 'rental' | 'volume' = 'rental'): string {
+    this.#tags += 1
+    return tagOf(this.installationId, noun, this.#tags)
+  }
+
+  unknownId(): string {
+    return `unknown-${this.installationId}`
+  }
+
+  spec(overrides?: Partial<EngineSpec>): EngineSpec {
+    return this.#harness.spec(overrides)
+  }
+
+  async advance(ms: number): Promise<void> {
+    await this.#harness.advance(ms)
+  }
+
+  /** What the order must say to have the fault. Skips the test when the driver cannot have it. */
+  async inject(name: FaultName, context: TestContext): Promise<{ label?: string }> {
+    const fault = this.#harness.faults[name]
+    if ('cannot' in fault) return context.skip(`${this.driver.id} cannot show ${name}: ${fault.cannot}`)
+    if ('label' in fault) return { label: fault.label }
+    await fault.arm()
+    return {}
+  }
+
+  volumes(context: TestContext): VolumeEngine {
+    return this.driver.volumes ?? context.skip(`${this.driver.id} holds no volumes`)
+  }
+
+  async create(spec: EngineSpec = this.spec()): Promise<{ tag: string; externalId: string }> {
+    const tag = this.newTag()
+    const outcome = await this.driver.create(tag, spec, this.signal)
+    if (outcome.kind === 'refused') throw new Error(`the engine refused an ordinary order: ${outcome.message}`)
+    if (outcome.externalId === '') throw new Error('the engine answered a create without an id')
+    return { tag, externalId: outcome.externalId }
+  }
+
+  volumeSpec(volumes: VolumeEngine, fault: { label?: string } = {}) {
+    const wanted = this.spec().region
+    const region =
+      volumes.regions === 'all'
+        ? wanted
+        : (volumes.regions.find((one) => one === wanted) ?? volumes.regions[0] ?? wanted)
+    return { region, label: 'conformance', sizeGb: 256, ...fault }
+  }
+
+  async createVolume(volumes: VolumeEngine, fault?: { label?: string }) {
+    const tag = this.newTag('volume')
+    return { tag, ...(await volumes.create(tag, this.volumeSpec(volumes, fault), this.signal)) }
+  }
+
+  async listedIds(): Promise<string[]> {
+    const machines = await this.driver.list(this.prefix, this.signal)
+    return machines.map((machine) => machine.externalId).sort()
+  }
+
+  async findVolume(volumes: VolumeEngine, externalId: string): Promise<EngineVolume | undefined> {
+    return (await volumes.list(this.prefix, this.signal)).find((volume) => volume.externalId === externalId)
+  }
+
+  untilState(externalId: string, state: EngineMachine['state']): Promise<EngineMachine> {
+    return this.eventually(`the machine is ${state}`, async () => {
+      const machines = await this.driver.list(this.prefix, this.signal)
+      return machines.find((machine) => machine.externalId === externalId && machine.state === state)
+    })
+  }
+
+  async untilAbsent(externalId: string): Promise<void> {
+    await this.eventually(
+      'the machine is gone',
+      async () => !(await this.listedIds()).includes(externalId) || undefined,
+    )
+  }
+
+  async untilVolumeAbsent(volumes: VolumeEngine, externalId: string): Promise<void> {
+    await this.eventually('the volume is gone', async () => !(await this.findVolume(volumes, externalId)) || undefined)
+  }
+
+  /** Asks until it is granted. */
+  async insist(ask: () => Promise<void>): Promise<void> {
+    await this.eventually('it is granted', () =>
+      ask().then(
+        () => true,
+        () => undefined,
+      ),
+    )
+  }
+
+  async eventually<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+    for (let waitedMs = 0; waitedMs <= PATIENCE_MS; waitedMs += STEP_MS) {
+      const found = await look()
+      if (found !== undefined) return found
+      await this.advance(STEP_MS)
+    }
+    throw new Error(`not so within ${PATIENCE_MS / MINUTE_MS} min: ${what}`)
+  }
+}
+
+/** For an engine that takes its faults from labels. */
+export function faultsByLabel(labelOf: (name: FaultOfThing) => string): Record<FaultOfThing, FaultInjection> {
+  const entries = faultsOfThings.map((name) => [name, { label: labelOf(name) }] as const)
+  return Object.fromEntries(entries) as Record<FaultOfThing, FaultInjection>
+}
+
+/** An order as the server writes it, for a simulated engine or for a harness to change. */
+export function sampleSpec(overrides: Partial<EngineSpec> = {}): EngineSpec {
+  return {
+    kind: 'virtual-machine',
+    name: 'brave-teal-otter',
+    label: null,
+    region: 'mock-region',
+    clusterName: 'mock-lab-vm-h100-ethernet',
+    gpuType: 'h100',
+    gpuModel: 'NVIDIA-H100-SXM5-80GB',
+    gpuFormFactor: 'sxm5',
+    gpuCount: 2,
+    networkType: 'ethernet',
+    nodes: [{ machineId: 'mock-lab-h100-01', gpuIndexes: [0, 1] }],
+    resources: { cpuModel: 'Intel Xeon Platinum 8480C', cpuCount: 56, ramGb: 512, storageGb: 7_680 },
+    sshKeys: ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGXu5nVxHmSpDCxlxFCdvFnBBtVRmCBkmuz6dGXZ8Kwk test'],
+    ports: [],
+    image: null,
+    cudaVersion: null,
+    monitoringEnabled: false,
+    ...overrides,
+  }
+}
+
+/** The rules of schema/0003_supply.sql and of the interface, in words; empty when there is nothing to say. */
+export function wrongWith(machine: InventoryMachine): string[] {
+  const isMarketplace = machine.offering === 'marketplace'
+  const regions = machine.offering === 'bare-metal' ? bareMetalRegion : virtualMachineRegion
+  const price = machine.priceUsdPerGpuHour === null ? undefined : parseUsd(machine.priceUsdPerGpuHour)
+  const { cpuModel, gpuInterface, ...amounts } = machine.hardware
+  const rules: Record<string, boolean> = {
+    'the id has 1 to 100 characters': machine.id.length >= 1 && machine.id.length <= 100,
+    'cluster and region have names': machine.clusterName !== '' && machine.region !== '',
+    'the interface knows the region': isMarketplace || regions.safeParse(machine.region).success,
+    'GPU type and form factor can be ordered':
+      isMarketplace || (machine.gpuType !== null && machine.gpuFormFactor !== null),
+    'a price stands on marketplace machines only': isMarketplace === (machine.priceUsdPerGpuHour !== null),
+    'the price is an amount': !isMarketplace || (price !== undefined && price >= 0n),
+    '1 to 64 GPUs': Number.isInteger(machine.gpusTotal) && machine.gpusTotal >= 1 && machine.gpusTotal <= 64,
+    'sick GPUs are some of them': machine.gpusSick.every(
+      (gpu) => Number.isInteger(gpu) && gpu >= 0 && gpu < machine.gpusTotal,
+    ),
+    'sick GPUs are named once': new Set(machine.gpusSick).size === machine.gpusSick.length,
+    'GPU model and RAM': machine.gpuModel !== '' && Number.isInteger(machine.gpuRamMib) && machine.gpuRamMib > 0,
+    'only ethernet has a variant': machine.networkType === 'ethernet' || machine.ethernetVariant === null,
+    'hardware is described':
+      cpuModel !== '' && gpuInterface !== '' && Object.values(amounts).every((amount) => amount > 0),
+  }
+  return Object.keys(rules).filter((rule) => !rules[rule])
+}

@@ -1,0 +1,217 @@
+/**
+ * The simulated engine, and the reference of the port: everything the port allows happens here, and every chance is
+ * drawn from a hash of the seed and the tag, so the same rental lives the same life in every run. What it knows is in
+ * a `MockWorld`, so a server that is killed finds its machines again.
+ */
+import { addMs, HOUR_MS, type Clock, type Instant } from '../../base/instant.ts'
+import { sha256 } from '../../base/id.ts'
+import { limits } from '../../base/limits.ts'
+import type { ProviderData } from '../../contract/provider-data.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
+import type { Driver, EngineMachine, InventoryMachine, VolumeEngine } from '../driver.ts'
+import { ATTACH_REFUSALS, faultsOf, planLife, type Life, type MockFault, type OrdinaryTimes } from './faults.ts'
+import { mockFleet } from './fleet.ts'
+import { isGone, isListed, type MockMachine, type MockVolume, type MockWorld } from './world.ts'
+
+export interface MockOptions {
+  readonly world: MockWorld
+  readonly clock: Clock
+  readonly seed?: string
+  /** About how long a machine boots: from half of it to one and a half. */
+  readonly bootMs?: number
+  /** About how long a machine or volume takes to go, likewise. */
+  readonly destroyMs?: number
+  /** At most how far the list lags behind a create. */
+  readonly listLagMs?: number
+  readonly fleet?: readonly InventoryMachine[]
+}
+
+const CALL_TIMEOUT_MS = 10_000
+/** How long the world remembers what is gone. Nothing depends on it but a person who looks. */
+const GONE_KEPT_MS = HOUR_MS
+/** Far above what a fault can make. */
+const SAME_TAG_LIMIT = 100
+const CONTAINER_SSH_PORTS = { from: 20_000, count: 20_000 }
+
+/** The defaults are those of a demo: long enough to see each state, short enough not to be bored. */
+export function mockDriver(options: MockOptions): Driver & { readonly volumes: VolumeEngine } {
+  const { world, clock, seed = 'berth', bootMs = 6_000, destroyMs = 3_000, listLagMs = 1_000 } = options
+  const fleet = options.fleet ?? mockFleet()
+  const engine: Engine = { world, clock, seed, bootMs, destroyMs, listLagMs }
+
+  return {
+    id: 'mock',
+    givesSsh: true,
+    listLagMs,
+    callTimeoutMs: CALL_TIMEOUT_MS,
+
+    async check(signal) {
+      signal.throwIfAborted()
+      await world.check()
+    },
+    async inventory(signal) {
+      signal.throwIfAborted()
+      await world.check()
+      return [...fleet]
+    },
+    async create(tag, spec, signal) {
+      signal.throwIfAborted()
+      const faults = faultsOf(spec.label)
+      if (faults.has('fault-no-capacity')) return refused('no_capacity', 'The engine has no capacity left.')
+      if (faults.has('fault-create-refused')) return refused('refused_by_engine', 'The engine refused the request.')
+      const externalId = await make(engine, 'm', tag, faults, (life) => world.addMachine({ ...life, spec }))
+      return { kind: 'created', externalId }
+    },
+    async destroy(externalId, signal) {
+      signal.throwIfAborted()
+      const now = clock.now()
+      const machine = await world.askMachineDestroy(externalId, now)
+      if (machine !== undefined) throwUnlessEnding(machine, machine.spec.label, now)
+    },
+    async list(tagPrefix, signal) {
+      signal.throwIfAborted()
+      const now = clock.now()
+      const machines = await world.listMachines(tagPrefix, now)
+      return machines.filter((machine) => isListed(machine, now)).map((machine) => showMachine(seed, machine, now))
+    },
+    volumes: volumeEngine(engine),
+  }
+}
+
+function volumeEngine(engine: Engine): VolumeEngine {
+  const { world, clock, seed } = engine
+  return {
+    regions: 'all',
+    async create(tag, { region, label, sizeGb }, signal) {
+      signal.throwIfAborted()
+      const faults = faultsOf(label)
+      // The port has no word for a volume that is refused, so that is an error whose outcome only the list tells.
+      if (faults.has('fault-no-capacity')) throw new Error('The simulated engine has no room for the volume.')
+      if (faults.has('fault-create-refused')) throw new Error('The simulated engine refused the volume.')
+      const vip = `198.51.100.${1 + Math.floor(chance(seed, 'vip', tag) * 254)}`
+      const attachRefusalsLeft = faults.has('fault-attach-refused') ? ATTACH_REFUSALS : 0
+      const externalId = await make(engine, 'v', tag, faults, (life) =>
+        world.addVolume({ ...life, label, region, sizeGb, vip, attachRefusalsLeft, attachedTo: [] }),
+      )
+      return { externalId, vip }
+    },
+    async destroy(externalId, signal) {
+      signal.throwIfAborted()
+      const now = clock.now()
+      const volume = await world.askVolumeDestroy(externalId, now)
+      if (volume !== undefined) throwUnlessEnding(volume, volume.label, now)
+    },
+    async list(tagPrefix, signal) {
+      signal.throwIfAborted()
+      const now = clock.now()
+      const volumes = await world.listVolumes(tagPrefix, now)
+      return volumes.filter((volume) => isListed(volume, now)).map(showVolume)
+    },
+    async attach(externalId, machineExternalId, signal) {
+      signal.throwIfAborted()
+      const volume = await world.attachVolume(externalId, machineExternalId, clock.now())
+      if (volume === undefined) throw new Error('The simulated engine has no such volume or no such machine.')
+      if (!volume.attachedTo.includes(machineExternalId)) throw new Error('The simulated engine refused the attach.')
+    },
+    async detach(externalId, machineExternalId, signal) {
+      signal.throwIfAborted()
+      await world.detachVolume(externalId, machineExternalId)
+    },
+  }
+}
+
+type Engine = Required<Omit<MockOptions, 'fleet'>>
+
+function refused(reason: string, message: string) {
+  return { kind: 'refused', reason, message } as const
+}
+
+/**
+ * Adds one to the world, or as many as its faults make it, and answers with the id of the first. Ids follow from the
+ * tag; the number behind one is the next that is free, since nothing forbids to create with the same tag again.
+ */
+async function make(
+  engine: Engine,
+  noun: 'm' | 'v',
+  tag: string,
+  faults: ReadonlySet<MockFault>,
+  add: (life: Life & { externalId: string; tag: string }) => Promise<boolean>,
+): Promise<string> {
+  if (faults.has('fault-create-lost')) throw new Error('The simulated engine did not answer the create.')
+  const times = ordinaryTimes(engine, tag)
+  await engine.world.forgetGone(addMs(times.now, -GONE_KEPT_MS))
+  const life = planLife(faults, times)
+  const stem = `mock-${noun}-${sha256(`${engine.seed}/id/${tag}`).toString('hex').slice(0, 12)}`
+  const wanted = faults.has('fault-duplicate') ? 2 : 1
+  const made: string[] = []
+  for (let n = 1; n <= SAME_TAG_LIMIT && made.length < wanted; n += 1) {
+    const externalId = `${stem}-${n}`
+    if (await add({ externalId, tag, ...life })) made.push(externalId)
+  }
+  const [first] = made
+  if (first === undefined) throw new Error(`The simulated engine has ${SAME_TAG_LIMIT} with the tag ${tag} already.`)
+  if (faults.has('fault-create-timeout')) throw new Error('The simulated engine did not answer the create in time.')
+  return first
+}
+
+function ordinaryTimes({ clock, seed, bootMs, destroyMs, listLagMs }: Engine, tag: string): OrdinaryTimes {
+  const around = (what: string, ms: number): number => Math.round(ms * (0.5 + chance(seed, what, tag)))
+  return {
+    now: clock.now(),
+    bootMs: around('boot', bootMs),
+    destroyMs: around('destroy', destroyMs),
+    listLagMs: Math.round(listLagMs * chance(seed, 'list', tag)),
+    admittedListLagMs: listLagMs,
+  }
+}
+
+/** From 0 up to but not including 1. */
+function chance(seed: string, what: string, tag: string): number {
+  return sha256(`${seed}/${what}/${tag}`).readUInt32BE(0) / 2 ** 32
+}
+
+function throwUnlessEnding(thing: MockMachine | MockVolume, label: string | null, now: Instant): void {
+  if (isGone(thing, now)) return
+  if (thing.destroyAskedAt === null) {
+    const isAttached = 'attachedTo' in thing && thing.attachedTo.length > 0
+    throw new Error(`The simulated engine refused the destroy${isAttached ? ': the volume is attached' : ''}.`)
+  }
+  if (faultsOf(label).has('fault-destroy-timeout')) {
+    throw new Error('The simulated engine did not answer the destroy in time.')
+  }
+}
+
+function showVolume({ externalId, tag, vip, attachedTo }: MockVolume) {
+  return { externalId, tag, vip, attachedTo }
+}
+
+function showMachine(seed: string, machine: MockMachine, now: Instant): EngineMachine {
+  const { externalId, tag, destroyAskedAt, failedAt, runningAt } = machine
+  if (destroyAskedAt !== null) return { externalId, tag, state: 'stopping' }
+  if (failedAt !== null && failedAt <= now) return { externalId, tag, state: 'failed', failure: 'boot_failed' }
+  if (runningAt === null || runningAt > now) return { externalId, tag, state: 'starting' }
+  return { externalId, tag, state: 'running', data: providerDataOf(seed, externalId, machine.spec) }
+}
+
+/** Addresses are from the ranges for documentation, so nobody connects to a stranger by mistake. */
+function providerDataOf(seed: string, externalId: string, spec: EngineSpec): ProviderData {
+  const firstHost = Math.floor(chance(seed, 'address', externalId) * 254)
+  const portOffset = Math.floor(chance(seed, 'port', externalId) * CONTAINER_SSH_PORTS.count)
+  // Containers of one host share its address.
+  const port = spec.kind === 'container' ? CONTAINER_SSH_PORTS.from + portOffset : 22
+  const nodes = Array.from({ length: Math.max(1, spec.nodes.length) }, (_, i) => ({
+    publicIp: `203.0.113.${1 + ((firstHost + i) % 254)}`,
+    privateIp: `10.0.${Math.floor(i / 250)}.${2 + (i % 250)}`,
+  }))
+  const { cpuModel, cpuCount, ramGb, storageGb } = spec.resources
+  return {
+    providerId: 'mock',
+    externalId,
+    resources: { cpuModel, vcpuCount: cpuCount, gpuCount: spec.gpuCount, ramGb, storageGb },
+    sshNetworking: nodes.map(({ publicIp }) => ({ host: publicIp, port, user: 'ubuntu' })),
+    networkType: spec.networkType,
+    ...(nodes.length > 1 ? { nodeNetworking: nodes } : {}),
+    ...(spec.gpuFormFactor === null ? {} : { gpuFormFactor: spec.gpuFormFactor }),
+    ...(spec.ports.length === 0 ? {} : { customPorts: spec.ports.slice(0, limits.customPorts) }),
+  }
+}

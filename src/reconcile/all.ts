@@ -1,0 +1,35 @@
+/** Every reconciler of a server. */
+import type { App } from '../app/app.ts'
+import { tendAttachments } from './attachments.ts'
+import { expireOddments, expireStates, expireTerms } from './expire.ts'
+import { takeInventory } from './inventory.ts'
+import type { Reconciler } from './loop.ts'
+import { meter } from './meter.ts'
+import { observe } from './observe.ts'
+import { provision } from './provision.ts'
+import { reap } from './reap.ts'
+import { watchRunway } from './runway.ts'
+import { terminate } from './terminate.ts'
+import { tendVolumes } from './volumes.ts'
+
+export interface Notices {
+  massLoss(driver: string, missing: number): void
+  reaped(driver: string, externalId: string, why: string): void
+}
+
+export function allReconcilers(app: App, notices: Notices): Reconciler[] {
+  return [
+    takeInventory(app),
+    provision(app),
+    observe(app, notices.massLoss),
+    terminate(app),
+    meter(app),
+    expireTerms(app),
+    expireStates(app),
+    expireOddments(app),
+    watchRunway(app),
+    tendVolumes(app),
+    tendAttachments(app),
+    reap(app, notices.reaped),
+  ]
+}

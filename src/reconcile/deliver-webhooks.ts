@@ -1,0 +1,188 @@
+/**
+ * Sends what is due to webhooks. A pass goes on until nothing more is due: whenever a delivery is over, the next is
+ * claimed for its place, so a slow endpoint holds up nobody but itself. It can hold few places, and all webhooks of one
+ * account together hold no more than half of them. A server that dies between the request and the write-back leaves a
+ * claim that expires; the delivery is then sent again with the same message id.
+ */
+import { sql } from 'kysely'
+import type { App } from '../app/app.ts'
+import { addMs, type Instant } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
+import { outboundAgent, type Resolve } from '../base/outbound.ts'
+import { isFailing, parseRetryAfter, retryDelayMs } from '../domain/webhook.ts'
+import { transact, type Db } from '../store/database.ts'
+import { claimDue } from '../store/lease.ts'
+import {
+  disableWebhook,
+  failureStreak,
+  finishDelivery,
+  listDueDeliveries,
+  loadOutgoing,
+  postponeDelivery,
+  returnDelivery,
+  type Delivery,
+  type DueDelivery,
+  type Outgoing,
+} from '../store/webhook-delivery.ts'
+import { sendWebhook, type Outcome } from './webhook-request.ts'
+
+const PLACES = 16
+const PLACES_PER_WEBHOOK = 3
+const PLACES_PER_ACCOUNT = 8
+/** How far to look for deliveries that may start, past those of webhooks that have their share. */
+const LOOK_AHEAD = 500
+const GONE = 410
+
+export interface DeliverWebhooks {
+  /** One pass: sends until nothing is due or `signal` is given. Answers how many deliveries it attempted. */
+  run(signal: AbortSignal): Promise<number>
+  close(): Promise<void>
+}
+
+export function deliverWebhooks(
+  app: App,
+  options: { timeoutMs?: number; random?: () => number; resolve?: Resolve } = {},
+): DeliverWebhooks {
+  const { timeoutMs = limits.webhookTimeoutMs, random = Math.random, resolve } = options
+  const agent = outboundAgent({
+    allowPrivate: app.allowPrivateAddresses,
+    timeoutMs,
+    ...(resolve === undefined ? {} : { resolve }),
+  })
+  const { db } = app.database
+  // Shared by passes that overlap, so that they keep the limits together.
+  const sending = new Map<DueDelivery, Promise<void>>()
+  let lastStart: Promise<unknown> = Promise.resolve()
+
+  const attempt = async (delivery: Outgoing, token: string, signal: AbortSignal): Promise<void> => {
+    const at = app.clock.now()
+    const { url, event } = delivery
+    const message = { url, event, at, secrets: openSecrets(app, delivery, at) }
+    const outcome = await sendWebhook(message, { agent, timeoutMs, signal })
+    if (signal.aborted && outcome.kind === 'unanswered') await returnDelivery(db, { id: delivery.id, token })
+    else await writeBack(app, delivery, token, outcome, random)
+  }
+
+  /** Starts what may start. Answers how many that were. */
+  const startMore = async (signal: AbortSignal, errors: unknown[]): Promise<number> => {
+    const now = app.clock.now()
+    const busy = [...sending.keys()]
+    if (signal.aborted || busy.length >= PLACES) return 0
+    const due = await listDueDeliveries(db, { now, limit: LOOK_AHEAD, ...fullyBusy(busy) })
+    const ids = fairShare(due, busy).map((delivery) => delivery.id)
+    if (ids.length === 0) return 0
+    const { token, outgoing } = await claimDeliveries(db, ids, { now, leaseMs: 3 * timeoutMs })
+    for (const delivery of outgoing) {
+      const done = attempt(delivery, token, signal)
+        .catch((error: unknown) => errors.push(error))
+        .then(() => void sending.delete(delivery))
+      sending.set(delivery, done)
+    }
+    return outgoing.length
+  }
+
+  return {
+    run: async (signal) => {
+      const errors: unknown[] = []
+      for (let attempted = 0; ; ) {
+        const start = lastStart.then(() => startMore(signal, errors))
+        lastStart = start.catch(() => undefined)
+        const started = await start
+        attempted += started
+        if (started > 0) continue
+        if (sending.size > 0) await Promise.race(sending.values())
+        else if (errors.length > 0) throw errors[0]
+        else return attempted
+      }
+    },
+    close: () => agent.destroy(),
+  }
+}
+
+/** Which of `due`, in their order, can start beside those that are being sent, without anyone having too much. */
+export function fairShare(due: readonly DueDelivery[], sending: readonly DueDelivery[]): DueDelivery[] {
+  const webhooks = countBy(sending, (delivery) => delivery.webhookId)
+  const accounts = countBy(sending, (delivery) => delivery.accountId)
+  const share: DueDelivery[] = []
+  for (const delivery of due) {
+    if (sending.length + share.length >= PLACES) break
+    const ofWebhook = webhooks.get(delivery.webhookId) ?? 0
+    const ofAccount = accounts.get(delivery.accountId) ?? 0
+    if (ofWebhook >= PLACES_PER_WEBHOOK || ofAccount >= PLACES_PER_ACCOUNT) continue
+    webhooks.set(delivery.webhookId, ofWebhook + 1)
+    accounts.set(delivery.accountId, ofAccount + 1)
+    share.push(delivery)
+  }
+  return share
+}
+
+function fullyBusy(sending: readonly DueDelivery[]): { busyWebhooks: string[]; busyAccounts: string[] } {
+  const keysFrom = (counts: Map<string, number>, limit: number): string[] =>
+    [...counts].flatMap(([key, count]) => (count >= limit ? [key] : []))
+  return {
+    busyWebhooks: keysFrom(
+      countBy(sending, (delivery) => delivery.webhookId),
+      PLACES_PER_WEBHOOK,
+    ),
+    busyAccounts: keysFrom(
+      countBy(sending, (delivery) => delivery.accountId),
+      PLACES_PER_ACCOUNT,
+    ),
+  }
+}
+
+function countBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const item of items) counts.set(keyOf(item), (counts.get(keyOf(item)) ?? 0) + 1)
+  return counts
+}
+
+async function claimDeliveries(
+  db: Db,
+  ids: readonly string[],
+  options: { now: Instant; leaseMs: number },
+): Promise<{ token: string; outgoing: Outgoing[] }> {
+  const chosen = sql`t.state = 'pending' and t.id = any (${ids}::text[])`
+  const claim = await claimDue<Delivery>(db, 'webhook_delivery', chosen, { ...options, limit: ids.length })
+  // Another server may have been faster with some or all of them.
+  if (claim.rows.length === 0) return { token: claim.token, outgoing: [] }
+  const claimed = claim.rows.map((row) => row.id)
+  return { token: claim.token, outgoing: await loadOutgoing(db, claimed) }
+}
+
+function openSecrets(app: App, delivery: Outgoing, now: Instant): string[] {
+  const { secretSealed, oldSecretSealed, oldSecretUntil } = delivery
+  const oldSigns = oldSecretSealed !== null && oldSecretUntil !== null && now < oldSecretUntil
+  return [secretSealed, ...(oldSigns ? [oldSecretSealed] : [])].map((sealed) => app.vault.open(sealed))
+}
+
+async function writeBack(
+  app: App,
+  delivery: Outgoing,
+  token: string,
+  outcome: Outcome,
+  random: () => number,
+): Promise<void> {
+  const { db } = app.database
+  const claim = { id: delivery.id, token }
+  const at = app.clock.now()
+  if (outcome.kind === 'delivered') {
+    await finishDelivery(db, claim, 'delivered', { at, status: outcome.status, error: null })
+    return
+  }
+  const status = outcome.kind === 'refused' ? outcome.status : null
+  const retryAfterMs = outcome.kind === 'refused' ? parseRetryAfter(outcome.retryAfter, at) : undefined
+  const delayMs = status === GONE ? undefined : retryDelayMs(delivery.attempts, random, retryAfterMs)
+  const attempt = { at, status, error: outcome.error }
+  if (delayMs !== undefined) {
+    await postponeDelivery(db, claim, addMs(at, delayMs), attempt)
+    return
+  }
+  await transact(app.database, async (tx) => {
+    if (!(await finishDelivery(tx.db, claim, 'failed', attempt))) return
+    if (status === GONE) await disableWebhook(tx, delivery.webhookId, 'gone')
+    else if (isFailing(await failureStreak(tx.db, delivery.webhookId), at)) {
+      await disableWebhook(tx, delivery.webhookId, 'failing')
+    }
+  })
+}

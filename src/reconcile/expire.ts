@@ -1,0 +1,129 @@
+/** Ends what has a time of its own: terms, `autoTerminateAt`, states that last too long, holds, old answers. */
+import { addMs, earlier, formatInstant, MINUTE_MS, SECOND_MS, toDate, type Instant } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
+import { formatUsdForPeople } from '../base/money.ts'
+import type { App } from '../app/app.ts'
+import { failRental, recordRentalEvent, rentalMemo, terminateRental } from '../app/rental.ts'
+import { isLiving, stateLimits } from '../domain/rental.ts'
+import { onDemandAfter, type Term } from '../domain/term.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { forgetIdempotency } from '../store/idempotency.ts'
+import { releaseExpiredHolds } from '../store/ledger.ts'
+import { forgetRateWindows } from '../store/rate-window.ts'
+import { insertTerm, listEnding, listOverdue, lockRental, readTerms, type Rental } from '../store/rental.ts'
+import { endSegment, openSegment } from '../store/segment.ts'
+import type { RentalStatus } from '../contract/rental.ts'
+import { eachOf, type Reconciler } from './loop.ts'
+
+const BATCH = 100
+const WIDTH = 4
+
+/** Terms and ends that the customer has chosen. */
+export function expireTerms(app: App): Reconciler {
+  return {
+    name: 'expire-terms',
+    everyMs: SECOND_MS,
+    run: async () => {
+      const ids = await listEnding(app.database.db, app.clock.now(), BATCH)
+      await eachOf(ids, WIDTH, (id) => transact(app.database, (tx) => expireOne(tx, id)))
+      return ids.length === BATCH
+    },
+  }
+}
+
+async function expireOne(tx: Tx, id: number): Promise<void> {
+  const rental = await lockRental(tx, id)
+  const term = (await readTerms(tx.db, [id])).get(id)
+  if (rental === undefined || term === undefined || !isLiving(rental.status)) return
+  const now = tx.clock.now()
+  const termEnd = term.reservation?.endsAt ?? null
+  const ownEnd = rental.auto_terminate_at
+  if (ownEnd !== null && ownEnd <= now && (termEnd === null || ownEnd <= termEnd)) {
+    await terminateRental(tx, rental, 'auto_terminate', ownEnd)
+    return
+  }
+  if (termEnd === null || termEnd > now) return
+  if (rental.convert_on_expiry === false) await terminateRental(tx, rental, 'term_expired', termEnd)
+  else await convert(tx, rental, term, termEnd)
+}
+
+/** The reserved stretch ends and the on-demand one begins at the same instant, whenever we get to it. */
+async function convert(tx: Tx, rental: Rental, term: Term & { n: number }, end: Instant): Promise<void> {
+  const next = onDemandAfter(term)
+  await insertTerm(tx, rental.id, term.n + 1, next)
+  const metered = { rentalId: rental.id, volumeId: null }
+  const open = await tx.db
+    .selectFrom('segment')
+    .select(['supplier_id', 'platform_fee_bp', 'started_at'])
+    .where('rental_id', '=', rental.id)
+    .where('ended_at', 'is', null)
+    .executeTakeFirst()
+  if (open !== undefined && open.started_at < end) {
+    const closed = await endSegment(tx, metered, end, rentalMemo(rental))
+    if (closed?.endReason === 'balance_empty' || closed?.endReason === 'spending_limit') {
+      await terminateRental(tx, rental, closed.endReason, closed.until)
+      return
+    }
+    await openSegment(tx, {
+      metered,
+      accountId: rental.account_id,
+      startedAt: end,
+      pricePerHour: next.costPerHour,
+      supplier:
+        open.supplier_id === null || open.platform_fee_bp === null
+          ? null
+          : { accountId: open.supplier_id, platformFeeBp: open.platform_fee_bp },
+      dueAt: earlier(tx.clock.now(), addMs(end, SECOND_MS)),
+    })
+    tx.wake.add('meter')
+  }
+  recordRentalEvent(tx, rental, 'rental.term_converted', {
+    at: formatInstant(end),
+    costPerHourUsd: formatUsdForPeople(next.costPerHour),
+  })
+}
+
+/** States that last too long: failed or flagged, as the table says. */
+export function expireStates(app: App): Reconciler {
+  return {
+    name: 'expire-states',
+    everyMs: 15 * SECOND_MS,
+    run: async () => {
+      let more = false
+      for (const [status, limit] of Object.entries(stateLimits) as Array<[RentalStatus, (typeof stateLimits)['Pending' | 'Terminating']]>) {
+        const since = addMs(app.clock.now(), -limit.ms)
+        const ids = await listOverdue(app.database.db, status, since, BATCH)
+        await eachOf(ids, WIDTH, (id) =>
+          transact(app.database, async (tx) => {
+            const rental = await lockRental(tx, id)
+            if (rental === undefined || rental.status !== status) return
+            if (limit.then === 'fail') await failRental(tx, rental, limit.reason)
+            else await flagStuck(tx, rental, limit.reason)
+          }),
+        )
+        more ||= ids.length === BATCH
+      }
+      return more
+    },
+  }
+}
+
+async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise<void> {
+  await tx.db.updateTable('rental').set({ stuck_at: toDate(tx.clock.now()) }).where('id', '=', rental.id).execute()
+  recordRentalEvent(tx, rental, 'rental.stuck', { status: rental.status, reason, since: formatInstant(rental.status_since) })
+}
+
+/** Money of leases that nobody came back for, answers of yesterday, counters of past minutes. */
+export function expireOddments(app: App): Reconciler {
+  return {
+    name: 'expire-oddments',
+    everyMs: MINUTE_MS,
+    run: async () => {
+      const now = app.clock.now()
+      await transact(app.database, (tx) => releaseExpiredHolds(tx, BATCH))
+      await forgetIdempotency(app.database.db, addMs(now, -limits.idempotencyKeptMs))
+      await forgetRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
+      return false
+    },
+  }
+}

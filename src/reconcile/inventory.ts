@@ -1,0 +1,61 @@
+/** Asks each engine which machines it has, and writes them down. */
+import type { App } from '../app/app.ts'
+import { MINUTE_MS, toDate } from '../base/instant.ts'
+import { parseUsd } from '../base/money.ts'
+import type { Driver } from '../engines/driver.ts'
+import { findAccount } from '../store/account.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { endTurn, takeTurn } from '../store/lease.ts'
+import { saveInventory } from '../store/machine.ts'
+import { callSignal, type Reconciler } from './loop.ts'
+
+const LEASE_MS = 2 * MINUTE_MS
+/** What the house keeps of a supplier that an engine names and the operator has not dealt with yet. */
+const DEFAULT_FEE_BP = 1_500
+
+export function takeInventory(app: App): Reconciler {
+  return {
+    name: 'inventory',
+    everyMs: MINUTE_MS / 2,
+    run: async (signal) => {
+      for (const driver of app.drivers.values()) await inventoryOf(app, driver, signal)
+      return false
+    },
+  }
+}
+
+export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal): Promise<void> {
+  const { db } = app.database
+  const loop = `inventory:${driver.id}`
+  const now = app.clock.now()
+  const token = await takeTurn(db, loop, { now, leaseMs: LEASE_MS })
+  if (token === undefined) return
+  try {
+    const machines = await driver.inventory(callSignal(signal, driver.callTimeoutMs))
+    await transact(app.database, async (tx) => {
+      for (const supplier of new Set(machines.flatMap((machine) => machine.supplier ?? []))) await ensureSupplier(tx, supplier)
+      await saveInventory(
+        tx,
+        driver.id,
+        machines.map(({ supplier, priceUsdPerGpuHour, ...machine }) => ({
+          ...machine,
+          supplierId: supplier,
+          price: priceUsdPerGpuHour === null ? null : (parseUsd(priceUsdPerGpuHour) ?? null),
+        })),
+        now,
+      )
+    })
+  } finally {
+    await endTurn(db, loop, token, { dueAt: now, doneAt: now })
+  }
+}
+
+/** An engine's supplier gets an account under the same id, so that its earnings have a place. */
+async function ensureSupplier(tx: Tx, id: string): Promise<void> {
+  if ((await findAccount(tx.db, id)) !== undefined) return
+  await tx.db
+    .insertInto('account')
+    .values({ id, name: id, platform_fee_bp: DEFAULT_FEE_BP, created_at: toDate(tx.clock.now()) })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}

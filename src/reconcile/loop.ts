@@ -1,0 +1,101 @@
+/**
+ * The runner of the reconcilers. A reconciler takes no input: it looks at the books, finds what is due and acts, so it
+ * does not matter why or how often it is woken, and a missed wake-up costs a delay and nothing else. Each runs on a
+ * timer and when woken, never twice at the same time on one server; several servers share the work by leases on rows
+ * and turns on loops (store/lease.ts).
+ */
+import type { Metrics } from '../base/metrics.ts'
+
+export interface Reconciler {
+  readonly name: string
+  readonly everyMs: number
+  /** One pass. True: there may be more to do right away. */
+  run(signal: AbortSignal): Promise<boolean>
+}
+
+export interface Loops {
+  wake(name: string): void
+  /** Ends after the passes that are under way. */
+  stop(): Promise<void>
+}
+
+const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
+
+export function startLoops(
+  reconcilers: readonly Reconciler[],
+  tools: { onError: (name: string, error: unknown) => void; metrics?: Metrics },
+): Loops {
+  const passes = tools.metrics?.counter('berth_reconcile_passes_total', 'Passes of each reconciler, by outcome')
+  const seconds = tools.metrics?.histogram(
+    'berth_reconcile_seconds',
+    'How long a pass takes',
+    [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
+  )
+  const stop = new AbortController()
+  const wakers = new Map<string, () => void>()
+  const running = reconcilers.map((reconciler) => {
+    let woken = false
+    let wakeUp = () => {}
+    wakers.set(reconciler.name, () => {
+      woken = true
+      wakeUp()
+    })
+    const pause = (ms: number) =>
+      new Promise<void>((resolve) => {
+        if (woken || stop.signal.aborted) return resolve()
+        const timer = setTimeout(resolve, ms)
+        wakeUp = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    return (async () => {
+      let failures = 0
+      while (!stop.signal.aborted) {
+        woken = false
+        const startedAt = performance.now()
+        let waitMs: number = reconciler.everyMs
+        try {
+          if (await reconciler.run(stop.signal)) waitMs = 0
+          failures = 0
+          passes?.add({ loop: reconciler.name, outcome: 'ok' })
+        } catch (error) {
+          if (stop.signal.aborted) break
+          waitMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? 30_000
+          failures += 1
+          passes?.add({ loop: reconciler.name, outcome: 'error' })
+          tools.onError(reconciler.name, error)
+        }
+        seconds?.observe((performance.now() - startedAt) / 1_000, { loop: reconciler.name })
+        if (waitMs > 0) await pause(waitMs)
+      }
+    })()
+  })
+  return {
+    wake: (name) => wakers.get(name)?.(),
+    stop: async () => {
+      stop.abort()
+      for (const wakeUp of wakers.values()) wakeUp()
+      await Promise.all(running)
+    },
+  }
+}
+
+/** Works through `items`, at most `width` at a time. */
+export async function eachOf<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
+  const queue = [...items]
+  const worker = async (): Promise<void> => {
+    for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item)
+  }
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker))
+}
+
+/** A signal that ends with the server or with the driver's own time limit, whichever comes first. */
+export function callSignal(signal: AbortSignal, timeoutMs: number): AbortSignal {
+  return AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
+}
+
+/** 1 s, 2 s, 4 s … up to a minute. */
+export function backOffMs(attempts: number): number {
+  return Math.min(60_000, 1_000 * 2 ** Math.min(Math.max(attempts - 1, 0), 6))
+}

@@ -1,0 +1,108 @@
+/**
+ * Charges what runs. A pass takes the stretches that are due, a batch a transaction: it locks what they belong to, then
+ * the balances, plans each settlement (domain/metering.ts) and writes it. Time is charged only as far as the engine has
+ * shown the thing. A stretch whose money has ended is closed at that instant and its rental ends.
+ */
+import { sql } from 'kysely'
+import { addMs, earlier, later, SECOND_MS, toDate, type Instant } from '../base/instant.ts'
+import { nanoUsdOf } from '../base/money.ts'
+import type { App } from '../app/app.ts'
+import { rentalMemo, terminateRental } from '../app/rental.ts'
+import { recordVolumeEvent, volumeMemo } from '../app/volume.ts'
+import { planSettlement } from '../domain/metering.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import { lockAvailable } from '../store/ledger.ts'
+import { lockRental } from '../store/rental.ts'
+import { openSegmentOf, readAllowance, readHold, settleSegment, type Segment } from '../store/segment.ts'
+import { lockVolume, moveVolume } from '../store/volume.ts'
+import type { Reconciler } from './loop.ts'
+
+const BATCH = 50
+
+export function meter(app: App): Reconciler {
+  return {
+    name: 'meter',
+    everyMs: SECOND_MS,
+    run: async () => {
+      const settled = await transact(app.database, (tx) => settleBatch(tx))
+      return settled === BATCH
+    },
+  }
+}
+
+interface DueSegment extends Segment {
+  /** Up to when the engine has shown it. */
+  readonly proved_until: Instant | null
+}
+
+async function settleBatch(tx: Tx): Promise<number> {
+  const now = tx.clock.now()
+  const due = await lockDue(tx, now)
+  if (due.length === 0) return 0
+  await lockAvailable(tx, due.map((segment) => segment.account_id))
+  for (const segment of due) await settleOne(tx, segment, now)
+  return due.length
+}
+
+/** Due stretches, their rentals and volumes locked; what another transaction has locked is left for the next pass. */
+async function lockDue(tx: Tx, now: Instant): Promise<DueSegment[]> {
+  const rentals = await sql<{ id: number }>`
+    select r.id from rental r join segment s on s.rental_id = r.id
+    where s.ended_at is null and s.due_at <= ${toDate(now)}
+    order by s.due_at limit ${BATCH} for update of r skip locked`.execute(tx.db)
+  const volumes = await sql<{ id: number }>`
+    select v.id from volume v join segment s on s.volume_id = v.id
+    where s.ended_at is null and s.due_at <= ${toDate(now)}
+    order by s.due_at limit ${BATCH - rentals.rows.length} for update of v skip locked`.execute(tx.db)
+  const due = await sql<DueSegment>`
+    select s.*, case
+        when s.volume_id is not null then ${toDate(now)}::timestamptz
+        when r.status = 'Unknown' then r.seen_at
+        else l.done_at
+      end as proved_until
+    from segment s
+    left join rental r on r.id = s.rental_id
+    left join loop l on l.name = 'observe:' || r.driver
+    where s.ended_at is null and s.due_at <= ${toDate(now)}
+      and (s.rental_id = any (${rentals.rows.map((row) => row.id)}) or s.volume_id = any (${volumes.rows.map((row) => row.id)}))
+    order by s.account_id, s.id`.execute(tx.db)
+  return due.rows
+}
+
+async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<void> {
+  const upTo = later(segment.settled_until, earlier(now, segment.proved_until ?? segment.settled_until))
+  const available = (await lockAvailable(tx, [segment.account_id])).get(segment.account_id)
+  const plan = planSettlement(
+    openSegmentOf(segment),
+    {
+      held: await readHold(tx.db, segment.hold_key),
+      available: available ?? nanoUsdOf(0n),
+      allowance: await readAllowance(tx.db, segment),
+    },
+    upTo,
+  )
+  // Something that is due but not proved yet is looked at again in a moment, not in a busy loop.
+  const dueAt = plan.endsAt === null ? later(plan.dueAt, addMs(now, SECOND_MS)) : plan.dueAt
+  if (segment.rental_id !== null) {
+    const rental = await lockRental(tx, segment.rental_id)
+    if (rental === undefined) return
+    await settleSegment(tx, segment, { ...plan, dueAt }, rentalMemo(rental))
+    if (plan.endsAt === null || plan.endReason === null) return
+    await terminateRental(tx, rental, plan.endReason, plan.endsAt)
+    if (plan.endReason === 'balance_empty') recordBalanceEmpty(tx, segment.account_id)
+    return
+  }
+  const volume = segment.volume_id === null ? undefined : await lockVolume(tx, segment.volume_id)
+  if (volume === undefined) return
+  await settleSegment(tx, segment, { ...plan, dueAt }, volumeMemo(volume))
+  if (plan.endsAt === null) return
+  if ((await moveVolume(tx, volume.id, 'suspended', { state_reason: 'balance_empty' })) === undefined) return
+  recordVolumeEvent(tx, volume, 'volume.suspended', { reason: 'balance_empty' })
+  recordBalanceEmpty(tx, segment.account_id)
+}
+
+function recordBalanceEmpty(tx: Tx, accountId: string): void {
+  const told = tx.events.some((event) => event.type === 'balance.empty' && event.accountId === accountId)
+  if (!told) recordEvent(tx, { accountId, type: 'balance.empty', subject: { kind: 'balance', id: accountId }, data: {} })
+}

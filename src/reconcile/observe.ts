@@ -1,0 +1,200 @@
+/**
+ * Compares what each engine shows with the books, in one list per engine, and writes down what follows. This is the
+ * only place where a rental becomes Running, Unknown or gone.
+ *
+ * What runs needs no write: that an engine's list was good at a certain time is one row (`loop.done_at`), and the meter
+ * never charges past it. So an engine that we cannot reach stops the bills of its machines by itself.
+ */
+import { addMs, later, type Instant } from '../base/instant.ts'
+import type { App } from '../app/app.ts'
+import { failRental, recordRentalEvent, releaseRental } from '../app/rental.ts'
+import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
+import { rentalIdOfTag, tagPrefix } from '../domain/rental.ts'
+import type { Driver, EngineMachine } from '../engines/driver.ts'
+import { findAccount } from '../store/account.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
+import { findMachine } from '../store/machine.ts'
+import { listUnreleased, lockRental, moveRental, readTerms, type LiveRow, type Rental } from '../store/rental.ts'
+import { openSegment } from '../store/segment.ts'
+import { callSignal, eachOf, type Reconciler } from './loop.ts'
+
+const EVERY_MS = 2_000
+const WIDTH = 8
+const LEASE_SLACK_MS = 30_000
+/** More of an engine's machines missing at once than this share (and number) is taken for a fault of the engine. */
+const MASS_SHARE = 0.5
+const MASS_COUNT = 10
+/** After so many passes in a row the engine is believed. */
+const MASS_PASSES = 5
+
+export function observe(app: App, onMassLoss: (driver: string, missing: number) => void = () => {}): Reconciler {
+  const doubtful = new Map<string, number>()
+  return {
+    name: 'observe',
+    everyMs: EVERY_MS,
+    run: async (signal) => {
+      const results = await Promise.allSettled(
+        [...app.drivers.values()].map((driver) => observeDriver(app, driver, doubtful, onMassLoss, signal)),
+      )
+      const failed = results.find((result) => result.status === 'rejected')
+      if (failed !== undefined) throw failed.reason
+      return false
+    },
+  }
+}
+
+async function observeDriver(
+  app: App,
+  driver: Driver,
+  doubtful: Map<string, number>,
+  onMassLoss: (driver: string, missing: number) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db } = app.database
+  const loop = `observe:${driver.id}`
+  const startedAt = app.clock.now()
+  const token = await takeTurn(db, loop, { now: startedAt, leaseMs: driver.callTimeoutMs + LEASE_SLACK_MS, evenIfNotDue: true })
+  if (token === undefined) return
+  let good = false
+  try {
+    const lastGood = await readDoneAt(db, loop)
+    // The books first, then the engine: what is in the books and not shown was not made after we looked.
+    const rows = await listUnreleased(db, driver.id)
+    const shown = groupByRental(app, await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs)))
+    const steps = rows.flatMap((row) => stepFor(driver, row, shown.get(row.id) ?? [], startedAt) ?? [])
+    const vanished = steps.filter((step) => step.kind === 'lost').length
+    const running = rows.filter((row) => row.status === 'Running').length
+    const believed = vanished < MASS_COUNT || vanished <= running * MASS_SHARE
+    doubtful.set(driver.id, believed ? 0 : (doubtful.get(driver.id) ?? 0) + 1)
+    const doubted = !believed && (doubtful.get(driver.id) ?? 0) < MASS_PASSES
+    if (doubted) onMassLoss(driver.id, vanished)
+    await eachOf(doubted ? steps.filter((step) => step.kind !== 'lost') : steps, WIDTH, (step) =>
+      transact(app.database, (tx) => takeStep(tx, driver, step, startedAt, lastGood)),
+    )
+    good = !doubted
+  } finally {
+    await endTurn(db, loop, token, { dueAt: startedAt, ...(good ? { doneAt: startedAt } : {}) })
+  }
+}
+
+function groupByRental(app: App, machines: readonly EngineMachine[]): Map<number, EngineMachine[]> {
+  const shown = new Map<number, EngineMachine[]>()
+  for (const machine of machines) {
+    const id = rentalIdOfTag(app.installationId, machine.tag)
+    if (id !== undefined) shown.set(id, [...(shown.get(id) ?? []), machine])
+  }
+  return shown
+}
+
+type Step =
+  | { readonly kind: 'adopt' | 'running' | 'failed'; readonly id: number; readonly machine: EngineMachine }
+  | { readonly kind: 'lost' | 'never_came' | 'gone'; readonly id: number }
+
+/** What a row and what the engine shows of it call for. undefined: nothing. */
+function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], now: Instant): Step | undefined {
+  // With duplicates ours is the one in the books, else the first by id; `reap` ends the others.
+  const machine =
+    shown.find((one) => one.externalId === row.external_id) ??
+    (row.external_id === null ? [...shown].sort((a, b) => (a.externalId < b.externalId ? -1 : 1))[0] : undefined)
+  const { id } = row
+  if (machine !== undefined) {
+    if (row.status === 'Pending' || row.status === 'Unknown') {
+      if (machine.state === 'running') return { kind: 'running', id, machine }
+      if (machine.state === 'failed') return { kind: 'failed', id, machine }
+    }
+    if (row.status === 'Running' && machine.state === 'failed') return { kind: 'failed', id, machine }
+    return row.external_id === null ? { kind: 'adopt', id, machine } : undefined
+  }
+  // Nothing is shown. While a call may still be under way, or the list may lag, that means nothing.
+  const asked = row.create_asked_at
+  const visible = asked === null || addMs(asked, driver.callTimeoutMs + driver.listLagMs) <= now
+  const known = row.external_id !== null && asked !== null && addMs(asked, driver.listLagMs) <= now
+  const idle = row.lease_until === null || row.lease_until <= now
+  switch (row.status) {
+    case 'Running':
+      return { kind: 'lost', id }
+    case 'Pending':
+      return known ? { kind: 'never_came', id } : undefined
+    case 'Failed':
+    case 'Terminating':
+      return (known || visible) && idle && shown.length === 0 ? { kind: 'gone', id } : undefined
+    case 'Unknown':
+    case 'Terminated':
+      return undefined
+  }
+}
+
+async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGood: Instant | null): Promise<void> {
+  const rental = await lockRental(tx, step.id)
+  if (rental === undefined || rental.released_at !== null) return
+  switch (step.kind) {
+    case 'adopt':
+      return adopt(tx, rental, step.machine)
+    case 'running':
+      return becomeRunning(tx, rental, step.machine, now)
+    case 'failed':
+      await adopt(tx, rental, step.machine)
+      await failRental(tx, rental, step.machine.failure ?? 'engine_failure')
+      return
+    case 'lost':
+      return becomeUnknown(tx, rental, lastGood)
+    case 'never_came':
+      if (rental.status === 'Pending') await failRental(tx, rental, 'machine_lost', `${driver.id} no longer shows it`)
+      return
+    case 'gone':
+      if (rental.status === 'Terminating' || rental.status === 'Failed') await releaseRental(tx, rental)
+  }
+}
+
+async function adopt(tx: Tx, rental: Rental, machine: EngineMachine): Promise<void> {
+  if (rental.external_id !== null) return
+  await tx.db.updateTable('rental').set({ external_id: machine.externalId }).where('id', '=', rental.id).execute()
+  tx.wake.add('terminate')
+}
+
+async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now: Instant): Promise<void> {
+  const change = {
+    external_id: machine.externalId,
+    seen_at: now,
+    ...(machine.data === undefined ? {} : { provider_data: machine.data }),
+  }
+  if (rental.status === 'Unknown') {
+    // It ran all the while; its open stretch covers that time.
+    if ((await moveRental(tx, rental.id, 'Running', change)) !== undefined) recordRentalEvent(tx, rental, 'rental.recovered')
+    tx.wake.add('meter')
+    return
+  }
+  const started = later(now, rental.created_at)
+  if ((await moveRental(tx, rental.id, 'Running', { ...change, started_at: started })) === undefined) return
+  const term = (await readTerms(tx.db, [rental.id])).get(rental.id)
+  if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
+  await openSegment(tx, {
+    metered: { rentalId: rental.id, volumeId: null },
+    accountId: rental.account_id,
+    startedAt: started,
+    pricePerHour: term.costPerHour,
+    supplier: await supplierOf(tx, rental),
+    // A small hold (a spending limit, an odd price) is looked at sooner by the meter itself.
+    dueAt: addMs(started, Math.min(SETTLE_EVERY_MS, HOLD_COVERS_MS / 4)),
+  })
+  recordRentalEvent(tx, rental, 'rental.running', { sshNetworking: machine.data?.sshNetworking ?? [] })
+  tx.wake.add('meter')
+  tx.wake.add('attachments')
+}
+
+async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; platformFeeBp: number } | null> {
+  const node = rental.spec.nodes[0]
+  const machine = node === undefined ? undefined : await findMachine(tx.db, node.machineId)
+  if (machine === undefined || machine.supplier_id === null) return null
+  const supplier = await findAccount(tx.db, machine.supplier_id)
+  return { accountId: machine.supplier_id, platformFeeBp: supplier?.platform_fee_bp ?? 0 }
+}
+
+/** Not shown any more. The bill stands still at the last time that it was shown. */
+async function becomeUnknown(tx: Tx, rental: Rental, lastGood: Instant | null): Promise<void> {
+  if (rental.status !== 'Running' || rental.started_at === null) return
+  const seenAt = later(rental.started_at, lastGood ?? rental.started_at)
+  if ((await moveRental(tx, rental.id, 'Unknown', { seen_at: seenAt })) === undefined) return
+  recordRentalEvent(tx, rental, 'rental.unknown', { lastSeenAt: new Date(seenAt).toISOString() })
+}

@@ -1,0 +1,45 @@
+/**
+ * Ends what carries our tag at an engine and is not in the books as alive: machines of rentals that have ended, and
+ * second machines under one tag. A tag whose rental the books have never heard of is left alone and shown by the audit:
+ * it means that the database was set back, and a person must decide.
+ */
+import type { App } from '../app/app.ts'
+import { MINUTE_MS } from '../base/instant.ts'
+import { compareEngine } from '../app/engine-audit.ts'
+import type { Driver } from '../engines/driver.ts'
+import { endTurn, takeTurn } from '../store/lease.ts'
+import { callSignal, type Reconciler } from './loop.ts'
+
+const LEASE_SLACK_MS = 60_000
+
+export function reap(app: App, onReaped: (driver: string, externalId: string, why: string) => void = () => {}): Reconciler {
+  return {
+    name: 'reap',
+    everyMs: MINUTE_MS / 2,
+    run: async (signal) => {
+      for (const driver of app.drivers.values()) await reapDriver(app, driver, onReaped, signal)
+      return false
+    },
+  }
+}
+
+async function reapDriver(
+  app: App,
+  driver: Driver,
+  onReaped: (driver: string, externalId: string, why: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db } = app.database
+  const now = app.clock.now()
+  const token = await takeTurn(db, `reap:${driver.id}`, { now, leaseMs: driver.callTimeoutMs + LEASE_SLACK_MS })
+  if (token === undefined) return
+  try {
+    const { orphans } = await compareEngine(app, driver, callSignal(signal, driver.callTimeoutMs))
+    for (const orphan of orphans.filter((one) => one.endIt)) {
+      await driver.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
+      onReaped(driver.id, orphan.externalId, orphan.why)
+    }
+  } finally {
+    await endTurn(db, `reap:${driver.id}`, token, { dueAt: now })
+  }
+}

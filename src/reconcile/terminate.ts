@@ -1,0 +1,61 @@
+/** Asks engines to let go of what has ended or failed. Whether it is gone is for `observe` to see. */
+import { addMs, toDate } from '../base/instant.ts'
+import { sql } from 'kysely'
+import type { App } from '../app/app.ts'
+import { claimDue } from '../store/lease.ts'
+import type { Rental } from '../store/rental.ts'
+import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
+
+const BATCH = 64
+const WIDTH = 16
+const LEASE_SLACK_MS = 15_000
+/** How long an asked engine is given before it is asked again. */
+const ASK_AGAIN_MS = 10_000
+
+export function terminate(app: App): Reconciler {
+  return {
+    name: 'terminate',
+    everyMs: 1_000,
+    run: async (signal) => {
+      const longestCallMs = Math.max(0, ...[...app.drivers.values()].map((driver) => driver.callTimeoutMs))
+      const claim = await claimDue<Rental>(
+        app.database.db,
+        'rental',
+        sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null`,
+        { now: app.clock.now(), leaseMs: longestCallMs + LEASE_SLACK_MS, limit: BATCH },
+      )
+      let asked = 0
+      await eachOf(claim.rows, WIDTH, async (rental) => {
+        if (await terminateOne(app, rental, claim.token, signal)) asked += 1
+      })
+      if (asked > 0) app.database.onCommit(new Set(['observe']))
+      return claim.rows.length === BATCH
+    },
+  }
+}
+
+async function terminateOne(app: App, rental: Rental, token: string, signal: AbortSignal): Promise<boolean> {
+  const driver = app.drivers.get(rental.driver)
+  let asked = false
+  try {
+    if (driver !== undefined && rental.external_id !== null) {
+      await driver.destroy(rental.external_id, callSignal(signal, driver.callTimeoutMs))
+      asked = true
+    }
+  } catch {
+    // Refused or unknown: the row stays as it is and the engine is asked again.
+  }
+  const now = app.clock.now()
+  await app.database.db
+    .updateTable('rental')
+    .set({
+      due_at: toDate(addMs(now, asked ? ASK_AGAIN_MS : backOffMs(rental.attempts))),
+      lease_token: null,
+      lease_until: null,
+      ...(asked ? { destroy_asked_at: toDate(now) } : {}),
+    })
+    .where('id', '=', rental.id)
+    .where('lease_token', '=', token)
+    .execute()
+  return asked
+}

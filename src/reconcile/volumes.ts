@@ -1,0 +1,166 @@
+/** Makes volumes true: created, resumed when they are paid again, deleted when that was asked for or nobody pays. */
+import { addMs, toDate, type Instant } from '../base/instant.ts'
+import { costOfSpan } from '../base/money.ts'
+import { sql } from 'kysely'
+import type { App } from '../app/app.ts'
+import { deleteVolume, recordVolumeEvent, volumeMemo } from '../app/volume.ts'
+import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
+import { tagOf } from '../domain/rental.ts'
+import { SUSPENDED_KEPT_MS } from '../domain/volume.ts'
+import type { VolumeEngine } from '../engines/driver.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { claimDue } from '../store/lease.ts'
+import { placeHold } from '../store/ledger.ts'
+import { closeMeter, holdKey, openSegment } from '../store/segment.ts'
+import { listAttachments, lockVolume, moveVolume, postponeVolume, type Volume } from '../store/volume.ts'
+import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
+
+const BATCH = 32
+const WIDTH = 8
+const LEASE_SLACK_MS = 15_000
+const RESUME_EVERY_MS = 30_000
+/** An engine that cannot make a volume after so many tries will not. */
+const CREATE_ATTEMPTS = 8
+
+export function tendVolumes(app: App): Reconciler {
+  return {
+    name: 'volumes',
+    everyMs: 1_000,
+    run: async (signal) => {
+      const longestCallMs = Math.max(0, ...[...app.drivers.values()].map((driver) => driver.callTimeoutMs))
+      const claim = await claimDue<Volume>(
+        app.database.db,
+        'volume',
+        sql`t.state in ('creating', 'suspended', 'deleting')`,
+        { now: app.clock.now(), leaseMs: 3 * longestCallMs + LEASE_SLACK_MS, limit: BATCH },
+      )
+      await eachOf(claim.rows, WIDTH, (volume) => tendOne(app, volume, claim.token, signal))
+      return claim.rows.length === BATCH
+    },
+  }
+}
+
+async function tendOne(app: App, volume: Volume, token: string, signal: AbortSignal): Promise<void> {
+  const driver = app.drivers.get(volume.driver)
+  const retryAt = addMs(app.clock.now(), backOffMs(volume.attempts))
+  if (driver?.volumes === undefined) return void (await postponeVolume(app.database.db, volume.id, token, retryAt))
+  const call = { engine: driver.volumes, signal: callSignal(signal, driver.callTimeoutMs), token }
+  try {
+    if (volume.state === 'creating') await create(app, volume, call)
+    else if (volume.state === 'deleting') await remove(app, volume, call)
+    else await resumeOrGiveUp(app, volume, token)
+  } catch {
+    await transact(app.database, async (tx) => {
+      if (volume.state === 'creating' && volume.attempts >= CREATE_ATTEMPTS) await giveUp(tx, volume)
+      else await postponeVolume(tx.db, volume.id, token, retryAt)
+    })
+  }
+}
+
+interface Call {
+  readonly engine: VolumeEngine
+  readonly signal: AbortSignal
+  readonly token: string
+}
+
+/** As with rentals: an asking whose outcome is unknown is resolved by looking for the tag. */
+async function create(app: App, volume: Volume, call: Call): Promise<void> {
+  const tag = tagOf(app.installationId, 'volume', volume.id)
+  const known =
+    volume.create_asked_at === null
+      ? undefined
+      : (await call.engine.list(tag, call.signal)).find((one) => one.tag === tag)
+  if (known === undefined) {
+    const asked = await app.database.db
+      .updateTable('volume')
+      .set({ create_asked_at: toDate(app.clock.now()) })
+      .where('id', '=', volume.id)
+      .where('lease_token', '=', call.token)
+      .where('state', '=', 'creating')
+      .returning('id')
+      .executeTakeFirst()
+    if (asked === undefined) return
+  }
+  const made =
+    known ??
+    (await call.engine.create(
+      tag,
+      { region: volume.region, label: volume.label, sizeGb: volume.size_gb },
+      call.signal,
+    ))
+  await transact(app.database, async (tx) => {
+    const locked = await lockVolume(tx, volume.id)
+    if (locked === undefined || locked.lease_token !== call.token) return
+    if (locked.state !== 'creating') {
+      await tx.db.updateTable('volume').set({ external_id: made.externalId, lease_token: null, lease_until: null }).where('id', '=', volume.id).execute()
+      return
+    }
+    const now = tx.clock.now()
+    await moveVolume(tx, volume.id, 'active', { external_id: made.externalId, vip: made.vip, started_at: now })
+    await startMeter(tx, locked, now)
+    recordVolumeEvent(tx, volume, 'volume.active', { vip: made.vip })
+    tx.wake.add('attachments')
+  })
+}
+
+async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {
+  await openSegment(tx, {
+    metered: { rentalId: null, volumeId: volume.id },
+    accountId: volume.account_id,
+    startedAt: now,
+    pricePerHour: volume.cost_nano_per_hour,
+    supplier: null,
+    dueAt: addMs(now, SETTLE_EVERY_MS),
+  })
+}
+
+async function giveUp(tx: Tx, volume: Volume): Promise<void> {
+  if ((await moveVolume(tx, volume.id, 'failed', { state_reason: 'engine_failure' })) === undefined) return
+  await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
+  for (const attached of await listAttachments(tx.db, { volumeIds: [volume.id] })) {
+    await tx.db.deleteFrom('attachment').where('volume_id', '=', volume.id).where('rental_id', '=', attached.rentalId).execute()
+  }
+  recordVolumeEvent(tx, volume, 'volume.failed', { reason: 'engine_failure' })
+}
+
+/** Deleted is said only when the engine no longer shows it. */
+async function remove(app: App, volume: Volume, call: Call): Promise<void> {
+  const tag = tagOf(app.installationId, 'volume', volume.id)
+  const shown = (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
+  for (const one of shown) await call.engine.destroy(one.externalId, call.signal)
+  const left = shown.length === 0 ? [] : (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
+  await transact(app.database, async (tx) => {
+    const locked = await lockVolume(tx, volume.id)
+    if (locked === undefined || locked.lease_token !== call.token || locked.state !== 'deleting') return
+    if (left.length > 0) {
+      await postponeVolume(tx.db, volume.id, call.token, addMs(tx.clock.now(), backOffMs(volume.attempts)))
+      return
+    }
+    await moveVolume(tx, volume.id, 'deleted', { terminated_at: tx.clock.now() })
+    recordVolumeEvent(tx, volume, 'volume.deleted', { reason: locked.state_reason })
+  })
+}
+
+async function resumeOrGiveUp(app: App, volume: Volume, token: string): Promise<void> {
+  await transact(app.database, async (tx) => {
+    const locked = await lockVolume(tx, volume.id)
+    if (locked === undefined || locked.lease_token !== token || locked.state !== 'suspended') return
+    const now = tx.clock.now()
+    const paid = await placeHold(tx, {
+      postingKey: `volume:${volume.id}:resume:${now}`,
+      holdKey: holdKey({ rentalId: null, volumeId: volume.id }),
+      accountId: volume.account_id,
+      amount: costOfSpan(volume.cost_nano_per_hour, HOLD_COVERS_MS),
+      memo: `Set aside for volume ${volume.label}`,
+    })
+    if (paid !== 'insufficient') {
+      await moveVolume(tx, volume.id, 'active', { state_reason: null })
+      await startMeter(tx, locked, now)
+      recordVolumeEvent(tx, volume, 'volume.resumed')
+      return
+    }
+    const attached = await listAttachments(tx.db, { volumeIds: [volume.id] })
+    if (now - locked.state_since >= SUSPENDED_KEPT_MS && attached.length === 0) await deleteVolume(tx, locked, 'unpaid')
+    else await postponeVolume(tx.db, volume.id, token, addMs(now, RESUME_EVERY_MS))
+  })
+}

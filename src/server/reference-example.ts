@@ -1,0 +1,99 @@
+/** A request a reader can paste, for each operation. The bodies are typed and tested: the operation accepts each. */
+import type { Api, OperationId } from '../contract/api.ts'
+import type { BodyInputOf, Endpoint } from '../contract/endpoint.ts'
+import { html, type Markup } from './markup.ts'
+
+type WithBody = { [Id in OperationId]: BodyInputOf<Api[Id]> extends undefined ? never : Id }[OperationId]
+
+const conversation = [{ role: 'user' as const, content: 'What is a berth?' }]
+const picture = { model_name: 'tiny-image', prompt: 'a harbour at dawn, oil on canvas', width: 512, height: 512 }
+
+export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } = {
+  createBareMetalRental: { networkType: 'infiniband', gpuCount: 8, gpuType: 'h100', label: 'training' },
+  terminateBareMetalRental: { rentalId: 17 },
+  createVirtualMachineRental: { gpuCount: 1, gpuType: 'h100', region: 'us-central-1', label: 'notebook' },
+  terminateVirtualMachineRental: { rentalId: 17, reason: 'done' },
+  changeRental: { label: 'training, run 2', spendingLimitUsd: '250.00' },
+  requestReservation: { gpuCount: 512 },
+  createVolume: { region: 'us-central-1', label: 'datasets', sizeInGb: 1024 },
+  attachVolume: { storageVolumeId: 5, rentalIds: [17] },
+  detachVolume: { storageVolumeId: 5, rentalIds: [17] },
+  terminateVolume: { storageVolumeId: 5 },
+  getRequestCost: { requestIds: ['req_0Jk3Yv1mT9bQeX5sLw2Ra'] },
+  listMachines: { filters: { gpu_model: 'h100', available_only: true } },
+  createInstance: { cluster_name: 'harbour', node_name: 'harbour-01', gpu_count: 1 },
+  terminateInstance: { id: 'brave-teal-otter' },
+  createChatCompletion: { model: 'tinyllama-1.1b-chat', messages: conversation, max_tokens: 200 },
+  createCompletion: { model: 'tinyllama-1.1b-chat', prompt: 'A berth is', max_tokens: 40 },
+  createEmbedding: { model: 'all-minilm-l6-v2', input: ['a ship', 'a harbour'] },
+  generateImage: picture,
+  generateImageBySecondPath: picture,
+  generateAudio: { text: 'Welcome aboard.', speed: 1 },
+  addMember: { email: 'ada@example.com', name: 'Ada', role: 'member' },
+  changeMember: { role: 'viewer' },
+  createApiKey: { name: 'notebook', scopes: ['inference', 'compute:read'], monthlyLimitUsd: '50.00' },
+  addSshKey: { name: 'laptop', publicKey: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9f1mO0kq ada@laptop' },
+  createWebhook: { url: 'https://example.com/berth', eventTypes: ['rental.running', 'rental.failed'] },
+  changeWebhook: { enabled: false },
+  changeSuppliedMachine: { pricePerGpuHourUsd: '1.89', listed: true },
+  createAccount: { name: 'Example Labs', ownerEmail: 'ada@example.com' },
+  changeAccount: { quota: { gpus: 512 }, reason: 'contract signed' },
+  creditAccount: { amountUsd: '100.00', reason: 'invoice 2026-114 paid' },
+  adjustAccount: { amountUsd: '-2.50', reason: 'charged twice by mistake' },
+  refundCharge: { amountUsd: '12.00', rentalId: 17, reason: 'machine was faulty' },
+  payOutSupplier: { amountUsd: '840.00', reason: 'wire of November' },
+  changePriceBook: {
+    storage: [{ region: 'us-central-1', perGbHourUsd: '0.000096', enabled: true }],
+    reason: 'new storage price',
+  },
+  changeMachine: { draining: true, reason: 'maintenance window' },
+}
+
+export function renderCurl(operationId: string, endpoint: Endpoint): Markup {
+  return html`<pre class="curl" tabindex="0"><code>${colour(writeCurl(operationId, endpoint))}</code></pre>`
+}
+
+export function writeCurl(operationId: string, endpoint: Endpoint): string {
+  const body = (exampleBodies as Readonly<Record<string, unknown>>)[operationId]
+  const followed = endpoint.media === 'text/event-stream' ? '-N ' : ''
+  const impliedMethod = body === undefined ? 'GET' : 'POST'
+  const method = endpoint.method === impliedMethod ? '' : `-X ${endpoint.method} `
+  return [
+    `curl ${followed}${method}"$BERTH_URL${fillPath(endpoint.path)}"`,
+    ...(endpoint.access === 'public' ? [] : ['-H "Authorization: Bearer $BERTH_KEY"']),
+    ...(endpoint.idempotent === true ? ['-H "Idempotency-Key: $(date +%s)"'] : []),
+    ...(body === undefined ? [] : ['-H "Content-Type: application/json"', `-d ${quoteForShell(writeJson(body))}`]),
+  ].join(' \\\n  ')
+}
+
+/** Single quotes keep the shell out of everything but themselves. */
+function quoteForShell(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`
+}
+
+/** One line when it fits the column, else one line a field. */
+export function writeJson(value: unknown): string {
+  const short = JSON.stringify(value)
+  return short.length <= 36 ? short : JSON.stringify(value, null, 2)
+}
+
+/** Texts in one colour, the keys of JSON in another. */
+export function colour(code: string): Markup {
+  const tokens = code.match(/"(?:[^"\\]|\\.)*"|[^"]+/g) ?? []
+  return html`${tokens.map((token, index) => {
+    if (!token.startsWith('"')) return token
+    const isKey = tokens[index + 1]?.trimStart().startsWith(':') ?? false
+    return isKey ? html`<var>${token}</var>` : html`<i>${token}</i>`
+  })}`
+}
+
+/** Ids are the reader's own: a shell variable named after the noun before it. */
+function fillPath(path: string): string {
+  return path
+    .replace('{month}', '2026-11')
+    .replace(/([a-z-]+)\/\{id\}/, (_, noun: string) => `${noun}/$${singular(noun).toUpperCase().replace('-', '_')}_ID`)
+}
+
+function singular(noun: string): string {
+  return noun.endsWith('ies') ? `${noun.slice(0, -3)}y` : noun.replace(/s$/, '')
+}

@@ -1,0 +1,19 @@
+/** A clock that stands still until it is told to go on, so that a test lives through a month without waiting. */
+import { addMs, instantOf, type Clock, type Instant } from '../base/instant.ts'
+
+export interface ManualClock extends Clock {
+  advance(ms: number): void
+  set(at: Instant): void
+}
+
+const DEFAULT_START = instantOf(Date.UTC(2026, 0, 1, 12))
+
+export function manualClock(start: Instant = DEFAULT_START): ManualClock {
+  let now = start
+  // Time that runs backwards is a mistake in a test, and leads to failures that say nothing.
+  const set = (at: Instant): void => {
+    if (at < now) throw new RangeError(`the clock cannot go back by ${now - at} ms`)
+    now = at
+  }
+  return { now: () => now, advance: (ms) => set(addMs(now, ms)), set }
+}

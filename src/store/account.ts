@@ -1,0 +1,180 @@
+/** Accounts, the people in them, and what each may do there. */
+import { sql, type Selectable } from 'kysely'
+import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import { randomId } from '../base/id.ts'
+import { limits, type Quota } from '../base/limits.ts'
+import type { NanoUsd } from '../base/money.ts'
+import type { Role } from '../contract/account.ts'
+import type { Db, Tx } from './database.ts'
+import type { Balances } from './ledger.ts'
+import type { Tables } from './tables.ts'
+
+export type Account = Selectable<Tables['account']>
+export type Person = Selectable<Tables['person']>
+
+export interface Member {
+  readonly id: string
+  readonly email: string
+  readonly name: string | null
+  readonly picture: string | null
+  readonly role: Role
+  readonly created_at: Instant
+}
+
+export async function insertAccount(
+  tx: Tx,
+  account: { id: string; name: string; platformFeeBp: number | null },
+): Promise<Account> {
+  return tx.db
+    .insertInto('account')
+    .values({
+      id: account.id,
+      name: account.name,
+      platform_fee_bp: account.platformFeeBp,
+      created_at: toDate(tx.clock.now()),
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+export async function findAccount(db: Db, id: string): Promise<Account | undefined> {
+  return db.selectFrom('account').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** For an account that the caller knows to exist: accounts are never deleted. */
+export async function readAccount(db: Db, id: string): Promise<Account> {
+  return db.selectFrom('account').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+}
+
+/**
+ * Queues those who count against a quota or the number of owners. `no key update` lets the rest go on that only
+ * refers to the account.
+ */
+export async function lockAccount(tx: Tx, id: string): Promise<Account | undefined> {
+  return tx.db.selectFrom('account').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
+}
+
+export interface AccountChange {
+  readonly quota?: Partial<Quota>
+  readonly platformFeeBp?: number | null
+  /** null: in good standing. */
+  readonly suspendedAt?: Instant | null
+}
+
+export async function updateAccount(tx: Tx, id: string, change: AccountChange): Promise<void> {
+  await tx.db
+    .updateTable('account')
+    .set({
+      ...(change.quota === undefined ? {} : { quota: JSON.stringify(change.quota) }),
+      ...(change.platformFeeBp === undefined ? {} : { platform_fee_bp: change.platformFeeBp }),
+      ...(change.suspendedAt === undefined ? {} : { suspended_at: toDateOrNull(change.suspendedAt) }),
+    })
+    .where('id', '=', id)
+    .execute()
+}
+
+export type AccountWithBalances = Account & Balances
+
+function selectWithBalances(db: Db) {
+  const balance = (kind: keyof Balances) =>
+    sql<NanoUsd>`(select balance_nano from ledger_account where account_id = account.id and kind = ${kind})`.as(kind)
+  return db
+    .selectFrom('account')
+    .selectAll()
+    .select([balance('available'), balance('held'), balance('earnings')])
+}
+
+export async function findAccountWithBalances(db: Db, id: string): Promise<AccountWithBalances | undefined> {
+  return selectWithBalances(db).where('id', '=', id).executeTakeFirst()
+}
+
+/** Newest first. Accounts are never deleted, so the id of the last one seen is enough to go on from. */
+export async function listAccounts(db: Db, query: { after?: string; limit: number }): Promise<AccountWithBalances[]> {
+  let select = selectWithBalances(db)
+  if (query.after !== undefined) {
+    select = select.where(
+      sql<boolean>`(created_at, id) < (select a.created_at, a.id from account a where a.id = ${query.after})`,
+    )
+  }
+  return select.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(query.limit).execute()
+}
+
+/** The person with this e-mail address. One that exists is left as it is: a name is the person's own. */
+export async function findOrInsertPerson(tx: Tx, person: { email: string; name: string | null }): Promise<Person> {
+  const email = person.email.toLowerCase()
+  await tx.db
+    .insertInto('person')
+    .values({ id: randomId('usr'), email, name: person.name, created_at: toDate(tx.clock.now()) })
+    .onConflict((conflict) => conflict.column('email').doNothing())
+    .execute()
+  return tx.db.selectFrom('person').selectAll().where('email', '=', email).executeTakeFirstOrThrow()
+}
+
+function selectMembers(db: Db, accountId: string) {
+  return db
+    .selectFrom('member')
+    .innerJoin('person', 'person.id', 'member.person_id')
+    .select(['person.id', 'person.email', 'person.name', 'person.picture', 'member.role', 'member.created_at'])
+    .where('member.account_id', '=', accountId)
+}
+
+export async function listMembers(db: Db, accountId: string): Promise<Member[]> {
+  return selectMembers(db, accountId)
+    .orderBy('member.created_at')
+    .orderBy('person.id')
+    .limit(limits.plainListRows)
+    .execute()
+}
+
+export async function findMember(db: Db, accountId: string, personId: string): Promise<Member | undefined> {
+  return selectMembers(db, accountId).where('person.id', '=', personId).executeTakeFirst()
+}
+
+/** False when the person is in the account already. */
+export async function insertMember(
+  tx: Tx,
+  member: { accountId: string; personId: string; role: Role },
+): Promise<boolean> {
+  const inserted = await tx.db
+    .insertInto('member')
+    .values({
+      account_id: member.accountId,
+      person_id: member.personId,
+      role: member.role,
+      created_at: toDate(tx.clock.now()),
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('person_id')
+    .executeTakeFirst()
+  return inserted !== undefined
+}
+
+export async function setRole(tx: Tx, accountId: string, personId: string, role: Role): Promise<void> {
+  await tx.db
+    .updateTable('member')
+    .set({ role })
+    .where('account_id', '=', accountId)
+    .where('person_id', '=', personId)
+    .execute()
+}
+
+export async function deleteMember(tx: Tx, accountId: string, personId: string): Promise<void> {
+  await tx.db
+    .deleteFrom('member')
+    .where('account_id', '=', accountId)
+    .where('person_id', '=', personId)
+    .execute()
+}
+
+/** Whether the account would still have an owner without this person. Ask it under `lockAccount`. */
+export async function hasOtherOwner(tx: Tx, accountId: string, personId: string): Promise<boolean> {
+  const other = await tx.db
+    .selectFrom('member')
+    .select('person_id')
+    .where('account_id', '=', accountId)
+    .where('role', '=', 'owner')
+    .where('person_id', '<>', personId)
+    .limit(1)
+    .executeTakeFirst()
+  return other !== undefined
+}

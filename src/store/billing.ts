@@ -1,0 +1,212 @@
+/**
+ * What the ledger says to its customer. A line is a posting that moved money over the border of what is the customer's
+ * (`available` and `held` together); setting money aside and giving it back stay inside and are no lines.
+ *
+ * Sums over a long past are reckoned backwards from the balance of today: the newest page and the newest month, which
+ * are what people open, then read only what they show.
+ */
+import { sql, type RawBuilder } from 'kysely'
+import type { Instant } from '../base/instant.ts'
+import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { OpenSegment } from '../domain/metering.ts'
+import { at, type Database, type Db } from './database.ts'
+import type { Tables } from './tables.ts'
+
+/** Several reads that must agree see the database as it is at one moment. */
+export async function readSnapshot<T>(database: Database, read: (db: Db) => Promise<T>): Promise<T> {
+  return database.db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only').execute(read)
+}
+
+export interface RunningSegment extends OpenSegment {
+  /** Up to when its cost may be reckoned. null: as long as it is open. */
+  readonly meterStoodAt: Instant | null
+}
+
+/** What an account pays for right now. The meter of a rental that the engine does not show stands still. */
+export async function listOpenSegments(db: Db, accountId: string): Promise<RunningSegment[]> {
+  const rows = await db
+    .selectFrom('segment as s')
+    .leftJoin('rental as r', 'r.id', 's.rental_id')
+    .select(['s.started_at', 's.price_nano_per_hour', 's.settled_until', 's.settled_nano', 's.supplier_nano'])
+    .select(['s.platform_fee_bp', 'r.status', 'r.seen_at'])
+    .where('s.account_id', '=', accountId)
+    .where('s.ended_at', 'is', null)
+    .execute()
+  return rows.map((row) => ({
+    startedAt: row.started_at,
+    pricePerHour: row.price_nano_per_hour,
+    settledUntil: row.settled_until,
+    settled: row.settled_nano,
+    supplierPaid: row.supplier_nano,
+    platformFeeBp: row.platform_fee_bp,
+    meterStoodAt: row.status === 'Unknown' ? (row.seen_at ?? row.settled_until) : null,
+  }))
+}
+
+/**
+ * Postings of the account with what each moved over its border: above zero, money came in. To be used as
+ * `from ${lines(…)} line`; conditions on `account_id`, `at` and `id` reach the index through it.
+ */
+export function lines(accountId: string): RawBuilder<unknown> {
+  return sql`(
+    select p.*, moved.amount
+    from posting p
+    cross join lateral (
+      select sum(case when l.id = t.to_id then t.amount_nano else -t.amount_nano end)::bigint as amount
+      from transfer t
+      join ledger_account l on l.id in (t.from_id, t.to_id)
+      where t.posting_id = p.id and l.account_id = p.account_id and l.kind in ('available', 'held')
+      having count(*) > 0
+    ) moved
+    where p.account_id = ${accountId} and p.kind not in ('hold', 'release')
+  )`
+}
+
+/** What is the account's now, set aside or not. */
+export function balanceNow(accountId: string): RawBuilder<NanoUsd> {
+  return sql<NanoUsd>`(
+    select sum(balance_nano)::bigint from ledger_account
+    where account_id = ${accountId} and kind in ('available', 'held'))`
+}
+
+export interface StatementLine {
+  readonly id: bigint
+  readonly at: Instant
+  readonly kind: Exclude<Tables['posting']['kind'], 'hold' | 'release'>
+  readonly memo: string
+  readonly amount: NanoUsd
+  readonly balanceAfter: NanoUsd
+  readonly rentalId: number | null
+  readonly volumeId: number | null
+  readonly reason: string | null
+}
+
+/** The place of a line in the statement. */
+export interface StatementPlace {
+  readonly at: Instant
+  readonly id: bigint
+}
+
+/** Newest first, each with the balance that it left behind. */
+export async function listStatement(
+  db: Db,
+  accountId: string,
+  page: { before?: StatementPlace; limit: number },
+): Promise<StatementLine[]> {
+  const { before, limit } = page
+  const place = before === undefined ? undefined : sql`(${at(before.at)}, ${before.id.toString()}::bigint)`
+  const newer = place === undefined ? sql`false` : sql`(line.at, line.id) >= ${place}`
+  const older = place === undefined ? sql`true` : sql`(line.at, line.id) < ${place}`
+  const found = await sql<StatementLine>`
+    select line.id, line.at, line.kind, line.memo, line.amount, line.reason,
+           line.rental_id as "rentalId", line.volume_id as "volumeId",
+           (top.balance - coalesce(sum(line.amount) over (
+             order by line.at desc, line.id desc rows between unbounded preceding and 1 preceding), 0)
+           )::bigint as "balanceAfter"
+    from (select ${balanceNow(accountId)} - coalesce(sum(line.amount), 0) as balance
+          from ${lines(accountId)} line where ${newer}) top,
+         (select * from ${lines(accountId)} line where ${older}
+          order by line.at desc, line.id desc limit ${limit}) line
+    order by line.at desc, line.id desc`.execute(db)
+  return found.rows
+}
+
+export interface Purchase {
+  readonly at: Instant
+  readonly amount: NanoUsd
+  readonly memo: string
+}
+
+/** Money that came in, paid or given, newest first. */
+export async function listPurchases(db: Db, accountId: string, limit: number): Promise<Purchase[]> {
+  const found = await sql<Purchase>`
+    select line.at, line.amount, line.memo from ${lines(accountId)} line
+    where line.kind in ('purchase', 'credit')
+    order by line.at desc, line.id desc limit ${limit}`.execute(db)
+  return found.rows
+}
+
+export interface RequestCost {
+  readonly requestId: string
+  readonly cost: NanoUsd
+}
+
+/** Ids that are unknown, or another account's, are left out. */
+export async function readRequestCosts(
+  db: Db,
+  accountId: string,
+  requestIds: readonly string[],
+): Promise<RequestCost[]> {
+  if (requestIds.length === 0) return []
+  const rows = await db
+    .selectFrom('request_cost')
+    .select(['request_id', 'cost_nano'])
+    .where('account_id', '=', accountId)
+    .where('request_id', 'in', [...new Set(requestIds)])
+    .execute()
+  return rows.map((row) => ({ requestId: row.request_id, cost: row.cost_nano }))
+}
+
+export type UsageGrouping = 'day' | 'model' | 'key' | 'rental'
+
+export interface UsageGroup {
+  readonly group: string
+  readonly cost: NanoUsd
+  readonly requests: number
+}
+
+/**
+ * What a posting and a request are counted under. Whatever the grouping, each falls into exactly one group, so that
+ * the groups always add up to what was spent.
+ */
+const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: RawBuilder<string> }> = {
+  day: {
+    posting: sql`to_char(line.at at time zone 'UTC', 'YYYY-MM-DD')`,
+    request: sql`to_char(q.at at time zone 'UTC', 'YYYY-MM-DD')`,
+  },
+  model: {
+    posting: sql`case when line.rental_id is not null then 'machines' when line.volume_id is not null then 'storage' else 'other' end`,
+    request: sql`q.model`,
+  },
+  key: {
+    // A refund names the rental and not the key that had asked for it.
+    posting: sql`coalesce(line.api_key_id, (select r.api_key_id from rental r where r.id = line.rental_id), 'no key')`,
+    request: sql`coalesce(q.api_key_id, 'no key')`,
+  },
+  rental: {
+    posting: sql`case when line.rental_id is not null then line.rental_id::text when line.volume_id is not null then 'storage' else 'other' end`,
+    request: sql`'inference'`,
+  },
+}
+
+/**
+ * Machines and storage come from the ledger, less refunds. Inference comes from the costs of the single requests: they
+ * are posted in batches, which would put a request into the day of its batch.
+ */
+export async function sumUsage(
+  db: Db,
+  accountId: string,
+  usage: { from: Instant; until: Instant; by: UsageGrouping; limit: number },
+): Promise<{ total: NanoUsd; groups: UsageGroup[] }> {
+  const grouping = groupings[usage.by]
+  const found = await sql<UsageGroup & { total: NanoUsd }>`
+    select "group", sum(cost)::bigint as cost, sum(requests)::integer as requests,
+           (sum(sum(cost)) over ())::bigint as total
+    from (
+      select ${grouping.posting} as "group", -line.amount as cost, 0 as requests
+      from ${lines(accountId)} line
+      where line.at >= ${at(usage.from)} and line.at < ${at(usage.until)}
+        and (line.kind = 'refund' or line.kind = 'charge' and num_nonnulls(line.rental_id, line.volume_id) > 0)
+      union all
+      select ${grouping.request}, q.cost_nano, 1
+      from request_cost q
+      where q.account_id = ${accountId} and q.at >= ${at(usage.from)} and q.at < ${at(usage.until)}
+    ) used
+    group by "group"
+    order by ${usage.by === 'day' ? sql`"group"` : sql`cost desc, "group"`}
+    limit ${usage.limit}`.execute(db)
+  return {
+    total: found.rows[0]?.total ?? zeroUsd,
+    groups: found.rows.map(({ group, cost, requests }) => ({ group, cost, requests })),
+  }
+}

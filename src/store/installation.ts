@@ -1,0 +1,30 @@
+/** The one row that names this installation. Several servers may start at once on an empty database. */
+import { toDate, type Instant } from '../base/instant.ts'
+import type { Db } from './database.ts'
+
+export interface Installation {
+  readonly id: string
+  /** A known text under the secret key. null: none was written yet. */
+  readonly keyCheck: string | null
+  readonly createdAt: Instant
+}
+
+/** Answers the row, whoever wrote it: the loser of a race gets the winner's, never its own. */
+export async function readOrCreateInstallation(db: Db, make: () => Installation): Promise<Installation> {
+  const found = await readInstallation(db)
+  if (found !== undefined) return found
+  const made = make()
+  await db
+    .insertInto('installation')
+    .values({ id: made.id, key_check: made.keyCheck, created_at: toDate(made.createdAt) })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+  const written = await readInstallation(db)
+  if (written === undefined) throw new Error('the installation row was not written')
+  return written
+}
+
+async function readInstallation(db: Db): Promise<Installation | undefined> {
+  const row = await db.selectFrom('installation').selectAll().executeTakeFirst()
+  return row === undefined ? undefined : { id: row.id, keyCheck: row.key_check, createdAt: row.created_at }
+}

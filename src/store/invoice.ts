@@ -1,0 +1,167 @@
+/** What a month's invoice is made of. A charge belongs to the month in which it was posted. */
+import { sql } from 'kysely'
+import type { Instant } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
+import type { RentalKind } from '../domain/rental.ts'
+import { at, type Db } from './database.ts'
+import { balanceNow, lines } from './billing.ts'
+
+export interface MonthTotal {
+  /** `2026-11` */
+  readonly month: string
+  readonly charges: NanoUsd
+}
+
+/** Months in which the balance changed, newest first. */
+export async function listMonths(db: Db, accountId: string): Promise<MonthTotal[]> {
+  const found = await sql<MonthTotal>`
+    select to_char(line.at at time zone 'UTC', 'YYYY-MM') as month,
+           coalesce(-sum(line.amount) filter (where line.kind = 'charge'), 0)::bigint as charges
+    from ${lines(accountId)} line
+    group by 1 order by 1 desc`.execute(db)
+  return found.rows
+}
+
+export interface Month {
+  readonly from: Instant
+  readonly until: Instant
+}
+
+/** What the account had at the first instant of a month. */
+export async function readOpeningBalance(db: Db, accountId: string, month: Month): Promise<NanoUsd> {
+  const found = await sql<{ balance: NanoUsd }>`
+    select (${balanceNow(accountId)} - coalesce(sum(line.amount), 0))::bigint as balance
+    from ${lines(accountId)} line where line.at >= ${at(month.from)}`.execute(db)
+  const row = found.rows[0]
+  if (row === undefined) throw new Error('a sum gave no row')
+  return row.balance
+}
+
+/** What one stretch of time, or one model, was charged in the month. */
+export interface MonthCharge {
+  readonly rentalId: number | null
+  readonly volumeId: number | null
+  readonly model: string | null
+  readonly postings: number
+  readonly amount: NanoUsd
+  /** null: the charge is for no stretch of time. */
+  readonly stretch: {
+    readonly pricePerHour: NanoUsd
+    /** What the stretch had been charged in all, when the month began and when it ended. */
+    readonly before: NanoUsd
+    readonly after: NanoUsd
+  } | null
+}
+
+interface MonthChargeRow extends Omit<MonthCharge, 'stretch'> {
+  readonly price: NanoUsd | null
+  readonly before: NanoUsd | null
+  readonly after: NanoUsd | null
+}
+
+export async function listMonthCharges(db: Db, accountId: string, month: Month): Promise<MonthCharge[]> {
+  const inMonth = sql`filter (where line.at < ${at(month.until)})`
+  // A stretch knows what it was charged in all; less what came later, that is where the month left it.
+  const found = await sql<MonthChargeRow>`
+    select line.rental_id as "rentalId", line.volume_id as "volumeId", line.model,
+           count(*) ${inMonth} ::integer as postings,
+           (-sum(line.amount) ${inMonth})::bigint as amount,
+           s.price_nano_per_hour as price,
+           (s.settled_nano + sum(line.amount))::bigint as before,
+           (s.settled_nano + sum(line.amount) - sum(line.amount) ${inMonth})::bigint as after
+    from ${lines(accountId)} line
+    left join segment s on s.id = substring(line.key from '^segment:(\\d{1,18}):\\d+$')::bigint
+    where line.at >= ${at(month.from)} and line.kind = 'charge'
+    group by line.rental_id, line.volume_id, line.model, s.id
+    having count(*) ${inMonth} > 0
+    order by line.rental_id, line.volume_id, line.model, s.id`.execute(db)
+  return found.rows.map(({ price, before, after, ...row }) => ({
+    ...row,
+    stretch: price === null || before === null || after === null ? null : { pricePerHour: price, before, after },
+  }))
+}
+
+export interface MonthPayment {
+  readonly at: Instant
+  readonly kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'payout'
+  readonly memo: string
+  readonly reason: string | null
+  readonly amount: NanoUsd
+}
+
+/** Everything of the month that is not a charge, oldest first. */
+export async function listMonthPayments(db: Db, accountId: string, month: Month): Promise<MonthPayment[]> {
+  const found = await sql<MonthPayment>`
+    select line.at, line.kind, line.memo, line.reason, line.amount from ${lines(accountId)} line
+    where line.at >= ${at(month.from)} and line.at < ${at(month.until)} and line.kind <> 'charge'
+    order by line.at, line.id`.execute(db)
+  return found.rows
+}
+
+export async function countMonthRequests(db: Db, accountId: string, month: Month): Promise<Map<string, number>> {
+  const rows = await db
+    .selectFrom('request_cost')
+    .select(['model', sql<number>`count(*)::integer`.as('requests')])
+    .where('account_id', '=', accountId)
+    .where('at', '>=', at(month.from))
+    .where('at', '<', at(month.until))
+    .groupBy('model')
+    .execute()
+  return new Map(rows.map((row) => [row.model, row.requests]))
+}
+
+export interface BilledRental {
+  readonly id: number
+  readonly kind: RentalKind
+  readonly name: string
+  readonly label: string | null
+  readonly region: string
+  readonly gpuModel: string
+  readonly gpuCount: number
+}
+
+export async function readBilledRentals(db: Db, ids: readonly number[]): Promise<Map<number, BilledRental>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('rental')
+    .select(['id', 'kind', 'name', 'label', 'region', 'gpu_type', 'gpu_count'])
+    .select(sql<string | null>`spec ->> 'gpuModel'`.as('gpu_model'))
+    .where('id', 'in', ids)
+    .execute()
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      {
+        id: row.id,
+        kind: row.kind,
+        name: row.name,
+        label: row.label,
+        region: row.region,
+        gpuModel: row.gpu_type?.toUpperCase() ?? row.gpu_model ?? 'GPU',
+        gpuCount: row.gpu_count,
+      },
+    ]),
+  )
+}
+
+export interface BilledVolume {
+  readonly id: number
+  readonly label: string
+  readonly region: string
+  readonly sizeGb: number
+}
+
+export async function readBilledVolumes(db: Db, ids: readonly number[]): Promise<Map<number, BilledVolume>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('volume')
+    .select(['id', 'label', 'region', 'size_gb'])
+    .where('id', 'in', ids)
+    .execute()
+  return new Map(rows.map((row) => [row.id, { id: row.id, label: row.label, region: row.region, sizeGb: row.size_gb }]))
+}
+
+export async function readAccountName(db: Db, accountId: string): Promise<string> {
+  const row = await db.selectFrom('account').select('name').where('id', '=', accountId).executeTakeFirstOrThrow()
+  return row.name
+}

@@ -1,0 +1,252 @@
+/** Machines: what engines offer, what is claimed of it, and the marketplace's listing. */
+import { sql, type Selectable } from 'kysely'
+import { toDate, type Instant } from '../base/instant.ts'
+import { usdFromNumber, type NanoUsd } from '../base/money.ts'
+import type { MarketplaceFilters } from '../contract/marketplace.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { GpuType, NetworkType } from '../contract/shared.ts'
+import type { MachineHardware } from '../domain/machine.ts'
+import type { Candidate } from '../domain/placement.ts'
+import type { RentalKind } from '../domain/rental.ts'
+import type { Db, Tx } from './database.ts'
+import type { Tables } from './tables.ts'
+
+export type Machine = Selectable<Tables['machine']>
+
+export async function findMachine(db: Db, id: string): Promise<Machine | undefined> {
+  return db.selectFrom('machine').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+export interface PlacementCandidate extends Candidate {
+  readonly driver: ProviderId
+}
+
+/** Machines that could take an order now. The claim decides; this may be a moment old. */
+export async function findCandidates(
+  db: Db,
+  order: { offering: 'virtual-machine' | 'bare-metal'; region: string; gpuType: GpuType; networkType: NetworkType },
+): Promise<PlacementCandidate[]> {
+  const rows = await db
+    .selectFrom('machine')
+    .select(['id', 'cluster_name', 'driver', 'gpus_total', 'gpus_claimed', 'gpus_sick'])
+    .where('offering', '=', order.offering)
+    .where('region', '=', order.region)
+    .where('gpu_type', '=', order.gpuType)
+    .where('network_type', '=', order.networkType)
+    .where('status', '=', 'node_ready')
+    .where('listed', '=', true)
+    .execute()
+  return rows.map((row) => ({
+    machineId: row.id,
+    clusterName: row.cluster_name,
+    driver: row.driver,
+    gpusTotal: row.gpus_total,
+    gpusFree: row.gpus_total - row.gpus_claimed - row.gpus_sick.length,
+  }))
+}
+
+/** The indexes of the claimed GPUs, or undefined when the machine has not enough left. */
+export async function claimGpus(
+  tx: Tx,
+  machineId: string,
+  count: number,
+  rentalId: number,
+): Promise<number[] | undefined> {
+  const claimed = await sql<{ indexes: number[] | null }>`
+    select claim_gpus(${machineId}, ${count}, ${rentalId}, ${toDate(tx.clock.now())}) as indexes`.execute(tx.db)
+  return claimed.rows[0]?.indexes ?? undefined
+}
+
+export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
+  await sql`select release_gpus(${rentalId})`.execute(tx.db)
+}
+
+/** How many GPUs the account's living rentals have, for its quota. */
+export async function countGpusInUse(db: Db, accountId: string): Promise<number> {
+  const row = await db
+    .selectFrom('rental')
+    .select((e) => e.fn.coalesce(e.fn.sum<bigint>('gpu_count'), sql<bigint>`0`).as('gpus'))
+    .where('account_id', '=', accountId)
+    .where('status', 'in', ['Pending', 'Running', 'Unknown'])
+    .executeTakeFirstOrThrow()
+  return Number.parseInt(row.gpus.toString(), 10)
+}
+
+/** The marketplace, in the order of ids. Filters are part of the one query; see bench/listing.ts for its cost. */
+export async function listMarketplace(
+  db: Db,
+  filters: MarketplaceFilters,
+  page: { after?: string; limit: number },
+): Promise<Machine[]> {
+  let select = db.selectFrom('machine').selectAll().where('offering', '=', 'marketplace').where('listed', '=', true)
+  if (page.after !== undefined) select = select.where('id', '>', page.after)
+  const free = sql<number>`gpus_total - gpus_claimed - cardinality(gpus_sick)`
+  if (filters.gpu_model !== undefined) {
+    select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
+  }
+  if (filters.min_gpus_available !== undefined) select = select.where(free, '>=', filters.min_gpus_available)
+  if (filters.available_only) select = select.where(free, '>', 0).where('status', '=', 'node_ready')
+  if (filters.max_price !== undefined) {
+    select = select.where('price_nano_per_gpu_hour', '<=', usdFromNumber(filters.max_price) ?? (10n ** 18n as NanoUsd))
+  }
+  if (filters.region !== undefined) select = select.where('region', '=', filters.region)
+  if (filters.cluster_name !== undefined) select = select.where('cluster_name', '=', filters.cluster_name)
+  if (filters.supplier_id !== undefined) select = select.where('supplier_id', '=', filters.supplier_id)
+  if (filters.has_persistent_storage !== undefined) {
+    select = select.where('has_persistent_storage', '=', filters.has_persistent_storage)
+  }
+  if (filters.min_gpu_ram !== undefined) select = select.where('gpu_ram_mib', '>=', filters.min_gpu_ram)
+  return select.orderBy('id').limit(page.limit).execute()
+}
+
+export interface Occupant {
+  readonly machineId: string
+  readonly name: string
+  readonly kind: RentalKind
+  readonly gpus: number
+}
+
+/** What runs on the machines, by name only: the listing shows how they are taken, never by whom. */
+export async function listOccupants(db: Db, machineIds: readonly string[]): Promise<Occupant[]> {
+  if (machineIds.length === 0) return []
+  const rows = await sql<{ machine_id: string; name: string; kind: RentalKind; gpus: number }>`
+    select c.machine_id, r.name, r.kind, count(*)::integer as gpus
+    from gpu_claim c join rental r on r.id = c.rental_id
+    where c.machine_id = any (${machineIds})
+    group by c.machine_id, r.name, r.kind order by c.machine_id, r.name`.execute(db)
+  return rows.rows.map((row) => ({ machineId: row.machine_id, name: row.name, kind: row.kind, gpus: row.gpus }))
+}
+
+export interface ReportedMachine {
+  readonly id: string
+  readonly clusterName: string
+  readonly region: string
+  readonly offering: Machine['offering']
+  readonly supplierId: string | null
+  readonly gpuType: GpuType | null
+  readonly gpuModel: string
+  readonly gpuRamMib: number
+  readonly gpuFormFactor: Machine['gpu_form_factor']
+  readonly networkType: NetworkType
+  readonly ethernetVariant: Machine['ethernet_variant']
+  readonly gpusTotal: number
+  readonly gpusSick: readonly number[]
+  readonly price: NanoUsd | null
+  readonly hasPersistentStorage: boolean
+  readonly hardware: MachineHardware
+}
+
+/**
+ * Writes what an engine reports. Price and supplier are taken over only for a machine that is new: afterwards they are
+ * the supplier's and the operator's to set. A machine that is no longer reported is lost, not deleted.
+ */
+export async function saveInventory(
+  tx: Tx,
+  driver: ProviderId,
+  machines: readonly ReportedMachine[],
+  seenAt: Instant,
+): Promise<void> {
+  const now = toDate(seenAt)
+  if (machines.length > 0) {
+    await sql`
+      insert into machine (id, driver, cluster_name, region, offering, supplier_id, status, gpu_type, gpu_model,
+        gpu_ram_mib, gpu_form_factor, network_type, ethernet_variant, gpus_total, gpus_sick, price_nano_per_gpu_hour,
+        has_persistent_storage, hardware, seen_at, created_at)
+      select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id, 'node_ready', m.gpu_type, m.gpu_model,
+        m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,
+        array(select jsonb_array_elements_text(m.gpus_sick)::integer), m.price, m.has_persistent_storage, m.hardware, ${now}, ${now}
+      from jsonb_to_recordset(${JSON.stringify(machines.map(toRow))}::jsonb) as m (
+        id text, cluster_name text, region text, offering text, supplier_id text, gpu_type text, gpu_model text,
+        gpu_ram_mib integer, gpu_form_factor text, network_type text, ethernet_variant text, gpus_total integer,
+        gpus_sick jsonb, price bigint, has_persistent_storage boolean, hardware jsonb)
+      order by m.id
+      on conflict (id) do update set
+        cluster_name = excluded.cluster_name, region = excluded.region, gpu_model = excluded.gpu_model,
+        gpu_ram_mib = excluded.gpu_ram_mib, gpus_total = greatest(excluded.gpus_total, machine.gpus_claimed),
+        hardware = excluded.hardware, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
+        status = case when machine.status = 'node_lost' then 'node_ready' else machine.status end
+      where machine.driver = ${driver}`.execute(tx.db)
+  }
+  await tx.db
+    .updateTable('machine')
+    .set({ status: 'node_lost' })
+    .where('driver', '=', driver)
+    .where('status', 'in', ['node_ready', 'node_draining'])
+    .where((e) => e.not(e('id', '=', sql<string>`any (${machines.map((machine) => machine.id)}::text[])`)))
+    .execute()
+}
+
+function toRow(machine: ReportedMachine): Record<string, unknown> {
+  return {
+    id: machine.id,
+    cluster_name: machine.clusterName,
+    region: machine.region,
+    offering: machine.offering,
+    supplier_id: machine.supplierId,
+    gpu_type: machine.gpuType,
+    gpu_model: machine.gpuModel,
+    gpu_ram_mib: machine.gpuRamMib,
+    gpu_form_factor: machine.gpuFormFactor,
+    network_type: machine.networkType,
+    ethernet_variant: machine.ethernetVariant,
+    gpus_total: machine.gpusTotal,
+    gpus_sick: machine.gpusSick,
+    price: machine.price === null ? null : machine.price.toString(),
+    has_persistent_storage: machine.hasPersistentStorage,
+    hardware: machine.hardware,
+  }
+}
+
+/** Machines for suppliers and operators, in the order of ids. */
+export async function listFleet(
+  db: Db,
+  query: { supplierId?: string; after?: string; limit: number },
+): Promise<Machine[]> {
+  let select = db.selectFrom('machine').selectAll()
+  if (query.supplierId !== undefined) select = select.where('supplier_id', '=', query.supplierId)
+  if (query.after !== undefined) select = select.where('id', '>', query.after)
+  return select.orderBy('id').limit(query.limit).execute()
+}
+
+export async function changeMachine(
+  tx: Tx,
+  id: string,
+  change: {
+    price?: NanoUsd
+    listed?: boolean
+    supplierId?: string | null
+    status?: Machine['status']
+    gpusSick?: readonly number[]
+  },
+): Promise<Machine | undefined> {
+  return tx.db
+    .updateTable('machine')
+    .set({
+      id: sql`id`,
+      ...(change.price === undefined ? {} : { price_nano_per_gpu_hour: change.price }),
+      ...(change.listed === undefined ? {} : { listed: change.listed }),
+      ...(change.supplierId === undefined ? {} : { supplier_id: change.supplierId }),
+      ...(change.status === undefined ? {} : { status: change.status }),
+      ...(change.gpusSick === undefined ? {} : { gpus_sick: [...change.gpusSick] }),
+    })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst()
+}
+
+export interface MachineEarning {
+  readonly machineId: string
+  readonly earned: NanoUsd
+}
+
+/** What each machine of a supplier has earned, by the segments that ran on it. */
+export async function listEarnings(db: Db, supplierId: string): Promise<MachineEarning[]> {
+  const rows = await sql<{ machine_id: string; earned: NanoUsd }>`
+    select node ->> 'machineId' as machine_id, sum(s.supplier_nano)::bigint as earned
+    from segment s
+    join rental r on r.id = s.rental_id
+    cross join lateral (select r.spec -> 'nodes' -> 0 as node) n
+    where s.supplier_id = ${supplierId}
+    group by 1 order by 1`.execute(db)
+  return rows.rows.map((row) => ({ machineId: row.machine_id, earned: row.earned }))
+}

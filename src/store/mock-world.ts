@@ -1,0 +1,207 @@
+/**
+ * The simulated cloud's state in PostgreSQL, so that its machines outlive the server and several servers share them.
+ * It has the shape of `MockWorld` (engines/mock/world.ts) without importing it, since the store knows no engine.
+ * Each operation is one statement: that is what makes it atomic.
+ */
+import { sql, type RawBuilder } from 'kysely'
+import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import type { EngineSpec } from '../domain/rental.ts'
+import type { Db } from './database.ts'
+
+interface Thing {
+  readonly externalId: string
+  readonly tag: string
+  readonly createdAt: Instant
+  readonly listedAt: Instant
+  readonly hiddenFrom: Instant | null
+  readonly hiddenUntil: Instant | null
+  readonly goneAt: Instant | null
+  readonly destroyAskedAt: Instant | null
+  readonly destroyMs: number
+  readonly destroyRefusalsLeft: number
+}
+
+interface Machine extends Thing {
+  readonly spec: EngineSpec
+  readonly runningAt: Instant | null
+  readonly failedAt: Instant | null
+}
+
+interface Volume extends Thing {
+  readonly label: string
+  readonly region: string
+  readonly sizeGb: number
+  readonly vip: string
+  readonly attachRefusalsLeft: number
+  readonly attachedTo: readonly string[]
+}
+
+export function postgresMockWorld(db: Db) {
+  return {
+    async check(): Promise<void> {
+      await sql`select 1 from mock.machine limit 1`.execute(db)
+    },
+
+    /** What another server is forgetting at this moment is left to it: two that wait for each other would deadlock. */
+    async forgetGone(before: Instant): Promise<void> {
+      for (const table of [machineTable, volumeTable]) {
+        await sql`
+          delete from ${table} where external_id in (
+            select external_id from ${table} where gone_at < ${toDate(before)} for update skip locked)`.execute(db)
+      }
+    },
+
+    async addMachine(machine: Machine): Promise<boolean> {
+      return insertNew(db, machineTable, {
+        ...thingColumns(machine),
+        spec: JSON.stringify(machine.spec),
+        running_at: toDateOrNull(machine.runningAt),
+        failed_at: toDateOrNull(machine.failedAt),
+      })
+    },
+
+    async findMachine(externalId: string): Promise<Machine | undefined> {
+      const found = await sql<Machine>`
+        select ${machineColumns} from mock.machine t where t.external_id = ${externalId}`.execute(db)
+      return found.rows[0]
+    },
+
+    async listMachines(tagPrefix: string, at: Instant): Promise<Machine[]> {
+      const found = await sql<Machine>`
+        select ${machineColumns} from mock.machine t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}
+        order by t.created_at, t.external_id`.execute(db)
+      return found.rows
+    },
+
+    async askMachineDestroy(externalId: string, at: Instant): Promise<Machine | undefined> {
+      const asked = await sql<Machine>`
+        update mock.machine t set ${askedToGo(at)} where t.external_id = ${externalId}
+        returning ${machineColumns}`.execute(db)
+      return asked.rows[0]
+    },
+
+    async markMachineGone(externalId: string, at: Instant): Promise<void> {
+      await markGone(db, machineTable, externalId, at)
+    },
+
+    async addVolume(volume: Volume): Promise<boolean> {
+      return insertNew(db, volumeTable, {
+        ...thingColumns(volume),
+        label: volume.label,
+        region: volume.region,
+        size_gb: volume.sizeGb,
+        vip: volume.vip,
+        attach_refusals_left: volume.attachRefusalsLeft,
+        attached_to: volume.attachedTo,
+      })
+    },
+
+    async listVolumes(tagPrefix: string, at: Instant): Promise<Volume[]> {
+      const found = await sql<Volume>`
+        select ${volumeColumns(at)} from mock.volume t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}
+        order by t.created_at, t.external_id`.execute(db)
+      return found.rows
+    },
+
+    async askVolumeDestroy(externalId: string, at: Instant): Promise<Volume | undefined> {
+      const asked = await sql<Volume>`
+        update mock.volume t set ${askedToGo(at, sql`cardinality(${livingAttachments(at)}) > 0`)}
+        where t.external_id = ${externalId}
+        returning ${volumeColumns(at)}`.execute(db)
+      return asked.rows[0]
+    },
+
+    async markVolumeGone(externalId: string, at: Instant): Promise<void> {
+      await markGone(db, volumeTable, externalId, at)
+    },
+
+    async attachVolume(externalId: string, machineExternalId: string, at: Instant): Promise<Volume | undefined> {
+      const attached = await sql<Volume>`
+        update mock.volume t set
+          attach_refusals_left = greatest(t.attach_refusals_left - 1, 0),
+          attached_to = case when t.attach_refusals_left > 0 then t.attached_to
+            else array_append(array_remove(t.attached_to, ${machineExternalId}), ${machineExternalId}) end
+        where t.external_id = ${externalId} and ${isThere(sql`t`, at)}
+          and exists (select from mock.machine m where m.external_id = ${machineExternalId} and ${isThere(sql`m`, at)})
+        returning ${volumeColumns(at)}`.execute(db)
+      return attached.rows[0]
+    },
+
+    async detachVolume(externalId: string, machineExternalId: string): Promise<void> {
+      await sql`
+        update mock.volume set attached_to = array_remove(attached_to, ${machineExternalId})
+        where external_id = ${externalId}`.execute(db)
+    },
+  }
+}
+
+type Sql = RawBuilder<unknown>
+
+const machineTable = sql.table('mock.machine')
+const volumeTable = sql.table('mock.volume')
+
+const sharedColumns = sql`
+  t.external_id as "externalId", t.tag, t.created_at as "createdAt", t.listed_at as "listedAt",
+  t.hidden_from as "hiddenFrom", t.hidden_until as "hiddenUntil", t.gone_at as "goneAt",
+  t.destroy_asked_at as "destroyAskedAt", t.destroy_ms as "destroyMs",
+  t.destroy_refusals_left as "destroyRefusalsLeft"`
+
+const machineColumns = sql`${sharedColumns}, t.spec, t.running_at as "runningAt", t.failed_at as "failedAt"`
+
+function volumeColumns(at: Instant): Sql {
+  return sql`${sharedColumns}, t.label, t.region, t.size_gb as "sizeGb", t.vip,
+    t.attach_refusals_left as "attachRefusalsLeft", ${livingAttachments(at)} as "attachedTo"`
+}
+
+function livingAttachments(at: Instant): Sql {
+  return sql`array(
+    select m.external_id from mock.machine m where m.external_id = any (t.attached_to) and ${isThere(sql`m`, at)})`
+}
+
+function isThere(alias: Sql, at: Instant): Sql {
+  return sql`(${alias}.gone_at is null or ${alias}.gone_at > ${toDate(at)})`
+}
+
+/** `starts_with` alone finds no range of the index before PostgreSQL 15; and `like` would read `_` as any letter. */
+function isUnder(tagPrefix: string): Sql {
+  return sql`t.tag >= ${tagPrefix} and starts_with(t.tag, ${tagPrefix})`
+}
+
+/** `blocked` holds it back without using up a refusal. Asking again does not put the end off. */
+function askedToGo(at: Instant, blocked: Sql = sql`false`): Sql {
+  const refused = sql`(t.destroy_refusals_left > 0 or ${blocked})`
+  return sql`
+    destroy_refusals_left = case when ${blocked} then t.destroy_refusals_left
+      else greatest(t.destroy_refusals_left - 1, 0) end,
+    destroy_asked_at = case when ${refused} then t.destroy_asked_at
+      else coalesce(t.destroy_asked_at, ${toDate(at)}) end,
+    gone_at = case when ${refused} then t.gone_at
+      else least(t.gone_at, ${toDate(at)}::timestamptz + t.destroy_ms * interval '1 millisecond') end`
+}
+
+async function markGone(db: Db, table: Sql, externalId: string, at: Instant): Promise<void> {
+  await sql`update ${table} set gone_at = least(gone_at, ${toDate(at)}) where external_id = ${externalId}`.execute(db)
+}
+
+async function insertNew(db: Db, table: Sql, columns: Readonly<Record<string, unknown>>): Promise<boolean> {
+  const names = sql.join(Object.keys(columns).map((name) => sql.ref(name)))
+  const added = await sql`
+    insert into ${table} (${names}) values (${sql.join(Object.values(columns))})
+    on conflict (external_id) do nothing returning external_id`.execute(db)
+  return added.rows.length > 0
+}
+
+function thingColumns(thing: Thing) {
+  return {
+    external_id: thing.externalId,
+    tag: thing.tag,
+    created_at: toDate(thing.createdAt),
+    listed_at: toDate(thing.listedAt),
+    hidden_from: toDateOrNull(thing.hiddenFrom),
+    hidden_until: toDateOrNull(thing.hiddenUntil),
+    gone_at: toDateOrNull(thing.goneAt),
+    destroy_asked_at: toDateOrNull(thing.destroyAskedAt),
+    destroy_ms: thing.destroyMs,
+    destroy_refusals_left: thing.destroyRefusalsLeft,
+  }
+}

@@ -1,0 +1,40 @@
+/** What an operator must know of earlier postings before making one: was this key used, and what can be refunded. */
+import { sql } from 'kysely'
+import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import type { Tx } from './database.ts'
+import type { LedgerKind, Posting } from './ledger.ts'
+
+export interface FoundPosting {
+  readonly kind: Posting['kind']
+  readonly rental_id: number | null
+  readonly from_kind: LedgerKind
+  readonly to_kind: LedgerKind
+  readonly amount_nano: NanoUsd
+}
+
+/** A posting of an operator has one transfer. Ask under `lockAvailable`, so that nobody is just writing it. */
+export async function findOperatorPosting(tx: Tx, key: string): Promise<FoundPosting | undefined> {
+  const found = await sql<FoundPosting>`
+    select p.kind, p.rental_id, f.kind as from_kind, t.kind as to_kind, m.amount_nano
+    from posting p
+    join transfer m on m.posting_id = p.id
+    join ledger_account f on f.id = m.from_id
+    join ledger_account t on t.id = m.to_id
+    where p.key = ${key}`.execute(tx.db)
+  return found.rows[0]
+}
+
+/**
+ * What the account paid for the rental and has not got back. Of a charge only the leg that the customer paid counts;
+ * the other one is the supplier's share. Ask under `lockAvailable`.
+ */
+export async function readRefundable(tx: Tx, accountId: string, rentalId: number): Promise<NanoUsd> {
+  const result = await sql<{ refundable: bigint }>`
+    select coalesce(sum(case p.kind when 'charge' then m.amount_nano else -m.amount_nano end), 0)::bigint as refundable
+    from posting p
+    join transfer m on m.posting_id = p.id
+    join ledger_account l on l.id = case p.kind when 'charge' then m.from_id else m.to_id end
+    where p.rental_id = ${rentalId}::integer and p.account_id = ${accountId}
+      and p.kind in ('charge', 'refund') and l.account_id = ${accountId}`.execute(tx.db)
+  return nanoUsdOf(result.rows[0]?.refundable ?? 0n)
+}

@@ -1,0 +1,135 @@
+/** The price book. */
+import type { Selectable } from 'kysely'
+import { toDate } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
+import type { GpuType, NetworkType } from '../contract/shared.ts'
+import type { ReserveOption } from '../domain/term.ts'
+import type { Db, Tx } from './database.ts'
+import type { Tables } from './tables.ts'
+
+export type GpuPrice = Selectable<Tables['gpu_price']>
+export type StoragePrice = Selectable<Tables['storage_price']>
+
+export async function findGpuPrices(
+  db: Db,
+  order: { machineType: GpuPrice['machine_type']; region: string; gpuType: GpuType; networkType: NetworkType },
+): Promise<GpuPrice[]> {
+  return db
+    .selectFrom('gpu_price')
+    .selectAll()
+    .where('machine_type', '=', order.machineType)
+    .where('region', '=', order.region)
+    .where('gpu_type', '=', order.gpuType)
+    .where('network_type', '=', order.networkType)
+    .orderBy('gpu_count')
+    .execute()
+}
+
+export async function listGpuPrices(db: Db): Promise<GpuPrice[]> {
+  return db
+    .selectFrom('gpu_price')
+    .selectAll()
+    .orderBy('machine_type')
+    .orderBy('region')
+    .orderBy('gpu_type')
+    .orderBy('network_type')
+    .orderBy('gpu_count')
+    .execute()
+}
+
+export async function listStoragePrices(db: Db): Promise<StoragePrice[]> {
+  return db.selectFrom('storage_price').selectAll().orderBy('region').execute()
+}
+
+export async function findStoragePrice(db: Db, region: string): Promise<StoragePrice | undefined> {
+  return db.selectFrom('storage_price').selectAll().where('region', '=', region).executeTakeFirst()
+}
+
+/** What everyone gets, and what a contract of the account adds. */
+export async function listReserveOptions(db: Db, accountId: string): Promise<ReserveOption[]> {
+  const rows = await db
+    .selectFrom('reserve_option')
+    .select(['term_period_days', 'discount_percentage'])
+    .where((e) => e.or([e('account_id', 'is', null), e('account_id', '=', accountId)]))
+    .orderBy('term_period_days')
+    .orderBy('discount_percentage')
+    .execute()
+  return rows.map((row) => ({
+    termPeriodDays: row.term_period_days,
+    discountPercentage: Number.parseFloat(row.discount_percentage),
+  }))
+}
+
+export async function listAllReserveOptions(
+  db: Db,
+): Promise<Array<ReserveOption & { readonly accountId: string | null }>> {
+  const rows = await db.selectFrom('reserve_option').selectAll().orderBy('term_period_days').orderBy('id').execute()
+  return rows.map((row) => ({
+    accountId: row.account_id,
+    termPeriodDays: row.term_period_days,
+    discountPercentage: Number.parseFloat(row.discount_percentage),
+  }))
+}
+
+export async function saveGpuPrices(
+  tx: Tx,
+  prices: ReadonlyArray<Omit<GpuPrice, 'updated_at'>>,
+): Promise<void> {
+  if (prices.length === 0) return
+  const updated_at = toDate(tx.clock.now())
+  await tx.db
+    .insertInto('gpu_price')
+    .values(prices.map((price) => ({ ...price, updated_at })))
+    .onConflict((conflict) =>
+      conflict
+        .columns(['machine_type', 'region', 'gpu_type', 'network_type', 'gpu_count'])
+        .doUpdateSet((e) => ({
+          nano_per_gpu_hour: e.ref('excluded.nano_per_gpu_hour'),
+          enabled: e.ref('excluded.enabled'),
+          updated_at,
+        })),
+    )
+    .execute()
+}
+
+export async function saveStoragePrices(
+  tx: Tx,
+  prices: ReadonlyArray<{ region: string; nano_per_gb_hour: NanoUsd; enabled: boolean }>,
+): Promise<void> {
+  if (prices.length === 0) return
+  const updated_at = toDate(tx.clock.now())
+  await tx.db
+    .insertInto('storage_price')
+    .values(prices.map((price) => ({ ...price, updated_at })))
+    .onConflict((conflict) =>
+      conflict.column('region').doUpdateSet((e) => ({
+        nano_per_gb_hour: e.ref('excluded.nano_per_gb_hour'),
+        enabled: e.ref('excluded.enabled'),
+        updated_at,
+      })),
+    )
+    .execute()
+}
+
+/** One discount a term, for everyone or for one account; a discount of zero takes the row away. */
+export async function saveReserveOptions(
+  tx: Tx,
+  options: ReadonlyArray<ReserveOption & { readonly accountId: string | null }>,
+): Promise<void> {
+  for (const option of options) {
+    const same = tx.db
+      .deleteFrom('reserve_option')
+      .where('term_period_days', '=', option.termPeriodDays)
+      .where('account_id', option.accountId === null ? 'is' : '=', option.accountId)
+    await same.execute()
+    if (option.discountPercentage === 0) continue
+    await tx.db
+      .insertInto('reserve_option')
+      .values({
+        account_id: option.accountId,
+        term_period_days: option.termPeriodDays,
+        discount_percentage: option.discountPercentage,
+      })
+      .execute()
+  }
+}

@@ -1,0 +1,245 @@
+/** Rentals and their terms. */
+import { sql, type Insertable, type Selectable } from 'kysely'
+import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import { randomName } from '../base/id.ts'
+import type { NanoUsd } from '../base/money.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { RentalStatus } from '../contract/rental.ts'
+import { statesBefore, type EngineSpec, type RentalKind } from '../domain/rental.ts'
+import type { Term } from '../domain/term.ts'
+import { at, type Db, type Tx } from './database.ts'
+import type { Tables } from './tables.ts'
+
+export type Rental = Selectable<Tables['rental']>
+
+type NewRental = Omit<Insertable<Tables['rental']>, 'name' | 'spec' | 'status_since' | 'created_at' | 'due_at'>
+
+/** Writes the intent under a fresh name. The spec follows with the claim (`setSpec`), since it names the GPUs. */
+export async function insertRental(tx: Tx, rental: NewRental): Promise<{ id: number; name: string }> {
+  const now = toDate(tx.clock.now())
+  for (let tries = 0; tries < 20; tries += 1) {
+    const row = await tx.db
+      .insertInto('rental')
+      .values({ ...rental, name: randomName(), spec: '{}', status_since: now, created_at: now, due_at: now })
+      .onConflict((conflict) => conflict.column('name').doNothing())
+      .returning(['id', 'name'])
+      .executeTakeFirst()
+    if (row !== undefined) return row
+  }
+  throw new Error('no free name found for a rental')
+}
+
+export async function setSpec(tx: Tx, id: number, spec: EngineSpec, clusterName: string): Promise<Rental> {
+  return tx.db
+    .updateTable('rental')
+    .set({ spec: JSON.stringify(spec), cluster_name: clusterName })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+export async function insertTerm(tx: Tx, rentalId: number, n: number, term: Term): Promise<void> {
+  await tx.db
+    .insertInto('term')
+    .values({
+      rental_id: rentalId,
+      n,
+      term_type: term.termType,
+      effective_at: toDate(term.effectiveAt),
+      cost_nano_per_hour: term.costPerHour,
+      reservation_ends_at: toDateOrNull(term.reservation?.endsAt ?? null),
+      term_period_days: term.reservation?.periodDays ?? null,
+      discount_percentage: term.reservation?.discountPercentage ?? null,
+      original_cost_nano: term.reservation?.originalCostPerHour ?? null,
+    })
+    .execute()
+}
+
+/** The current term of each rental. */
+export async function readTerms(db: Db, rentalIds: readonly number[]): Promise<Map<number, Term & { n: number }>> {
+  if (rentalIds.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('term')
+    .distinctOn('rental_id')
+    .selectAll()
+    .where('rental_id', 'in', rentalIds)
+    .orderBy('rental_id')
+    .orderBy('n', 'desc')
+    .execute()
+  return new Map(rows.map((row) => [row.rental_id, { ...termOf(row), n: row.n }]))
+}
+
+function termOf(row: Selectable<Tables['term']>): Term {
+  const bound =
+    row.reservation_ends_at !== null &&
+    row.term_period_days !== null &&
+    row.discount_percentage !== null &&
+    row.original_cost_nano !== null
+  return {
+    termType: row.term_type,
+    effectiveAt: row.effective_at,
+    costPerHour: row.cost_nano_per_hour,
+    reservation: bound
+      ? {
+          endsAt: row.reservation_ends_at as Instant,
+          periodDays: Number.parseFloat(row.term_period_days as string),
+          discountPercentage: Number.parseFloat(row.discount_percentage as string),
+          originalCostPerHour: row.original_cost_nano as NanoUsd,
+        }
+      : null,
+  }
+}
+
+export async function findRental(db: Db, id: number): Promise<Rental | undefined> {
+  return db.selectFrom('rental').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** The row, locked: rentals come first in the order of locks (rental, volume, ledger, machine, events). */
+export async function lockRental(tx: Tx, id: number): Promise<Rental | undefined> {
+  return tx.db.selectFrom('rental').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
+}
+
+export async function lockRentals(tx: Tx, ids: readonly number[]): Promise<Rental[]> {
+  if (ids.length === 0) return []
+  return tx.db.selectFrom('rental').selectAll().where('id', 'in', ids).orderBy('id').forUpdate().execute()
+}
+
+export async function findRentalByName(db: Db, name: string): Promise<Rental | undefined> {
+  return db.selectFrom('rental').selectAll().where('name', '=', name).executeTakeFirst()
+}
+
+export async function listRentals(
+  db: Db,
+  query: { accountId: string; kind: RentalKind; ended: boolean; before?: number; limit: number },
+): Promise<Rental[]> {
+  let select = db
+    .selectFrom('rental')
+    .selectAll()
+    .where('account_id', '=', query.accountId)
+    .where('kind', '=', query.kind)
+    .where('status', query.ended ? '=' : '!=', 'Terminated')
+  if (query.before !== undefined) select = select.where('id', '<', query.before)
+  return select.orderBy('id', 'desc').limit(query.limit).execute()
+}
+
+export async function listAllRentals(
+  db: Db,
+  query: { accountId?: string; status?: RentalStatus; stuck?: boolean; before?: number; limit: number },
+): Promise<Rental[]> {
+  let select = db.selectFrom('rental').selectAll()
+  if (query.accountId !== undefined) select = select.where('account_id', '=', query.accountId)
+  if (query.status !== undefined) select = select.where('status', '=', query.status)
+  if (query.stuck !== undefined) select = select.where('stuck_at', query.stuck ? 'is not' : 'is', null)
+  if (query.before !== undefined) select = select.where('id', '<', query.before)
+  return select.orderBy('id', 'desc').limit(query.limit).execute()
+}
+
+type Change = Partial<
+  Pick<
+    Rental,
+    | 'status_reason'
+    | 'started_at'
+    | 'terminate_requested_at'
+    | 'terminated_at'
+    | 'released_at'
+    | 'seen_at'
+    | 'external_id'
+    | 'provider_data'
+    | 'create_asked_at'
+  >
+>
+
+/** Moves a rental, if the table of moves allows it from where it is. undefined: it does not. */
+export async function moveRental(
+  tx: Tx,
+  id: number,
+  to: RentalStatus,
+  change: Change,
+): Promise<Rental | undefined> {
+  const now = toDate(tx.clock.now())
+  return tx.db
+    .updateTable('rental')
+    .set({
+      status: to,
+      status_since: now,
+      stuck_at: null,
+      updated_at: now,
+      due_at: now,
+      attempts: 0,
+      ...toColumns(change),
+    })
+    .where('id', '=', id)
+    .where('status', 'in', statesBefore(to))
+    .returningAll()
+    .executeTakeFirst()
+}
+
+function toColumns(change: Change) {
+  const { provider_data: data, status_reason, external_id, ...instants } = change
+  const dates = Object.fromEntries(
+    Object.entries(instants).map(([column, value]) => [column, toDateOrNull(value ?? null)]),
+  ) as Record<keyof typeof instants, Date | null>
+  return {
+    ...dates,
+    ...(status_reason === undefined ? {} : { status_reason }),
+    ...(external_id === undefined ? {} : { external_id }),
+    ...(data === undefined ? {} : { provider_data: data === null ? null : JSON.stringify(data) }),
+  }
+}
+
+export interface LiveRow {
+  readonly id: number
+  readonly status: RentalStatus
+  readonly external_id: string | null
+  readonly create_asked_at: Instant | null
+  readonly started_at: Instant | null
+  readonly lease_until: Instant | null
+}
+
+/** Everything of an engine whose GPUs are not back on sale, with just what a comparison needs. */
+export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
+  return db
+    .selectFrom('rental')
+    .select(['id', 'status', 'external_id', 'create_asked_at', 'started_at', 'lease_until'])
+    .where('driver', '=', driver)
+    .where('released_at', 'is', null)
+    .orderBy('id')
+    .execute()
+}
+
+/** Living rentals whose term or own end has come. */
+export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
+  const rows = await sql<{ id: number }>`
+    select r.id from rental r
+    join lateral (select reservation_ends_at from term where rental_id = r.id order by n desc limit 1) t on true
+    where r.status in ('Pending', 'Running', 'Unknown')
+      and (r.auto_terminate_at <= ${toDate(now)} or t.reservation_ends_at <= ${toDate(now)})
+    order by r.id limit ${limit}`.execute(db)
+  return rows.rows.map((row) => row.id)
+}
+
+/** Rentals that have been in a state since before `since` and are not flagged yet. */
+export async function listOverdue(db: Db, status: RentalStatus, since: Instant, limit: number): Promise<number[]> {
+  const rows = await db
+    .selectFrom('rental')
+    .select('id')
+    .where('status', '=', status)
+    .where('released_at', 'is', null)
+    .where('stuck_at', 'is', null)
+    .where('status_since', '<=', at(since))
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+  return rows.map((row) => row.id)
+}
+
+export interface AuditRow {
+  readonly released: boolean
+  readonly externalId: string | null
+}
+
+export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promise<Map<number, AuditRow>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db.selectFrom('rental').select(['id', 'released_at', 'external_id']).where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, { released: row.released_at !== null, externalId: row.external_id }]))
+}

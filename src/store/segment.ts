@@ -1,0 +1,151 @@
+/** Metered stretches of time: opened, charged and closed together with the hold that pays for them. */
+import { randomUUID } from 'node:crypto'
+import { sql, type Selectable } from 'kysely'
+import { toDate, type Instant } from '../base/instant.ts'
+import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { planClosing, type Funds, type OpenSegment, type Settlement } from '../domain/metering.ts'
+import type { Db, Tx } from './database.ts'
+import { chargeHold, lockAvailable, placeHold, releaseHold } from './ledger.ts'
+import type { Tables } from './tables.ts'
+
+export type Segment = Selectable<Tables['segment']>
+
+/** What is metered: its hold is named after it. */
+export type Metered = { readonly rentalId: number; readonly volumeId: null } | { readonly rentalId: null; readonly volumeId: number }
+
+export function holdKey(metered: Metered): string {
+  return metered.rentalId === null ? `volume:${metered.volumeId}` : `rental:${metered.rentalId}`
+}
+
+export async function openSegment(
+  tx: Tx,
+  segment: {
+    metered: Metered
+    accountId: string
+    startedAt: Instant
+    pricePerHour: NanoUsd
+    supplier: { accountId: string; platformFeeBp: number } | null
+    dueAt: Instant
+  },
+): Promise<void> {
+  await tx.db
+    .insertInto('segment')
+    .values({
+      account_id: segment.accountId,
+      rental_id: segment.metered.rentalId,
+      volume_id: segment.metered.volumeId,
+      hold_key: holdKey(segment.metered),
+      started_at: toDate(segment.startedAt),
+      price_nano_per_hour: segment.pricePerHour,
+      supplier_id: segment.supplier?.accountId ?? null,
+      platform_fee_bp: segment.supplier?.platformFeeBp ?? null,
+      settled_until: toDate(segment.startedAt),
+      due_at: toDate(segment.dueAt),
+    })
+    .execute()
+}
+
+export async function findOpenSegment(db: Db, metered: Metered): Promise<Segment | undefined> {
+  let select = db.selectFrom('segment').selectAll().where('ended_at', 'is', null)
+  select =
+    metered.rentalId === null
+      ? select.where('volume_id', '=', metered.volumeId)
+      : select.where('rental_id', '=', metered.rentalId)
+  return select.executeTakeFirst()
+}
+
+/** What limits of the rental and of the key that asked for it still allow. null: no limit is set. */
+export async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> {
+  if (segment.rental_id === null) return null
+  const rows = await sql<{ allowance: NanoUsd | null }>`
+    select least(
+      r.spending_limit_nano - (select coalesce(sum(settled_nano), 0) from segment where rental_id = r.id),
+      k.total_limit_nano - (select coalesce(sum(spent_nano), 0) from key_spend where api_key_id = k.public_id),
+      k.monthly_limit_nano - coalesce((select spent_nano from key_spend
+        where api_key_id = k.public_id and month = date_trunc('month', ${toDate(segment.due_at)}::timestamptz at time zone 'UTC')::date), 0)
+    )::bigint as allowance
+    from rental r left join api_key k on k.public_id = r.api_key_id
+    where r.id = ${segment.rental_id}`.execute(db)
+  return rows.rows[0]?.allowance ?? null
+}
+
+export function openSegmentOf(row: Segment): OpenSegment {
+  return {
+    startedAt: row.started_at,
+    pricePerHour: row.price_nano_per_hour,
+    settledUntil: row.settled_until,
+    settled: row.settled_nano,
+    supplierPaid: row.supplier_nano,
+    platformFeeBp: row.platform_fee_bp,
+  }
+}
+
+/** Writes a planned settlement: the top-up, the charge and the new high-water marks, all in this transaction. */
+export async function settleSegment(tx: Tx, row: Segment, plan: Settlement, memo: string): Promise<void> {
+  const n = row.settlements + 1
+  if (plan.topUp > 0n) {
+    const topped = await placeHold(tx, {
+      postingKey: `segment:${row.id}:${n}:hold`,
+      holdKey: row.hold_key,
+      accountId: row.account_id,
+      amount: plan.topUp,
+      memo: `Set aside for ${memo}`,
+    })
+    if (topped === 'insufficient') throw new Error(`the balance changed under the meter of segment ${row.id}`)
+  }
+  await chargeHold(tx, {
+    postingKey: `segment:${row.id}:${n}`,
+    holdKey: row.hold_key,
+    amount: plan.charge,
+    memo,
+    supplierId: row.supplier_id,
+    supplierAmount: plan.supplierShare,
+    rentalId: row.rental_id,
+    volumeId: row.volume_id,
+    apiKeyId: row.rental_id === null ? null : await findRentalKey(tx.db, row.rental_id),
+  })
+  await tx.db
+    .updateTable('segment')
+    .set({
+      settled_until: toDate(plan.until),
+      settled_nano: row.settled_nano + plan.charge,
+      supplier_nano: row.supplier_nano + plan.supplierShare,
+      settlements: n,
+      due_at: toDate(plan.dueAt),
+      ...(plan.endsAt === null ? {} : { ended_at: toDate(plan.endsAt) }),
+    })
+    .where('id', '=', row.id)
+    .where('settlements', '=', row.settlements)
+    .execute()
+}
+
+async function findRentalKey(db: Db, rentalId: number): Promise<string | null> {
+  const row = await db.selectFrom('rental').select('api_key_id').where('id', '=', rentalId).executeTakeFirst()
+  return row?.api_key_id ?? null
+}
+
+/** Ends the running stretch at `end` and charges it. The hold stays; `closeMeter` gives it back. */
+export async function endSegment(tx: Tx, metered: Metered, end: Instant, memo: string): Promise<Settlement | undefined> {
+  const row = await findOpenSegment(tx.db, metered)
+  if (row === undefined) return undefined
+  const available = await lockAvailable(tx, [row.account_id])
+  const funds: Funds = {
+    held: await readHold(tx.db, row.hold_key),
+    available: available.get(row.account_id) ?? nanoUsdOf(0n),
+    allowance: await readAllowance(tx.db, row),
+  }
+  const plan = planClosing(openSegmentOf(row), funds, end)
+  await settleSegment(tx, row, plan, memo)
+  return plan
+}
+
+/** Ends the stretch, if one runs, and gives back what is left of the hold. */
+export async function closeMeter(tx: Tx, metered: Metered, end: Instant, memo: string): Promise<void> {
+  await endSegment(tx, metered, end, memo)
+  await releaseHold(tx, holdKey(metered), `release:${holdKey(metered)}:${randomUUID()}`, `Not used by ${memo}`)
+}
+
+export async function readHold(db: Db, key: string): Promise<NanoUsd> {
+  const row = await db.selectFrom('hold').select('amount_nano').where('key', '=', key).executeTakeFirst()
+  return row?.amount_nano ?? nanoUsdOf(0n)
+}

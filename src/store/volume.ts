@@ -1,0 +1,181 @@
+/** Volumes and their attachments. */
+import { sql, type Selectable } from 'kysely'
+import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import { volumeMoves, type VolumeState } from '../domain/volume.ts'
+import type { Db, Tx } from './database.ts'
+import type { Tables } from './tables.ts'
+
+export type Volume = Selectable<Tables['volume']>
+export type Attachment = Selectable<Tables['attachment']>
+
+export async function insertVolume(
+  tx: Tx,
+  volume: {
+    accountId: string
+    personId: string
+    region: string
+    driver: ProviderId
+    label: string
+    sizeGb: number
+    costPerHour: NanoUsd
+  },
+): Promise<Volume> {
+  const now = toDate(tx.clock.now())
+  return tx.db
+    .insertInto('volume')
+    .values({
+      account_id: volume.accountId,
+      person_id: volume.personId,
+      region: volume.region,
+      driver: volume.driver,
+      label: volume.label,
+      size_gb: volume.sizeGb,
+      cost_nano_per_hour: volume.costPerHour,
+      state_since: now,
+      created_at: now,
+      due_at: now,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+export async function lockVolume(tx: Tx, id: number): Promise<Volume | undefined> {
+  return tx.db.selectFrom('volume').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
+}
+
+export async function listVolumes(db: Db, accountId: string, limit: number): Promise<Volume[]> {
+  return db
+    .selectFrom('volume')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('state', '!=', 'deleted')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+export async function countVolumes(db: Db, accountId: string): Promise<{ volumes: number; gb: number }> {
+  const rows = await sql<{ volumes: number; gb: number }>`
+    select count(*)::integer as volumes, coalesce(sum(size_gb), 0)::integer as gb
+    from volume where account_id = ${accountId} and state not in ('deleted', 'failed')`.execute(db)
+  return rows.rows[0] ?? { volumes: 0, gb: 0 }
+}
+
+type Change = Partial<Pick<Volume, 'state_reason' | 'vip' | 'external_id' | 'started_at' | 'terminated_at'>>
+
+/** Moves a volume, if the table of moves allows it from where it is. */
+export async function moveVolume(tx: Tx, id: number, to: VolumeState, change: Change): Promise<Volume | undefined> {
+  const before = (Object.keys(volumeMoves) as VolumeState[]).filter((from) =>
+    (volumeMoves[from] as readonly VolumeState[]).includes(to),
+  )
+  const now = toDate(tx.clock.now())
+  const { started_at, terminated_at, ...texts } = change
+  return tx.db
+    .updateTable('volume')
+    .set({
+      state: to,
+      state_since: now,
+      updated_at: now,
+      due_at: now,
+      attempts: 0,
+      lease_token: null,
+      lease_until: null,
+      ...texts,
+      ...(started_at === undefined ? {} : { started_at: toDateOrNull(started_at) }),
+      ...(terminated_at === undefined ? {} : { terminated_at: toDateOrNull(terminated_at) }),
+    })
+    .where('id', '=', id)
+    .where('state', 'in', before)
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** When the next step of a claimed row is due; only while the claim is still the caller's. */
+export async function postponeVolume(
+  db: Db,
+  id: number,
+  token: string,
+  dueAt: Instant,
+  change: { createAskedAt?: Instant } = {},
+): Promise<boolean> {
+  const row = await db
+    .updateTable('volume')
+    .set({
+      due_at: toDate(dueAt),
+      lease_token: null,
+      lease_until: null,
+      ...(change.createAskedAt === undefined ? {} : { create_asked_at: toDate(change.createAskedAt) }),
+    })
+    .where('id', '=', id)
+    .where('lease_token', '=', token)
+    .returning('id')
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+export async function insertAttachment(tx: Tx, volumeId: number, rentalId: number): Promise<void> {
+  const now = toDate(tx.clock.now())
+  await tx.db
+    .insertInto('attachment')
+    .values({ volume_id: volumeId, rental_id: rentalId, asked_at: now, due_at: now })
+    .onConflict((conflict) =>
+      // Asked for again while it was being taken off: it stays.
+      conflict.columns(['volume_id', 'rental_id']).doUpdateSet({ state: sql`'attaching'`, asked_at: now, due_at: now }),
+    )
+    .execute()
+}
+
+/** Marks attachments for removal: of one volume (to some rentals, or all), or of one rental. */
+export async function detach(
+  tx: Tx,
+  what: { volumeId: number; rentalIds?: readonly number[] } | { rentalId: number },
+): Promise<number[]> {
+  const now = toDate(tx.clock.now())
+  let update = tx.db
+    .updateTable('attachment')
+    .set({ state: 'detaching', asked_at: now, due_at: now, attempts: 0 })
+    .where('state', '!=', 'detaching')
+  if ('rentalId' in what) update = update.where('rental_id', '=', what.rentalId)
+  else {
+    update = update.where('volume_id', '=', what.volumeId)
+    if (what.rentalIds !== undefined) update = update.where('rental_id', 'in', what.rentalIds)
+  }
+  const rows = await update.returning('rental_id').execute()
+  return rows.map((row) => row.rental_id)
+}
+
+export async function deleteAttachments(tx: Tx, rentalId: number): Promise<number[]> {
+  const rows = await tx.db.deleteFrom('attachment').where('rental_id', '=', rentalId).returning('volume_id').execute()
+  return rows.map((row) => row.volume_id)
+}
+
+export interface AttachedVolume {
+  readonly rentalId: number
+  readonly volumeId: number
+  readonly state: Attachment['state']
+}
+
+/** Attachments of the rentals or of the volumes. */
+export async function listAttachments(
+  db: Db,
+  of: { rentalIds: readonly number[] } | { volumeIds: readonly number[] },
+): Promise<AttachedVolume[]> {
+  const ids = 'rentalIds' in of ? of.rentalIds : of.volumeIds
+  if (ids.length === 0) return []
+  const rows = await db
+    .selectFrom('attachment')
+    .select(['rental_id', 'volume_id', 'state'])
+    .where('rentalIds' in of ? 'rental_id' : 'volume_id', 'in', ids)
+    .orderBy('volume_id')
+    .orderBy('rental_id')
+    .execute()
+  return rows.map((row) => ({ rentalId: row.rental_id, volumeId: row.volume_id, state: row.state }))
+}
+
+export async function readVolumes(db: Db, ids: readonly number[]): Promise<Map<number, Volume>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db.selectFrom('volume').selectAll().where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, row]))
+}

@@ -1,0 +1,218 @@
+/** Deliveries: one event on its way to one webhook. What is pending is sent, whether or not the webhook is turned on. */
+import { sql, type Selectable } from 'kysely'
+import { toDate, type Instant } from '../base/instant.ts'
+import type { EventRecord, EventType } from '../contract/event.ts'
+import type { DisabledReason } from '../domain/webhook.ts'
+import { at, type Db, type Tx } from './database.ts'
+import { eventRecord } from './event.ts'
+import type { Tables } from './tables.ts'
+
+export type Delivery = Selectable<Tables['webhook_delivery']>
+export type DeliveryOfEvent = Delivery & { readonly event_type: EventType }
+
+/** Newest first. `before` is the last row of the page before. */
+export async function listDeliveries(
+  db: Db,
+  webhookId: string,
+  query: { before?: { createdAt: Instant; id: string }; limit: number },
+): Promise<DeliveryOfEvent[]> {
+  let select = deliveries(db).where('d.webhook_id', '=', webhookId)
+  if (query.before !== undefined) {
+    const { createdAt, id } = query.before
+    select = select.where(sql<boolean>`(d.created_at, d.id) < (${at(createdAt)}, ${id})`)
+  }
+  return select.orderBy('d.created_at', 'desc').orderBy('d.id', 'desc').limit(query.limit).execute()
+}
+
+export async function findDelivery(db: Db, accountId: string, id: string): Promise<DeliveryOfEvent | undefined> {
+  return deliveries(db).where('e.account_id', '=', accountId).where('d.id', '=', id).executeTakeFirst()
+}
+
+/** Of the newest test of a webhook. */
+export async function findTestDelivery(db: Db, webhookId: string): Promise<DeliveryOfEvent | undefined> {
+  return deliveries(db)
+    .where('d.webhook_id', '=', webhookId)
+    .where('e.type', '=', 'webhook.test')
+    .orderBy('d.event_id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** Due now, with all its attempts before it. One that is just being sent is left alone. */
+export async function restartDelivery(tx: Tx, id: string): Promise<void> {
+  const now = tx.clock.now()
+  await tx.db
+    .updateTable('webhook_delivery')
+    .set({ state: 'pending', due_at: toDate(now), attempts: 0, lease_token: null, lease_until: null })
+    .where('id', '=', id)
+    .where((row) => row.or([row('lease_token', 'is', null), row('lease_until', '<=', at(now))]))
+    .execute()
+  tx.wake.add('deliver-webhooks')
+}
+
+/** Gives up what waits, when its webhook is turned off. One that is just being sent is given up when it fails. */
+export async function dropDeliveries(tx: Tx, webhookId: string): Promise<void> {
+  await tx.db
+    .updateTable('webhook_delivery')
+    .set({ state: 'failed', last_error: 'The webhook was turned off', lease_token: null, lease_until: null })
+    .where('webhook_id', '=', webhookId)
+    .where('state', '=', 'pending')
+    .where((row) => row.or([row('lease_token', 'is', null), row('lease_until', '<=', at(tx.clock.now()))]))
+    .execute()
+}
+
+export interface DueDelivery {
+  readonly id: string
+  readonly webhookId: string
+  readonly accountId: string
+}
+
+/** What could be sent now, longest due first, leaving out webhooks and accounts that have all they may have. */
+export async function listDueDeliveries(
+  db: Db,
+  query: { now: Instant; limit: number; busyWebhooks: readonly string[]; busyAccounts: readonly string[] },
+): Promise<DueDelivery[]> {
+  const found = await sql<DueDelivery>`
+    select d.id, d.webhook_id as "webhookId", w.account_id as "accountId"
+    from webhook_delivery d
+    join webhook w on w.id = d.webhook_id
+    where d.state = 'pending' and d.due_at <= ${at(query.now)}
+      and (d.lease_until is null or d.lease_until <= ${at(query.now)})
+      and d.webhook_id <> all (${query.busyWebhooks}::text[])
+      and w.account_id <> all (${query.busyAccounts}::text[])
+    order by d.due_at, d.id
+    limit ${query.limit}`.execute(db)
+  return found.rows
+}
+
+export interface Outgoing {
+  readonly id: string
+  readonly attempts: number
+  readonly webhookId: string
+  readonly accountId: string
+  readonly url: string
+  readonly secretSealed: string
+  readonly oldSecretSealed: string | null
+  readonly oldSecretUntil: Instant | null
+  readonly event: EventRecord
+}
+
+/** What sending needs. One whose webhook was deleted meanwhile is left out. */
+export async function loadOutgoing(db: Db, ids: readonly string[]): Promise<Outgoing[]> {
+  const rows = await db
+    .selectFrom('webhook_delivery as d')
+    .innerJoin('webhook as w', 'w.id', 'd.webhook_id')
+    .innerJoin('event as e', 'e.id', 'd.event_id')
+    .select(['d.id as delivery_id', 'd.attempts', 'd.webhook_id', 'w.account_id', 'w.url'])
+    .select(['w.secret_sealed', 'w.old_secret_sealed', 'w.old_secret_until'])
+    .select(['e.id', 'e.at', 'e.type', 'e.subject_kind', 'e.subject_id', 'e.data'])
+    .where('d.id', 'in', ids)
+    .execute()
+  return rows.map((row) => ({
+    id: row.delivery_id,
+    attempts: row.attempts,
+    webhookId: row.webhook_id,
+    accountId: row.account_id,
+    url: row.url,
+    secretSealed: row.secret_sealed,
+    oldSecretSealed: row.old_secret_sealed,
+    oldSecretUntil: row.old_secret_until,
+    event: eventRecord(row),
+  }))
+}
+
+export interface Attempt {
+  readonly at: Instant
+  readonly status: number | null
+  readonly error: string | null
+}
+
+/** Writes back an attempt that is the last one, well or not. undefined: the claim is no longer the caller's. */
+export async function finishDelivery(
+  db: Db,
+  claim: { id: string; token: string },
+  state: 'delivered' | 'failed',
+  attempt: Attempt,
+): Promise<boolean> {
+  const row = await db
+    .updateTable('webhook_delivery')
+    .set({ state, lease_token: null, lease_until: null, ...lastOf(attempt) })
+    .where('id', '=', claim.id)
+    .where('lease_token', '=', claim.token)
+    .returning('id')
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** Writes back an attempt that will be followed by another, unless the webhook was turned off meanwhile. */
+export async function postponeDelivery(
+  db: Db,
+  claim: { id: string; token: string },
+  dueAt: Instant,
+  attempt: Attempt,
+): Promise<void> {
+  await db
+    .updateTable('webhook_delivery')
+    .set((row) => ({
+      state: row
+        .case()
+        .when(row.selectFrom('webhook as w').select('w.enabled').whereRef('w.id', '=', 'webhook_delivery.webhook_id'))
+        .then(sql.lit<'pending' | 'failed'>('pending'))
+        .else(sql.lit<'pending' | 'failed'>('failed'))
+        .end(),
+      due_at: toDate(dueAt),
+      lease_token: null,
+      lease_until: null,
+      ...lastOf(attempt),
+    }))
+    .where('id', '=', claim.id)
+    .where('lease_token', '=', claim.token)
+    .execute()
+}
+
+/** As if it had never been claimed: this server stops, another one may send it at once. */
+export async function returnDelivery(db: Db, claim: { id: string; token: string }): Promise<void> {
+  await db
+    .updateTable('webhook_delivery')
+    .set((row) => ({ attempts: row('attempts', '-', 1), lease_token: null, lease_until: null }))
+    .where('id', '=', claim.id)
+    .where('lease_token', '=', claim.token)
+    .execute()
+}
+
+/** Deliveries that failed since one last arrived or the webhook was last changed, and when the first of them did. */
+export async function failureStreak(db: Db, webhookId: string): Promise<{ failed: number; since: Instant | null }> {
+  const found = await sql<{ failed: number; since: Instant | null }>`
+    select count(*)::integer as failed, min(d.last_at) as since
+    from webhook w
+    join webhook_delivery d on d.webhook_id = w.id and d.state = 'failed'
+    where w.id = ${webhookId}
+      and d.last_at >= coalesce(w.updated_at, w.created_at)
+      and d.last_at > coalesce((select max(last_at) from webhook_delivery
+                                where webhook_id = w.id and state = 'delivered'), '-infinity')`.execute(db)
+  return found.rows[0] ?? { failed: 0, since: null }
+}
+
+/** Turns a webhook off for a reason that its owner is shown. */
+export async function disableWebhook(tx: Tx, webhookId: string, reason: DisabledReason): Promise<void> {
+  const row = await tx.db
+    .updateTable('webhook')
+    .set({ enabled: false, disabled_reason: reason, updated_at: toDate(tx.clock.now()) })
+    .where('id', '=', webhookId)
+    .where('enabled', '=', true)
+    .returning('id')
+    .executeTakeFirst()
+  if (row !== undefined) await dropDeliveries(tx, webhookId)
+}
+
+function deliveries(db: Db) {
+  return db
+    .selectFrom('webhook_delivery as d')
+    .innerJoin('event as e', 'e.id', 'd.event_id')
+    .selectAll('d')
+    .select('e.type as event_type')
+}
+
+function lastOf(attempt: Attempt): { last_at: Date; last_status: number | null; last_error: string | null } {
+  return { last_at: toDate(attempt.at), last_status: attempt.status, last_error: attempt.error }
+}
