@@ -1,13 +1,5 @@
 /** What a customer has, spends and has spent. Everything here reads; money is moved elsewhere. */
-import {
-  addMs,
-  DAY_MS,
-  earlier,
-  formatInstant,
-  parseInstant,
-  startOfDay,
-  type Instant,
-} from '../base/instant.ts'
+import { addMs, DAY_MS, earlier, formatInstant, parseInstant, startOfDay, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { maxUsd, nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../base/result.ts'

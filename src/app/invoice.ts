@@ -182,10 +182,12 @@ const paymentNames = {
 } as const satisfies Record<MonthPayment['kind'], string>
 
 function paymentLine(payment: MonthPayment): InvoiceLine {
-  // A memo that says no more than the kind does is not said twice.
-  const texts = [paymentNames[payment.kind], payment.kind === payment.memo.toLowerCase() ? '' : payment.memo]
+  const { kind, memo, reason } = payment
+  const name = paymentNames[kind]
+  // What the memo says already is not said twice.
+  const text = memo.toLowerCase() === kind ? name : memo.toLowerCase().startsWith(kind) ? memo : `${name}: ${memo}`
   return {
-    description: [...new Set(texts.filter((text) => text !== ''))].join(': '),
+    description: reason === null || reason === memo ? text : `${text} – ${reason}`,
     quantity: formatInstant(payment.at).slice(0, 10),
     unitPrice: null,
     amount: payment.amount,
@@ -225,7 +227,7 @@ function spanOf(parts: readonly MonthCharge[]): bigint {
  * is the very span that was metered.
  */
 function spanAtCost(pricePerHour: NanoUsd, cost: NanoUsd): bigint {
-  return pricePerHour === 0n ? 0n : -floorDivide(-cost * MS_PER_HOUR, pricePerHour)
+  return pricePerHour === 0n ? 0n : -floorDivide(-(cost * MS_PER_HOUR), pricePerHour)
 }
 
 const MS_PER_HOUR = 3_600_000n

@@ -54,14 +54,19 @@ export async function creditAccount(
 export async function adjustAccount(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Moved>> {
   if (input.amount === 0n) return failField(['amountUsd'], 'An adjustment of nothing')
   const up = input.amount > 0n
-  const amount = up ? input.amount : nanoUsdOf(-input.amount)
-  return move(tx, actor, { ...input, amount }, {
-    kind: 'adjustment',
-    from: up ? 'adjustments' : 'available',
-    to: up ? 'available' : 'adjustments',
-    memo: 'Adjustment',
-    event: 'balance.adjusted',
-  })
+  const amount = up ? input.amount : nanoUsdOf(0n - input.amount)
+  return move(
+    tx,
+    actor,
+    { ...input, amount },
+    {
+      kind: 'adjustment',
+      from: up ? 'adjustments' : 'available',
+      to: up ? 'available' : 'adjustments',
+      memo: 'Adjustment',
+      event: 'balance.adjusted',
+    },
+  )
 }
 
 /** At most what the account paid for the rental and has not got back. The supplier's share stays with the supplier. */
@@ -152,7 +157,7 @@ async function tell(
   postingKey: string,
   balances: Balances,
 ): Promise<void> {
-  const signed = formatUsd(wish.from === 'available' ? nanoUsdOf(-amount) : amount)
+  const signed = formatUsd(wish.from === 'available' ? nanoUsdOf(0n - amount) : amount)
   const rental = wish.rentalId === undefined ? {} : { rentalId: wish.rentalId }
   await writeAudit(tx, {
     actor: actor.keyId,

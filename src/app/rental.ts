@@ -2,15 +2,14 @@
  * Rentals: ordering, ending and failing them. A request only writes an intent and the money and GPUs that go with it;
  * the reconcilers make it true. Each function here runs inside one transaction and leaves the books in balance.
  */
-import { formatInstant, type Instant } from '../base/instant.ts'
-import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
+import { formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import { costOfSpan, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../base/result.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import type { EventType } from '../contract/event.ts'
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
-import { costOfSpan } from '../base/money.ts'
-import { tagOf, type EngineSpec, type NodeClaim, type RentalKind } from '../domain/rental.ts'
+import { isLiving, tagOf, type EngineSpec, type NodeClaim, type RentalKind } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import type { Term } from '../domain/term.ts'
 import { findAccount } from '../store/account.ts'
@@ -92,7 +91,7 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
     driver: order.driver,
     convert_on_expiry: order.convertOnExpiry,
     monitoring_enabled: order.monitoringEnabled,
-    auto_terminate_at: order.autoTerminateAt === null ? null : new Date(order.autoTerminateAt),
+    auto_terminate_at: toDateOrNull(order.autoTerminateAt),
     spending_limit_nano: order.spendingLimit,
   })
   const held = await placeHold(tx, {
@@ -225,7 +224,7 @@ export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
   }
   return tx.db
     .updateTable('rental')
-    .set({ released_at: new Date(now) })
+    .set({ released_at: toDate(now) })
     .where('id', '=', rental.id)
     .returningAll()
     .executeTakeFirstOrThrow()
@@ -239,6 +238,45 @@ function neverAsked(rental: Rental, now: Instant): boolean {
 /** While the engine does not show a machine, its bill stands still at the last time it did. */
 function billedUntil(rental: Rental, end: Instant): Instant {
   return rental.status === 'Unknown' && rental.seen_at !== null && rental.seen_at < end ? rental.seen_at : end
+}
+
+export interface RentalChange {
+  readonly label?: string | null | undefined
+  readonly convertOnExpiry?: boolean | undefined
+  readonly autoTerminateAt?: Instant | null | undefined
+  readonly spendingLimit?: NanoUsd | null | undefined
+}
+
+/** Changes what the customer may change while the (locked) rental lives. */
+export async function changeRental(tx: Tx, rental: Rental, change: RentalChange): Promise<Result<Rental>> {
+  if (!isLiving(rental.status)) {
+    return fail('conflict', `Rental ${rental.id} is ${rental.status}`, { reason: 'already_terminated' })
+  }
+  if (change.autoTerminateAt && change.autoTerminateAt <= tx.clock.now()) {
+    return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
+  }
+  const changed = await tx.db
+    .updateTable('rental')
+    .set({
+      updated_at: toDate(tx.clock.now()),
+      ...(change.label === undefined ? {} : { label: change.label }),
+      ...(change.convertOnExpiry === undefined ? {} : { convert_on_expiry: change.convertOnExpiry }),
+      ...(change.autoTerminateAt === undefined ? {} : { auto_terminate_at: toDateOrNull(change.autoTerminateAt) }),
+      ...(change.spendingLimit === undefined ? {} : { spending_limit_nano: change.spendingLimit }),
+    })
+    .where('id', '=', rental.id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  // A new limit may end the rental sooner than the meter had planned to look.
+  await tx.db
+    .updateTable('segment')
+    .set({ due_at: toDate(tx.clock.now()) })
+    .where('rental_id', '=', rental.id)
+    .where('ended_at', 'is', null)
+    .execute()
+  recordRentalEvent(tx, changed, 'rental.changed')
+  tx.wake.add('meter')
+  return ok(changed)
 }
 
 export function rentalMemo(rental: Pick<Rental, 'name' | 'gpu_count' | 'gpu_type' | 'spec' | 'kind'>): string {

@@ -23,7 +23,10 @@ export interface WebhookInput {
   readonly eventTypes?: EventType[] | null | undefined
 }
 
-export type WebhookChange = Partial<WebhookInput> & { readonly enabled?: boolean | undefined }
+export type WebhookChange = Omit<WebhookInput, 'url'> & {
+  readonly url?: string | undefined
+  readonly enabled?: boolean | undefined
+}
 
 /** Asks DNS, so it comes before the transaction and not inside it. */
 export async function checkWebhookUrl(app: App, url: string): Promise<Failure | undefined> {
@@ -40,7 +43,7 @@ export async function createWebhook(
 ): Promise<Result<{ webhook: store.Webhook; secret: string }>> {
   const account = await lockAccount(tx, actor.accountId)
   if (account === undefined) return fail('not_found', 'No such account')
-  const quota = quotaOf(account)
+  const quota = quotaOf(account.quota)
   if ((await store.countWebhooks(tx.db, account.id)) >= quota.webhooks) return quotaExceeded('webhooks', quota)
   const secret = makeSecret()
   const webhook = await store.insertWebhook(tx, {

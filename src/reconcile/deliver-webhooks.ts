@@ -84,7 +84,7 @@ export function deliverWebhooks(
   return {
     run: async (signal) => {
       const errors: unknown[] = []
-      for (let attempted = 0; ; ) {
+      for (let attempted = 0; ;) {
         const start = lastStart.then(() => startMore(signal, errors))
         lastStart = start.catch(() => undefined)
         const started = await start

@@ -58,11 +58,15 @@ export function writeCurl(operationId: string, endpoint: Endpoint): string {
   const followed = endpoint.media === 'text/event-stream' ? '-N ' : ''
   const impliedMethod = body === undefined ? 'GET' : 'POST'
   const method = endpoint.method === impliedMethod ? '' : `-X ${endpoint.method} `
+  const url = `"$BERTH_URL${fillPath(endpoint.path)}"`
   return [
-    `curl ${followed}${method}"$BERTH_URL${fillPath(endpoint.path)}"`,
+    // A long address gets a line of its own, so that the column need not break it.
+    ...(url.length > 48 ? [`curl ${followed}${method}`.trimEnd(), url] : [`curl ${followed}${method}${url}`]),
     ...(endpoint.access === 'public' ? [] : ['-H "Authorization: Bearer $BERTH_KEY"']),
     ...(endpoint.idempotent === true ? ['-H "Idempotency-Key: $(date +%s)"'] : []),
-    ...(body === undefined ? [] : ['-H "Content-Type: application/json"', `-d ${quoteForShell(writeJson(body))}`]),
+    ...(body === undefined
+      ? []
+      : ['-H "Content-Type: application/json"', `-d ${quoteForShell(writeJson(body)).replaceAll('\n', '\n  ')}`]),
   ].join(' \\\n  ')
 }
 

@@ -23,10 +23,22 @@ export function openUp(schema: JsonObject, components: Components): JsonObject {
   return schema['type'] === 'array' ? openUp(schema['items'] as JsonObject, components) : schema
 }
 
-export function renderFields(schema: JsonObject): Markup {
-  const rows = variantsOf(schema) === undefined ? rowsOfObject(schema, 0) : rowsOfVariants(schema, 0)
-  if (rows.length === 0) return html`<p class="free">${typeOf(schema)}</p>`
-  return table(rows)
+/** A request says what it must have; an answer has nearly everything, so it says what may be absent. */
+export type Side = 'request' | 'answer'
+
+export function renderFields(schema: JsonObject, side: Side): Markup {
+  const variants = variantsOf(schema)
+  if (variants !== undefined) return html`${variants.map((variant) => renderVariant(variant, side))}`
+  const rows = rowsOfObject(schema, side, 0)
+  return rows.length === 0 ? html`<p class="free">${typeOf(schema)}</p>` : table(rows)
+}
+
+/** A record that is one of many shapes is read by looking for one of them: each folds away. */
+function renderVariant(variant: JsonObject, side: Side): Markup {
+  return html`<details class="answer">
+    <summary>${variantTitle(variant)}</summary>
+    ${table(rowsOfObject(variant, side, 0))}
+  </details>`
 }
 
 /** Parameters come with their own name, place and need; below that they are fields like others. */
@@ -34,13 +46,18 @@ export function renderParameters(parameters: readonly JsonObject[]): Markup {
   return table(
     parameters.map((parameter) => {
       const schema = { ...(parameter['schema'] as JsonObject), description: parameter['description'] }
-      return rowOfField(parameter['name'] as string, schema, parameter['required'] === true, 0)
+      return rowOfField(parameter['name'] as string, schema, markOf('request', parameter['required'] === true), 0)
     }),
   )
 }
 
 function table(rows: readonly Markup[]): Markup {
   return html`<table>
+    <colgroup>
+      <col class="field" />
+      <col class="type" />
+      <col />
+    </colgroup>
     <thead>
       <tr>
         <th>Field</th>
@@ -54,37 +71,42 @@ function table(rows: readonly Markup[]): Markup {
   </table>`
 }
 
-function rowsOfObject(schema: JsonObject, depth: number): Markup[] {
+function rowsOfObject(schema: JsonObject, side: Side, depth: number): Markup[] {
   const required = (schema['required'] ?? []) as readonly string[]
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, JsonObject>>
   return Object.entries(properties).flatMap(([name, field]) => [
-    rowOfField(name, field, required.includes(name), depth),
-    ...rowsInside(field, depth + 1),
+    rowOfField(name, field, markOf(side, required.includes(name)), depth),
+    ...rowsInside(field, side, depth + 1),
   ])
 }
 
-function rowOfField(name: string, field: JsonObject, required: boolean, depth: number): Markup {
+function markOf(side: Side, required: boolean): Markup | undefined {
+  if (side === 'request') return required ? html`<span class="required">required</span>` : undefined
+  return required ? undefined : html`<span class="optional">optional</span>`
+}
+
+function rowOfField(name: string, field: JsonObject, mark: Markup | undefined, depth: number): Markup {
   return html`<tr class="depth-${depth}">
-    <td><code class="name">${name}</code>${required ? html`<span class="required">required</span>` : undefined}</td>
+    <td><code class="name">${name}</code>${mark}</td>
     <td class="type">${typeOf(field)}</td>
     <td>${notesOf(field)}</td>
   </tr>`
 }
 
-function rowsInside(field: JsonObject, depth: number): Markup[] {
+function rowsInside(field: JsonObject, side: Side, depth: number): Markup[] {
   const value = withoutNull(field)
   if (refName(value) !== undefined) return []
-  if (variantsOf(value) !== undefined) return rowsOfVariants(value, depth)
-  if (value['type'] === 'array') return rowsInside(value['items'] as JsonObject, depth)
-  return rowsOfObject(value, depth)
+  if (variantsOf(value) !== undefined) return rowsOfVariants(value, side, depth)
+  if (value['type'] === 'array') return rowsInside(value['items'] as JsonObject, side, depth)
+  return rowsOfObject(value, side, depth)
 }
 
-function rowsOfVariants(schema: JsonObject, depth: number): Markup[] {
+function rowsOfVariants(schema: JsonObject, side: Side, depth: number): Markup[] {
   return (variantsOf(schema) ?? []).flatMap((variant, index) => [
     html`<tr class="variant depth-${depth}">
-      <td colspan="3">${index === 0 ? 'Either' : 'or'} ${variantTitle(variant)}</td>
+      <td colspan="3">${index === 0 ? 'Either' : 'or'} with ${variantTitle(variant)}</td>
     </tr>`,
-    ...rowsOfObject(variant, depth),
+    ...rowsOfObject(variant, side, depth),
   ])
 }
 
@@ -99,8 +121,8 @@ function variantsOf(schema: JsonObject): readonly JsonObject[] | undefined {
 function variantTitle(variant: JsonObject): Markup {
   const fields = Object.entries(variant['properties'] as Readonly<Record<string, JsonObject>>)
   const fixed = fields.find(([, field]) => field['const'] !== undefined)
-  if (fixed !== undefined) return html`with <code>${fixed[0]}: ${JSON.stringify(fixed[1]['const'])}</code>`
-  return html`with <code>${fields.at(-1)?.[0]}</code>`
+  if (fixed !== undefined) return html`<code>${fixed[0]}: ${JSON.stringify(fixed[1]['const'])}</code>`
+  return html`<code>${fields.at(-1)?.[0]}</code>`
 }
 
 function alternativesOf(schema: JsonObject): readonly JsonObject[] | undefined {
@@ -138,7 +160,7 @@ function plainTypeOf(schema: JsonObject): Markup {
   if (schema['const'] !== undefined) return html`<code>${JSON.stringify(schema['const'])}</code>`
   if (schema['type'] === 'array') return html`list of ${typeOf(schema['items'] as JsonObject)}`
   if (schema['type'] === 'object' && schema['properties'] === undefined) return typeOfKeyed(schema)
-  if (schema['format'] === 'int32') return html`integer, 32-bit`
+  if (schema['format'] === 'int32') return html`int32`
   const formats: Readonly<Record<string, string>> = { 'date-time': 'time', date: 'date', email: 'email', uri: 'URL' }
   return html`${formats[schema['format'] as string] ?? (schema['type'] as string | undefined) ?? 'any value'}`
 }
@@ -152,16 +174,21 @@ function typeOfKeyed(schema: JsonObject): Markup {
 function notesOf(schema: JsonObject): Markup {
   const value = withoutNull(schema)
   const description = value['description']
+  const limits = limitsOf(value)
   const notes: Markup[] = [
     ...(typeof description === 'string' ? [prose(/[.!?]$/.test(description) ? description : `${description}.`)] : []),
     ...choicesOf(value),
     ...(value['type'] === 'array' ? choicesOf(withoutNull(value['items'] as JsonObject)) : []),
-    ...limitsOf(value).map((limit) => html`<span class="limit">${limit}</span>`),
+    ...(limits.length === 0 ? [] : [html`<span class="limit">${limits.join(', ')}</span>`]),
     ...(value['default'] === undefined
       ? []
-      : [html`<span class="default">Default <code>${JSON.stringify(value['default'])}</code></span>`]),
+      : [html`<span class="default">Default <code>${plainText(value['default'])}</code></span>`]),
   ]
   return join(notes, ' ')
+}
+
+function plainText(value: Json): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 function choicesOf(schema: JsonObject): Markup[] {
@@ -182,44 +209,59 @@ function choicesOf(schema: JsonObject): Markup[] {
       ]
 }
 
+/** Patterns of the contract in words; one that is not here is shown as it is. */
+export const patternWords: Readonly<Record<string, string>> = {
+  '^[A-Za-z0-9_-]+$': 'letters, digits, underscore, hyphen',
+  '^\\d{1,9}(\\.\\d{1,9})?$': 'USD, such as 12.50',
+  '^(?!0+(\\.0+)?$)\\d{1,9}(\\.\\d{1,9})?$': 'USD above zero, such as 12.50',
+  '^-?\\d{1,9}(\\.\\d{1,9})?$': 'USD, such as 12.50 or -2.50',
+  '^\\d{4}-(0[1-9]|1[0-2])$': 'a month, such as 2026-11',
+  '^\\d{1,18}$': 'digits',
+  '^[1-9]\\d?$': 'a whole number',
+}
+
 function limitsOf(schema: JsonObject): string[] {
   const alternatives = alternativesOf(schema)
   if (alternatives !== undefined && variantsOf(schema) === undefined) return alternatives.flatMap(limitsOf)
-  const items = schema['type'] === 'array' ? (schema['items'] as JsonObject) : undefined
+  const { pattern } = schema
   return [
-    ...(schema['format'] === 'int32' ? [] : rangeText(schema)),
+    ...(schema['format'] === 'int32' ? [] : rangeOf(schema)),
     ...(schema['multipleOf'] === undefined ? [] : [`multiple of ${schema['multipleOf'] as number}`]),
-    ...span(schema['minLength'], schema['maxLength'], 'characters'),
-    ...(typeof schema['pattern'] === 'string' ? [`matches ${schema['pattern']}`] : []),
-    ...span(schema['minItems'], schema['maxItems'], 'items'),
-    ...(items === undefined || items['properties'] !== undefined
-      ? []
-      : limitsOf(items).map((limit) => `each ${limit}`)),
+    ...span(schema['minLength'], schema['maxLength'], 'character'),
+    ...(typeof pattern === 'string' ? [patternWords[pattern] ?? `matches ${pattern}`] : []),
+    ...span(schema['minItems'], schema['maxItems'], 'item'),
+    ...limitsOfEach(schema).map((limit) => `each ${limit}`),
   ]
 }
 
-function rangeText(schema: JsonObject): string[] {
+/** Of what a list or a map holds, where that has no rows of its own. */
+function limitsOfEach(schema: JsonObject): string[] {
+  const inner = schema['type'] === 'array' ? schema['items'] : schema['additionalProperties']
+  if (typeof inner !== 'object' || inner === null || Array.isArray(inner)) return []
+  const each = inner as JsonObject
+  return each['properties'] === undefined ? limitsOf(each) : []
+}
+
+function rangeOf(schema: JsonObject): string[] {
   const above = schema['exclusiveMinimum'] as number | undefined
   const below = schema['exclusiveMaximum'] as number | undefined
-  const max = schema['maximum']
   return [
     ...(above === undefined ? [] : [`above ${above}`]),
-    ...span(schema['minimum'], max, ''),
+    ...span(schema['minimum'], schema['maximum']),
     ...(below === undefined ? [] : [`below ${below}`]),
   ]
 }
 
 /** The ends of the safe integers go without saying. */
-function span(min: Json | undefined, max: Json | undefined, unit: string): string[] {
+function span(min: Json | undefined, max: Json | undefined, unit?: string): string[] {
   const low = min === -Number.MAX_SAFE_INTEGER ? undefined : (min as number | undefined)
   const high = max === Number.MAX_SAFE_INTEGER ? undefined : (max as number | undefined)
-  const text =
-    low !== undefined && high !== undefined
-      ? `${low} to ${high}`
-      : low !== undefined
-        ? `at least ${low}`
-        : high !== undefined
-          ? `at most ${high}`
-          : undefined
-  return text === undefined ? [] : [`${text} ${unit}`.trim()]
+  const ends: Array<[number | undefined, string]> = [
+    [low !== undefined && high !== undefined ? high : undefined, `${low} to ${high}`],
+    [low, `at least ${low}`],
+    [high, `at most ${high}`],
+  ]
+  const [last, text] = ends.find(([end]) => end !== undefined) ?? []
+  if (text === undefined) return []
+  return [unit === undefined ? text : `${text} ${unit}${last === 1 ? '' : 's'}`]
 }

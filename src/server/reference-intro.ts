@@ -10,7 +10,7 @@ export const scopeMeanings: Readonly<Record<Scope, string>> = {
   'compute:read': 'See rentals, volumes, instances and events.',
   'compute:write': 'Rent, change and end machines and volumes.',
   'billing:read': 'See balance, usage, statement and invoices.',
-  'billing:write': 'Change how the account pays.',
+  'billing:write': 'Kept for payments; no operation asks for it yet.',
   keys: 'Manage people, API keys, SSH keys and webhooks.',
   supply: 'Price machines and see what they earn.',
   operator: 'Everything of everyone.',
@@ -43,13 +43,15 @@ function renderStart(): Markup {
     'export BERTH_URL="https://berth.example.com"',
     'export BERTH_KEY="bk_..."',
     '',
-    'curl "$BERTH_URL/v2/users/me" -H "Authorization: Bearer $BERTH_KEY"',
+    'curl "$BERTH_URL/v2/users/me" \\',
+    '  -H "Authorization: Bearer $BERTH_KEY"',
   ]
   return html`<div class="columns">
     <div>
       <p>
         Machines, volumes and models over one HTTP API. Bodies are JSON in both directions. Set these two variables, and
-        every example on this page can be pasted as it stands.
+        the examples on this page can be pasted. Ids, such as <code>$RENTAL_ID</code>, and the names of models and
+        machines stand for your own.
       </p>
       <p>
         The same interface for programs: <a href="#getOpenApi">OpenAPI 3.1</a>. Chat, completions and embeddings follow

@@ -2,7 +2,7 @@
 export const referenceStyle = `
 :root {
   color-scheme: light dark;
-  --ink: #17212b; --soft: #55626f; --faint: #7c8894; --paper: #ffffff; --shade: #f5f7f9; --line: #e3e8ed;
+  --ink: #17212b; --soft: #55626f; --faint: #64717d; --paper: #ffffff; --shade: #f5f7f9; --line: #e3e8ed;
   --accent: #0a6c86; --accent-shade: #e7f3f6; --required: #a83a16;
   --code: #f3f6f8; --block: #0f1b26; --block-ink: #dbe5ee; --block-text: #8fd6b4; --block-key: #8cc4f0;
   --get: #0a6c86; --post: #24753a; --put: #8a5a00; --delete: #b02a3b;
@@ -10,6 +10,7 @@ export const referenceStyle = `
   --mono: ui-monospace, "SF Mono", SFMono-Regular, Menlo, Consolas, "Liberation Mono", "DejaVu Sans Mono", monospace;
 }
 @media (prefers-color-scheme: dark) {
+  pre { outline: 1px solid var(--line); }
   :root {
     --ink: #e2e8ee; --soft: #a3b0bc; --faint: #7f8d9a; --paper: #10171e; --shade: #161f28; --line: #26323d;
     --accent: #5fc4de; --accent-shade: #12303a; --required: #f0916c;
@@ -77,32 +78,36 @@ table { width: 100%; border-collapse: collapse; font-size: .9rem; line-height: 1
 thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 td { padding: .55rem .75rem .55rem 0; border-top: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 tr:first-child td { border-top: 0; }
-td:nth-child(1) { width: 34%; } td:nth-child(2) { width: 22%; color: var(--soft); } td:nth-child(3) { padding-right: 0; }
-.name { background: none; padding: 0; font-weight: 600; }
-.required { display: block; color: var(--required); font-size: .76rem; line-height: 1.3; }
+col.field { width: 38%; } col.type { width: 24%; }
+td:nth-child(1) { padding-right: .4rem; } td:nth-child(2) { color: var(--soft); } td:nth-child(3) { padding-right: 0; }
+.name { background: none; padding: 0; font-size: .8rem; font-weight: 600; }
+.required, .optional { display: block; color: var(--required); font-size: .76rem; line-height: 1.3; }
+.optional { color: var(--faint); }
 .limit { color: var(--soft); }
-.limit:not(:last-child)::after { content: ","; }
-.choices code, .default code { white-space: nowrap; }
+.choices code { white-space: nowrap; }
+.default { display: block; }
 details.choices { display: inline; } details.choices[open] { display: block; }
 .depth-1 td:first-child { padding-left: 1.1rem; } .depth-2 td:first-child { padding-left: 2.2rem; }
 .depth-3 td:first-child { padding-left: 3.3rem; } .depth-4 td:first-child { padding-left: 4.4rem; }
 .variant td { padding-top: .9rem; color: var(--soft); font-size: .84rem; }
 .scopes { max-width: 46rem; margin-top: .8rem; } .scopes td { padding-block: .35rem; } .scopes td:first-child { width: 11rem; }
-.scopes td:nth-child(2) { width: auto; }
+#records table, #records details { max-width: 52rem; }
 .free { color: var(--soft); font-size: .9rem; }
 summary { cursor: pointer; color: var(--soft); font-size: .9rem; }
 summary:hover { color: var(--ink); }
 .answer { border: 1px solid var(--line); border-radius: 8px; margin-top: .4rem; }
 .answer > summary { padding: .45rem .8rem; }
 .answer > table, .answer > .free { margin: 0; border-top: 1px solid var(--line); }
+.answer td, #records td { padding-block: .4rem; }
 .answer td { padding-left: .8rem; } .answer td:nth-child(n+2) { padding-left: 0; }
 .answer .depth-1 td:first-child { padding-left: 1.8rem; } .answer .depth-2 td:first-child { padding-left: 2.8rem; }
 .answer .depth-3 td:first-child { padding-left: 3.8rem; } .answer .depth-4 td:first-child { padding-left: 4.8rem; }
 .answer > .free { padding: .5rem .8rem; }
 .ok { color: var(--post); font-weight: 600; }
 
-pre { margin: .6rem 0 0; padding: .95rem 1.1rem; overflow-x: auto; border-radius: 9px; background: var(--block);
-  color: var(--block-ink); font-size: .8rem; line-height: 1.6; tab-size: 2; }
+pre { margin: .6rem 0 0; padding: .9rem; overflow-x: auto; border-radius: 9px; background: var(--block);
+  color: var(--block-ink); font-size: .76rem; line-height: 1.6; tab-size: 2; }
+pre.curl { white-space: pre-wrap; overflow-wrap: anywhere; }
 pre code { background: none; padding: 0; font-size: inherit; overflow-wrap: normal; }
 pre i { font-style: normal; color: var(--block-text); }
 pre var { font-style: normal; color: var(--block-key); }
@@ -111,7 +116,7 @@ pre var { font-style: normal; color: var(--block-key); }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); gap: .5rem 1.5rem; }
 
 @media (min-width: 75rem) {
-  .columns { grid-template-columns: minmax(0, 1fr) minmax(0, 27rem); }
+  .columns { grid-template-columns: minmax(0, 1fr) minmax(0, 28rem); }
   .example, section.intro .columns > pre { position: sticky; top: 1.5rem; }
   .columns > div > :first-child, .example > pre { margin-top: .5rem; }
 }
@@ -133,7 +138,7 @@ pre var { font-style: normal; color: var(--block-key); }
   table:not(.scopes), table:not(.scopes) tbody, table:not(.scopes) tr, table:not(.scopes) td { display: block; width: auto; }
   table:not(.scopes) tr { padding: .6rem 0; border-top: 1px solid var(--line); }
   table:not(.scopes) tr:first-child { border-top: 0; }
-  table:not(.scopes) td, table:not(.scopes) td:nth-child(n) { width: auto; border: 0; padding: 0; }
+  table:not(.scopes) td { border: 0; padding: 0 !important; }
   table:not(.scopes) td:first-child { display: flex; gap: .6rem; align-items: baseline; }
   td.type { font-size: .84rem; }
   tr.depth-1 { margin-left: 1rem; } tr.depth-2 { margin-left: 2rem; } tr.depth-3 { margin-left: 3rem; } tr.depth-4 { margin-left: 4rem; }

@@ -151,7 +151,7 @@ function renderOperation(operation: Operation, components: { schemas: Components
           body === undefined
             ? undefined
             : html`<h4>Body</h4>
-                ${renderFields(openUp(body, components.schemas))}`
+                ${renderFields(openUp(body, components.schemas), 'request')}`
         }
         ${renderAnswers(operation, components.schemas)}
       </div>
@@ -178,8 +178,12 @@ function renderPlace(where: keyof typeof placeTitles, parameters: readonly JsonO
 
 function renderAnswers({ endpoint, described }: Operation, schemas: Components): Markup {
   const answers = Object.entries(described.responses['200']?.content ?? {})
+  const costs = html`<p class="free">
+    The header <code>X-Inference-Request-Id</code> is what <a href="#getRequestCost">request costs</a> are asked with.
+  </p>`
   return html`<h4>Answer</h4>
-    ${answers.map(([media, { schema }]) => renderAnswer(media, schema, endpoint, schemas))}`
+    ${answers.map(([media, { schema }]) => renderAnswer(media, schema, endpoint, schemas))}
+    ${endpoint.inference === true ? costs : undefined}`
 }
 
 function renderAnswer(media: string, schema: JsonObject, endpoint: Endpoint, schemas: Components): Markup {
@@ -196,7 +200,7 @@ function renderAnswer(media: string, schema: JsonObject, endpoint: Endpoint, sch
 function fold(title: Markup, schema: JsonObject, schemas: Components): Markup {
   return html`<details class="answer">
     <summary><b class="ok">200</b> ${title}</summary>
-    ${renderFields(openUp(schema, schemas))}
+    ${renderFields(openUp(schema, schemas), 'answer')}
   </details>`
 }
 
@@ -216,7 +220,7 @@ function listRecords(sections: readonly Markup[], schemas: Components): string[]
       const schema = name === undefined ? undefined : schemas[name]
       if (name === undefined || schema === undefined || linked.has(name)) continue
       linked.add(name)
-      follow(renderFields(schema).html)
+      follow(renderFields(schema, 'answer').html)
     }
   }
   for (const section of sections) follow(section.html)
@@ -231,7 +235,7 @@ function renderRecords(records: readonly string[], schemas: Components): Markup 
       (name) =>
         html`<article id="${anchorOf(name)}">
           <h3><a href="#${anchorOf(name)}">${name}</a></h3>
-          ${renderFields(schemas[name] ?? {})}
+          ${renderFields(schemas[name] ?? {}, 'answer')}
         </article>`,
     )}
   </section>`

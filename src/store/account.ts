@@ -159,11 +159,7 @@ export async function setRole(tx: Tx, accountId: string, personId: string, role:
 }
 
 export async function deleteMember(tx: Tx, accountId: string, personId: string): Promise<void> {
-  await tx.db
-    .deleteFrom('member')
-    .where('account_id', '=', accountId)
-    .where('person_id', '=', personId)
-    .execute()
+  await tx.db.deleteFrom('member').where('account_id', '=', accountId).where('person_id', '=', personId).execute()
 }
 
 /** Whether the account would still have an owner without this person. Ask it under `lockAccount`. */
@@ -177,4 +173,11 @@ export async function hasOtherOwner(tx: Tx, accountId: string, personId: string)
     .limit(1)
     .executeTakeFirst()
   return other !== undefined
+}
+
+/** People by id, whatever accounts they are in. */
+export async function listPeople(db: Db, ids: readonly string[]): Promise<Map<string, Person>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db.selectFrom('person').selectAll().where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, row]))
 }

@@ -122,9 +122,10 @@ export async function revokeApiKeys(
     .set({ revoked_at: toDate(tx.clock.now()) })
     .where('account_id', '=', accountId)
     .where('revoked_at', 'is', null)
-  const revoked = await ('publicId' in which
-    ? update.where('public_id', '=', which.publicId)
-    : update.where('person_id', '=', which.personId)
+  const revoked = await (
+    'publicId' in which
+      ? update.where('public_id', '=', which.publicId)
+      : update.where('person_id', '=', which.personId)
   )
     .returning(columns)
     .execute()

@@ -78,8 +78,7 @@ const charged = sql`(
   group by 1)`
 
 /** Whole milliseconds between two instants, as a numeric. */
-const ms = (from: string, until: string) =>
-  sql`floor(extract(epoch from ${sql.ref(until)} - ${sql.ref(from)}) * 1000)`
+const ms = (from: string, until: string) => sql`floor(extract(epoch from ${sql.ref(until)} - ${sql.ref(from)}) * 1000)`
 
 /** By rental: where its stretches begin and end; `bill_ends` is null while one of them runs. */
 const metered = sql`(

@@ -250,3 +250,9 @@ export async function listEarnings(db: Db, supplierId: string): Promise<MachineE
     group by 1 order by 1`.execute(db)
   return rows.rows.map((row) => ({ machineId: row.machine_id, earned: row.earned }))
 }
+
+export async function readMachines(db: Db, ids: readonly string[]): Promise<Map<string, Machine>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db.selectFrom('machine').selectAll().where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, row]))
+}

@@ -149,3 +149,7 @@ export async function readHold(db: Db, key: string): Promise<NanoUsd> {
   const row = await db.selectFrom('hold').select('amount_nano').where('key', '=', key).executeTakeFirst()
   return row?.amount_nano ?? nanoUsdOf(0n)
 }
+
+export async function listSegments(db: Db, rentalId: number): Promise<Segment[]> {
+  return db.selectFrom('segment').selectAll().where('rental_id', '=', rentalId).orderBy('started_at').execute()
+}

@@ -2,13 +2,7 @@
 import { formatInstant, formatInstantOrNull, formatInstantWithOffset, instantOf } from '../../base/instant.ts'
 import { centsRoundedDown, formatUsd, nanoUsdToNumber } from '../../base/money.ts'
 import { ok, type Result } from '../../base/result.ts'
-import {
-  readBalance,
-  readCostsOfRequests,
-  readPurchases,
-  readStatement,
-  readUsage,
-} from '../../app/billing.ts'
+import { readBalance, readCostsOfRequests, readPurchases, readStatement, readUsage } from '../../app/billing.ts'
 import { listInvoices, readInvoice, type Invoice, type InvoiceLine } from '../../app/invoice.ts'
 import { verifyLedger } from '../../app/ledger-verify.ts'
 import type { Handlers } from '../handler.ts'
@@ -108,9 +102,7 @@ function mapOk<From, To>(result: Result<From>, map: (value: From) => To): Result
 function statementPlace(cursor: string) {
   const match = /^(\d{1,15})\.(\d{1,18})$/.exec(decodeCursor(cursor) ?? '')
   const [, ms, id] = match ?? []
-  return ms === undefined || id === undefined
-    ? undefined
-    : { at: instantOf(Number.parseInt(ms, 10)), id: BigInt(id) }
+  return ms === undefined || id === undefined ? undefined : { at: instantOf(Number.parseInt(ms, 10)), id: BigInt(id) }
 }
 
 function invoiceRecordOf(invoice: Invoice): InvoiceRecord {

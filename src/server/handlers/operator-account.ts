@@ -1,13 +1,7 @@
 /** Accounts, their money and the audit log, as an operator sees them on the wire. */
 import { createOnce } from '../../app/idempotency.ts'
 import { changeAccount, createAccount, getAccount } from '../../app/operator-account.ts'
-import {
-  adjustAccount,
-  creditAccount,
-  payOutSupplier,
-  refundCharge,
-  type Moved,
-} from '../../app/operator-money.ts'
+import { adjustAccount, creditAccount, payOutSupplier, refundCharge, type Moved } from '../../app/operator-money.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usd } from '../../base/money.ts'
@@ -109,12 +103,17 @@ async function moveOnce<Reply extends { postingKey: string; replayed: boolean }>
 ): Promise<Result<Reply>> {
   let fresh: Reply | undefined
   const input = { accountId: params.id, amount: usd(body.amountUsd), reason: body.reason, idempotencyKey }
-  const reply = await createOnce(app, actor, { key: idempotencyKey, operation, request: { params, body } }, async (tx) => {
-    const moved = await work(tx, input)
-    if (!moved.ok) return moved
-    fresh = onWire(moved.value)
-    return ok(fresh)
-  })
+  const reply = await createOnce(
+    app,
+    actor,
+    { key: idempotencyKey, operation, request: { params, body } },
+    async (tx) => {
+      const moved = await work(tx, input)
+      if (!moved.ok) return moved
+      fresh = onWire(moved.value)
+      return ok(fresh)
+    },
+  )
   return !reply.ok || reply.value === fresh ? reply : ok({ ...reply.value, replayed: true })
 }
 

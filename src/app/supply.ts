@@ -1,0 +1,85 @@
+/** Machines as their suppliers and operators handle them. */
+import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Result } from '../base/result.ts'
+import { writeAudit } from '../store/audit.ts'
+import { findAccount } from '../store/account.ts'
+import type { Db, Tx } from '../store/database.ts'
+import { readBalances } from '../store/ledger.ts'
+import { changeMachine, findMachine, listEarnings, type Machine, type MachineEarning } from '../store/machine.ts'
+import { sumPayouts } from '../store/payout.ts'
+import type { Actor } from './app.ts'
+
+function noMachine(): ReturnType<typeof fail> {
+  return fail('not_found', 'There is no such machine', { reason: 'machine_not_found' })
+}
+
+/** A supplier prices and lists its own machines; an operator's key does not change whose they are. */
+export async function changeSuppliedMachine(
+  tx: Tx,
+  actor: Actor,
+  id: string,
+  change: { price?: NanoUsd | undefined; listed?: boolean | undefined },
+): Promise<Result<Machine>> {
+  const machine = await findMachine(tx.db, id)
+  if (machine === undefined || machine.supplier_id !== actor.accountId) return noMachine()
+  if (change.price !== undefined && machine.offering !== 'marketplace') {
+    return failField(['pricePerGpuHourUsd'], 'Only marketplace machines have a price of their own', 'priced_by_the_book')
+  }
+  const changed = await changeMachine(tx, id, {
+    ...(change.price === undefined ? {} : { price: change.price }),
+    ...(change.listed === undefined ? {} : { listed: change.listed }),
+  })
+  return changed === undefined ? noMachine() : ok(changed)
+}
+
+export interface OperatorMachineChange {
+  readonly supplierId?: string | null | undefined
+  readonly listed?: boolean | undefined
+  readonly draining?: boolean | undefined
+  readonly gpusSick?: readonly number[] | undefined
+  readonly reason: string
+}
+
+export async function changeFleetMachine(
+  tx: Tx,
+  actor: Actor,
+  id: string,
+  change: OperatorMachineChange,
+): Promise<Result<Machine>> {
+  const machine = await findMachine(tx.db, id)
+  if (machine === undefined) return noMachine()
+  const sick = change.gpusSick?.findIndex((index) => index >= machine.gpus_total) ?? -1
+  if (sick >= 0) return failField(['gpusSick', sick], `The machine has ${machine.gpus_total} GPUs`, 'no_such_gpu')
+  if (change.draining !== undefined && machine.status !== 'node_ready' && machine.status !== 'node_draining') {
+    return failField(['draining'], `The machine is ${machine.status}`, 'machine_not_ready')
+  }
+  if (change.supplierId !== undefined && change.supplierId !== null) {
+    const supplier = await findAccount(tx.db, change.supplierId)
+    if (supplier === undefined || supplier.platform_fee_bp === null) {
+      return failField(['supplierId'], 'There is no such supplier', 'supplier_not_found')
+    }
+  }
+  const changed = await changeMachine(tx, id, {
+    ...(change.supplierId === undefined ? {} : { supplierId: change.supplierId }),
+    ...(change.listed === undefined ? {} : { listed: change.listed }),
+    ...(change.draining === undefined ? {} : { status: change.draining ? 'node_draining' : 'node_ready' }),
+    ...(change.gpusSick === undefined ? {} : { gpusSick: [...new Set(change.gpusSick)].sort((a, b) => a - b) }),
+  })
+  if (changed === undefined) return noMachine()
+  const { reason, ...detail } = change
+  await writeAudit(tx, { actor: actor.keyId, action: 'machine.change', subject: `machine:${id}`, reason, detail })
+  return ok(changed)
+}
+
+export async function readEarnings(
+  db: Db,
+  accountId: string,
+): Promise<{ unpaid: NanoUsd; paidOut: NanoUsd; feeBp: number; machines: MachineEarning[] }> {
+  const [balances, paidOut, account, machines] = await Promise.all([
+    readBalances(db, accountId),
+    sumPayouts(db, accountId),
+    findAccount(db, accountId),
+    listEarnings(db, accountId),
+  ])
+  return { unpaid: balances.earnings, paidOut: nanoUsdOf(paidOut), feeBp: account?.platform_fee_bp ?? 0, machines }
+}

@@ -1,0 +1,25 @@
+import { describe, expect, test } from 'vitest'
+import { scopes } from '../contract/endpoint.ts'
+import { effectiveScopes, holdsScope, withoutRepeats } from './api-key.ts'
+
+describe('scopes', () => {
+  test('operator contains every scope, and no other contains another', () => {
+    for (const scope of scopes) {
+      expect(holdsScope(['operator'], scope)).toBe(true)
+      for (const other of scopes) {
+        expect(holdsScope([scope], other)).toBe(scope === other || scope === 'operator')
+      }
+    }
+  })
+
+  test('the keys of a viewer only read, whatever stands in them', () => {
+    expect(effectiveScopes('viewer', ['operator'])).toEqual(['compute:read', 'billing:read'])
+    expect(effectiveScopes('viewer', ['keys', 'billing:read'])).toEqual(['billing:read'])
+    expect(effectiveScopes('viewer', ['inference'])).toEqual([])
+    expect(effectiveScopes('member', ['keys'])).toEqual(['keys'])
+  })
+
+  test('scopes are kept once each', () => {
+    expect(withoutRepeats(['keys', 'inference', 'keys'])).toEqual(['inference', 'keys'])
+  })
+})

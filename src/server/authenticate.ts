@@ -1,0 +1,131 @@
+/**
+ * Who sends this request. In the steady state that costs one hash and a look into memory (key-cache.ts), no database
+ * call; expiry is compared with the clock each time. Each way to get a key wrong has its own sentence, and none repeats
+ * what was sent.
+ */
+import { timingSafeEqual } from 'node:crypto'
+import type { Actor } from '../app/app.ts'
+import { parseApiKey, type ApiKeyParts } from '../base/api-key.ts'
+import { formatInstant, type Clock, type Instant } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
+import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { effectiveScopes } from '../domain/api-key.ts'
+import { writeLastUsed, type KnownKey } from '../store/api-key.ts'
+import type { Database } from '../store/database.ts'
+import { makeKeyCache, remember } from './key-cache.ts'
+import type { Log } from './key-listener.ts'
+
+const FLUSH_MS = 5_000
+
+/** The caller, with what the server needs to know of the key beside. */
+export interface Authenticated extends Actor {
+  readonly keyName: string
+  readonly accountName: string
+  /** null: the default of base/limits. */
+  readonly requestsPerMinute: number | null
+  /** null: any model. */
+  readonly allowedModels: readonly string[] | null
+}
+
+export interface Authenticator {
+  authenticate(authorization: string | undefined): Promise<Result<Authenticated>>
+  /** Whether keys are cached at the moment. */
+  isCaching(): boolean
+  /** Writes when keys were last used. Runs every few seconds by itself; never rejects. */
+  flushLastUsed(): Promise<void>
+  close(): Promise<void>
+}
+
+export function makeAuthenticator(options: { database: Database; clock: Clock; log: Log }): Authenticator {
+  const { database, clock, log } = options
+  const cache = makeKeyCache(options)
+  let used = new Map<string, Instant>()
+
+  const flushLastUsed = async (): Promise<void> => {
+    if (used.size === 0) return
+    const batch = used
+    used = new Map()
+    try {
+      await writeLastUsed(database.db, batch)
+    } catch (error) {
+      log.warn({ err: error, keys: batch.size }, 'when keys were last used could not be written; tried again later')
+      for (const [publicId, at] of batch) if (!used.has(publicId)) remember(used, publicId, at, limits.keyCacheEntries)
+    }
+  }
+  const flushing = setInterval(() => void flushLastUsed(), FLUSH_MS).unref()
+
+  return {
+    authenticate: async (authorization) => {
+      const given = readAuthorization(authorization)
+      if (!given.ok) return given
+      const { publicId, secretHash } = given.value
+      let key: KnownKey | undefined
+      try {
+        key = await cache.find(publicId)
+      } catch (error) {
+        log.warn({ err: error }, 'a key could not be looked up')
+        return fail('unavailable', 'API keys cannot be checked at the moment; try again', { retryAfterMs: 1_000 })
+      }
+      // What only the holder of the secret may learn comes after the comparison.
+      if (key === undefined || !timingSafeEqual(key.secret_hash, secretHash)) return invalidKey()
+      const now = clock.now()
+      const refused = refuseStanding(key, now)
+      if (refused !== undefined) return refused
+      remember(used, publicId, now, limits.keyCacheEntries)
+      return ok(authenticated(key))
+    },
+    isCaching: () => cache.isCaching(),
+    flushLastUsed,
+    close: async () => {
+      clearInterval(flushing)
+      await cache.close()
+      await flushLastUsed()
+    },
+  }
+}
+
+function authenticated(key: KnownKey): Authenticated {
+  return {
+    accountId: key.account_id,
+    personId: key.person_id,
+    keyId: key.public_id,
+    role: key.role,
+    scopes: effectiveScopes(key.role, key.scopes),
+    keyName: key.name,
+    accountName: key.account_name,
+    requestsPerMinute: key.requests_per_min,
+    allowedModels: key.allowed_models,
+  }
+}
+
+function readAuthorization(authorization: string | undefined): Result<ApiKeyParts> {
+  if (authorization === undefined || authorization.trim() === '') {
+    return refuse('missing_key', 'This operation needs an API key: send the header "Authorization: Bearer <API key>"')
+  }
+  const [, text] = /^Bearer +(\S+) *$/i.exec(authorization) ?? []
+  if (text === undefined) return refuse('not_bearer', 'The Authorization header must read "Bearer <API key>"')
+  const parsed = parseApiKey(text)
+  if (parsed.kind === 'key') return ok(parsed.key)
+  return parsed.kind === 'typo'
+    ? refuse('mistyped_key', 'The API key was mistyped: its checksum does not fit')
+    : refuse('malformed_key', 'This is not an API key: one reads bk_<id>_<secret>, and must be sent whole')
+}
+
+function refuseStanding(key: KnownKey, now: Instant): Failure | undefined {
+  if (key.revoked_at !== null) return invalidKey()
+  if (key.expires_at !== null && key.expires_at <= now) {
+    return refuse('expired_key', `This API key expired at ${formatInstant(key.expires_at)}`)
+  }
+  if (key.suspended_at !== null) {
+    return fail('forbidden', 'This account is suspended; ask the operator', { reason: 'account_suspended' })
+  }
+  return undefined
+}
+
+function invalidKey(): Failure {
+  return refuse('invalid_key', 'This API key does not exist or was revoked')
+}
+
+function refuse(reason: string, message: string): Failure {
+  return fail('unauthenticated', message, { reason })
+}

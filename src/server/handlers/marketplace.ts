@@ -1,0 +1,206 @@
+/** v1 marketplace on the wire. */
+import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
+import { limits } from '../../base/limits.ts'
+import { floorDivide, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
+import { ok } from '../../base/result.ts'
+import type { ListedHardware } from '../../contract/marketplace.ts'
+import type { App } from '../../app/app.ts'
+import { createOnce } from '../../app/idempotency.ts'
+import { createInstance, freeGpus, terminateInstance } from '../../app/marketplace.ts'
+import { instanceStatus } from '../../domain/rental.ts'
+import { transact } from '../../store/database.ts'
+import { listMarketplace, listOccupants, readMachines, type Machine, type Occupant } from '../../store/machine.ts'
+import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
+import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
+import type { Handlers } from '../handler.ts'
+
+export const marketplaceHandlers = {
+  listMachines: async (app, { body, query }) => {
+    const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
+    if (query.cursor !== undefined && after === undefined) return badCursor()
+    const limit = query.limit ?? limits.plainListRows
+    const found = await listMarketplace(app.database.db, body.filters, {
+      ...(after === undefined ? {} : { after }),
+      limit: rowsToAsk(limit),
+    })
+    const page = pageOf(found, limit, (machine) => machine.id)
+    const taken = page.rows.filter((machine) => machine.gpus_claimed > 0).map((machine) => machine.id)
+    const occupants = new Map<string, Occupant[]>()
+    for (const occupant of await listOccupants(app.database.db, taken)) {
+      occupants.set(occupant.machineId, [...(occupants.get(occupant.machineId) ?? []), occupant])
+    }
+    return ok({
+      instances: page.rows.map((machine) => listedMachine(machine, occupants.get(machine.id) ?? [])),
+      ...(page.nextCursor === null ? {} : { next_cursor: page.nextCursor }),
+    })
+  },
+
+  createInstance: (app, { actor, body, operation, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const gpuCount = typeof body.gpu_count === 'number' ? body.gpu_count : Number.parseInt(body.gpu_count, 10)
+      const rental = await createInstance(app, tx, actor, {
+        clusterName: body.cluster_name,
+        nodeName: body.node_name,
+        gpuCount,
+        image: body.image ?? null,
+        label: body.label,
+        autoTerminateAt: body.auto_terminate_at,
+        spendingLimitUsd: body.spending_limit_usd,
+      })
+      if (!rental.ok) return rental
+      return ok({ status: 'success' as const, instance_name: rental.value.name, instance_id: rental.value.name })
+    }),
+
+  listInstances: (app, { actor }) => listInstances(app, actor.accountId),
+  listInstancesByPost: (app, { actor }) => listInstances(app, actor.accountId),
+
+  listInstanceHistory: async (app, { actor, query }) => {
+    const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
+    if (query.cursor !== undefined && (before === undefined || before > 2_147_483_647n)) {
+      return badCursor()
+    }
+    const limit = query.limit ?? limits.plainListRows
+    const found = await listRentals(app.database.db, {
+      accountId: actor.accountId,
+      kind: 'container',
+      ended: true,
+      ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+      limit: rowsToAsk(limit),
+    })
+    const page = pageOf(found, limit, (rental) => rental.id)
+    const machines = await readMachines(app.database.db, machineIds(page.rows))
+    const terms = await readTerms(app.database.db, page.rows.map((rental) => rental.id))
+    return ok({
+      instance_history: page.rows.map((rental) => ({
+        instance_name: rental.name,
+        started_at: formatInstantOrNull(rental.started_at),
+        terminated_at: formatInstantOrNull(rental.terminated_at),
+        price: priceOf(perGpu(terms.get(rental.id)?.costPerHour ?? nanoUsdOf(0n), rental.gpu_count)),
+        hardware: hardwareOf(rental, machines.get(rental.spec.nodes[0]?.machineId ?? '')),
+        gpu_count: rental.gpu_count,
+      })),
+      ...(page.nextCursor === null ? {} : { next_cursor: page.nextCursor }),
+    })
+  },
+
+  terminateInstance: async (app, { actor, body }) => {
+    const ended = await transact(app.database, (tx) => terminateInstance(tx, actor, body.id))
+    return ended.ok ? ok({ status: 'success' as const }) : ended
+  },
+} satisfies Partial<Handlers>
+
+async function listInstances(app: App, accountId: string) {
+  const { db } = app.database
+  const rentals = await listRentals(db, { accountId, kind: 'container', ended: false, limit: limits.plainListRows })
+  const machines = await readMachines(db, machineIds(rentals))
+  const terms = await readTerms(db, rentals.map((rental) => rental.id))
+  return ok({
+    instances: rentals.map((rental) => {
+      const machine = machines.get(rental.spec.nodes[0]?.machineId ?? '')
+      if (machine === undefined) throw new Error(`rental ${rental.id} stands on no machine`)
+      const price = perGpu(terms.get(rental.id)?.costPerHour ?? nanoUsdOf(0n), rental.gpu_count)
+      return instanceRecord(rental, machine, price)
+    }),
+  })
+}
+
+function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
+  const ssh = rental.provider_data?.sshNetworking?.[0]
+  const running = rental.status === 'Running' && ssh !== undefined
+  return {
+    id: rental.name,
+    created: formatInstant(rental.created_at),
+    start: formatInstantOrNull(rental.started_at),
+    end: formatInstantOrNull(rental.terminated_at),
+    sshCommand: running ? `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}` : '',
+    portMappings: running ? rental.spec.ports.map((port) => ({ domain: ssh.host, protocol: 'tcp', port })) : [],
+    userMetadata: rental.label === null ? {} : { label: rental.label },
+    instance: {
+      ...listedMachine(machine, []),
+      hardware: hardwareOf(rental, machine),
+      gpus_total: rental.gpu_count,
+      gpus_reserved: rental.gpu_count,
+      reserved: true,
+      pricing: { price: priceOf(price) },
+      status: instanceStatus(rental.status, rental.create_asked_at),
+      gpu_count: rental.gpu_count,
+      owner: rental.account_id,
+    },
+  }
+}
+
+function machineIds(rentals: readonly Rental[]): string[] {
+  return [...new Set(rentals.flatMap((rental) => rental.spec.nodes.map((node) => node.machineId)))]
+}
+
+/** Exact, since the whole price was this times the count. */
+function perGpu(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
+  return nanoUsdOf(floorDivide(costPerHour, BigInt(gpuCount)))
+}
+
+function priceOf(amount: NanoUsd) {
+  return { amount: usdToNumber(amount), period: 'hourly', agent: 'platform' }
+}
+
+function listedMachine(machine: Machine, occupants: readonly Occupant[]) {
+  const free = freeGpus(machine)
+  const gpu = { hardware_type: 'gpu' as const, model: machine.gpu_model, ram: machine.gpu_ram_mib }
+  return {
+    id: machine.id,
+    status: machine.status,
+    hardware: machineHardware(machine, machine.gpus_total, {
+      cores: machine.hardware.cpuCores,
+      virtualCores: machine.hardware.virtualCores,
+      ramGb: machine.hardware.ramGb,
+      storageGb: machine.hardware.storageGb,
+    }),
+    instances: occupants.map((occupant) => ({
+      id: occupant.name,
+      status: 'reserved',
+      hardware: Array.from({ length: occupant.gpus }, () => ({ gpu })),
+    })),
+    location: { region: machine.region },
+    network: { type: machine.network_type, simulated: machine.driver === 'mock' },
+    gpus_total: machine.gpus_total,
+    gpus_reserved: machine.gpus_total - free,
+    has_persistent_storage: machine.has_persistent_storage,
+    supplier_id: machine.supplier_id ?? 'house',
+    pricing: { price: priceOf(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n)) },
+    reserved: free <= 0 || machine.status !== 'node_ready',
+    cluster_name: machine.cluster_name,
+  }
+}
+
+function machineHardware(
+  machine: Machine,
+  gpus: number,
+  size: { cores: number; virtualCores: number; ramGb: number; storageGb: number },
+): ListedHardware {
+  const { hardware } = machine
+  const gpu = {
+    hardware_type: 'gpu' as const,
+    model: machine.gpu_model,
+    clock_speed: hardware.gpuClockMhz,
+    compute_power: hardware.gpuComputePower,
+    ram: machine.gpu_ram_mib,
+    interface: hardware.gpuInterface,
+  }
+  return {
+    cpus: [{ hardware_type: 'cpu', model: hardware.cpuModel, cores: size.cores, virtual_cores: size.virtualCores }],
+    gpus: Array.from({ length: gpus }, () => gpu),
+    storage: [{ hardware_type: 'storage', capacity: size.storageGb }],
+    ram: [{ hardware_type: 'ram', capacity: size.ramGb }],
+  }
+}
+
+/** The instance's share of its machine. */
+function hardwareOf(rental: Rental, machine: Machine | undefined): ListedHardware {
+  if (machine === undefined) return { cpus: [], gpus: [], storage: [], ram: [] }
+  const { resources, gpuCount } = rental.spec
+  return machineHardware(machine, gpuCount, {
+    cores: Math.max(1, Math.floor((machine.hardware.cpuCores * gpuCount) / machine.gpus_total)),
+    virtualCores: resources.cpuCount,
+    ramGb: resources.ramGb,
+    storageGb: resources.storageGb,
+  })
+}

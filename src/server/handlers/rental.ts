@@ -1,0 +1,179 @@
+/** v2 rentals on the wire. */
+import { limits } from '../../base/limits.ts'
+import { costOfSpan, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
+import { parseInstant, type Instant } from '../../base/instant.ts'
+import { parseUsd } from '../../base/money.ts'
+import { fail, failField, ok, type Result } from '../../base/result.ts'
+import type { Region } from '../../contract/region.ts'
+import type { Actor, App } from '../../app/app.ts'
+import { createOnce } from '../../app/idempotency.ts'
+import { orderBareMetal, orderVirtualMachine } from '../../app/order.ts'
+import { changeRental, ownRental, terminateRental } from '../../app/rental.ts'
+import { listRentalOptions } from '../../app/rental-option.ts'
+import { listPeople } from '../../store/account.ts'
+import { transact, type Db } from '../../store/database.ts'
+import { listEvents, recordEvent } from '../../store/event.ts'
+import { listReserveOptions } from '../../store/price.ts'
+import { findRental, listRentals, lockRental, readTerms, type Rental } from '../../store/rental.ts'
+import { listSegments } from '../../store/segment.ts'
+import { insertReservationRequest } from '../../store/reservation.ts'
+import { listAttachments, readVolumes } from '../../store/volume.ts'
+import type { Handlers } from '../handler.ts'
+import { activeRental, rentalDetail, rentalRecord, type RentalSurroundings } from '../rental-view.ts'
+
+export const rentalHandlers = {
+  createBareMetalRental: (app, request) =>
+    createOnce(app, request.actor, once(request), async (tx) => {
+      const rental = await orderBareMetal(app, tx, request.actor, request.body)
+      return rental.ok ? ok(rentalRecord(app, rental.value)) : rental
+    }),
+
+  createVirtualMachineRental: (app, request) =>
+    createOnce(app, request.actor, once(request), async (tx) => {
+      const rental = await orderVirtualMachine(app, tx, request.actor, request.body)
+      return rental.ok ? ok(rentalRecord(app, rental.value)) : rental
+    }),
+
+  listBareMetalRentals: async (app, { actor }) => {
+    const { rentals, around } = await readActive(app, actor, 'bare-metal')
+    return ok(rentals.map((rental) => activeRental<'bare-metal'>(app, rental, around)))
+  },
+
+  listVirtualMachineRentals: async (app, { actor }) => {
+    const { rentals, around } = await readActive(app, actor, 'virtual-machine')
+    return ok(rentals.map((rental) => activeRental<'virtual-machine'>(app, rental, around)))
+  },
+
+  terminateBareMetalRental: (app, { actor, body }) => terminate(app, actor, body, 'bare-metal'),
+  terminateVirtualMachineRental: (app, { actor, body }) => terminate(app, actor, body, 'virtual-machine'),
+
+  getRental: async (app, { actor, params }) => {
+    const rental = ownRental(await findRental(app.database.db, params.id), actor)
+    return rental.ok ? ok(await readDetail(app, rental.value)) : rental
+  },
+
+  changeRental: async (app, { actor, params, body }) => {
+    const end = optional(body.autoTerminateAt, parseInstant)
+    if (end === 'bad') return failField(['autoTerminateAt'], 'This is no time', 'bad_time')
+    const limit = optional(body.spendingLimitUsd, parseUsd)
+    if (limit === 'bad') return failField(['spendingLimitUsd'], 'This is no amount', 'bad_amount')
+    const changed = await transact(app.database, async (tx) => {
+      const rental = ownRental(await lockRental(tx, params.id), actor)
+      if (!rental.ok) return rental
+      return changeRental(tx, rental.value, {
+        label: body.label,
+        convertOnExpiry: body.convertToOnDemandOnExpiry,
+        autoTerminateAt: end,
+        spendingLimit: limit,
+      })
+    })
+    return changed.ok ? ok(await readDetail(app, changed.value)) : changed
+  },
+
+  listRentalOptions: async (app) => {
+    const options = await listRentalOptions(app.database.db)
+    return ok(
+      options.map((option) => ({
+        ...option,
+        region: option.region as Region,
+        costPerHour: usdToNumber(option.costPerHour),
+        ...(option.ethernetVariant === null ? { ethernetVariant: undefined } : { ethernetVariant: option.ethernetVariant }),
+      })),
+    )
+  },
+
+  listReserveOptions: async (app, { actor }) => ok(await listReserveOptions(app.database.db, actor.accountId)),
+
+  requestReservation: async (app, { actor, body }) => {
+    const gpuCount = Math.floor(body.gpuCount)
+    if (gpuCount !== body.gpuCount || gpuCount > 1_000_000) {
+      return failField(['gpuCount'], 'gpuCount is a whole number up to 1,000,000', 'bad_gpu_count')
+    }
+    await transact(app.database, async (tx) => {
+      await insertReservationRequest(tx, actor.accountId, gpuCount)
+      recordEvent(tx, {
+        accountId: actor.accountId,
+        type: 'reservation.requested',
+        subject: { kind: 'account', id: actor.accountId },
+        data: { gpuCount },
+      })
+    })
+    return ok({ message: `Your request for ${gpuCount} GPUs has reached the operator` })
+  },
+} satisfies Partial<Handlers>
+
+function once(request: { operation: string; body: unknown; idempotencyKey: string | undefined }) {
+  return { key: request.idempotencyKey, operation: request.operation, request: request.body }
+}
+
+/** undefined: leave it. null: take it away. Else the parsed value, or `bad`. */
+function optional<T>(text: string | null | undefined, parse: (text: string) => T | undefined): T | null | undefined | 'bad' {
+  return text === undefined || text === null ? text : (parse(text) ?? 'bad')
+}
+
+async function readActive(app: App, actor: Actor, kind: 'bare-metal' | 'virtual-machine') {
+  const rentals = await listRentals(app.database.db, {
+    accountId: actor.accountId,
+    kind,
+    ended: false,
+    limit: limits.plainListRows,
+  })
+  return { rentals, around: await readSurroundings(app.database.db, rentals) }
+}
+
+async function readSurroundings(db: Db, rentals: readonly Rental[]): Promise<RentalSurroundings> {
+  const ids = rentals.map((rental) => rental.id)
+  const own = await listAttachments(db, { rentalIds: ids })
+  const volumeIds = [...new Set(own.map((one) => one.volumeId))]
+  const [terms, people, attachments, volumes] = await Promise.all([
+    readTerms(db, ids),
+    listPeople(db, [...new Set(rentals.map((rental) => rental.person_id))]),
+    // Of these volumes, all attachments: the record names every rental that a volume is attached to.
+    listAttachments(db, { volumeIds }),
+    readVolumes(db, volumeIds),
+  ])
+  return { terms, people, attachments, volumes }
+}
+
+const DETAIL_EVENTS = 100
+
+async function readDetail(app: App, rental: Rental) {
+  const { db } = app.database
+  const [around, events, costSoFar] = await Promise.all([
+    readSurroundings(db, [rental]),
+    listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: DETAIL_EVENTS }),
+    readCost(db, rental, app.clock.now()),
+  ])
+  return rentalDetail(app, rental, around, { events, costSoFar })
+}
+
+/** Closed stretches as charged, the open one as it stands now. */
+async function readCost(db: Db, rental: Rental, now: Instant): Promise<NanoUsd> {
+  const until = rental.status === 'Unknown' && rental.seen_at !== null ? rental.seen_at : now
+  let cost = 0n
+  for (const segment of await listSegments(db, rental.id)) {
+    cost +=
+      segment.ended_at === null
+        ? costOfSpan(segment.price_nano_per_hour, Math.max(0, until - segment.started_at))
+        : segment.settled_nano
+  }
+  return nanoUsdOf(cost)
+}
+
+async function terminate(
+  app: App,
+  actor: Actor,
+  body: { rentalId: number; reason?: string | undefined },
+  kind: 'bare-metal' | 'virtual-machine',
+): Promise<Result<{ message: string; rentalId: number }>> {
+  return transact(app.database, async (tx) => {
+    const inRange = body.rentalId > 0 && body.rentalId <= 2_147_483_647
+    const rental = ownRental(inRange ? await lockRental(tx, body.rentalId) : undefined, actor, kind)
+    if (!rental.ok) return rental
+    if (rental.value.status === 'Terminated' || rental.value.status === 'Terminating') {
+      return fail('conflict', `Rental ${rental.value.id} is ${rental.value.status} already`, { reason: 'already_terminated' })
+    }
+    await terminateRental(tx, rental.value, body.reason ?? 'customer_request', tx.clock.now())
+    return ok({ message: 'Rental successfully terminated', rentalId: rental.value.id })
+  })
+}

@@ -1,0 +1,95 @@
+/** v2 storage volumes on the wire. */
+import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
+import { limits } from '../../base/limits.ts'
+import { usdToNumber } from '../../base/money.ts'
+import { ok } from '../../base/result.ts'
+import type { storageRegion } from '../../contract/region.ts'
+import type { z } from 'zod'
+import type { App } from '../../app/app.ts'
+import { createOnce } from '../../app/idempotency.ts'
+import { attachVolume, createVolume, detachVolume, terminateVolume } from '../../app/volume.ts'
+import { tagOf } from '../../domain/rental.ts'
+import { volumeStatus } from '../../domain/volume.ts'
+import { transact } from '../../store/database.ts'
+import { listAttachments, listVolumes, type AttachedVolume, type Volume } from '../../store/volume.ts'
+import type { Handlers } from '../handler.ts'
+
+type StorageRegion = z.infer<typeof storageRegion>
+
+export const volumeHandlers = {
+  createVolume: (app, { actor, body, operation, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const created = await createVolume(app, tx, actor, { ...body, sizeGb: body.sizeInGb })
+      if (!created.ok) return created
+      const { volume, rentalIds } = created.value
+      return ok({
+        storageVolumeId: volume.id,
+        region: volume.region as StorageRegion,
+        status: volumeStatus(volume.state),
+        label: volume.label,
+        sizeInGb: volume.size_gb,
+        attachedRentals: rentalIds,
+        message: 'Storage volume is being created',
+      })
+    }),
+
+  listVolumes: async (app, { actor }) => {
+    const volumes = await listVolumes(app.database.db, actor.accountId, limits.plainListRows)
+    const attachments = await listAttachments(app.database.db, { volumeIds: volumes.map((volume) => volume.id) })
+    return ok(volumes.map((volume) => volumeRecord(app, volume, attachments)))
+  },
+
+  attachVolume: async (app, { actor, body }) => {
+    const attached = await transact(app.database, (tx) =>
+      attachVolume(tx, actor, { volumeId: body.storageVolumeId, rentalIds: body.rentalIds }),
+    )
+    if (!attached.ok) return attached
+    return ok({
+      storageVolumeId: body.storageVolumeId,
+      attachedRentalIds: attached.value,
+      message: 'Storage volume is being attached',
+    })
+  },
+
+  detachVolume: async (app, { actor, body }) => {
+    const left = await transact(app.database, (tx) =>
+      detachVolume(tx, actor, { volumeId: body.storageVolumeId, rentalIds: body.rentalIds }),
+    )
+    if (!left.ok) return left
+    return ok({
+      storageVolumeId: body.storageVolumeId,
+      attachedRentalIds: left.value,
+      message: 'Storage volume is being detached',
+    })
+  },
+
+  terminateVolume: async (app, { actor, body }) => {
+    const deleted = await transact(app.database, (tx) => terminateVolume(tx, actor, body.storageVolumeId))
+    if (!deleted.ok) return deleted
+    return ok({ message: 'Storage volume is being deleted', storageVolumeId: deleted.value.id })
+  },
+} satisfies Partial<Handlers>
+
+function volumeRecord(app: App, volume: Volume, attachments: readonly AttachedVolume[]) {
+  return {
+    id: volume.id,
+    createdAt: formatInstant(volume.created_at),
+    updatedAt: formatInstantOrNull(volume.updated_at),
+    deletedAt: formatInstantOrNull(volume.terminated_at),
+    userId: volume.person_id,
+    orgId: volume.account_id,
+    startedAt: formatInstantOrNull(volume.started_at),
+    terminatedAt: formatInstantOrNull(volume.terminated_at),
+    externalId: tagOf(app.installationId, 'volume', volume.id),
+    sizeGb: volume.size_gb,
+    label: volume.label,
+    costPerHour: usdToNumber(volume.cost_nano_per_hour),
+    region: volume.region as StorageRegion,
+    storageVolumeId: volume.id,
+    meta: volume.state_reason === null ? {} : { termination_reason: volume.state_reason },
+    status: volumeStatus(volume.state),
+    attachedRentals: attachments.filter((one) => one.volumeId === volume.id).map((one) => one.rentalId),
+    sizeInGb: volume.size_gb,
+    vip: volume.vip ?? '',
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Keys in memory. A key is cached only while notifications are heard (key-listener.ts). One that was being looked up
+ * when a notification came is used for its request and not cached: the look-up may have read the row as it was before.
+ */
+import { addMs, type Clock, type Instant } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
+import { ACCOUNT_PREFIX, findKnownKey, type KnownKey } from '../store/api-key.ts'
+import type { Database } from '../store/database.ts'
+import { listenForKeys, type Log } from './key-listener.ts'
+
+/** Unknown ids are remembered for a moment, so that a client that retries in a loop does not reach the database. */
+const UNKNOWN_MS = 5_000
+const UNKNOWN_ENTRIES = 10_000
+
+export interface KeyCache {
+  /** undefined: there is no such key. */
+  find(publicId: string): Promise<KnownKey | undefined>
+  /** Whether keys are cached at the moment. */
+  isCaching(): boolean
+  close(): Promise<void>
+}
+
+export function makeKeyCache({ database, clock, log }: { database: Database; clock: Clock; log: Log }): KeyCache {
+  /** In order of use, so that the first is the one to forget. */
+  const known = new Map<string, KnownKey>()
+  const unknown = new Map<string, Instant>()
+  const loading = new Map<string, Promise<KnownKey | undefined>>()
+
+  const forget = (payload: string): void => {
+    if (!payload.startsWith(ACCOUNT_PREFIX)) {
+      for (const map of [known, unknown, loading]) map.delete(payload)
+      return
+    }
+    const accountId = payload.slice(ACCOUNT_PREFIX.length)
+    for (const [publicId, key] of known) if (key.account_id === accountId) known.delete(publicId)
+    // Whose keys are just being looked up is not known yet.
+    loading.clear()
+  }
+  const forgetAll = (): void => {
+    for (const map of [known, unknown, loading]) map.clear()
+  }
+  const { connectionString: url } = database.pool.options
+  const listener = listenForKeys({ url, log, heard: forget, lost: forgetAll })
+
+  const lookUp = async (publicId: string): Promise<KnownKey | undefined> => {
+    const looking = findKnownKey(database.db, publicId)
+    loading.set(publicId, looking)
+    try {
+      const key = await looking
+      if (loading.get(publicId) !== looking) return key
+      if (key === undefined) remember(unknown, publicId, addMs(clock.now(), UNKNOWN_MS), UNKNOWN_ENTRIES)
+      else remember(known, publicId, key, limits.keyCacheEntries)
+      return key
+    } finally {
+      if (loading.get(publicId) === looking) loading.delete(publicId)
+    }
+  }
+
+  return {
+    find: async (publicId) => {
+      if (!listener.isTrusted()) return findKnownKey(database.db, publicId)
+      const key = known.get(publicId)
+      if (key !== undefined) {
+        known.delete(publicId)
+        known.set(publicId, key)
+        return key
+      }
+      if ((unknown.get(publicId) ?? 0) > clock.now()) return undefined
+      return loading.get(publicId) ?? lookUp(publicId)
+    },
+    isCaching: () => listener.isTrusted(),
+    close: () => listener.close(),
+  }
+}
+
+/** Adds to a bounded map and lets go of what has been in it for longest. */
+export function remember<Value>(map: Map<string, Value>, key: string, value: Value, most: number): void {
+  map.set(key, value)
+  if (map.size <= most) return
+  const [oldest] = map.keys()
+  if (oldest !== undefined) map.delete(oldest)
+}

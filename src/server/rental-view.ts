@@ -1,0 +1,167 @@
+/** Rentals as the wire shows them. */
+import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
+import { formatUsd, usdToNumber, type NanoUsd } from '../base/money.ts'
+import type { EventRecord } from '../contract/event.ts'
+import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
+import type { Region } from '../contract/region.ts'
+import type { RentalRecord, RentalType } from '../contract/rental.ts'
+import type { App } from '../app/app.ts'
+import { rentalTag } from '../app/rental.ts'
+import type { EngineSpec } from '../domain/rental.ts'
+import type { Term } from '../domain/term.ts'
+import type { Person } from '../store/account.ts'
+import type { Rental } from '../store/rental.ts'
+import type { AttachedVolume, Volume } from '../store/volume.ts'
+
+export function rentalRecord(app: App, rental: Rental): RentalRecord {
+  return {
+    id: rental.id,
+    createdAt: formatInstant(rental.created_at),
+    updatedAt: formatInstantOrNull(rental.updated_at),
+    deletedAt: formatInstantOrNull(rental.terminated_at),
+    userId: rental.person_id,
+    orgId: rental.account_id,
+    startedAt: formatInstantOrNull(rental.started_at),
+    terminatedAt: formatInstantOrNull(rental.terminated_at),
+    // The mark under which every engine knows it; the engine's own id is in providerData.
+    externalId: rentalTag(app, rental),
+    rentalId: rental.id,
+    providerData: rental.provider_data ?? pendingProviderData(rental.driver, rental.spec),
+    rentalType: rental.kind as RentalType,
+    name: rental.name,
+    label: rental.label,
+    region: rental.region as Region,
+    convertToOnDemandOnExpiry: rental.convert_on_expiry,
+    managedK8sClusterId: null,
+    gpuType: rental.gpu_type ?? 'h100',
+    gpuCount: rental.gpu_count,
+    meta: rentalMeta(rental, []),
+  }
+}
+
+/** What is known before the engine has answered: the size that was ordered. */
+function pendingProviderData(providerId: ProviderId, spec: EngineSpec): ProviderData {
+  const { cpuModel, cpuCount, ramGb, storageGb } = spec.resources
+  const size = { cpuModel, gpuCount: spec.gpuCount, ramGb, storageGb }
+  const common = {
+    networkType: spec.networkType,
+    ...(spec.gpuFormFactor === null ? {} : { gpuFormFactor: spec.gpuFormFactor }),
+  }
+  if (providerId === 'latitude') return { providerId, ...common, resources: { ...size, cpuCount } }
+  const resources = { ...size, vcpuCount: cpuCount }
+  if (providerId === 'private-cloud') return { providerId, ...common, resources, nodes: [], sshUser: 'root' }
+  return { providerId, ...common, resources }
+}
+
+function rentalMeta(rental: Rental, storage: ReturnType<typeof attachedStorage>) {
+  return {
+    ...(rental.monitoring_enabled === null ? {} : { monitoring_enabled: rental.monitoring_enabled }),
+    ...(rental.status_reason === null || rental.terminate_requested_at === null
+      ? {}
+      : { termination_reason: rental.status_reason }),
+    ...(storage.length === 0 ? {} : { attached_storage: storage }),
+    rental_type: rental.kind,
+  }
+}
+
+export function attachedStorage(
+  rentalId: number,
+  attachments: readonly AttachedVolume[],
+  volumes: ReadonlyMap<number, Volume>,
+) {
+  return attachments
+    .filter((one) => one.rentalId === rentalId)
+    .flatMap(({ volumeId }) => {
+      const volume = volumes.get(volumeId)
+      if (volume === undefined) return []
+      return [
+        {
+          id: volume.id,
+          cost_per_hour: usdToNumber(volume.cost_nano_per_hour),
+          size_in_gb: volume.size_gb,
+          label: volume.label,
+          vip: volume.vip ?? '',
+          attached_instance_ids: attachments.filter((one) => one.volumeId === volumeId).map((one) => one.rentalId),
+        },
+      ]
+    })
+}
+
+export interface RentalSurroundings {
+  readonly terms: ReadonlyMap<number, Term>
+  readonly people: ReadonlyMap<string, Person>
+  readonly attachments: readonly AttachedVolume[]
+  readonly volumes: ReadonlyMap<number, Volume>
+}
+
+/** The active record, for either kind: the caller narrows `rentalType`. */
+export function activeRental<Type extends RentalType>(app: App, rental: Rental, around: RentalSurroundings) {
+  const term = around.terms.get(rental.id)
+  if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
+  const person = around.people.get(rental.person_id)
+  const storage = attachedStorage(rental.id, around.attachments, around.volumes)
+  const { resources, nodes } = rental.spec
+  return {
+    ...rentalRecord(app, rental),
+    rentalType: rental.kind as Type,
+    region: rental.region as Region,
+    currentTerm: termRecord(term),
+    meta: rentalMeta(rental, storage),
+    attachedStorage: storage,
+    gpuFormFactor: rental.spec.gpuFormFactor ?? ('sxm5' as const),
+    nodes: nodes.map((node) => ({ ...resources, gpuCount: node.gpuIndexes.length })),
+    connectionType: rental.network_type,
+    createdBy: {
+      id: rental.person_id,
+      name: person?.name ?? null,
+      email: person?.email ?? '',
+      picture: person?.picture ?? null,
+    },
+    supportsFeature: { attachedStorage: rental.kind === 'bare-metal' },
+    status: rental.status,
+  }
+}
+
+function termRecord(term: Term) {
+  const fields = { effectiveAt: formatInstant(term.effectiveAt), costPerHour: usdToNumber(term.costPerHour) }
+  if (term.termType === 'reserved' && term.reservation !== null) {
+    const endsAt = formatInstant(term.reservation.endsAt)
+    return {
+      ...fields,
+      termType: 'reserved' as const,
+      reservedUntil: endsAt,
+      reservationEndsAt: endsAt,
+      termPeriodDays: term.reservation.periodDays,
+      discountPercentage: term.reservation.discountPercentage,
+      originalCostPerHour: usdToNumber(term.reservation.originalCostPerHour),
+    }
+  }
+  return {
+    ...fields,
+    termType: term.termType === 'private-cloud' ? ('private-cloud' as const) : ('on-demand' as const),
+    reservedUntil: null,
+    reservationEndsAt: null,
+    termPeriodDays: null,
+    discountPercentage: null,
+    originalCostPerHour: null,
+  }
+}
+
+export function rentalDetail(
+  app: App,
+  rental: Rental,
+  around: RentalSurroundings,
+  more: { costSoFar: NanoUsd; events: EventRecord[] },
+) {
+  return {
+    ...activeRental<RentalType>(app, rental, around),
+    statusReason: rental.status_reason,
+    statusSince: formatInstant(rental.status_since),
+    stuckSince: formatInstantOrNull(rental.stuck_at),
+    terminateRequestedAt: formatInstantOrNull(rental.terminate_requested_at),
+    autoTerminateAt: formatInstantOrNull(rental.auto_terminate_at),
+    spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),
+    costSoFarUsd: formatUsd(more.costSoFar),
+    events: more.events,
+  }
+}

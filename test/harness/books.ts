@@ -1,0 +1,217 @@
+/**
+ * Books with something in them: accounts, money, and rentals and volumes whose meter runs. Everything is written by the
+ * store's own functions, so that what a test finds in the ledger is what the house would find there.
+ */
+import { addMs, toDate, type Instant } from '../../src/base/instant.ts'
+import { costOfSpan, usd, type NanoUsd } from '../../src/base/money.ts'
+import { makeVault } from '../../src/base/vault.ts'
+import type { Actor, App } from '../../src/app/app.ts'
+import { HOLD_COVERS_MS, planSettlement } from '../../src/domain/metering.ts'
+import type { RentalKind } from '../../src/domain/rental.ts'
+import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
+import { openDatabase, transact, type Database, type Tx } from '../../src/store/database.ts'
+import { lockAvailable, placeHold, post } from '../../src/store/ledger.ts'
+import { insertRental, moveRental } from '../../src/store/rental.ts'
+import {
+  closeMeter,
+  findOpenSegment,
+  holdKey,
+  openSegment,
+  openSegmentOf,
+  readHold,
+  settleSegment,
+  type Metered,
+} from '../../src/store/segment.ts'
+import { insertVolume, moveVolume } from '../../src/store/volume.ts'
+import { testDatabase } from './database.ts'
+
+export interface Books {
+  readonly database: Database
+  readonly clock: ManualClock
+  readonly app: App
+  close(): Promise<void>
+}
+
+export async function openBooks(start?: Instant): Promise<Books> {
+  const test = await testDatabase()
+  const clock = manualClock(start)
+  const database = openDatabase({ url: test.url, clock })
+  const app: App = {
+    database,
+    clock,
+    installationId: 'books0',
+    drivers: new Map(),
+    vault: makeVault('books'),
+    allowPrivateAddresses: true,
+  }
+  return {
+    database,
+    clock,
+    app,
+    close: async () => {
+      await database.close()
+      await test.drop()
+    },
+  }
+}
+
+/** An account `acc_<name>` with the person `usr_<name>` and the key `<name>key`. */
+export async function openAccount(books: Books, name: string, money?: NanoUsd): Promise<Actor> {
+  const at = toDate(books.clock.now())
+  const accountId = `acc_${name}`
+  const personId = `usr_${name}`
+  const keyId = `${name}key`
+  const { db } = books.database
+  await db.insertInto('account').values({ id: accountId, name: `${name} Ltd`, created_at: at }).execute()
+  await db.insertInto('person').values({ id: personId, email: `${name}@example.com`, created_at: at }).execute()
+  await db
+    .insertInto('api_key')
+    .values({
+      public_id: keyId,
+      account_id: accountId,
+      person_id: personId,
+      name,
+      last4: 'abcd',
+      secret_hash: Buffer.alloc(32),
+      scopes: ['operator'],
+      created_at: at,
+    })
+    .execute()
+  if (money !== undefined) await buy(books, accountId, money)
+  return { accountId, personId, keyId, role: 'owner', scopes: ['operator'] }
+}
+
+let purchases = 0
+
+export async function buy(books: Books, accountId: string, amount: NanoUsd, memo = 'Purchase'): Promise<void> {
+  purchases += 1
+  await transact(books.database, (tx) =>
+    post(tx, {
+      key: `purchase:${purchases}`,
+      kind: 'purchase',
+      accountId,
+      memo,
+      actor: 'test',
+      reason: 'a test needs money',
+      transfers: [{ from: { accountId: null, kind: 'funding' }, to: { accountId, kind: 'available' }, amount }],
+    }),
+  )
+}
+
+export interface RentalWish {
+  readonly pricePerHour: NanoUsd
+  readonly kind?: RentalKind
+  readonly label?: string
+  readonly supplier?: { accountId: string; platformFeeBp: number }
+}
+
+/** A rental that runs from now on, its first hour set aside. */
+export async function startRental(books: Books, actor: Actor, wish: RentalWish): Promise<number> {
+  return transact(books.database, async (tx) => {
+    const now = tx.clock.now()
+    const { id } = await insertRental(tx, {
+      account_id: actor.accountId,
+      person_id: actor.personId,
+      api_key_id: actor.keyId,
+      kind: wish.kind ?? 'virtual-machine',
+      label: wish.label ?? null,
+      region: 'mock-region',
+      cluster_name: 'mock',
+      gpu_type: 'h100',
+      gpu_count: 8,
+      network_type: 'ethernet',
+      driver: 'mock',
+    })
+    const metered = { rentalId: id, volumeId: null }
+    await setAside(tx, actor, metered, wish.pricePerHour)
+    await moveRental(tx, id, 'Running', { started_at: now, seen_at: now })
+    await openSegment(tx, {
+      metered,
+      accountId: actor.accountId,
+      startedAt: now,
+      pricePerHour: wish.pricePerHour,
+      supplier: wish.supplier ?? null,
+      dueAt: now,
+    })
+    return id
+  })
+}
+
+export async function startVolume(books: Books, actor: Actor, perGbHour: NanoUsd, sizeGb: number): Promise<number> {
+  return transact(books.database, async (tx) => {
+    const now = tx.clock.now()
+    const pricePerHour = (perGbHour * BigInt(sizeGb)) as NanoUsd
+    const { id } = await insertVolume(tx, {
+      accountId: actor.accountId,
+      personId: actor.personId,
+      region: 'mock-region',
+      driver: 'mock',
+      label: 'datasets',
+      sizeGb,
+      costPerHour: pricePerHour,
+    })
+    const metered = { rentalId: null, volumeId: id }
+    await setAside(tx, actor, metered, pricePerHour)
+    await moveVolume(tx, id, 'active', { started_at: now })
+    await openSegment(tx, {
+      metered,
+      accountId: actor.accountId,
+      startedAt: now,
+      pricePerHour,
+      supplier: null,
+      dueAt: now,
+    })
+    return id
+  })
+}
+
+async function setAside(tx: Tx, actor: Actor, metered: Metered, pricePerHour: NanoUsd): Promise<void> {
+  const key = holdKey(metered)
+  const answer = await placeHold(tx, {
+    postingKey: `${key}:hold`,
+    holdKey: key,
+    accountId: actor.accountId,
+    amount: costOfSpan(pricePerHour, HOLD_COVERS_MS),
+    memo: 'Set aside',
+  })
+  if (answer === 'insufficient') throw new Error('the test gave the account too little money')
+}
+
+/** What the meter does for one thing, now. */
+export async function settle(books: Books, metered: Metered): Promise<void> {
+  await transact(books.database, async (tx) => {
+    const row = await findOpenSegment(tx.db, metered)
+    if (row === undefined) throw new Error('nothing runs')
+    const available = (await lockAvailable(tx, [row.account_id])).get(row.account_id) ?? usd('0')
+    const held = await readHold(tx.db, row.hold_key)
+    const plan = planSettlement(openSegmentOf(row), { held, available, allowance: null }, tx.clock.now())
+    await settleSegment(tx, row, plan, `use of ${row.hold_key}`)
+  })
+}
+
+/** The customer ends a rental, and the engine lets go of it a second later. */
+export async function endRental(books: Books, rentalId: number): Promise<void> {
+  await transact(books.database, async (tx) => {
+    await moveRental(tx, rentalId, 'Terminating', { terminate_requested_at: tx.clock.now() })
+    await closeMeter(tx, { rentalId, volumeId: null }, tx.clock.now(), `rental ${rentalId}`)
+  })
+  const gone = addMs(books.clock.now(), 1_000)
+  await transact(books.database, (tx) =>
+    moveRental(tx, rentalId, 'Terminated', { terminated_at: gone, released_at: gone }),
+  )
+}
+
+export async function refund(books: Books, accountId: string, rentalId: number, amount: NanoUsd): Promise<void> {
+  await transact(books.database, (tx) =>
+    post(tx, {
+      key: `refund:${rentalId}:${books.clock.now()}`,
+      kind: 'refund',
+      accountId,
+      memo: `Refund of rental ${rentalId}`,
+      actor: 'test',
+      reason: 'host rebooted',
+      rentalId,
+      transfers: [{ from: { accountId: null, kind: 'revenue' }, to: { accountId, kind: 'available' }, amount }],
+    }),
+  )
+}

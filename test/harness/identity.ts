@@ -1,0 +1,96 @@
+/** An app on a database of its own, and accounts in it with a caller to act as. */
+import { openAccount } from '../../src/app/account.ts'
+import type { Actor, App } from '../../src/app/app.ts'
+import { firstScopes } from '../../src/app/operator-account.ts'
+import { addMs } from '../../src/base/instant.ts'
+import { usd, type NanoUsd } from '../../src/base/money.ts'
+import { makeVault } from '../../src/base/vault.ts'
+import type { Scope } from '../../src/contract/endpoint.ts'
+import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
+import { openDatabase, transact, type Database } from '../../src/store/database.ts'
+import { post } from '../../src/store/ledger.ts'
+import { testDatabase } from './database.ts'
+
+export interface IdentityTest {
+  readonly app: App
+  readonly database: Database
+  readonly clock: ManualClock
+  readonly url: string
+  /** What the committed transactions woke. */
+  readonly woken: string[]
+  close(): Promise<void>
+}
+
+export async function startIdentityTest(): Promise<IdentityTest> {
+  const { url, drop } = await testDatabase()
+  const clock = manualClock()
+  const database = openDatabase({ url, clock })
+  const woken: string[] = []
+  database.onCommit = (wake) => void woken.push(...wake)
+  const app: App = {
+    database,
+    clock,
+    installationId: 'test123',
+    drivers: new Map(),
+    vault: makeVault('a secret for tests'),
+    allowPrivateAddresses: false,
+  }
+  const close = async (): Promise<void> => {
+    await database.close()
+    await drop()
+  }
+  return { app, database, clock, url, woken, close }
+}
+
+export interface TestAccount {
+  /** The owner, with the first key. */
+  readonly actor: Actor
+  readonly accountId: string
+  readonly keyText: string
+}
+
+let opened = 0
+
+export async function openTestAccount(
+  test: IdentityTest,
+  more: { scopes?: readonly Scope[]; platformFeeBp?: number | null; balance?: NanoUsd } = {},
+): Promise<TestAccount> {
+  opened += 1
+  const { platformFeeBp = null, scopes = firstScopes(platformFeeBp !== null) } = more
+  const made = await transact(test.database, (tx) =>
+    openAccount(tx, {
+      name: `Account ${opened}`,
+      ownerEmail: `owner-${opened}@example.com`,
+      ownerName: `Owner ${opened}`,
+      scopes,
+      platformFeeBp,
+    }),
+  )
+  const accountId = made.account.id
+  // No two accounts are of the same moment, as no two rows of a list should be in a test.
+  test.clock.set(addMs(test.clock.now(), 1))
+  if (more.balance !== undefined) await fund(test, accountId, more.balance)
+  return {
+    accountId,
+    keyText: made.key.text,
+    actor: { accountId, personId: made.personId, keyId: made.key.publicId, role: 'owner', scopes },
+  }
+}
+
+async function fund({ database }: IdentityTest, accountId: string, amount: NanoUsd): Promise<void> {
+  await transact(database, (tx) =>
+    post(tx, {
+      key: `fund:${accountId}`,
+      kind: 'purchase',
+      accountId,
+      memo: 'Purchase',
+      actor: 'test',
+      reason: 'test',
+      transfers: [{ from: { accountId: null, kind: 'funding' }, to: { accountId, kind: 'available' }, amount }],
+    }),
+  )
+}
+
+export function openOperator(test: IdentityTest): Promise<TestAccount> {
+  return openTestAccount(test, { scopes: ['operator'], balance: usd('1') })
+}
