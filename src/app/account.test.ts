@@ -20,8 +20,7 @@ const add = (actor: Actor, email: string, role: Role) =>
   transact(fixture.database, (tx) => addMember(tx, actor, { email, name: 'Given Name', role }))
 const change = (actor: Actor, personId: string, role: Role) =>
   transact(fixture.database, (tx) => changeMember(tx, actor, { personId, role }))
-const remove = (actor: Actor, personId: string) =>
-  transact(fixture.database, (tx) => removeMember(tx, actor, personId))
+const remove = (actor: Actor, personId: string) => transact(fixture.database, (tx) => removeMember(tx, actor, personId))
 
 async function addOrThrow(account: TestAccount, email: string, role: Role): Promise<Actor> {
   const added = await add(account.actor, email, role)
@@ -45,7 +44,11 @@ describe('getMe', () => {
     const me = await getMe(fixture.app, actor)
     expect(me).toMatchObject({
       ok: true,
-      value: { member: { id: actor.personId, role: 'owner' }, account: { id: actor.accountId }, key: { name: 'First key' } },
+      value: {
+        member: { id: actor.personId, role: 'owner' },
+        account: { id: actor.accountId },
+        key: { name: 'First key' },
+      },
     })
   })
 
@@ -100,10 +103,7 @@ describe('members', () => {
   test('two owners who remove each other at once leave one owner', async () => {
     const account = await openTestAccount(fixture)
     const second = await addOrThrow(account, 'rival@example.com', 'owner')
-    const results = await Promise.all([
-      remove(account.actor, second.personId),
-      remove(second, account.actor.personId),
-    ])
+    const results = await Promise.all([remove(account.actor, second.personId), remove(second, account.actor.personId)])
     expect(results.filter((result) => result.ok)).toHaveLength(1)
     expect(await listMembers(fixture.database.db, account.accountId)).toMatchObject([{ role: 'owner' }])
   })

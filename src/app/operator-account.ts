@@ -1,4 +1,5 @@
 /** What an operator does with accounts. Each change says who and why in the audit log, in the same transaction. */
+import { formatInstantOrNull } from '../base/instant.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { withoutRepeats } from '../domain/api-key.ts'
@@ -101,11 +102,21 @@ export async function changeAccount(
     accountId,
     reason: input.reason,
     detail: {
-      before: { quota: account.quota, platformFeeBp: account.platform_fee_bp, suspendedAt: account.suspended_at },
-      changed,
+      before: detailOf({
+        quota: account.quota,
+        platformFeeBp: account.platform_fee_bp,
+        suspendedAt: account.suspended_at,
+      }),
+      changed: detailOf(changed),
     },
   })
   return getAccount(tx.db, accountId)
+}
+
+/** Times as people read them. */
+function detailOf(change: AccountChange): Record<string, unknown> {
+  const { suspendedAt, ...rest } = change
+  return suspendedAt === undefined ? rest : { ...rest, suspendedAt: formatInstantOrNull(suspendedAt) }
 }
 
 export function noSuchAccount(): Failure {

@@ -1,6 +1,8 @@
 /** Every reconciler of a server. */
 import type { App } from '../app/app.ts'
+import { SECOND_MS } from '../base/instant.ts'
 import { tendAttachments } from './attachments.ts'
+import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { expireOddments, expireStates, expireTerms } from './expire.ts'
 import { takeInventory } from './inventory.ts'
 import type { Reconciler } from './loop.ts'
@@ -17,7 +19,7 @@ export interface Notices {
   reaped(driver: string, externalId: string, why: string): void
 }
 
-export function allReconcilers(app: App, notices: Notices): Reconciler[] {
+export function allReconcilers(app: App, webhooks: DeliverWebhooks, notices: Notices): Reconciler[] {
   return [
     takeInventory(app),
     provision(app),
@@ -31,5 +33,13 @@ export function allReconcilers(app: App, notices: Notices): Reconciler[] {
     tendVolumes(app),
     tendAttachments(app),
     reap(app, notices.reaped),
+    {
+      name: 'deliver-webhooks',
+      everyMs: SECOND_MS,
+      run: async (signal) => {
+        await webhooks.run(signal)
+        return false
+      },
+    },
   ]
 }

@@ -4,6 +4,8 @@
  * account together hold no more than half of them. A server that dies between the request and the write-back leaves a
  * claim that expires; the delivery is then sent again with the same message id.
  */
+import { setMaxListeners } from 'node:events'
+import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
 import { addMs, type Instant } from '../base/instant.ts'
@@ -31,6 +33,8 @@ const PLACES_PER_WEBHOOK = 3
 const PLACES_PER_ACCOUNT = 8
 /** How far to look for deliveries that may start, past those of webhooks that have their share. */
 const LOOK_AHEAD = 500
+/** While only slow endpoints are left to wait for. */
+const LOOK_AGAIN_MS = 500
 const GONE = 410
 
 export interface DeliverWebhooks {
@@ -52,6 +56,7 @@ export function deliverWebhooks(
   const { db } = app.database
   // Shared by passes that overlap, so that they keep the limits together.
   const sending = new Map<DueDelivery, Promise<void>>()
+  let finished = 0
   let lastStart: Promise<unknown> = Promise.resolve()
 
   const attempt = async (delivery: Outgoing, token: string, signal: AbortSignal): Promise<void> => {
@@ -74,8 +79,11 @@ export function deliverWebhooks(
     const { token, outgoing } = await claimDeliveries(db, ids, { now, leaseMs: 3 * timeoutMs })
     for (const delivery of outgoing) {
       const done = attempt(delivery, token, signal)
-        .catch((error: unknown) => errors.push(error))
-        .then(() => void sending.delete(delivery))
+        .catch((error: unknown) => void errors.push(error))
+        .finally(() => {
+          sending.delete(delivery)
+          finished += 1
+        })
       sending.set(delivery, done)
     }
     return outgoing.length
@@ -84,19 +92,46 @@ export function deliverWebhooks(
   return {
     run: async (signal) => {
       const errors: unknown[] = []
-      for (let attempted = 0; ;) {
-        const start = lastStart.then(() => startMore(signal, errors))
-        lastStart = start.catch(() => undefined)
-        const started = await start
-        attempted += started
-        if (started > 0) continue
-        if (sending.size > 0) await Promise.race(sending.values())
-        else if (errors.length > 0) throw errors[0]
-        else return attempted
+      const pass = passSignal(signal)
+      let attempted = 0
+      try {
+        for (;;) {
+          const finishedBefore = finished
+          const start = lastStart.then(() => startMore(pass.signal, errors))
+          lastStart = start.catch(() => undefined)
+          const started = await start
+          attempted += started
+          // A place that was left while we looked may be what was missing.
+          if (started > 0 || finished > finishedBefore) continue
+          if (sending.size === 0) break
+          await nextChange(sending.values())
+        }
+      } finally {
+        pass.detach()
       }
+      if (errors.length > 0) throw errors[0]
+      return attempted
     },
     close: () => agent.destroy(),
   }
+}
+
+/** One of them is over, or it is time to look for what has become due meanwhile. */
+async function nextChange(sending: Iterable<Promise<void>>): Promise<void> {
+  const timer = new AbortController()
+  const lookAgain = setTimeout(LOOK_AGAIN_MS, undefined, { signal: timer.signal }).catch(() => undefined)
+  await Promise.race([...sending, lookAgain])
+  timer.abort()
+}
+
+/** `signal` for one pass: many requests listen to it, and the signal of the whole process shall not keep them. */
+function passSignal(signal: AbortSignal): { signal: AbortSignal; detach(): void } {
+  const controller = new AbortController()
+  setMaxListeners(2 * PLACES, controller.signal)
+  const abort = (): void => controller.abort()
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort)
+  return { signal: controller.signal, detach: () => signal.removeEventListener('abort', abort) }
 }
 
 /** Which of `due`, in their order, can start beside those that are being sent, without anyone having too much. */

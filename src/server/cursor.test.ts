@@ -10,7 +10,8 @@ describe('cursors', () => {
   test('what we did not make is no cursor', () => {
     const notOurs = ['', '!!!', 'MTc=', 'MTc ', '_w', encodeCursor('\u0000'), encodeCursor('a\nb')]
     for (const cursor of notOurs) expect(decodeCursor(cursor)).toBeUndefined()
-    for (const text of ['acc_1', '-1', '1.5', '1'.repeat(19)]) expect(decodeIdCursor(encodeCursor(text))).toBeUndefined()
+    for (const text of ['acc_1', '-1', '1.5', '1'.repeat(19)])
+      expect(decodeIdCursor(encodeCursor(text))).toBeUndefined()
   })
 })
 

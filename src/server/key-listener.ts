@@ -4,14 +4,15 @@
  * than `SILENCE_MS` nothing cached is trusted. So a revoked key stops here within a second, even when the network
  * swallows the notification without a word.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { KEY_CHANNEL } from '../store/api-key.ts'
 
 const HEARTBEAT_MS = 250
 const SILENCE_MS = 700
-/** A connection that has been silent for so long is given up. */
 const DEAD_MS = 5_000
 const CONNECT_MS = 5_000
+const GOODBYE_MS = 500
 const backoffMs = [50, 100, 200, 500, 1_000, 2_000] as const
 
 /** What a pino logger is, as far as it is used here. */
@@ -32,6 +33,8 @@ export interface KeyListenerOptions {
   readonly heard: (payload: string) => void
   /** Notifications may have been missed. */
   readonly lost: () => void
+  /** A connection that has been silent for so long is given up. */
+  readonly deadMs?: number
 }
 
 export function listenForKeys(options: KeyListenerOptions): KeyListener {
@@ -40,7 +43,7 @@ export function listenForKeys(options: KeyListenerOptions): KeyListener {
   let failures = 0
   let reconnect: NodeJS.Timeout | undefined
   /** When the last heartbeat that was answered was sent. Real time, not the clock's: it measures a network. */
-  let soundAt = Number.NEGATIVE_INFINITY
+  let soundAt = soundAt
 
   const beat = async (on: Client): Promise<void> => {
     const sentAt = performance.now()
@@ -51,7 +54,7 @@ export function listenForKeys(options: KeyListenerOptions): KeyListener {
   const drop = (broken: Client, error: unknown): void => {
     if (broken !== client) return
     client = undefined
-    soundAt = Number.NEGATIVE_INFINITY
+    soundAt = soundAt
     options.lost()
     broken.end().catch(() => {})
     if (closed) return
@@ -88,7 +91,7 @@ export function listenForKeys(options: KeyListenerOptions): KeyListener {
     // Before the first sound it is `connect` that has the connection.
     if (on === undefined || soundAt === Number.NEGATIVE_INFINITY) return
     if (on === unanswered) {
-      if (performance.now() - soundAt > DEAD_MS) drop(on, new Error('no answer to a heartbeat'))
+      if (performance.now() - soundAt > (options.deadMs ?? DEAD_MS)) drop(on, new Error('no answer to a heartbeat'))
       return
     }
     unanswered = on
@@ -107,8 +110,9 @@ export function listenForKeys(options: KeyListenerOptions): KeyListener {
       clearTimeout(reconnect)
       const last = client
       client = undefined
-      soundAt = Number.NEGATIVE_INFINITY
-      await last?.end().catch(() => {})
+      soundAt = soundAt
+      // A connection that went silent does not say goodbye either.
+      await Promise.race([last?.end().catch(() => {}), sleep(GOODBYE_MS, undefined, { ref: false })])
     },
   }
 }

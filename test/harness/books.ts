@@ -2,18 +2,18 @@
  * Books with something in them: accounts, money, and rentals and volumes whose meter runs. Everything is written by the
  * store's own functions, so that what a test finds in the ledger is what the house would find there.
  */
-import { addMs, toDate, type Instant } from '../../src/base/instant.ts'
+import { toDate, type Instant } from '../../src/base/instant.ts'
 import { costOfSpan, usd, type NanoUsd } from '../../src/base/money.ts'
 import { makeVault } from '../../src/base/vault.ts'
 import type { Actor, App } from '../../src/app/app.ts'
+import { failRental, terminateRental } from '../../src/app/rental.ts'
 import { HOLD_COVERS_MS, planSettlement } from '../../src/domain/metering.ts'
 import type { RentalKind } from '../../src/domain/rental.ts'
 import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
 import { openDatabase, transact, type Database, type Tx } from '../../src/store/database.ts'
 import { lockAvailable, placeHold, post } from '../../src/store/ledger.ts'
-import { insertRental, moveRental } from '../../src/store/rental.ts'
+import { insertRental, lockRental, moveRental } from '../../src/store/rental.ts'
 import {
-  closeMeter,
   findOpenSegment,
   holdKey,
   openSegment,
@@ -189,16 +189,21 @@ export async function settle(books: Books, metered: Metered): Promise<void> {
   })
 }
 
-/** The customer ends a rental, and the engine lets go of it a second later. */
+/** The customer ends a rental. No engine knows of it, so it is gone at once. */
 export async function endRental(books: Books, rentalId: number): Promise<void> {
   await transact(books.database, async (tx) => {
-    await moveRental(tx, rentalId, 'Terminating', { terminate_requested_at: tx.clock.now() })
-    await closeMeter(tx, { rentalId, volumeId: null }, tx.clock.now(), `rental ${rentalId}`)
+    const rental = await lockRental(tx, rentalId)
+    if (rental === undefined) throw new Error('no such rental')
+    await terminateRental(tx, rental, 'customer_request', tx.clock.now())
   })
-  const gone = addMs(books.clock.now(), 1_000)
-  await transact(books.database, (tx) =>
-    moveRental(tx, rentalId, 'Terminated', { terminated_at: gone, released_at: gone }),
-  )
+}
+
+export async function breakRental(books: Books, rentalId: number): Promise<void> {
+  await transact(books.database, async (tx) => {
+    const rental = await lockRental(tx, rentalId)
+    if (rental === undefined) throw new Error('no such rental')
+    await failRental(tx, rental, 'engine_failure')
+  })
 }
 
 export async function refund(books: Books, accountId: string, rentalId: number, amount: NanoUsd): Promise<void> {

@@ -1,0 +1,174 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  centsRoundedDown,
+  costOfSpan,
+  discounted,
+  floorDivide,
+  formatUsd,
+  formatUsdForPeople,
+  maxUsd,
+  minUsd,
+  nanoUsdOf,
+  nanoUsdToNumber,
+  parseUsd,
+  shareOf,
+  spanAffordable,
+  sumUsd,
+  usd,
+  usdFromNumber,
+  usdToNumber,
+} from './money.ts'
+
+const anyAmount = fc.bigInt({ min: -(10n ** 18n) + 1n, max: 10n ** 18n - 1n }).map(nanoUsdOf)
+const someAmount = fc.bigInt({ min: 0n, max: 10n ** 15n }).map(nanoUsdOf)
+const somePrice = fc.bigInt({ min: 0n, max: 10n ** 13n }).map(nanoUsdOf)
+const someMs = fc.integer({ min: 0, max: 10 * 366 * 86_400_000 })
+
+describe('texts', () => {
+  test.each([
+    ['0', 0n],
+    ['12.50', 12_500_000_000n],
+    ['-0.000000001', -1n],
+    ['999999999.999999999', 999_999_999_999_999_999n],
+    ['007', 7_000_000_000n],
+  ])('%s is read', (text, nano) => expect(parseUsd(text)).toBe(nano))
+
+  test.each(['', '.', '.5', '5.', '1,000', '1e3', '+1', ' 1', '1 ', '0x1', '1.0000000001', '1234567890', '--1', '１'])(
+    '%j is refused',
+    (text) => {
+      expect(parseUsd(text)).toBeUndefined()
+      expect(() => usd(text)).toThrow('not an amount')
+    },
+  )
+
+  test('what is written is read back the same', () => {
+    fc.assert(
+      fc.property(anyAmount, (amount) => {
+        expect(parseUsd(formatUsd(amount))).toBe(amount)
+      }),
+    )
+  })
+
+  test.each([
+    [0n, '0.000000000', '$0.00'],
+    [3_614_200_000n, '3.614200000', '$3.6142'],
+    [-1n, '-0.000000001', '-$0.000000001'],
+    [1_234_567_500_000_000n, '1234567.500000000', '$1,234,567.50'],
+    [-1_000_000_000_000n, '-1000.000000000', '-$1,000.00'],
+  ])('%s nano-dollars for machines and for people', (nano, exact, people) => {
+    expect(formatUsd(nanoUsdOf(nano))).toBe(exact)
+    expect(formatUsdForPeople(nanoUsdOf(nano))).toBe(people)
+  })
+})
+
+describe('JSON numbers', () => {
+  test('a price with nine decimals survives the way out and back in', () => {
+    // Below $8 million a double tells neighbouring nano-dollars apart.
+    const exact = fc.bigInt({ min: -(8n * 10n ** 15n), max: 8n * 10n ** 15n }).map(nanoUsdOf)
+    fc.assert(
+      fc.property(exact, (amount) => {
+        expect(usdFromNumber(usdToNumber(amount))).toBe(amount)
+      }),
+    )
+  })
+
+  test('what is no amount is refused', () => {
+    for (const number of [Number.NaN, Number.POSITIVE_INFINITY, 1e10, 1e21, -1e21]) {
+      expect(usdFromNumber(number)).toBeUndefined()
+    }
+    expect(usdFromNumber(0.1)).toBe(100_000_000n)
+    expect(usdFromNumber(2.3)).toBe(2_300_000_000n)
+  })
+
+  test('nano-dollars that a JSON number cannot hold are a bug, not a rounding', () => {
+    expect(nanoUsdToNumber(nanoUsdOf(9_007_199_254_740_991n))).toBe(9_007_199_254_740_991)
+    expect(() => nanoUsdToNumber(nanoUsdOf(9_007_199_254_740_992n))).toThrow(RangeError)
+  })
+
+  test.each([
+    [9_999_999n, 0],
+    [10_000_000n, 1],
+    [3_614_200_000n, 361],
+    [-1n, -1],
+    [0n, 0],
+  ])('%s nano-dollars are %s whole cents', (nano, cents) => expect(centsRoundedDown(nanoUsdOf(nano))).toBe(cents))
+})
+
+describe('spans', () => {
+  test('a part of a nano-dollar is the customer’s', () => {
+    expect(costOfSpan(usd('3.60'), 1)).toBe(1_000n)
+    expect(costOfSpan(nanoUsdOf(3_599_999n), 1)).toBe(0n)
+    expect(costOfSpan(nanoUsdOf(3_600_000n), 1)).toBe(1n)
+    expect(costOfSpan(usd('23.92'), 3_600_000)).toBe(usd('23.92'))
+  })
+
+  test('two parts never cost more than the whole, and less by one nano-dollar at most', () => {
+    fc.assert(
+      fc.property(somePrice, someMs, someMs, (price, a, b) => {
+        const apart = costOfSpan(price, a) + costOfSpan(price, b)
+        const whole = costOfSpan(price, a + b)
+        expect(whole - apart === 0n || whole - apart === 1n).toBe(true)
+      }),
+    )
+  })
+
+  test('what can be afforded is paid to the millisecond, and not one more', () => {
+    const price = fc.bigInt({ min: 1n, max: 10n ** 13n }).map(nanoUsdOf)
+    fc.assert(
+      fc.property(price, someAmount, (price, budget) => {
+        const ms = spanAffordable(price, budget)
+        fc.pre(ms < Number.MAX_SAFE_INTEGER)
+        expect(costOfSpan(price, ms) <= budget).toBe(true)
+        expect(costOfSpan(price, ms + 1) > budget).toBe(true)
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  test('what costs nothing lasts, and what is owed buys nothing', () => {
+    expect(spanAffordable(usd('0'), usd('0'))).toBe(Number.MAX_SAFE_INTEGER)
+    expect(spanAffordable(nanoUsdOf(1n), usd('999999999'))).toBe(Number.MAX_SAFE_INTEGER)
+    expect(spanAffordable(usd('1'), usd('-1'))).toBe(0)
+    expect(spanAffordable(usd('1'), usd('0'))).toBe(0)
+  })
+})
+
+describe('shares', () => {
+  test('a share and the rest never make more than the whole', () => {
+    fc.assert(
+      fc.property(someAmount, fc.integer({ min: 0, max: 10_000 }), (amount, bp) => {
+        const rest = amount - shareOf(amount, bp) - shareOf(amount, 10_000 - bp)
+        expect(rest === 0n || rest === 1n).toBe(true)
+      }),
+    )
+  })
+
+  test.each([
+    ['23.92', 0, '23.92'],
+    ['23.92', 25, '17.94'],
+    ['23.92', 16.1, '20.06888'],
+    ['0.000000001', 0.01, '0'],
+    ['1', 99.99, '0.0001'],
+  ])('%s less %s percent is %s', (price, percentage, less) => {
+    expect(discounted(usd(price), percentage)).toBe(usd(less))
+  })
+
+  test.each([
+    [7n, 2n, 3n],
+    [-7n, 2n, -4n],
+    [7n, -2n, -4n],
+    [-7n, -2n, 3n],
+    [-6n, 2n, -3n],
+    [0n, 5n, 0n],
+  ])('%s / %s rounds down to %s', (dividend, divisor, quotient) => {
+    expect(floorDivide(dividend, divisor)).toBe(quotient)
+  })
+
+  test('the least, the most and the sum', () => {
+    expect(minUsd(usd('1'), usd('2'))).toBe(usd('1'))
+    expect(maxUsd(usd('1'), usd('2'))).toBe(usd('2'))
+    expect(sumUsd([usd('0.1'), usd('0.2'), usd('-0.05')])).toBe(usd('0.25'))
+    expect(sumUsd([])).toBe(0n)
+  })
+})

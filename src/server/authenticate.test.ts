@@ -1,0 +1,280 @@
+/** The promises: no database call in the steady state, and a revoked key stops on every server within a second. */
+import { crc32 } from 'node:zlib'
+import type { KyselyPlugin } from 'kysely'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { openTestAccount, startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
+import { changeMember, removeMember } from '../app/account.ts'
+import { createApiKey, revokeApiKey, type ApiKeyInput } from '../app/api-key.ts'
+import { changeAccount } from '../app/operator-account.ts'
+import { makeApiKey } from '../base/api-key.ts'
+import { base62 } from '../base/id.ts'
+import { addMs, formatInstant, HOUR_MS } from '../base/instant.ts'
+import { insertMember } from '../store/account.ts'
+import { findApiKey } from '../store/api-key.ts'
+import { openDatabase, transact, type Database } from '../store/database.ts'
+import { makeAuthenticator, type Authenticator } from './authenticate.ts'
+
+let fixture: IdentityTest
+beforeAll(async () => {
+  fixture = await startIdentityTest()
+})
+afterAll(() => fixture.close())
+
+const open: Array<{ close(): Promise<void> }> = []
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+})
+
+/** A server of its own: its pool, its cache, its connection that listens. */
+async function startServer(): Promise<{ server: Authenticator; database: Database; lookUps: () => number }> {
+  const database = openDatabase({ url: fixture.url, clock: fixture.clock, name: 'server' })
+  let lookUps = 0
+  database.pool.on('acquire', () => (lookUps += 1))
+  const server = makeAuthenticator({ database, clock: fixture.clock, log: { warn: () => {} } })
+  open.push(server, database)
+  await vi.waitFor(() => expect(server.isCaching()).toBe(true))
+  return { server, database, lookUps: () => lookUps }
+}
+const bearer = (text: string) => `Bearer ${text}`
+const within = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 1_000, interval: 5 })
+const plain: ApiKeyInput = {
+  name: 'A key',
+  scopes: ['inference'],
+  expiresAt: null,
+  allowedModels: null,
+  monthlyLimit: null,
+  totalLimit: null,
+  requestsPerMinute: null,
+}
+
+describe('what is not a key', () => {
+  test('each way to get it wrong has its own sentence, which repeats nothing of what was sent', async () => {
+    const { server, lookUps } = await startServer()
+    const { keyText } = await openTestAccount(fixture)
+    const typo = keyText.slice(0, -1) + (keyText.endsWith('A') ? 'B' : 'A')
+    const cases: Array<[string | undefined, string]> = [
+      [undefined, 'missing_key'],
+      ['', 'missing_key'],
+      [keyText, 'not_bearer'],
+      ['Basic dXNlcjpwYXNz', 'not_bearer'],
+      ['Bearer', 'not_bearer'],
+      [`Bearer ${keyText} ${keyText}`, 'not_bearer'],
+      ['Bearer sk-something-else', 'malformed_key'],
+      [bearer(keyText.slice(0, -10)), 'malformed_key'],
+      [bearer(typo), 'mistyped_key'],
+    ]
+    for (const [header, reason] of cases) {
+      const answer = await server.authenticate(header)
+      expect(answer).toMatchObject({ ok: false, kind: 'unauthenticated', reason })
+      const secret = header?.split(' ').at(-1) ?? ''
+      if (secret.length > 6) expect(JSON.stringify(answer)).not.toContain(secret)
+    }
+    expect(lookUps()).toBe(0)
+  })
+
+  test('an unknown key, and a known id with another secret, are told alike; unknown ids are asked for once', async () => {
+    const { server, lookUps } = await startServer()
+    const { keyText, actor } = await openTestAccount(fixture)
+    const stranger = bearer(makeApiKey().text)
+    const refusal = { kind: 'unauthenticated', reason: 'invalid_key' }
+    expect(await server.authenticate(stranger)).toMatchObject(refusal)
+    expect(await server.authenticate(stranger)).toMatchObject(refusal)
+    expect(lookUps()).toBe(1)
+    // Its checksum fits; only the secret is wrong.
+    expect(await server.authenticate(bearer(forge(actor.keyId)))).toEqual(await server.authenticate(stranger))
+    expect(await server.authenticate(bearer(keyText))).toMatchObject({ ok: true })
+  })
+})
+
+describe('a good key', () => {
+  test('is looked up once, then never again', async () => {
+    const { server, lookUps } = await startServer()
+    const { keyText, actor } = await openTestAccount(fixture)
+    const first = await Promise.all(Array.from({ length: 20 }, () => server.authenticate(bearer(keyText))))
+    for (let n = 0; n < 200; n += 1) await server.authenticate(`bearer  ${keyText} `)
+    expect(lookUps()).toBe(1)
+    expect(first[19]).toMatchObject({ ok: true, value: { ...actor, keyName: 'First key', requestsPerMinute: null } })
+  })
+
+  test('expires by the clock, without a look-up', async () => {
+    const { server, lookUps } = await startServer()
+    const { actor } = await openTestAccount(fixture)
+    const expiresAt = addMs(fixture.clock.now(), HOUR_MS)
+    const made = await transact(fixture.database, (tx) => createApiKey(tx, actor, { ...plain, expiresAt }))
+    if (!made.ok) throw new Error(made.message)
+    const header = bearer(made.value.text)
+    expect(await server.authenticate(header)).toMatchObject({ ok: true })
+    fixture.clock.advance(HOUR_MS - 1)
+    expect(await server.authenticate(header)).toMatchObject({ ok: true })
+    fixture.clock.advance(1)
+    expect(await server.authenticate(header)).toMatchObject({
+      kind: 'unauthenticated',
+      reason: 'expired_key',
+      message: expect.stringContaining(formatInstant(expiresAt)) as string,
+    })
+    expect(lookUps()).toBe(1)
+  })
+
+  test('when it was last used is written in one statement, and never goes back', async () => {
+    const { server, lookUps } = await startServer()
+    const accounts = [await openTestAccount(fixture), await openTestAccount(fixture)]
+    for (const { keyText } of accounts) await server.authenticate(bearer(keyText))
+    const before = lookUps()
+    await server.flushLastUsed()
+    await server.flushLastUsed()
+    expect(lookUps() - before).toBe(1)
+    for (const { accountId, actor } of accounts) {
+      const key = await findApiKey(fixture.database.db, accountId, actor.keyId)
+      expect(key?.last_used_at).toBe(fixture.clock.now())
+    }
+  })
+})
+
+describe('rights that are taken away', () => {
+  test('a revoked key stops on all servers within a second', async () => {
+    const servers = [await startServer(), await startServer()]
+    const { actor } = await openTestAccount(fixture)
+    const made = await transact(fixture.database, (tx) => createApiKey(tx, actor, plain))
+    if (!made.ok) throw new Error(made.message)
+    const header = bearer(made.value.text)
+    for (const { server } of servers) expect(await server.authenticate(header)).toMatchObject({ ok: true })
+    await transact(fixture.database, (tx) => revokeApiKey(tx, actor, made.value.key.public_id))
+    for (const { server } of servers) {
+      await within(async () => expect(await server.authenticate(header)).toMatchObject({ reason: 'invalid_key' }))
+    }
+  })
+
+  test('a key that is revoked while it is being looked up is not cached', async () => {
+    const database = openDatabase({ url: fixture.url, clock: fixture.clock })
+    const held = holdFirstResult()
+    const server = makeAuthenticator({
+      database: { ...database, db: database.db.withPlugin(held.plugin) },
+      clock: fixture.clock,
+      log: { warn: () => {} },
+    })
+    open.push(server, database)
+    await vi.waitFor(() => expect(server.isCaching()).toBe(true))
+    const { actor, keyText } = await openTestAccount(fixture)
+    const early = server.authenticate(bearer(keyText))
+    await vi.waitFor(() => expect(held.results()).toBe(1))
+    await transact(fixture.database, (tx) => revokeApiKey(tx, actor, actor.keyId))
+    // Requests join the first look-up until the notification is heard; then the first of them looks up anew.
+    await within(async () => {
+      void server.authenticate(bearer(keyText))
+      expect(held.results()).toBe(2)
+    })
+    held.release()
+    expect(await early).toMatchObject({ ok: true })
+    expect(await server.authenticate(bearer(keyText))).toMatchObject({ reason: 'invalid_key' })
+  })
+
+  test('a suspended account answers 403 with the reason, and works again once that is lifted', async () => {
+    const { server } = await startServer()
+    const operator = await openTestAccount(fixture, { scopes: ['operator'] })
+    const { keyText, accountId } = await openTestAccount(fixture)
+    expect(await server.authenticate(bearer(keyText))).toMatchObject({ ok: true })
+    const suspend = (suspended: boolean) =>
+      transact(fixture.database, (tx) =>
+        changeAccount(tx, operator.actor, { accountId, suspended, reason: 'because of a test' }),
+      )
+    await suspend(true)
+    await within(async () =>
+      expect(await server.authenticate(bearer(keyText))).toMatchObject({
+        kind: 'forbidden',
+        reason: 'account_suspended',
+      }),
+    )
+    await suspend(false)
+    await within(async () => expect(await server.authenticate(bearer(keyText))).toMatchObject({ ok: true }))
+  })
+
+  test('who is made a viewer only reads from then on; who is removed is unknown', async () => {
+    const { server } = await startServer()
+    const { actor, keyText, accountId } = await openTestAccount(fixture)
+    const boss = await openTestAccount(fixture)
+    await transact(fixture.database, (tx) =>
+      insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner' }),
+    )
+    const owner = { ...boss.actor, accountId }
+    expect(await server.authenticate(bearer(keyText))).toMatchObject({ value: { role: 'owner' } })
+    const { personId } = actor
+    await transact(fixture.database, (tx) => changeMember(tx, owner, { personId, role: 'viewer' }))
+    await within(async () =>
+      expect(await server.authenticate(bearer(keyText))).toMatchObject({
+        value: { role: 'viewer', scopes: ['compute:read', 'billing:read'] },
+      }),
+    )
+    await transact(fixture.database, (tx) => removeMember(tx, owner, personId))
+    await within(async () =>
+      expect(await server.authenticate(bearer(keyText))).toMatchObject({ reason: 'invalid_key' }),
+    )
+  })
+})
+
+describe('when the connection that listens is lost', () => {
+  const endListeners = () =>
+    fixture.database.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'berth-keys' and datname = current_database()`,
+    )
+
+  test('nothing is cached until it is back, and a revocation in between is seen', async () => {
+    const { server, lookUps } = await startServer()
+    const { actor, keyText } = await openTestAccount(fixture)
+    await server.authenticate(bearer(keyText))
+    await endListeners()
+    await within(async () => expect(server.isCaching()).toBe(false))
+    // It may be back at any moment; until then each request asks the database.
+    await transact(fixture.database, (tx) => revokeApiKey(tx, actor, actor.keyId))
+    expect(await server.authenticate(bearer(keyText))).toMatchObject({ reason: 'invalid_key' })
+    expect(lookUps()).toBeGreaterThan(1)
+    await vi.waitFor(() => expect(server.isCaching()).toBe(true), { timeout: 5_000 })
+  })
+
+  test('it comes back and caches again, as often as it takes', async () => {
+    const { server, lookUps } = await startServer()
+    const { keyText } = await openTestAccount(fixture)
+    for (let n = 0; n < 3; n += 1) {
+      await endListeners()
+      await within(async () => expect(server.isCaching()).toBe(false))
+      await vi.waitFor(() => expect(server.isCaching()).toBe(true), { timeout: 5_000 })
+    }
+    await server.authenticate(bearer(keyText))
+    const before = lookUps()
+    for (let n = 0; n < 50; n += 1) await server.authenticate(bearer(keyText))
+    expect(lookUps()).toBe(before)
+  })
+
+  test('without a database a known key is refused as unavailable, never as unknown', async () => {
+    const database = openDatabase({ url: fixture.url, clock: fixture.clock })
+    const server = makeAuthenticator({ database, clock: fixture.clock, log: { warn: () => {} } })
+    const { keyText } = await openTestAccount(fixture)
+    await database.pool.end()
+    expect(await server.authenticate(bearer(keyText))).toMatchObject({ kind: 'unavailable' })
+    await server.close()
+  })
+})
+
+/** The database answers at once, but the first answer is kept back: a look-up that has read its row and is not done. */
+function holdFirstResult(): { plugin: KyselyPlugin; results: () => number; release: () => void } {
+  let results = 0
+  let release = (): void => {}
+  const released = new Promise<void>((resolve) => (release = resolve))
+  const plugin: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    transformResult: async ({ result }) => {
+      results += 1
+      if (results === 1) await released
+      return result
+    },
+  }
+  return { plugin, results: () => results, release: () => release() }
+}
+
+/** A well-formed key with the given public id and a secret of its own. */
+function forge(publicId: string): string {
+  const secret = base62(Buffer.alloc(32, 7))
+  const sum = Buffer.alloc(4)
+  sum.writeUInt32BE(crc32(`${publicId}${secret}`))
+  return `bk_${publicId}_${secret}${base62(sum).padStart(6, '0')}`
+}

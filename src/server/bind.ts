@@ -1,0 +1,181 @@
+/**
+ * The contract as HTTP. Every operation goes the same way: address and key are counted, the key is checked, then its
+ * scope, then the input, then the handler runs; each step answers in the form of the operation's family.
+ */
+import { randomBytes } from 'node:crypto'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Actor, App } from '../app/app.ts'
+import type { Instant } from '../base/instant.ts'
+import { limits, defaultRates } from '../base/limits.ts'
+import { fail, type Failure, type Result } from '../base/result.ts'
+import { api, type OperationId } from '../contract/api.ts'
+import type { Access, Endpoint } from '../contract/endpoint.ts'
+import { holdsScope } from '../domain/api-key.ts'
+import type { Authenticated, Authenticator } from './authenticate.ts'
+import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
+import { resumeAfter, type EventStreams } from './event-stream.ts'
+import type { HandlerRequest, Handlers } from './handler.ts'
+import type { RateAnswer, RateLimiter } from './rate-limit.ts'
+import { validate } from './validation.ts'
+
+export interface Binding {
+  readonly app: App
+  readonly handlers: Handlers
+  readonly authenticator: Authenticator
+  readonly rates: RateLimiter
+  readonly streams: EventStreams
+  /** Parses every answer by its schema: for tests and development. */
+  readonly checkResponses: boolean
+}
+
+const nobody: Actor = { accountId: '', personId: '', keyId: '', role: 'viewer', scopes: [] }
+
+export function bind(server: FastifyInstance, binding: Binding): void {
+  for (const [operation, endpoint] of Object.entries(api) as Array<[OperationId, Endpoint]>) {
+    server.route({
+      method: endpoint.method,
+      url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      config: { operation, endpoint },
+      handler: (request, reply) => answer(binding, operation, endpoint, request, reply),
+    })
+  }
+}
+
+async function answer(
+  binding: Binding,
+  operation: OperationId,
+  endpoint: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  if (endpoint.inference) reply.header('X-Inference-Request-Id', `req_${randomBytes(16).toString('hex')}`)
+  const caller = await admit(binding, endpoint, request, reply)
+  if (!caller.ok) return send(reply, failurePage(endpoint, caller), caller)
+
+  const read = readInput(endpoint, request)
+  if (!read.ok) return send(reply, read.page)
+  const idempotencyKey = readIdempotencyKey(endpoint, request)
+  if (!idempotencyKey.ok) return send(reply, failurePage(endpoint, idempotencyKey))
+
+  if (operation === 'followEvents') return follow(binding, endpoint, caller.value, request, reply)
+  const handler = binding.handlers[operation] as (
+    app: App,
+    request: HandlerRequest<OperationId>,
+  ) => Promise<Result<unknown>>
+  const result = await handler(binding.app, {
+    ...read.input,
+    operation,
+    actor: caller.value,
+    requestId: request.id,
+    idempotencyKey: idempotencyKey.value,
+  } as HandlerRequest<OperationId>)
+  if (!result.ok) return send(reply, failurePage(endpoint, result), result)
+  if (binding.checkResponses) endpoint.response.parse(result.value)
+  if (endpoint.media === 'text/html') {
+    return reply
+      .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+      .type('text/html; charset=utf-8')
+      .send(result.value)
+  }
+  return reply.type('application/json; charset=utf-8').send(JSON.stringify(result.value))
+}
+
+/** Counts the caller, checks the key and its scope. */
+async function admit(
+  binding: Binding,
+  endpoint: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Result<Actor>> {
+  const { rates, authenticator } = binding
+  if (endpoint.access === 'public') {
+    const rate = rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)
+    return rate.allowed ? { ok: true, value: nobody } : tooMany(reply, rate, binding.app.clock.now())
+  }
+  const caller = await authenticator.authenticate(request.headers.authorization)
+  if (!caller.ok) {
+    // Only those who fail are counted by address: a thousand customers may share one.
+    const rate = rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
+    return rate.allowed ? caller : tooMany(reply, rate, binding.app.clock.now())
+  }
+  const rate = await rates.take(`key:${caller.value.keyId}`, caller.value.requestsPerMinute ?? defaultRates.perKey)
+  setRateHeaders(reply, rate, binding.app.clock.now())
+  if (!rate.allowed) return tooMany(reply, rate, binding.app.clock.now())
+  return mayCall(endpoint.access, caller.value) ? caller : missingScope(endpoint.access)
+}
+
+function mayCall(access: Access, caller: Authenticated): boolean {
+  if (access === 'public' || access === 'any-key') return true
+  return access.some((scope) => holdsScope(caller.scopes, scope))
+}
+
+function missingScope(access: Access): Failure {
+  const needed = access === 'public' || access === 'any-key' ? '' : access.join(' or ')
+  return fail('forbidden', `This key lacks the scope ${needed}`, { reason: 'missing_scope' })
+}
+
+function setRateHeaders(reply: FastifyReply, rate: RateAnswer, now: Instant): void {
+  reply.header('X-RateLimit-Limit', rate.limit)
+  reply.header('X-RateLimit-Remaining', Math.max(0, rate.remaining))
+  reply.header('X-RateLimit-Reset', Math.max(0, Math.ceil((rate.resetAt - now) / 1_000)))
+}
+
+function tooMany(reply: FastifyReply, rate: RateAnswer, now: Instant): Failure {
+  setRateHeaders(reply, rate, now)
+  return fail('rate_limited', `More than ${rate.limit} requests a minute`, {
+    reason: 'rate_limited',
+    retryAfterMs: Math.max(1_000, rate.resetAt - now),
+  })
+}
+
+type Input = { readonly params: unknown; readonly query: unknown; readonly body: unknown }
+
+function readInput(endpoint: Endpoint, request: FastifyRequest): { ok: true; input: Input } | { ok: false; page: ErrorPage } {
+  const params = validate(endpoint.params, request.params)
+  if (!params.ok) return { ok: false, page: validationPage(endpoint.family, 'path', params.issues) }
+  const query = validate(endpoint.query, request.query)
+  if (!query.ok) return { ok: false, page: validationPage(endpoint.family, 'query', query.issues) }
+  const body = validate(endpoint.body, request.body)
+  if (!body.ok) return { ok: false, page: validationPage(endpoint.family, 'body', body.issues) }
+  return { ok: true, input: { params: params.value, query: query.value, body: body.value } }
+}
+
+function readIdempotencyKey(endpoint: Endpoint, request: FastifyRequest): Result<string | undefined> {
+  const key = request.headers['idempotency-key']
+  if (!endpoint.idempotent || key === undefined) return { ok: true, value: undefined }
+  if (typeof key === 'string' && key.length >= 1 && key.length <= limits.idempotencyKeyChars && /^[\x20-\x7e]+$/.test(key)) {
+    return { ok: true, value: key }
+  }
+  return fail('invalid', `Idempotency-Key has 1 to ${limits.idempotencyKeyChars} printable characters`, {
+    reason: 'bad_idempotency_key',
+  })
+}
+
+/** The answer is a stream, which owns the socket from here on. */
+async function follow(
+  binding: Binding,
+  endpoint: Endpoint,
+  actor: Actor,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const lastId = request.headers['last-event-id']
+  const { after } = request.query as { after?: string }
+  const stillValid = async (): Promise<boolean> =>
+    (await binding.authenticator.authenticate(request.headers.authorization)).ok
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value)
+  }
+  const opened = await binding.streams.open(
+    actor,
+    { after: resumeAfter(typeof lastId === 'string' ? lastId : undefined, after), stillValid },
+    reply.raw,
+  )
+  if (!opened.ok) return send(reply, failurePage(endpoint, opened), opened)
+  return reply.hijack()
+}
+
+function send(reply: FastifyReply, page: ErrorPage, failure?: Failure): FastifyReply {
+  if (failure?.retryAfterMs !== undefined) reply.header('Retry-After', Math.ceil(failure.retryAfterMs / 1_000))
+  return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
+}

@@ -1,0 +1,59 @@
+/**
+ * Wake-ups between servers. What one server has committed, the loops and streams of all servers should look at soon.
+ * A wake-up carries no facts and may be lost: every loop also runs on a timer. So notifications are gathered for a
+ * moment and sent outside the transactions, which keeps PostgreSQL's one notification queue out of their commits.
+ */
+import type { Database } from '../store/database.ts'
+import { listen, type Log } from './listener.ts'
+
+const CHANNEL = 'berth_wake'
+const GATHER_MS = 20
+/** PostgreSQL takes 8,000 bytes; past that everything is woken. */
+const PAYLOAD_BYTES = 7_000
+
+export interface Bus {
+  publish(wake: ReadonlySet<string>): void
+  close(): Promise<void>
+}
+
+export function openBus(options: {
+  database: Database
+  url: string
+  log: Log
+  onWake: (name: string) => void
+}): Bus {
+  let gathered = new Set<string>()
+  let timer: NodeJS.Timeout | undefined
+  const listener = listen({
+    url: options.url,
+    channel: CHANNEL,
+    log: options.log,
+    heard: (payload) => {
+      for (const name of payload.split(',')) if (name !== '') options.onWake(name)
+    },
+    lost: () => {},
+  })
+
+  const flush = (): void => {
+    timer = undefined
+    const payload = [...gathered].join(',')
+    gathered = new Set()
+    options.database.pool
+      .query('select pg_notify($1, $2)', [CHANNEL, payload.length > PAYLOAD_BYTES ? '*' : payload])
+      .catch((error: unknown) => options.log.warn({ err: error }, 'a wake-up was not sent; timers make up for it'))
+  }
+
+  return {
+    publish: (wake) => {
+      for (const name of wake) {
+        options.onWake(name)
+        gathered.add(name)
+      }
+      timer ??= setTimeout(flush, GATHER_MS).unref()
+    },
+    close: async () => {
+      clearTimeout(timer)
+      await listener.close()
+    },
+  }
+}

@@ -1,0 +1,127 @@
+/** Failures as HTTP. One exhaustive switch turns kinds into statuses; v1 and v2 have bodies of their own. */
+import { assertNever, type Failure, type FailureKind } from '../base/result.ts'
+import { v2Codes, type V2Status } from '../contract/error.ts'
+import type { Endpoint, Family } from '../contract/endpoint.ts'
+import type { InputIssue } from './validation.ts'
+
+export interface ErrorPage {
+  readonly status: number
+  readonly body: Record<string, unknown>
+}
+
+export function failurePage(endpoint: Endpoint, failure: Failure): ErrorPage {
+  const status = endpoint.family === 'v1' ? v1Status(failure.kind) : v2Status(failure.kind, endpoint)
+  return errorPage(endpoint.family, status, failure)
+}
+
+function v2Status(kind: FailureKind, endpoint: Endpoint): V2Status {
+  switch (kind) {
+    case 'invalid':
+    case 'no_capacity':
+    case 'conflict':
+      return 400
+    case 'unauthenticated':
+      return 401
+    case 'forbidden':
+    case 'insufficient_balance':
+      return 403
+    case 'not_found':
+      // An operation of the interface answers with its listed statuses only.
+      return endpoint.errors.includes(404) ? 404 : 400
+    case 'rate_limited':
+      return 429
+    case 'unavailable':
+      return 503
+    default:
+      return assertNever(kind)
+  }
+}
+
+function v1Status(kind: FailureKind): number {
+  switch (kind) {
+    case 'invalid':
+    case 'no_capacity':
+    case 'conflict':
+      return 400
+    case 'unauthenticated':
+      return 401
+    case 'insufficient_balance':
+      return 402
+    case 'forbidden':
+      return 403
+    case 'not_found':
+      return 404
+    case 'rate_limited':
+      return 429
+    case 'unavailable':
+      return 503
+    default:
+      return assertNever(kind)
+  }
+}
+
+const NO_SUCH_INSTANCE = 105
+
+const v1Types: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'insufficient_balance',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'invalid_request_error',
+  415: 'invalid_request_error',
+  422: 'invalid_request_error',
+  429: 'rate_limit_error',
+  500: 'server_error',
+  503: 'server_error',
+}
+
+type Fault = Pick<Failure, 'message' | 'reason' | 'issues'>
+
+export function errorPage(family: Family, status: number, fault: Fault): ErrorPage {
+  const { message, reason, issues } = fault
+  if (family === 'v2') {
+    const code = v2Codes[status as V2Status] ?? 'INTERNAL_SERVER_ERROR'
+    return {
+      status,
+      body: {
+        message,
+        code,
+        ...(reason === undefined ? {} : { reason }),
+        ...(issues === undefined ? {} : { issues: issues.map(({ code, path, message }) => ({ code, path, message })) }),
+      },
+    }
+  }
+  const type = v1Types[status] ?? 'server_error'
+  const param = issues?.[0]?.path.join('.') ?? null
+  const errorCode = reason === 'instance_not_found' ? NO_SUCH_INSTANCE : status
+  return {
+    status,
+    body: {
+      object: 'error',
+      message,
+      type,
+      param,
+      code: status,
+      error_code: errorCode,
+      error: { message, type, param, code: status },
+      ...(reason === undefined ? {} : { reason }),
+    },
+  }
+}
+
+/** v2: 400 with all issues. v1: 422 with `detail` where something is missing, mistyped or unknown; 400 out of range. */
+export function validationPage(family: Family, part: 'body' | 'query' | 'path', issues: readonly InputIssue[]): ErrorPage {
+  if (family === 'v2') return errorPage('v2', 400, { message: 'Input validation failed', issues })
+  const malformed = issues.some((issue) => issue.malformed)
+  const first = issues[0]
+  const message = first === undefined ? 'Input validation failed' : `${first.path.join('.') || part}: ${first.message}`
+  const page = errorPage('v1', malformed ? 422 : 400, { message, issues })
+  const detail = issues.map((issue) => ({
+    type: issue.message === 'Required' ? 'missing' : issue.code,
+    loc: [part, ...issue.path],
+    msg: issue.message,
+    input: issue.input,
+  }))
+  return { ...page, body: { ...page.body, detail } }
+}

@@ -1,0 +1,127 @@
+/**
+ * What a first start leaves behind: the operator's key and, on embedded defaults only, a demo account with money and
+ * an SSH key. A key file is written before the row, so a crash in between costs nothing: the next start takes the key
+ * from the file.
+ */
+import { parseApiKey, makeApiKey } from '../base/api-key.ts'
+import { toDate } from '../base/instant.ts'
+import { usd, type NanoUsd } from '../base/money.ts'
+import { region, storageRegion } from '../contract/region.ts'
+import { scopes, type Scope } from '../contract/endpoint.ts'
+import { parseSshPublicKey } from '../domain/ssh-key.ts'
+import { findAccount, findOrInsertPerson, insertMember } from '../store/account.ts'
+import { insertApiKey, noKeyLimits } from '../store/api-key.ts'
+import { writeAudit } from '../store/audit.ts'
+import { transact, type Database, type Tx } from '../store/database.ts'
+import { post } from '../store/ledger.ts'
+import { listGpuPrices, saveGpuPrices, saveReserveOptions, saveStoragePrices } from '../store/price.ts'
+import { insertSshKey } from '../store/ssh-key.ts'
+import { readOrCreateSecret, readPrivateFile, writePrivateFile } from './data-folder.ts'
+import { makeSshKeyPair } from './ssh-key-pair.ts'
+
+export const OPERATOR_KEY = 'operator.key'
+export const DEMO_KEY = 'demo.key'
+export const DEMO_SSH_KEY = 'demo_ssh_key'
+
+const DEMO_CREDIT = usd('100')
+
+/** Makes the operator's account where there is none. True: it was made now, and its key is in the data folder. */
+export async function ensureOperator(database: Database, dataDir: string): Promise<boolean> {
+  if ((await findAccount(database.db, 'operator')) !== undefined) return false
+  const key = readOrCreateSecret(dataDir, OPERATOR_KEY, () => makeApiKey().text)
+  return transact(database, (tx) =>
+    openHouseAccount(tx, { id: 'operator', name: 'Operator', key, keyScopes: [...scopes] }),
+  )
+}
+
+export async function ensureDemo(database: Database, dataDir: string): Promise<boolean> {
+  if ((await findAccount(database.db, 'demo')) !== undefined) return false
+  const key = readOrCreateSecret(dataDir, DEMO_KEY, () => makeApiKey().text)
+  if (readPrivateFile(dataDir, DEMO_SSH_KEY) === undefined) {
+    const pair = makeSshKeyPair('demo@berth')
+    writePrivateFile(dataDir, `${DEMO_SSH_KEY}.pub`, `${pair.publicKey}\n`)
+    writePrivateFile(dataDir, DEMO_SSH_KEY, pair.privateKey)
+  }
+  const sshKey = parseSshPublicKey(readPrivateFile(dataDir, `${DEMO_SSH_KEY}.pub`) ?? '')
+  return transact(database, async (tx) => {
+    const keyScopes = scopes.filter((scope) => scope !== 'operator')
+    if (!(await openHouseAccount(tx, { id: 'demo', name: 'Demo', key, keyScopes }))) return false
+    if (sshKey !== undefined) {
+      await insertSshKey(tx, { accountId: 'demo', name: 'demo', publicKey: sshKey })
+    }
+    await credit(tx, 'demo', DEMO_CREDIT)
+    return true
+  })
+}
+
+async function openHouseAccount(
+  tx: Tx,
+  account: { id: string; name: string; key: string; keyScopes: Scope[] },
+): Promise<boolean> {
+  const parsed = parseApiKey(account.key)
+  if (parsed.kind !== 'key') throw new Error(`The file of the ${account.id} key in the data folder does not hold a key`)
+  // Several servers may start at once: the one that inserts the row goes on.
+  const inserted = await tx.db
+    .insertInto('account')
+    .values({ id: account.id, name: account.name, created_at: toDate(tx.clock.now()) })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('id')
+    .executeTakeFirst()
+  if (inserted === undefined) return false
+  const person = await findOrInsertPerson(tx, { email: `${account.id}@berth.local`, name: account.name })
+  await insertMember(tx, { accountId: account.id, personId: person.id, role: 'owner' })
+  const made = { ...parsed.key, text: account.key, last4: account.key.slice(-4) }
+  const owner = { accountId: account.id, personId: person.id }
+  await insertApiKey(tx, made, { ...owner, name: 'first key', scopes: account.keyScopes, limits: noKeyLimits })
+  return true
+}
+
+async function credit(tx: Tx, accountId: string, amount: NanoUsd): Promise<void> {
+  const reason = 'credit of the first start'
+  await post(tx, {
+    key: `first-start:${accountId}`,
+    kind: 'credit',
+    accountId,
+    memo: 'Welcome credit',
+    actor: 'first start',
+    reason,
+    transfers: [{ from: { accountId: null, kind: 'adjustments' }, to: { accountId, kind: 'available' }, amount }],
+  })
+  await writeAudit(tx, { actor: 'first start', action: 'account.credit', accountId, reason })
+}
+
+/** Prices for the simulated fleet, where the book is still empty. */
+export async function ensurePrices(database: Database): Promise<void> {
+  await transact(database, async (tx) => {
+    if ((await listGpuPrices(tx.db)).length > 0) return
+    const perGpu = { h100: '2.49', h200: '3.19', b200: '4.99' } as const
+    const networks = { ethernet: '0', infiniband: '0.30' } as const
+    const rows = region.options.flatMap((name) =>
+      (['virtual-machine', 'bare-metal'] as const).flatMap((machine_type) =>
+        (Object.keys(perGpu) as Array<keyof typeof perGpu>).flatMap((gpu_type) =>
+          (Object.keys(networks) as Array<keyof typeof networks>).flatMap((network_type) =>
+            (machine_type === 'bare-metal' ? [8] : [1, 2, 4, 8]).map((gpu_count) => ({
+              machine_type,
+              region: name,
+              gpu_type,
+              network_type,
+              gpu_count,
+              nano_per_gpu_hour: (usd(perGpu[gpu_type]) + usd(networks[network_type])) as NanoUsd,
+              enabled: true,
+            })),
+          ),
+        ),
+      ),
+    )
+    await saveGpuPrices(tx, rows)
+    await saveStoragePrices(
+      tx,
+      storageRegion.options.map((name) => ({ region: name, nano_per_gb_hour: usd('0.0001'), enabled: true })),
+    )
+    await saveReserveOptions(tx, [
+      { accountId: null, termPeriodDays: 30, discountPercentage: 10 },
+      { accountId: null, termPeriodDays: 90, discountPercentage: 18 },
+      { accountId: null, termPeriodDays: 365, discountPercentage: 30 },
+    ])
+  })
+}

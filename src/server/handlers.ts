@@ -1,0 +1,30 @@
+/** All handlers. An operation of the contract without one does not compile. */
+import { ok } from '../base/result.ts'
+import { describeApi } from '../contract/openapi.ts'
+import type { Handlers } from './handler.ts'
+import { accountHandlers } from './handlers/account.ts'
+import { billingHandlers } from './handlers/billing.ts'
+import { eventHandlers } from './handlers/event.ts'
+import { inferenceHandlers } from './handlers/inference.ts'
+import { marketplaceHandlers } from './handlers/marketplace.ts'
+import { operatorAccountHandlers } from './handlers/operator-account.ts'
+import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
+import { rentalHandlers } from './handlers/rental.ts'
+import { supplyHandlers } from './handlers/supply.ts'
+import { volumeHandlers } from './handlers/volume.ts'
+
+let v2: Record<string, unknown> | undefined
+
+export const handlers: Handlers = {
+  getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
+  ...rentalHandlers,
+  ...volumeHandlers,
+  ...billingHandlers,
+  ...marketplaceHandlers,
+  ...inferenceHandlers,
+  ...accountHandlers,
+  ...eventHandlers,
+  ...supplyHandlers,
+  ...operatorAccountHandlers,
+  ...operatorFleetHandlers,
+}

@@ -1,0 +1,140 @@
+/** The HTTP server: the contract, and the few paths beside it. */
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import { randomId } from '../base/id.ts'
+import { limits } from '../base/limits.ts'
+import type { Metrics } from '../base/metrics.ts'
+import type { Family } from '../contract/endpoint.ts'
+import { describeApi } from '../contract/openapi.ts'
+import { holdsScope } from '../domain/api-key.ts'
+import { bind, type Binding } from './bind.ts'
+import { errorPage, type ErrorPage } from './error-page.ts'
+import { renderReference } from './reference.ts'
+
+export interface HttpOptions extends Binding {
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly trustProxy: boolean
+  readonly ready: () => Promise<{ ok: boolean; checks: Record<string, string> }>
+}
+
+export function makeHttpServer(options: HttpOptions): FastifyInstance {
+  const { log, metrics } = options
+  const server = Fastify({
+    loggerInstance: log,
+    disableRequestLogging: true,
+    bodyLimit: limits.bodyBytes,
+    trustProxy: options.trustProxy,
+    requestTimeout: limits.requestTimeoutMs,
+    genReqId: () => randomId('req'),
+    routerOptions: { maxParamLength: 200 },
+    // Keep-alive connections end with the drain; see serve.ts.
+    forceCloseConnections: 'idle',
+  }) as unknown as FastifyInstance
+  readJson(server)
+  const requests = metrics.counter('berth_http_requests_total', 'Requests by operation and status')
+  const seconds = metrics.histogram('berth_http_request_seconds', 'Time to answer', [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10])
+  server.addHook('onRequest', async (request, reply) => {
+    reply.header('X-Request-Id', request.id)
+    reply.header('X-Content-Type-Options', 'nosniff')
+    reply.header('Cache-Control', 'no-store')
+  })
+  server.addHook('onResponse', async (request, reply) => {
+    const { operation = 'none' } = request.routeOptions.config as { operation?: string }
+    requests.add({ operation, status: String(reply.statusCode) })
+    seconds.observe(reply.elapsedTime / 1_000, { operation })
+    request.log.info(
+      { operation, method: request.method, path: request.url.split('?')[0], status: reply.statusCode, ms: Math.round(reply.elapsedTime * 10) / 10 },
+      'request',
+    )
+  })
+  server.setErrorHandler(async (error: FastifyError, request, reply) => {
+    const page = faultPage(familyOf(request), error)
+    if (page.status >= 500) request.log.error({ err: error }, 'request failed')
+    if (page.status === 503) reply.header('Retry-After', '1')
+    return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
+  })
+  server.setNotFoundHandler(async (request, reply) => {
+    const page = errorPage(familyOf(request), 404, {
+      message: `There is no ${request.method} ${request.url.split('?')[0]}; /docs lists every operation`,
+      reason: 'unknown_path',
+    })
+    return reply.code(404).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
+  })
+  bind(server, options)
+  addPlainRoutes(server, options)
+  return server
+}
+
+/** JSON only; no body at all counts as none, whatever the header says. */
+function readJson(server: FastifyInstance): void {
+  const parse = server.getDefaultJsonParser('error', 'error')
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') done(null, undefined)
+    else parse(request, body as string, done)
+  })
+}
+
+function familyOf(request: FastifyRequest): Family {
+  return request.url.startsWith('/v2') ? 'v2' : 'v1'
+}
+
+/** Errors before a handler (bad JSON, too large …) and surprises. Nothing of the cause is shown. */
+function faultPage(family: Family, error: FastifyError): ErrorPage {
+  switch (error.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return errorPage(family, 413, { message: `The body is larger than ${limits.bodyBytes} bytes`, reason: 'body_too_large' })
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return errorPage(family, 415, {
+        message: 'Send JSON, with the header Content-Type: application/json',
+        reason: 'not_json',
+      })
+    default:
+  }
+  if (isBadJson(error)) return errorPage(family, 400, { message: 'The body is not valid JSON', reason: 'bad_json' })
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
+    return errorPage(family, 400, { message: 'The request could not be read', reason: 'bad_request' })
+  }
+  if (isOutage(error)) {
+    return errorPage(family, 503, { message: 'The database does not answer right now; try again in a moment', reason: 'database_unavailable' })
+  }
+  return errorPage(family, 500, { message: 'Something went wrong on our side; the request id helps us find it' })
+}
+
+function isBadJson(error: FastifyError): boolean {
+  return error instanceof SyntaxError || error.code === 'FST_ERR_CTP_INVALID_JSON_BODY' || error.code === 'FST_ERR_CTP_EMPTY_JSON_BODY'
+}
+
+const outages = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 'EPIPE', '57P01', '57P02', '57P03', '08006', '53300'])
+
+function isOutage(error: FastifyError): boolean {
+  return outages.has(error.code) || /timeout exceeded when trying to connect|Connection terminated/.test(error.message)
+}
+
+function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
+  // Made at the first request: a start should not wait for pages that few open.
+  let all: string | undefined
+  let reference: string | undefined
+  server.get('/healthz', async () => ({ status: 'ok' }))
+  server.get('/readyz', async (_request, reply) => {
+    const { ok, checks } = await options.ready()
+    return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', checks })
+  })
+  server.get('/openapi.json', async (_request, reply) => reply.type('application/json; charset=utf-8').send((all ??= JSON.stringify(describeApi('all')))))
+  server.get('/docs', async (_request, reply) =>
+    reply
+      .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+      .type('text/html; charset=utf-8')
+      .send((reference ??= renderReference())),
+  )
+  server.get('/', async (_request, reply) => reply.redirect('/docs'))
+  server.get('/metrics', async (request, reply) => {
+    const caller = await options.authenticator.authenticate(request.headers.authorization)
+    if (!caller.ok || !holdsScope(caller.value.scopes, 'operator')) {
+      const page = errorPage('v2', caller.ok ? 403 : 401, { message: 'Metrics need a key with the scope operator' })
+      return reply.code(page.status).send(page.body)
+    }
+    return reply.type('text/plain; version=0.0.4').send(await options.metrics.text())
+  })
+}

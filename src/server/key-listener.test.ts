@@ -1,0 +1,96 @@
+/** The promise: what is cached is not trusted once the network has swallowed the notifications for a while. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
+import { listenForKeys } from './key-listener.ts'
+
+let fixture: IdentityTest
+beforeAll(async () => {
+  fixture = await startIdentityTest()
+})
+afterAll(() => fixture.close())
+
+/** Stands between a client and PostgreSQL, and can go silent without hanging up. */
+async function startRelay(url: string): Promise<{ url: string; silence(on: boolean): void; close(): Promise<void> }> {
+  const through = new URL(url)
+  const folder = await mkdtemp(path.join(os.tmpdir(), 'relay-'))
+  const sockets = new Set<net.Socket>()
+  const socketName = '.s.PGSQL.5432'
+  const behind = path.join(through.searchParams.get('host') ?? '', socketName)
+  const server = net.createServer((client) => {
+    const upstream = net.connect(behind)
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(from)
+      from.on('data', (bytes) => to.write(bytes))
+      from.on('error', () => {})
+      from.on('close', () => to.destroy())
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(path.join(folder, socketName), resolve))
+  through.searchParams.set('host', folder)
+  return {
+    url: through.toString(),
+    silence: (on) => {
+      for (const socket of sockets)
+        if (on) socket.pause()
+        else socket.resume()
+    },
+    close: async () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+async function startListening(deadMs?: number) {
+  const relay = await startRelay(fixture.url)
+  const heard: string[] = []
+  let losses = 0
+  const listener = listenForKeys({
+    url: relay.url,
+    log: { warn: () => {} },
+    heard: (payload) => heard.push(payload),
+    lost: () => (losses += 1),
+    ...(deadMs === undefined ? {} : { deadMs }),
+  })
+  await vi.waitFor(() => expect(listener.isTrusted()).toBe(true))
+  const close = async (): Promise<void> => {
+    await listener.close()
+    await relay.close()
+  }
+  return { listener, relay, heard, losses: () => losses, close }
+}
+const notify = (payload: string) => fixture.database.pool.query(`select pg_notify('berth_key', $1)`, [payload])
+const soon = { timeout: 1_000, interval: 5 }
+
+describe('the connection that tells of revoked keys', () => {
+  test('a silent network ends the trust within a second; when it speaks again, what was missed is heard first', async () => {
+    const { listener, relay, heard, losses, close } = await startListening()
+    await notify('one')
+    await vi.waitFor(() => expect(heard).toEqual(['one']), soon)
+    relay.silence(true)
+    await notify('two')
+    await vi.waitFor(() => expect(listener.isTrusted()).toBe(false), soon)
+    expect(heard).toEqual(['one'])
+    relay.silence(false)
+    await vi.waitFor(() => expect(listener.isTrusted()).toBe(true), soon)
+    expect(heard).toEqual(['one', 'two'])
+    expect(losses()).toBe(0)
+    await close()
+  })
+
+  test('one that stays silent is given up, and another one is made', async () => {
+    const { listener, relay, losses, close } = await startListening(900)
+    relay.silence(true)
+    await vi.waitFor(() => expect(losses()).toBe(1), { timeout: 3_000 })
+    await vi.waitFor(() => expect(listener.isTrusted()).toBe(true), { timeout: 3_000 })
+    await close()
+  })
+})

@@ -1,0 +1,61 @@
+/** `berth serve`: starts a server, says what to try next, and ends it cleanly. */
+import path from 'node:path'
+import { serve, type RunningServer } from './serve.ts'
+import { readSettings, SettingsError, type Settings } from './settings.ts'
+import { usage, welcome } from './welcome.ts'
+
+/** Ctrl-C drains; whatever has not ended by then is cut off. */
+const END_WITHIN_MS = 10_000
+
+async function main(): Promise<void> {
+  const flags = process.argv.slice(process.argv[2] === 'serve' ? 3 : 2)
+  if (flags.includes('--help') || flags.includes('-h')) return void process.stdout.write(usage())
+  if (flags.length > 0) throw new SettingsError(`Unknown option ${flags[0]}; berth serve takes its settings from the environment (--help lists them)`)
+  const settings = readSettings(process.env)
+  const startedAt = performance.now()
+  const server = await serve(settings)
+  process.stdout.write(welcome(server.url, relative(settings), server.made, performance.now() - startedAt))
+  stopOnSignal(server)
+  void server.broken.then((why) => {
+    if (ending) return
+    process.stderr.write(`${why}; stopping.\n`)
+    return end(server, 1)
+  })
+}
+
+function relative(settings: Settings): string {
+  const folder = path.relative(process.cwd(), settings.dataDir)
+  return folder === '' || folder.startsWith('..') ? settings.dataDir : folder
+}
+
+let ending = false
+
+async function end(server: RunningServer, code: number): Promise<void> {
+  if (ending) return
+  ending = true
+  setTimeout(() => process.exit(1), END_WITHIN_MS).unref()
+  await server.close()
+  process.exit(code)
+}
+
+function stopOnSignal(server: RunningServer): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      if (ending) process.exit(1)
+      process.stdout.write('\nStopping …\n')
+      void end(server, 0)
+    })
+  }
+}
+
+main().catch((error: unknown) => {
+  const listening = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE'
+  const text = listening
+    ? 'The port is in use. Set BERTH_PORT to another one.'
+    : error instanceof Error
+      ? error.message
+      : String(error)
+  process.stderr.write(`${text}\n`)
+  if (!(error instanceof SettingsError) && !listening && process.env.BERTH_LOG_LEVEL === 'debug') throw error
+  process.exit(1)
+})

@@ -1,0 +1,90 @@
+/** The promises: all servers together grant the limit at most, few database calls, and never a failure of its own. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
+import { MINUTE_MS } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
+import { openDatabase } from '../store/database.ts'
+import { forgetRateWindows } from '../store/rate-window.ts'
+import { makeRateLimiter, type RateAnswer } from './rate-limit.ts'
+
+let fixture: IdentityTest
+beforeAll(async () => {
+  fixture = await startIdentityTest()
+})
+afterAll(() => fixture.close())
+
+const start = () => makeRateLimiter({ database: fixture.database, clock: fixture.clock })
+const granted = (answers: readonly RateAnswer[]) => answers.filter((answer) => answer.allowed).length
+
+describe('the limit over all servers', () => {
+  test.each([1, 3, 9, 10, 57, 600])(
+    'two servers grant %i a minute together, however many ask at once',
+    async (limit) => {
+      const servers = [start(), start()]
+      const subject = `many:${limit}`
+      const ask = () => Promise.all(Array.from({ length: 1_000 }, (_, n) => servers[n % 2]?.take(subject, limit)))
+      for (const minute of [1, 2]) {
+        const answers = (await ask()).filter((answer) => answer !== undefined)
+        expect(granted(answers), `minute ${minute}`).toBe(limit)
+        expect(answers.every((answer) => answer.remaining >= 0 && answer.limit === limit)).toBe(true)
+        expect(answers.at(-1)?.remaining).toBe(0)
+        fixture.clock.advance(MINUTE_MS)
+      }
+    },
+  )
+
+  test('a request costs a database call once a slice', async () => {
+    let calls = 0
+    const count = () => (calls += 1)
+    fixture.database.pool.on('acquire', count)
+    const limiter = start()
+    for (let n = 0; n < 600; n += 1) await limiter.take('slices', 600)
+    expect(calls).toBe(10)
+    // Once the minute is spent nobody asks again.
+    for (let n = 0; n < 50; n += 1) await limiter.take('slices', 600)
+    expect(calls).toBe(11)
+    fixture.database.pool.off('acquire', count)
+  })
+
+  test('tells what is left and when the next minute starts', async () => {
+    const limiter = start()
+    const first = await limiter.take('told', 100)
+    expect(first).toMatchObject({ allowed: true, limit: 100, remaining: 99 })
+    expect(first.resetAt % MINUTE_MS).toBe(0)
+    expect(first.resetAt - fixture.clock.now()).toBeLessThanOrEqual(MINUTE_MS)
+    expect((await start().take('told', 100)).remaining).toBe(89)
+  })
+
+  test('without a database each server counts alone', async () => {
+    const database = openDatabase({ url: fixture.url, clock: fixture.clock })
+    const limiter = makeRateLimiter({ database, clock: fixture.clock })
+    expect(await limiter.take('open', 20)).toMatchObject({ allowed: true })
+    await database.pool.end()
+    const answers = await Promise.all(Array.from({ length: 50 }, () => limiter.take('open', 20)))
+    expect(granted(answers)).toBe(19)
+  })
+
+  test('old minutes are forgotten', async () => {
+    await start().take('old', 10)
+    fixture.clock.advance(MINUTE_MS)
+    await start().take('new', 10)
+    expect(await forgetRateWindows(fixture.database.db, fixture.clock.now())).toBeGreaterThan(0n)
+    const left = await fixture.database.db.selectFrom('rate_window').select('subject').execute()
+    expect(left.map((row) => row.subject)).not.toContain('old')
+  })
+})
+
+describe('the limit of one server', () => {
+  test('counts by subject and minute, in bounded memory', () => {
+    const limiter = start()
+    const ask = () => limiter.takeLocal('192.0.2.1', 3)
+    expect([ask(), ask(), ask(), ask()].map((answer) => answer.allowed)).toEqual([true, true, true, false])
+    expect(ask()).toMatchObject({ limit: 3, remaining: 0 })
+    expect(limiter.takeLocal('192.0.2.2', 3)).toMatchObject({ allowed: true, remaining: 2 })
+    for (let n = 0; n < limits.rateSubjects; n += 1) limiter.takeLocal(`other:${n}`, 1)
+    // The oldest subject made room.
+    expect(ask()).toMatchObject({ allowed: true })
+    fixture.clock.advance(MINUTE_MS)
+    expect(ask()).toMatchObject({ allowed: true, remaining: 2 })
+  })
+})

@@ -1,0 +1,238 @@
+/** Wires a server: database, engines, loops, HTTP. The only place where things are put together. */
+import { randomBytes } from 'node:crypto'
+import http from 'node:http'
+import path from 'node:path'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { pino, type Logger } from 'pino'
+import type { App } from '../app/app.ts'
+import { systemClock, type Clock } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
+import { Metrics } from '../base/metrics.ts'
+import { makeVault, type Vault } from '../base/vault.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { Driver } from '../engines/driver.ts'
+import { mockDriver } from '../engines/mock/driver.ts'
+import { allReconcilers } from '../reconcile/all.ts'
+import { inventoryOf } from '../reconcile/inventory.ts'
+import { deliverWebhooks } from '../reconcile/deliver-webhooks.ts'
+import { startLoops } from '../reconcile/loop.ts'
+import { openDatabase, type Database } from '../store/database.ts'
+import { readOrCreateInstallation } from '../store/installation.ts'
+import { migrate } from '../store/migrate.ts'
+import { postgresMockWorld } from '../store/mock-world.ts'
+import { makeAuthenticator } from './authenticate.ts'
+import { openBus } from './bus.ts'
+import { openDataFolder, readOrCreateSecret } from './data-folder.ts'
+import { startEmbeddedPostgres } from './embedded-postgres.ts'
+import { makeEventStreams } from './event-stream.ts'
+import { ensureDemo, ensureOperator, ensurePrices } from './first-run.ts'
+import { handlers } from './handlers.ts'
+import { makeHttpServer } from './http.ts'
+import { watchGauges } from './gauges.ts'
+import { makeRateLimiter } from './rate-limit.ts'
+import { SettingsError, type Settings } from './settings.ts'
+
+export interface RunningServer {
+  readonly url: string
+  readonly app: App
+  /** What a first start made. */
+  readonly made: { readonly operator: boolean; readonly demo: boolean }
+  /** Resolves when something that the server cannot live without has ended by itself. */
+  readonly broken: Promise<string>
+  close(): Promise<void>
+}
+
+export interface ServeOptions {
+  readonly clock?: Clock
+  readonly log?: Logger
+  readonly checkResponses?: boolean
+  /** Without them the server answers and changes nothing by itself: tests drive the reconcilers by hand. */
+  readonly runLoops?: boolean
+}
+
+export async function serve(settings: Settings, options: ServeOptions = {}): Promise<RunningServer> {
+  const clock = options.clock ?? systemClock
+  const log = options.log ?? pino({ level: settings.logLevel, redact: ['req.headers.authorization'] })
+  const closing: Array<() => Promise<unknown>> = []
+  const close = async (): Promise<void> => {
+    for (const step of closing.splice(0).reverse()) await step()
+  }
+  try {
+    const folder = await openDataFolder(settings.dataDir)
+    closing.push(() => folder.release())
+    let broken = new Promise<string>(() => {})
+    let databaseUrl = settings.databaseUrl
+    if (databaseUrl === undefined) {
+      const postgres = await startEmbeddedPostgres({ dataDir: folder.dir, log: (line) => log.info(line) })
+      closing.push(() => postgres.stop())
+      broken = postgres.exited.then(() => 'PostgreSQL has ended')
+      databaseUrl = postgres.url
+    }
+    const database = openDatabase({ url: databaseUrl, clock, poolSize: settings.databaseConnections })
+    closing.push(() => database.close())
+    await migrate(database.pool, schemaFolder())
+    const vault = await openVault(database, clock, settings, folder.dir)
+    const app: App = {
+      database,
+      clock,
+      installationId: vault.installationId,
+      drivers: makeDrivers(settings, database, clock),
+      vault: vault.vault,
+      allowPrivateAddresses: settings.allowPrivateAddresses,
+    }
+    const made = await firstRun(app, settings, folder.dir)
+    const url = await openHttp(app, settings, { log, options, closing, databaseUrl })
+    return { url, app, made, broken, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function firstRun(app: App, settings: Settings, dataDir: string): Promise<RunningServer['made']> {
+  const operator = await ensureOperator(app.database, dataDir)
+  if (app.drivers.has('mock')) await ensurePrices(app.database)
+  const demo = settings.databaseUrl === undefined && (await ensureDemo(app.database, dataDir))
+  // The first listing should not be empty, so the first inventory is taken before the first answer.
+  for (const driver of app.drivers.values()) await inventoryOf(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
+  return { operator, demo }
+}
+
+interface Wiring {
+  readonly log: Logger
+  readonly options: ServeOptions
+  readonly closing: Array<() => Promise<unknown>>
+  readonly databaseUrl: string
+}
+
+async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<string> {
+  const { log, options, closing, databaseUrl } = wiring
+  const metrics = new Metrics()
+  const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
+  closing.push(() => authenticator.close())
+  const streams = makeEventStreams(app)
+  const webhooks = deliverWebhooks(app)
+  closing.push(() => webhooks.close())
+  const loops =
+    options.runLoops === false
+      ? undefined
+      : startLoops(
+          allReconcilers(app, webhooks, {
+            massLoss: (driver, missing) => log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
+            reaped: (driver, externalId, why) => log.warn({ driver, externalId, why }, 'ended a machine that was not in the books'),
+          }),
+          { metrics, onError: (loop, error) => log.error({ loop, err: error }, 'a reconciler failed; it runs again') },
+        )
+  closing.push(async () => loops?.stop())
+  const bus = openBus({
+    database: app.database,
+    url: databaseUrl,
+    log,
+    onWake: (name) => {
+      if (name.startsWith('events:')) streams.wake(name.slice('events:'.length))
+      else loops?.wake(name)
+    },
+  })
+  closing.push(() => bus.close())
+  app.database.onCommit = (wake) => bus.publish(wake)
+  watchGauges(app, metrics)
+
+  const server = makeHttpServer({
+    app,
+    handlers,
+    authenticator,
+    rates: makeRateLimiter({ database: app.database, clock: app.clock }),
+    streams,
+    checkResponses: options.checkResponses ?? false,
+    log,
+    metrics,
+    trustProxy: settings.trustProxy,
+    ready: () => readiness(app),
+  })
+  await server.listen({ host: settings.host, port: settings.port })
+  closing.push(() => drain(server.server, () => server.close()))
+  closing.push(() => streams.close())
+  if (settings.metricsPort !== undefined) closing.push(await openMetrics(metrics, settings.metricsPort))
+  const address = server.server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : settings.port
+  return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`
+}
+
+/** Requests under way may end, for a bounded time; then their connections are cut. */
+async function drain(server: http.Server, close: () => Promise<unknown>): Promise<void> {
+  const cut = setTimeout(() => server.closeAllConnections(), limits.drainMs)
+  server.closeIdleConnections()
+  await close()
+  clearTimeout(cut)
+}
+
+/** Bound to loopback and without a key, for a scraper on the same machine. */
+async function openMetrics(metrics: Metrics, port: number): Promise<() => Promise<void>> {
+  const server = http.createServer((request, response) => {
+    if (request.url !== '/metrics') return void response.writeHead(404).end()
+    metrics.text().then(
+      (text) => response.writeHead(200, { 'Content-Type': 'text/plain; version=0.0.4' }).end(text),
+      () => response.writeHead(500).end(),
+    )
+  })
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve))
+  return () => new Promise((resolve) => server.close(() => resolve()))
+}
+
+const READY_MS = 2_000
+
+async function readiness(app: App): Promise<{ ok: boolean; checks: Record<string, string> }> {
+  const check = async (work: Promise<unknown>): Promise<string> => {
+    const late = new Promise<string>((resolve) => setTimeout(() => resolve('no answer in time'), READY_MS).unref())
+    return Promise.race([work.then(() => 'ok', () => 'does not answer'), late])
+  }
+  const checks: Record<string, string> = { database: await check(app.database.pool.query('select 1')) }
+  for (const driver of app.drivers.values()) checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
+  return { ok: Object.values(checks).every((state) => state === 'ok'), checks }
+}
+
+function makeDrivers(settings: Settings, database: Database, clock: Clock): ReadonlyMap<ProviderId, Driver> {
+  const drivers = settings.engines.map((engine) => {
+    switch (engine) {
+      case 'mock':
+        return mockDriver({ world: postgresMockWorld(database.db), clock, ...settings.mock })
+    }
+  })
+  return new Map(drivers.map((driver) => [driver.id, driver]))
+}
+
+/** Opens the vault and makes sure that this server has the same secret key as the others on this database. */
+async function openVault(
+  database: Database,
+  clock: Clock,
+  settings: Settings,
+  dataDir: string,
+): Promise<{ vault: Vault; installationId: string }> {
+  const secret = settings.secretKey ?? readOrCreateSecret(dataDir, 'secret.key', () => randomBytes(32).toString('base64url'))
+  const vault = makeVault(secret)
+  const installation = await readOrCreateInstallation(database.db, () => ({
+    id: randomBytes(5).toString('hex'),
+    keyCheck: vault.seal('berth'),
+    createdAt: clock.now(),
+  }))
+  try {
+    if (installation.keyCheck !== null) vault.open(installation.keyCheck)
+  } catch {
+    throw new SettingsError(
+      'BERTH_SECRET_KEY: this database was set up under another secret key. Give every server the same one (the first server has it in secret.key of its data folder).',
+    )
+  }
+  return { vault, installationId: installation.id }
+}
+
+/** Beside the bundle in dist/, or beside src/ in development. */
+function schemaFolder(): string {
+  let dir = path.dirname(fileURLToPath(import.meta.url))
+  while (!existsSync(path.join(dir, 'schema', '0001_identity.sql'))) {
+    const parent = path.dirname(dir)
+    if (parent === dir) throw new Error('the folder schema/ is missing')
+    dir = parent
+  }
+  return path.join(dir, 'schema')
+}

@@ -1,0 +1,74 @@
+/** The environment, read once. A bad value stops the start with one sentence that names it. */
+import path from 'node:path'
+import { z } from 'zod'
+
+const port = z.coerce.number().int().min(0).max(65_535)
+
+const environment = z.object({
+  BERTH_HOST: z.string().min(1).default('127.0.0.1'),
+  BERTH_PORT: port.default(8420),
+  BERTH_DATA_DIR: z.string().min(1).default('.berth'),
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must begin with postgresql://')
+    .optional(),
+  BERTH_DATABASE_CONNECTIONS: z.coerce.number().int().min(4).max(500).default(20),
+  BERTH_ENGINES: z
+    .string()
+    .regex(/^(mock)?(,(mock))*$/, 'must be a comma-separated list of: mock')
+    .optional(),
+  BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
+  BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
+  BERTH_METRICS_PORT: port.optional(),
+  BERTH_TRUST_PROXY: z.stringbool().default(false),
+  BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
+  BERTH_MOCK_BOOT_MS: z.coerce.number().int().min(0).max(3_600_000).default(6_000),
+  BERTH_MOCK_DESTROY_MS: z.coerce.number().int().min(0).max(3_600_000).default(3_000),
+})
+
+export interface Settings {
+  readonly host: string
+  readonly port: number
+  readonly dataDir: string
+  /** undefined: we run our own PostgreSQL in the data folder. */
+  readonly databaseUrl: string | undefined
+  readonly databaseConnections: number
+  readonly engines: ReadonlyArray<'mock'>
+  /** undefined: kept in the data folder. */
+  readonly secretKey: string | undefined
+  readonly logLevel: string
+  /** undefined: /metrics is on the main port, for operators only. */
+  readonly metricsPort: number | undefined
+  /** Whether to believe X-Forwarded-For. */
+  readonly trustProxy: boolean
+  readonly allowPrivateAddresses: boolean
+  readonly mock: { readonly bootMs: number; readonly destroyMs: number }
+}
+
+export class SettingsError extends Error {}
+
+export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
+  const parsed = environment.safeParse(given)
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+    throw new SettingsError(`Bad setting: ${problems.join('; ')}`)
+  }
+  const read = parsed.data
+  // Simulated machines are offered without being asked for only where nobody could mistake them for an offer.
+  const engines = (read.BERTH_ENGINES ?? (read.DATABASE_URL === undefined ? 'mock' : '')).split(',').filter(Boolean)
+  return {
+    host: read.BERTH_HOST,
+    port: read.BERTH_PORT,
+    dataDir: path.resolve(read.BERTH_DATA_DIR),
+    databaseUrl: read.DATABASE_URL,
+    databaseConnections: read.BERTH_DATABASE_CONNECTIONS,
+    engines: [...new Set(engines)] as Array<'mock'>,
+    secretKey: read.BERTH_SECRET_KEY,
+    logLevel: read.BERTH_LOG_LEVEL,
+    metricsPort: read.BERTH_METRICS_PORT,
+    trustProxy: read.BERTH_TRUST_PROXY,
+    allowPrivateAddresses: read.BERTH_ALLOW_PRIVATE_ADDRESSES,
+    mock: { bootMs: read.BERTH_MOCK_BOOT_MS, destroyMs: read.BERTH_MOCK_DESTROY_MS },
+  }
+}

@@ -1,0 +1,88 @@
+/** Input against the contract: every fault at once, each with the path of its field. */
+import type { z } from 'zod'
+import type { Issue } from '../base/result.ts'
+
+export type Validated =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly issues: readonly InputIssue[] }
+
+export interface InputIssue extends Issue {
+  /** Missing, of the wrong type or unknown, as against out of range. */
+  readonly malformed: boolean
+  readonly input: unknown
+}
+
+export function validate(schema: z.ZodType | undefined, input: unknown): Validated {
+  if (schema === undefined) return { ok: true, value: undefined }
+  const nul = findNul(input)
+  if (nul !== undefined) {
+    const issue = { code: 'invalid_format', path: nul, message: 'Must not hold the character U+0000', malformed: false, input: null }
+    return { ok: false, issues: [issue] }
+  }
+  const parsed = schema.safeParse(input, { error: wording })
+  if (parsed.success) return { ok: true, value: parsed.data }
+  return { ok: false, issues: parsed.error.issues.flatMap((issue) => flatten(issue, input)) }
+}
+
+/** PostgreSQL keeps no U+0000 in texts, so it is refused here, by name. */
+function findNul(input: unknown, path: ReadonlyArray<string | number> = []): ReadonlyArray<string | number> | undefined {
+  if (typeof input === 'string') return input.includes('\0') ? path : undefined
+  if (typeof input !== 'object' || input === null) return undefined
+  for (const [key, value] of Object.entries(input)) {
+    const found = key.includes('\0') ? path : findNul(value, [...path, Array.isArray(input) ? Number.parseInt(key, 10) : key])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+const malformedCodes = new Set(['invalid_type', 'unrecognized_keys', 'invalid_union', 'invalid_key', 'invalid_element'])
+
+type RawIssue = z.core.$ZodIssue
+
+/** A union says what each branch had against the input; the branch that came furthest is the one that was meant. */
+function flatten(issue: RawIssue, root: unknown, prefix: readonly PropertyKey[] = []): InputIssue[] {
+  const path = [...prefix, ...issue.path]
+  if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+    const meant = [...issue.errors].sort((a, b) => depth(b) - depth(a) || a.length - b.length)[0] ?? []
+    if (depth(meant) > 0 || meant.some((one) => !malformedCodes.has(one.code))) {
+      return meant.flatMap((one) => flatten(one, root, path))
+    }
+  }
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => toIssue(issue, [...path, key], root))
+  }
+  return [toIssue(issue, path, root)]
+}
+
+function depth(issues: readonly RawIssue[]): number {
+  return Math.max(0, ...issues.map((issue) => issue.path.length))
+}
+
+function toIssue(issue: RawIssue, path: readonly PropertyKey[], root: unknown): InputIssue {
+  return {
+    code: issue.code ?? 'custom',
+    path: path.map((part) => (typeof part === 'number' ? part : String(part))),
+    message: issue.message,
+    malformed: malformedCodes.has(issue.code ?? ''),
+    input: valueAt(root, path),
+  }
+}
+
+function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
+  let value = root
+  for (const part of path) {
+    if (typeof value !== 'object' || value === null) return null
+    value = (value as Record<PropertyKey, unknown>)[part]
+  }
+  // Echoed to the sender; long input is not worth repeating.
+  return typeof value === 'string' && value.length > 200 ? `${value.slice(0, 200)}…` : (value ?? null)
+}
+
+function wording(issue: z.core.$ZodRawIssue): string | undefined {
+  if (issue.code === 'invalid_type' && issue.input === undefined) return 'Required'
+  if (issue.code === 'unrecognized_keys') {
+    const shape = (issue.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def?.shape
+    return shape === undefined ? 'Unknown key' : `Unknown key; known are ${Object.keys(shape).join(', ')}`
+  }
+  return undefined
+}

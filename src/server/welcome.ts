@@ -1,0 +1,48 @@
+/** What a start prints: where it is, and what to try next, ready to paste. */
+import { DEMO_KEY, DEMO_SSH_KEY, OPERATOR_KEY } from './first-run.ts'
+
+export function welcome(
+  url: string,
+  dataDir: string,
+  made: { operator: boolean; demo: boolean },
+  tookMs: number,
+): string {
+  const lines = [`Berth is ready at ${url} (${(tookMs / 1_000).toFixed(1)} s). API reference: ${url}/docs`]
+  if (made.operator) lines.push(`The operator's key is in ${dataDir}/${OPERATOR_KEY}.`)
+  if (made.demo) {
+    lines.push(
+      `A demo account with $100 is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
+      'The machines are simulated. Try:',
+      '',
+      `  export BERTH_URL=${url} BERTH_KEY=$(cat ${dataDir}/${DEMO_KEY})`,
+      '  curl -s $BERTH_URL/billing/get_current_balance -H "Authorization: Bearer $BERTH_KEY"',
+      `  curl -s $BERTH_URL/v2/alpha/on-demand/virtual-machine-rentals -H "Authorization: Bearer $BERTH_KEY" \\`,
+      `    -H 'Content-Type: application/json' -d '{"gpuCount": 1, "region": "mock-region"}'`,
+      '  curl -s $BERTH_URL/v2/alpha/on-demand/virtual-machine-rentals -H "Authorization: Bearer $BERTH_KEY"',
+      '',
+    )
+  }
+  lines.push('Ctrl-C stops it; everything is there again at the next start.')
+  return `${lines.join('\n')}\n`
+}
+
+const settings: ReadonlyArray<readonly [string, string]> = [
+  ['BERTH_HOST', 'address to listen on (127.0.0.1)'],
+  ['BERTH_PORT', 'port to listen on (8420)'],
+  ['BERTH_DATA_DIR', 'folder for keys and the embedded PostgreSQL (.berth)'],
+  ['DATABASE_URL', 'a PostgreSQL 14 or newer to use instead of the embedded one'],
+  ['BERTH_DATABASE_CONNECTIONS', 'connections to it (20)'],
+  ['BERTH_ENGINES', 'engines to offer, comma-separated: mock (mock; none with DATABASE_URL)'],
+  ['BERTH_SECRET_KEY', 'seals stored secrets; the same on every server (secret.key in the data folder)'],
+  ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
+  ['BERTH_METRICS_PORT', 'serves /metrics without a key on this loopback port too'],
+  ['BERTH_TRUST_PROXY', 'true: believe X-Forwarded-For (false)'],
+  ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'true: webhooks may go to private addresses and plain http (false)'],
+  ['BERTH_MOCK_BOOT_MS', 'how long a simulated machine takes to start (6000)'],
+  ['BERTH_MOCK_DESTROY_MS', 'how long one takes to go (3000)'],
+]
+
+export function usage(): string {
+  const rows = settings.map(([name, meaning]) => `  ${name.padEnd(30)} ${meaning}`)
+  return ['Usage: berth serve', '', 'Starts a Berth server. Settings come from the environment:', '', ...rows, ''].join('\n')
+}

@@ -1,0 +1,134 @@
+/** A whole server in this process, on a database of its own, with a client that speaks plain HTTP to it. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { pino } from 'pino'
+import type { App } from '../../src/app/app.ts'
+import type { Clock } from '../../src/base/instant.ts'
+import type { Scope } from '../../src/contract/endpoint.ts'
+import { readPrivateFile } from '../../src/server/data-folder.ts'
+import { ensureDemo } from '../../src/server/first-run.ts'
+import { serve } from '../../src/server/serve.ts'
+import { readSettings } from '../../src/server/settings.ts'
+import { testDatabase } from './database.ts'
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  // Tests look into bodies of every shape; `expect` is the type check.
+  // eslint-disable-next-line typescript/no-explicit-any
+  readonly body: any
+}
+
+export type Call = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Reply>
+
+export interface TestServer {
+  readonly url: string
+  readonly app: App
+  readonly databaseUrl: string
+  readonly operatorKey: string
+  readonly demoKey: string
+  /** Calls with a key; null sends none. */
+  as(key: string | null): Call
+  readonly operator: Call
+  readonly demo: Call
+  readonly nobody: Call
+  /** An account of its own with a key, money and an SSH key. */
+  account(options?: { usd?: string; scopes?: Scope[]; sshKey?: boolean; platformFeePercentage?: number }): Promise<{ id: string; key: string; call: Call }>
+  close(): Promise<void>
+}
+
+export interface TestServerOptions {
+  readonly clock?: Clock
+  /** False: tests run the reconcilers by hand. */
+  readonly runLoops?: boolean
+  readonly databaseUrl?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export async function testServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const database = options.databaseUrl === undefined ? await testDatabase() : undefined
+  const databaseUrl = options.databaseUrl ?? database?.url ?? ''
+  const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-server-'))
+  const settings = readSettings({
+    BERTH_PORT: '0',
+    BERTH_DATA_DIR: dataDir,
+    DATABASE_URL: databaseUrl,
+    BERTH_ENGINES: 'mock',
+    BERTH_SECRET_KEY: 'the secret key of every test server',
+    BERTH_MOCK_BOOT_MS: '0',
+    BERTH_MOCK_DESTROY_MS: '0',
+    BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
+    ...options.env,
+  })
+  const server = await serve(settings, {
+    log: pino({ level: 'silent' }),
+    checkResponses: true,
+    ...(options.clock === undefined ? {} : { clock: options.clock }),
+    ...(options.runLoops === undefined ? {} : { runLoops: options.runLoops }),
+  })
+  await ensureDemo(server.app.database, dataDir)
+  const as = (key: string | null): Call => caller(server.url, key)
+  const operatorKey = readPrivateFile(dataDir, 'operator.key') ?? ''
+  const demoKey = readPrivateFile(dataDir, 'demo.key') ?? ''
+  const operator = as(operatorKey)
+  let accounts = 0
+  return {
+    url: server.url,
+    app: server.app,
+    databaseUrl,
+    operatorKey,
+    demoKey,
+    as,
+    operator,
+    demo: as(demoKey),
+    nobody: as(null),
+    account: async ({ usd, scopes, sshKey = true, platformFeePercentage } = {}) => {
+      accounts += 1
+      const made = await operator('POST', '/v2/operator/accounts', {
+        name: `Test ${accounts}`,
+        ownerEmail: `owner-${accounts}@example.test`,
+        ...(scopes === undefined ? {} : { scopes }),
+        ...(platformFeePercentage === undefined ? {} : { platformFeePercentage }),
+      })
+      if (made.status !== 200) throw new Error(`no account: ${JSON.stringify(made.body)}`)
+      const { id } = made.body.account as { id: string }
+      const key = made.body.key as string
+      if (usd !== undefined) await operator('POST', `/v2/operator/accounts/${id}/credit`, { amountUsd: usd, reason: 'for the test' })
+      if (sshKey) await insertTestSshKey(server.app, id)
+      return { id, key, call: as(key) }
+    },
+    close: async () => {
+      await server.close()
+      await database?.drop()
+      await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+export const testSshKey =
+  'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f test@example.test'
+
+async function insertTestSshKey(app: App, accountId: string): Promise<void> {
+  await app.database.db
+    .insertInto('ssh_key')
+    .values({ id: `ssh_${accountId}`, account_id: accountId, name: 'test', public_key: testSshKey, fingerprint: 'SHA256:test', created_at: new Date() })
+    .execute()
+}
+
+function caller(url: string, key: string | null): Call {
+  return async (method, pathname, body, headers = {}) => {
+    const response = await fetch(`${url}${pathname}`, {
+      method,
+      headers: {
+        ...(key === null ? {} : { Authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    const json = response.headers.get('content-type')?.includes('json') ?? false
+    return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text }
+  }
+}

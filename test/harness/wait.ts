@@ -1,0 +1,19 @@
+/** Waits for a fact, not for a time. */
+
+const EVERY_MS = 20
+const AT_MOST_MS = 30_000
+
+/** Asks until the answer is neither undefined nor false; past the limit it says what it waited for. */
+export async function waitFor<T>(
+  what: string,
+  ask: () => Promise<T | undefined | false> | T | undefined | false,
+  atMostMs = AT_MOST_MS,
+): Promise<T> {
+  const until = performance.now() + atMostMs
+  for (;;) {
+    const answer = await ask()
+    if (answer !== undefined && answer !== false) return answer
+    if (performance.now() > until) throw new Error(`waited ${atMostMs} ms in vain for: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, EVERY_MS))
+  }
+}
