@@ -51,6 +51,7 @@ create table webhook_delivery (
   unique (webhook_id, event_id)
 );
 create index webhook_delivery_due on webhook_delivery (due_at) where state = 'pending';
+create index webhook_delivery_by_webhook on webhook_delivery (webhook_id, created_at desc, id desc);
 
 -- What one inference request cost. Its sum is posted to the ledger in batches.
 create table request_cost (

@@ -1,7 +1,17 @@
-import fc from 'fast-check'
+import assert from 'node:assert/strict'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { addMs, HOUR_MS, instantOf, MINUTE_MS, type Instant } from '../base/instant.ts'
-import { costOfSpan, formatUsdForPeople, nanoUsdOf, shareOf, spanAffordable, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import {
+  costOfSpan,
+  formatUsdForPeople,
+  nanoUsdOf,
+  shareOf,
+  spanAffordable,
+  usd,
+  zeroUsd,
+  type NanoUsd,
+} from '../base/money.ts'
 import {
   accrued,
   costUntil,
@@ -45,10 +55,10 @@ class Meter {
   #apply(plan: Settlement): Settlement {
     const { segment, funds } = this
     // What the ledger's constraints would refuse: no balance goes below zero, in the order of the postings.
-    expect(plan.topUp >= 0n && plan.topUp <= funds.available).toBe(true)
-    expect(plan.charge >= 0n && plan.charge <= funds.held + plan.topUp).toBe(true)
-    expect(plan.supplierShare >= 0n && plan.supplierShare <= plan.charge).toBe(true)
-    expect(plan.until).toBeGreaterThanOrEqual(segment.settledUntil)
+    assert(plan.topUp >= 0n && plan.topUp <= funds.available)
+    assert(plan.charge >= 0n && plan.charge <= funds.held + plan.topUp)
+    assert(plan.supplierShare >= 0n && plan.supplierShare <= plan.charge)
+    assert(plan.until >= segment.settledUntil)
     this.segment = {
       ...segment,
       settledUntil: plan.until,
@@ -92,16 +102,15 @@ describe('whatever the instants, prices and funds', () => {
           expect(meter.charged).toBe(costOfSpan(price, plan.until - START))
           expect(meter.paidOut).toBe(fee === null ? 0n : shareOf(meter.charged, 10_000 - fee))
           expect(meter.charged + meter.funds.held + meter.funds.available).toBe(money)
-          if (plan.endsAt === null) {
-            expect(plan.until).toBe(now)
-            expect(plan.dueAt).toBeGreaterThan(now)
-            expect(plan.dueAt - now).toBeLessThanOrEqual(SETTLE_EVERY_MS)
-          } else {
-            expect(plan.endsAt).toBe(addMs(START, spanAffordable(price, payable)))
-            expect(plan.endReason).toBe('balance_empty')
-            expect(costOfSpan(price, plan.endsAt - START + 1) > payable).toBe(true)
-            break
-          }
+          const last = addMs(START, spanAffordable(price, payable))
+          const ends = last <= now
+          expect(plan.until).toBe(ends ? last : now)
+          expect(plan.endsAt).toBe(ends ? last : null)
+          expect(plan.endReason).toBe(ends ? 'balance_empty' : null)
+          expect(costOfSpan(price, plan.until - START + 1) > payable).toBe(ends)
+          if (ends) break
+          expect(plan.dueAt).toBeGreaterThan(now)
+          expect(plan.dueAt).toBeLessThanOrEqual(now + SETTLE_EVERY_MS)
           // What was charged is not charged again.
           expect(planSettlement(meter.segment, meter.funds, now)).toMatchObject({ charge: 0n, supplierShare: 0n })
           expect(accrued(meter.segment, now)).toBe(0n)
@@ -145,11 +154,11 @@ describe('whatever the instants, prices and funds', () => {
           const plan = meter.settle(now)
           expect(meter.charged <= allowance).toBe(true)
           // The hold is sized for the limit too: money that can never be spent is not set aside.
-          if (plan.topUp > 0n) expect(meter.funds.held + meter.charged <= allowance).toBe(true)
-          if (plan.endsAt === null) continue
-          expect(plan.endReason).toBe('spending_limit')
-          expect(plan.endsAt).toBe(addMs(START, spanAffordable(price, allowance)))
-          break
+          expect(plan.topUp === 0n || meter.funds.held + meter.charged <= allowance).toBe(true)
+          const last = addMs(START, spanAffordable(price, allowance))
+          expect(plan.endsAt).toBe(last <= now ? last : null)
+          expect(plan.endReason).toBe(last <= now ? 'spending_limit' : null)
+          if (plan.endsAt !== null) break
         }
       }),
       { numRuns: 1_000 },
@@ -188,7 +197,7 @@ describe('whatever the instants, prices and funds', () => {
           // Prices so small that half an hour costs less than a nano-dollar may run one behind.
           const next = costUntil(meter.segment, addMs(now, SETTLE_EVERY_MS)) - meter.segment.settled
           expect(meter.funds.held + 1n >= next || meter.funds.available === 0n).toBe(true)
-          if (plan.topUp > 0n) expect(meter.funds.held <= costOfSpan(price, HOLD_COVERS_MS) + 1n).toBe(true)
+          expect(plan.topUp === 0n || meter.funds.held <= costOfSpan(price, HOLD_COVERS_MS) + 1n).toBe(true)
         }
       }),
       { numRuns: 1_000 },
@@ -239,7 +248,10 @@ const scenarios = {
 
 describe('scenarios', () => {
   test.each(Object.entries(scenarios))('%s', (_, text) => {
-    const lines = text.trim().split('\n').map((line) => line.trim())
+    const lines = text
+      .trim()
+      .split('\n')
+      .map((line) => line.trim())
     const limit = /^limit (\S+)$/.exec(lines[0] ?? '')?.[1]
     const meter = new Meter(usd('6'), {
       held: usd('6'),

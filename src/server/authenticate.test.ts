@@ -66,8 +66,8 @@ describe('what is not a key', () => {
     for (const [header, reason] of cases) {
       const answer = await server.authenticate(header)
       expect(answer).toMatchObject({ ok: false, kind: 'unauthenticated', reason })
-      const secret = header?.split(' ').at(-1) ?? ''
-      if (secret.length > 6) expect(JSON.stringify(answer)).not.toContain(secret)
+      const sent = header?.split(' ').filter((word) => word.length > 6) ?? []
+      for (const word of sent) expect(JSON.stringify(answer)).not.toContain(word)
     }
     expect(lookUps()).toBe(0)
   })
@@ -215,7 +215,7 @@ describe('when the connection that listens is lost', () => {
   const endListeners = () =>
     fixture.database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
-       where application_name = 'berth-keys' and datname = current_database()`,
+       where application_name = 'berth:berth_key' and datname = current_database()`,
     )
 
   test('nothing is cached until it is back, and a revocation in between is seen', async () => {

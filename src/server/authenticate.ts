@@ -13,7 +13,7 @@ import { effectiveScopes } from '../domain/api-key.ts'
 import { writeLastUsed, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
 import { makeKeyCache, remember } from './key-cache.ts'
-import type { Log } from './key-listener.ts'
+import type { Log } from './listener.ts'
 
 const FLUSH_MS = 5_000
 

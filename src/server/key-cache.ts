@@ -1,12 +1,12 @@
 /**
- * Keys in memory. A key is cached only while notifications are heard (key-listener.ts). One that was being looked up
+ * Keys in memory. A key is cached only while notifications are heard (listener.ts). One that was being looked up
  * when a notification came is used for its request and not cached: the look-up may have read the row as it was before.
  */
 import { addMs, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { ACCOUNT_PREFIX, findKnownKey, type KnownKey } from '../store/api-key.ts'
+import { ACCOUNT_PREFIX, findKnownKey, KEY_CHANNEL, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
-import { listenForKeys, type Log } from './key-listener.ts'
+import { listen, type Log } from './listener.ts'
 
 /** Unknown ids are remembered for a moment, so that a client that retries in a loop does not reach the database. */
 const UNKNOWN_MS = 5_000
@@ -40,7 +40,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
     for (const map of [known, unknown, loading]) map.clear()
   }
   const { connectionString: url } = database.pool.options
-  const listener = listenForKeys({ url, log, heard: forget, lost: forgetAll })
+  const listener = listen({ url, channel: KEY_CHANNEL, log, heard: forget, lost: forgetAll })
 
   const lookUp = async (publicId: string): Promise<KnownKey | undefined> => {
     const looking = findKnownKey(database.db, publicId)

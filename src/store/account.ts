@@ -41,11 +41,6 @@ export async function findAccount(db: Db, id: string): Promise<Account | undefin
   return db.selectFrom('account').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** For an account that the caller knows to exist: accounts are never deleted. */
-export async function readAccount(db: Db, id: string): Promise<Account> {
-  return db.selectFrom('account').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-}
-
 /**
  * Queues those who count against a quota or the number of owners. `no key update` lets the rest go on that only
  * refers to the account.

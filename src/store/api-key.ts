@@ -134,7 +134,7 @@ export async function revokeApiKeys(
 }
 
 /** Tells all servers to forget what they know of a key. */
-export async function notifyKey(tx: Tx, publicId: string): Promise<void> {
+async function notifyKey(tx: Tx, publicId: string): Promise<void> {
   await sql`select pg_notify(${KEY_CHANNEL}, ${publicId})`.execute(tx.db)
 }
 

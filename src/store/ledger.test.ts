@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMs, MINUTE_MS } from '../base/instant.ts'
@@ -39,7 +39,7 @@ const fund = (tx: Tx, key: string, accountId: string, amount: NanoUsd): Promise<
         : {
             from: { accountId, kind: 'available' },
             to: { accountId: null, kind: 'adjustments' },
-            amount: nanoUsdOf(-amount),
+            amount: nanoUsdOf(0n - amount),
           },
     ],
   })
@@ -113,7 +113,12 @@ describe('one after the other', () => {
 
 /** Many connections do random things to few accounts, everything several times under the same key. */
 describe('all at once', () => {
-  type Op = { readonly kind: 'fund' | 'hold' | 'charge' | 'release' | 'expire'; account: number; hold: number; cents: number }
+  type Op = {
+    readonly kind: 'fund' | 'hold' | 'charge' | 'release' | 'expire'
+    account: number
+    hold: number
+    cents: number
+  }
   const op = fc.record<Op>({
     kind: fc.constantFrom('fund', 'hold', 'hold', 'charge', 'charge', 'release', 'expire'),
     account: fc.integer({ min: 0, max: 2 }),
@@ -157,21 +162,24 @@ describe('all at once', () => {
     try {
       switch (op.kind) {
         case 'fund':
-          return await inTx((tx) => fund(tx, key, accountId, op.cents % 2 === 0 ? amount : nanoUsdOf(-amount)))
+          return await inTx((tx) => fund(tx, key, accountId, op.cents % 2 === 0 ? amount : nanoUsdOf(0n - amount)))
         case 'hold': {
           const expiresAt = addMs(books.clock.now(), op.cents % 3 === 0 ? 0 : MINUTE_MS)
-          return await inTx((tx) => placeHold(tx, { postingKey: key, holdKey, accountId, amount, memo: 'Test', expiresAt }))
+          return await inTx((tx) =>
+            placeHold(tx, { postingKey: key, holdKey, accountId, amount, memo: 'Test', expiresAt }),
+          )
         }
         case 'charge': {
           const supplierAmount = nanoUsdOf(amount / 3n)
-          return void (await inTx((tx) =>
-            chargeHold(tx, charge({ postingKey: key, holdKey, amount, supplierId, supplierAmount })),
-          ))
+          await inTx((tx) => chargeHold(tx, charge({ postingKey: key, holdKey, amount, supplierId, supplierAmount })))
+          break
         }
         case 'release':
-          return void (await inTx((tx) => releaseHold(tx, holdKey, key, 'Test')))
+          await inTx((tx) => releaseHold(tx, holdKey, key, 'Test'))
+          break
         case 'expire':
-          return void (await inTx((tx) => releaseExpiredHolds(tx, 2)))
+          await inTx((tx) => releaseExpiredHolds(tx, 2))
+          break
       }
     } catch (error) {
       // A hold that is not there, or has too little, or gave back another amount under this key: refused, all of it.
@@ -211,38 +219,47 @@ describe('the schema itself refuses', () => {
     await sql`insert into audit (at, actor, action) values (now(), 'test', 'test')`.execute(books.database.db)
   })
 
-  const post = (from: string, to: string, amount: string) =>
-    `select ledger_post('x', 'credit', now(), 'acc_schema', 'x', null, null, null, null, null, null, ${from}, ${to}, ${amount})`
-  const funding = `ledger_account_id(null, 'funding')`
-  const available = `ledger_account_id('acc_schema', 'available')`
+  /** What | SQL state | constraint | statement; `from → to` is a transfer that `ledger_post` is asked for. */
+  const refused = `
+    a balance below zero          | 23514 | never_negative             | update ledger_account set balance_nano = -1 where kind = 'held'
+    a balance of the house        | 23514 | customer_or_house          | update ledger_account set balance_nano = 0 where kind = 'revenue'
+    a customer without a balance  | 23514 | customer_or_house          | update ledger_account set balance_nano = null where kind = 'held'
+    a second balance of a kind    | 23505 | ledger_account_of_account  | insert into ledger_account (account_id, kind, balance_nano) values ('acc_schema', 'held', 0)
+    a second account of the house | 23505 | ledger_account_of_house    | insert into ledger_account (kind) values ('revenue')
+    a negative amount             | 23514 | transfer_amount_nano_check | funding → available: -5
+    an amount of nothing          | 23514 | transfer_amount_nano_check | funding → available: 0
+    a transfer to itself          | 23514 | transfer_check             | available → available: 5
+    a transfer from nowhere       | 23502 |                            | nowhere → available: 5
+    more than a balance can hold  | 22003 |                            | funding → available: 9223372036854775807
+    a hold below zero             | 23514 | hold_amount_nano_check     | update hold set amount_nano = -1
+    a charge to no hold           | P0002 |                            | select ledger_charge('x', 'nothing', now(), 5, 'x', null, 0, null, null, null, null)
+    a posting of an unknown kind  | 23514 | posting_kind_check         | insert into posting (key, kind, at, account_id, memo) values ('x', 'gift', now(), 'acc_schema', 'x')
+    a posting to change           | 23001 |                            | update posting set memo = 'x'
+    a posting to go               | 23001 |                            | delete from posting
+    a transfer to change          | 23001 |                            | update transfer set amount_nano = 1
+    a transfer to go              | 23001 |                            | delete from transfer
+    an audit record to change     | 23001 |                            | update audit set actor = 'x'
+    an account with money to go   | 23503 |                            | delete from account where id = 'acc_schema'
+    stretches that overlap        | 23P01 | rental_segments_never_overlap | insert into segment (account_id, rental_id, hold_key, started_at, price_nano_per_hour, settled_until, due_at) select account_id, rental_id, hold_key, started_at + interval '1 hour', 1, started_at + interval '1 hour', due_at from segment
+    a stretch charged past its end | 23514 |                           | update segment set ended_at = started_at, settled_until = started_at + interval '1 ms'
+    a stretch that ends too soon  | 23514 |                            | update segment set ended_at = started_at - interval '1 ms'
+    a stretch of nothing          | 23514 |                            | update segment set rental_id = null`
 
-  test.each([
-    // what, statement, SQL state, constraint
-    ['a balance below zero', `update ledger_account set balance_nano = -1 where kind = 'held'`, '23514', 'never_negative'],
-    ['a balance of the house', `update ledger_account set balance_nano = 0 where kind = 'revenue'`, '23514', 'customer_or_house'],
-    ['a customer without a balance', `update ledger_account set balance_nano = null where kind = 'held'`, '23514', 'customer_or_house'],
-    ['a second balance of a kind', `insert into ledger_account (account_id, kind, balance_nano) values ('acc_schema', 'held', 0)`, '23505', 'ledger_account_of_account'],
-    ['a second account of the house', `insert into ledger_account (kind) values ('revenue')`, '23505', 'ledger_account_of_house'],
-    ['a negative amount', post(`array[${funding}]`, `array[${available}]`, 'array[-5]'), '23514', 'transfer_amount_nano_check'],
-    ['an amount of nothing', post(`array[${funding}]`, `array[${available}]`, 'array[0]'), '23514', 'transfer_amount_nano_check'],
-    ['a transfer to itself', post(`array[${available}]`, `array[${available}]`, 'array[5]'), '23514', 'transfer_check'],
-    ['a transfer from nowhere', post(`array[ledger_account_id('acc_nobody', 'held')]`, `array[${available}]`, 'array[5]'), '23502', undefined],
-    ['a transfer without an amount', post(`array[${funding}, ${funding}]`, `array[${available}, ${available}]`, 'array[5]'), '23502', undefined],
-    ['more than a balance can hold', post(`array[${funding}]`, `array[${available}]`, 'array[9223372036854775807]'), '22003', undefined],
-    ['a hold below zero', `update hold set amount_nano = -1`, '23514', 'hold_amount_nano_check'],
-    ['a charge to a hold that is not there', `select ledger_charge('x', 'nothing', now(), 5, 'x', null, 0, null, null, null, null)`, 'P0002', undefined],
-    ['a posting of an unknown kind', `insert into posting (key, kind, at, account_id, memo) values ('x', 'gift', now(), 'acc_schema', 'x')`, '23514', 'posting_kind_check'],
-    ['a posting to change', `update posting set memo = 'x'`, '23001', undefined],
-    ['a posting to go', `delete from posting`, '23001', undefined],
-    ['a transfer to change', `update transfer set amount_nano = 1`, '23001', undefined],
-    ['a transfer to go', `delete from transfer`, '23001', undefined],
-    ['an audit record to change', `update audit set actor = 'x'`, '23001', undefined],
-    ['an account with money to go', `delete from account where id = 'acc_schema'`, '23503', undefined],
-    ['stretches of a rental that overlap', `insert into segment (account_id, rental_id, hold_key, started_at, price_nano_per_hour, settled_until, due_at) select account_id, rental_id, hold_key, started_at + interval '1 hour', 1, started_at + interval '1 hour', due_at from segment`, '23P01', 'rental_segments_never_overlap'],
-    ['a stretch charged past its end', `update segment set ended_at = started_at, settled_until = started_at + interval '1 ms'`, '23514', undefined],
-    ['a stretch that ends before it begins', `update segment set ended_at = started_at - interval '1 ms'`, '23514', undefined],
-    ['a stretch of nothing', `update segment set rental_id = null`, '23514', undefined],
-  ])('%s', async (_, statement, state, constraint) => {
+  const transfer = (from: string, to: string, amount: string) => {
+    const ref = (kind: string) => `ledger_account_id(${kind === 'funding' ? 'null' : `'acc_schema'`}, '${kind}')`
+    return `select ledger_post('x', 'credit', now(), 'acc_schema', 'x', null, null, null, null, null, null,
+      array[${ref(from)}], array[${ref(to)}], array[${amount}])`
+  }
+
+  const cases = refused
+    .trim()
+    .split('\n')
+    .map((line) => line.split('|').map((cell) => cell.trim()))
+
+  test.each(cases)('%s', async (_, state, constraint, text = '') => {
+    const statement = text.replace(/^(\w+) → (\w+): (-?\d+)$/, (_, ...parts: [string, string, string]) =>
+      transfer(...parts),
+    )
     const error: unknown = await sql
       .raw(statement)
       .execute(books.database.db)
@@ -251,7 +268,7 @@ describe('the schema itself refuses', () => {
         (error: unknown) => error,
       )
     expect(errorCode(error)).toBe(state)
-    if (constraint !== undefined) expect(violatedConstraint(error)).toBe(constraint)
+    expect(constraint === '' || violatedConstraint(error) === constraint).toBe(true)
   })
 
   test('and the books are as they were', async () => {

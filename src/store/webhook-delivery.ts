@@ -127,7 +127,7 @@ export interface Attempt {
   readonly error: string | null
 }
 
-/** Writes back an attempt that is the last one, well or not. undefined: the claim is no longer the caller's. */
+/** Writes back an attempt that is the last one, well or not. False: the claim is no longer the caller's. */
 export async function finishDelivery(
   db: Db,
   claim: { id: string; token: string },

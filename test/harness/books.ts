@@ -62,8 +62,14 @@ export async function openAccount(books: Books, name: string, money?: NanoUsd): 
   const personId = `usr_${name}`
   const keyId = `${name}key`
   const { db } = books.database
-  await db.insertInto('account').values({ id: accountId, name: `${name} Ltd`, created_at: at }).execute()
-  await db.insertInto('person').values({ id: personId, email: `${name}@example.com`, created_at: at }).execute()
+  await db
+    .insertInto('account')
+    .values({ id: accountId, name: `${name} Ltd`, created_at: at })
+    .execute()
+  await db
+    .insertInto('person')
+    .values({ id: personId, email: `${name}@example.com`, created_at: at })
+    .execute()
   await db
     .insertInto('api_key')
     .values({

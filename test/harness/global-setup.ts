@@ -1,15 +1,19 @@
-/** One PostgreSQL for the whole run, with a migrated template that each test file clones. */
+/** One PostgreSQL for the whole run, with a migrated template that each test file clones; and one build of the server. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
+import { build } from 'rolldown'
 import type { TestProject } from 'vitest/node'
+import { bundleConfig } from '../../rolldown.config.ts'
 import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
 import { migrate } from '../../src/store/migrate.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
     postgresUrl: string
+    /** The server as one file, built for this run. */
+    serverBundle: string
   }
 }
 
@@ -28,9 +32,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await migrate(template, path.resolve('schema'))
   await template.end()
   project.provide('postgresUrl', postgres.url)
+  const bundleDir = path.resolve('node_modules', '.cache', `berth-test-${process.pid}`)
+  await build({ ...bundleConfig, input: { server: 'src/server/main.ts' }, output: { ...bundleConfig.output, dir: bundleDir } })
+  project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
   return async () => {
     await postgres.stop()
     await rm(dataDir, { recursive: true, force: true })
+    await rm(bundleDir, { recursive: true, force: true })
   }
 }
 

@@ -22,7 +22,8 @@ export interface IdentityTest {
 }
 
 export async function startIdentityTest(): Promise<IdentityTest> {
-  const { url, drop } = await testDatabase()
+  const cloned = await testDatabase()
+  const { url } = cloned
   const clock = manualClock()
   const database = openDatabase({ url, clock })
   const woken: string[] = []
@@ -37,7 +38,7 @@ export async function startIdentityTest(): Promise<IdentityTest> {
   }
   const close = async (): Promise<void> => {
     await database.close()
-    await drop()
+    await cloned.drop()
   }
   return { app, database, clock, url, woken, close }
 }

@@ -1,0 +1,329 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { addMs, DAY_MS, HOUR_MS, instantOf, MINUTE_MS, toDate, type Instant } from '../base/instant.ts'
+import { costOfSpan, sumUsd, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { Result } from '../base/result.ts'
+import { transact } from '../store/database.ts'
+import { placeHold, readBalances } from '../store/ledger.ts'
+import { moveRental } from '../store/rental.ts'
+import {
+  buy,
+  endRental,
+  openAccount,
+  openBooks,
+  refund,
+  settle,
+  startRental,
+  startVolume,
+  type Books,
+} from '../../test/harness/books.ts'
+import type { Actor } from './app.ts'
+import { readBalance, readCostsOfRequests, readPurchases, readStatement, readUsage } from './billing.ts'
+import { listInvoices, readInvoice } from './invoice.ts'
+
+function valueOf<T>(result: Result<T>): T {
+  if (!result.ok) throw new Error(result.message)
+  return result.value
+}
+
+let books: Books
+let actor: Actor
+let stranger: Actor
+const START = instantOf(Date.UTC(2026, 9, 30, 22))
+const ids = { vm: 0, metal: 0, volume: 0 }
+const vm = { pricePerHour: usd('23.92'), label: 'llama-train' }
+const metal = { pricePerHour: usd('3.337'), kind: 'bare-metal' as const }
+
+/** Two months of a customer: money in, two machines, a volume, requests, a refund. */
+beforeAll(async () => {
+  books = await openBooks(START)
+  actor = await openAccount(books, 'northwind')
+  stranger = await openAccount(books, 'stranger', usd('7'))
+  const { clock } = books
+  await buy(books, actor.accountId, usd('2000'), 'wire transfer 88120')
+  ids.vm = await startRental(books, actor, vm)
+  ids.volume = await startVolume(books, actor, usd('0.000097'), 1_024)
+  const every = async (ms: number, times: number, ...things: Array<Parameters<typeof settle>[1]>) => {
+    for (let n = 0; n < times; n += 1) {
+      clock.advance(ms)
+      for (const thing of things) await settle(books, thing)
+    }
+  }
+  const vmMeter = { rentalId: ids.vm, volumeId: null }
+  const volumeMeter = { rentalId: null, volumeId: ids.volume }
+  // Past midnight of the month: one charge covers the last of October and the first of November.
+  await every(17 * MINUTE_MS + 1, 110, vmMeter, volumeMeter)
+  await infer('req_1', 'llama-70b', '0.012345678', actor.keyId)
+  await infer('req_2', 'llama-70b', '0.2', actor.keyId)
+  await infer('req_3', 'flux', '0.003', null)
+  await postInference('llama-70b', usd('0.212345678'), actor.keyId)
+  await postInference('flux', usd('0.003'), null)
+  clock.advance(HOUR_MS)
+  await endRental(books, ids.vm)
+  await refund(books, actor.accountId, ids.vm, usd('12.5'))
+  ids.metal = await startRental(books, actor, metal)
+  await every(5 * MINUTE_MS, 10, { rentalId: ids.metal, volumeId: null })
+  clock.advance(90_001)
+})
+afterAll(() => books.close())
+
+async function infer(requestId: string, model: string, cost: string, keyId: string | null): Promise<void> {
+  await books.database.db
+    .insertInto('request_cost')
+    .values({
+      request_id: requestId,
+      account_id: actor.accountId,
+      api_key_id: keyId,
+      model,
+      at: toDate(books.clock.now()),
+      cost_nano: usd(cost),
+      input_units: 10n,
+      output_units: 20n,
+    })
+    .execute()
+}
+
+/** As a gateway does: a lease is taken, and what was spent of it charged in one piece. */
+async function postInference(model: string, amount: NanoUsd, keyId: string | null): Promise<void> {
+  await transact(books.database, async (tx) => {
+    const holdKey = `lease:${model}`
+    await placeHold(tx, { postingKey: `${holdKey}:1`, holdKey, accountId: actor.accountId, amount, memo: 'Lease' })
+    await sql`select ledger_charge(${`inference:${model}:1`}, ${holdKey}, ${toDate(tx.clock.now())},
+      ${amount.toString()}::bigint, ${`Inference, ${model}`}, null, 0, null, null, ${keyId}, ${model})`.execute(tx.db)
+  })
+}
+
+const vmSpan = 110 * (17 * MINUTE_MS + 1) + HOUR_MS
+const vmCost = costOfSpan(vm.pricePerHour, vmSpan)
+const metalCost = (until: Instant) => costOfSpan(metal.pricePerHour, until - addMs(START, vmSpan))
+const volumePrice = usd('0.099328')
+
+describe('balance', () => {
+  test('is what is the customer’s, less what has run up since the last charge', async () => {
+    const { clock, database } = books
+    const balance = valueOf(await readBalance(books.app, actor))
+    const spent = [vmCost, metalCost(clock.now()), costOfSpan(volumePrice, clock.now() - START), usd('0.215345678')]
+    expect(balance.balance).toBe(usd('2012.5') - sumUsd(spent))
+    expect(balance).toMatchObject(await readBalances(database.db, actor.accountId))
+    expect(balance.available + balance.held > balance.balance).toBe(true)
+    expect(balance.hourlySpend).toBe(metal.pricePerHour + volumePrice)
+    const left = costOfSpan(balance.hourlySpend, (balance.emptyAt ?? 0) - clock.now())
+    expect(left <= balance.balance && left > balance.balance - 1_000n).toBe(true)
+  })
+
+  test('where nothing runs it never ends', async () => {
+    expect(valueOf(await readBalance(books.app, stranger))).toEqual({
+      balance: usd('7'),
+      available: usd('7'),
+      held: zeroUsd,
+      earnings: zeroUsd,
+      hourlySpend: zeroUsd,
+      emptyAt: null,
+    })
+  })
+
+  test('stands still while the engine does not show the machine, and never falls below zero', async () => {
+    const lost = await openAccount(books, 'lost', usd('3'))
+    const rentalId = await startRental(books, lost, { pricePerHour: usd('2') })
+    const seen = books.clock.now()
+    const read = async () => valueOf(await readBalance(books.app, lost)).balance
+    books.clock.advance(HOUR_MS)
+    expect(await read()).toBe(usd('1'))
+    await transact(books.database, (tx) => moveRental(tx, rentalId, 'Unknown', { seen_at: addMs(seen, HOUR_MS / 2) }))
+    expect(await read()).toBe(usd('2'))
+    books.clock.advance(HOUR_MS)
+    expect(await read()).toBe(usd('2'))
+    await transact(books.database, (tx) => moveRental(tx, rentalId, 'Running', {}))
+    expect(await read()).toBe(usd('0'))
+    await endRental(books, rentalId)
+    expect(await read()).toBe(usd('0'))
+  })
+})
+
+describe('statement', () => {
+  test('each line leaves the balance that the next one starts from, and the newest that of today', async () => {
+    const lines = valueOf(await readStatement(books.app, actor, { limit: 1_000 }))
+    const { available, held } = await readBalances(books.database.db, actor.accountId)
+    expect(lines[0]?.balanceAfter).toBe(available + held)
+    for (const [n, line] of lines.entries()) {
+      const before = lines[n + 1]?.balanceAfter ?? zeroUsd
+      expect(line.balanceAfter).toBe(before + line.amount)
+    }
+    expect(lines.at(-1)).toMatchObject({ kind: 'purchase', amount: usd('2000'), memo: 'wire transfer 88120' })
+    expect(lines.some((line) => ['hold', 'release'].includes(line.kind))).toBe(false)
+    expect(lines.find((line) => line.kind === 'refund')).toMatchObject({
+      amount: usd('12.5'),
+      rentalId: ids.vm,
+      reason: 'host rebooted',
+    })
+  })
+
+  test.each([1, 7, 100])('pages of %s are the whole in pieces', async (limit) => {
+    const whole = valueOf(await readStatement(books.app, actor, { limit: 1_000 }))
+    const pieces: typeof whole = []
+    for (;;) {
+      const last = pieces.at(-1)
+      const before = last === undefined ? {} : { before: { at: last.at, id: last.id } }
+      const page = valueOf(await readStatement(books.app, actor, { limit, ...before }))
+      pieces.push(...page)
+      if (page.length < limit) break
+    }
+    expect(pieces).toEqual(whole)
+  })
+
+  test('is one’s own', async () => {
+    const lines = valueOf(await readStatement(books.app, stranger, { limit: 10 }))
+    expect(lines.map((line) => [line.amount, line.balanceAfter])).toEqual([[usd('7'), usd('7')]])
+  })
+})
+
+describe('invoices', () => {
+  const invoice = async (month: string) => valueOf(await readInvoice(books.app, actor, { month }))
+
+  test('there is one for each month with a change, newest first, open while the month lasts', async () => {
+    const invoices = valueOf(await listInvoices(books.app, actor))
+    expect(invoices.map(({ number, month, status }) => ({ number, month, status }))).toEqual([
+      { number: 'B-orthwind-2026-11', month: '2026-11', status: 'open' },
+      { number: 'B-orthwind-2026-10', month: '2026-10', status: 'final' },
+    ])
+    for (const { month, charges } of invoices) expect((await invoice(month)).charges).toBe(charges)
+  })
+
+  test('opening and payments less charges is closing, and opens the next month', async () => {
+    const [october, november] = [await invoice('2026-10'), await invoice('2026-11')]
+    for (const one of [october, november]) {
+      expect(one.opening + one.paid - one.charges).toBe(one.closing)
+      expect(sumUsd(one.lines.map((line) => line.amount))).toBe(one.charges)
+      expect(sumUsd(one.payments.map((line) => line.amount))).toBe(one.paid)
+    }
+    expect(october).toMatchObject({ opening: 0n, paid: usd('2000'), issuedAt: Date.UTC(2026, 10, 1) })
+    expect(november.opening).toBe(october.closing)
+    const { available, held } = await readBalances(books.database.db, actor.accountId)
+    expect(november.closing).toBe(available + held)
+    expect(november).toMatchObject({ issuedAt: books.clock.now(), account: { name: 'northwind Ltd' } })
+  })
+
+  test('a line says what, how long and at which price; the months share the time without a gap', async () => {
+    const [october, november] = [await invoice('2026-10'), await invoice('2026-11')]
+    const { name } = await books.database.db
+      .selectFrom('rental')
+      .select('name')
+      .where('id', '=', ids.vm)
+      .executeTakeFirstOrThrow()
+    const what = `Virtual machine ${name} “llama-train” (rental ${ids.vm}), 8 × H100, mock-region`
+    const machine = [october, november].map((one) => one.lines.find((line) => line.description === what))
+    expect(machine.map((line) => line?.unitPrice)).toEqual([vm.pricePerHour, vm.pricePerHour])
+    expect(machine.reduce((sum, line) => sum + (line?.amount ?? 0n), 0n)).toBe(vmCost)
+    const hours = machine.map((line) => Number.parseFloat(line?.quantity ?? ''))
+    expect((hours[0] ?? 0) + (hours[1] ?? 0)).toBeCloseTo(vmSpan / HOUR_MS, 3)
+    expect(machine[0]?.quantity).toBe('25.7834 hours')
+
+    expect(november.lines.slice(1).map(({ quantity, unitPrice }) => [quantity, unitPrice])).toEqual([
+      ['0.8333 hours', metal.pricePerHour],
+      [expect.stringMatching(/^5,\d{3}\.\d{4} GB-hours$/), usd('0.000097')],
+      ['1 request', null],
+      ['2 requests', null],
+    ])
+    expect(november.lines.slice(3).map(({ description, amount }) => [description, amount])).toEqual([
+      ['Inference, flux', usd('0.003')],
+      ['Inference, llama-70b', usd('0.212345678')],
+    ])
+    expect(november.payments).toEqual([
+      {
+        description: `Refund of rental ${ids.vm} – host rebooted`,
+        quantity: '2026-11-01',
+        unitPrice: null,
+        amount: usd('12.5'),
+      },
+    ])
+    expect(october.payments.map((line) => line.description)).toEqual([
+      'Payment: wire transfer 88120 – a test needs money',
+    ])
+  })
+
+  test.each(['2026-09', '2027-01', '0001-01', '9999-12'])('there is none for %s', async (month) => {
+    expect(await readInvoice(books.app, actor, { month })).toMatchObject({ ok: false, kind: 'not_found' })
+  })
+})
+
+describe('usage', () => {
+  const usage = async (by: 'day' | 'model' | 'key' | 'rental', more: { from?: string; to?: string } = {}) =>
+    valueOf(await readUsage(books.app, actor, { by, ...more }))
+
+  test('agrees with the invoices, however it is grouped', async () => {
+    const invoices = valueOf(await listInvoices(books.app, actor))
+    const charged = sumUsd(invoices.map((one) => one.charges)) - usd('12.5')
+    for (const by of ['day', 'model', 'key', 'rental'] as const) {
+      const { total, groups } = await usage(by)
+      expect(total).toBe(charged)
+      expect(sumUsd(groups.map((group) => group.cost))).toBe(total)
+      expect(groups.reduce((sum, group) => sum + group.requests, 0)).toBe(3)
+    }
+  })
+
+  test('by rental: a refund is taken off what it was for', async () => {
+    const groups = new Map((await usage('rental')).groups.map((group) => [group.group, group]))
+    expect(groups.get(String(ids.vm))?.cost).toBe(vmCost - usd('12.5'))
+    expect(groups.get('inference')).toMatchObject({ cost: usd('0.215345678'), requests: 3 })
+    expect([...groups.keys()].sort()).toEqual([String(ids.vm), String(ids.metal), 'inference', 'storage'].sort())
+  })
+
+  test('by model and by key', async () => {
+    const models = (await usage('model')).groups.map(({ group, requests }) => [group, requests])
+    expect(models).toEqual([
+      ['machines', 0],
+      ['storage', 0],
+      ['llama-70b', 2],
+      ['flux', 1],
+    ])
+    const keys = (await usage('key')).groups.map(({ group, requests }) => [group, requests])
+    expect(keys).toEqual([
+      [actor.keyId, 2],
+      ['no key', 1],
+    ])
+  })
+
+  test('by day: both ends are included', async () => {
+    const days = await usage('day', { from: '2026-10-30', to: '2026-10-31' })
+    expect(days).toMatchObject({ from: '2026-10-30', to: '2026-10-31' })
+    expect(days.groups.map((group) => group.group)).toEqual(['2026-10-30', '2026-10-31'])
+    expect(days.total).toBe((await readInvoice(books.app, actor, { month: '2026-10' }).then(valueOf)).charges)
+    expect((await usage('day', { from: '9999-12-31', to: '9999-12-31' })).groups).toEqual([])
+    expect((await usage('day', { from: '0001-01-01', to: '0001-12-31' })).groups).toEqual([])
+  })
+
+  test('without days it is the last thirty', async () => {
+    const today = Math.floor(books.clock.now() / DAY_MS) * DAY_MS
+    const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)
+    expect(await usage('day')).toMatchObject({ from: day(today - 30 * DAY_MS), to: day(today) })
+    expect(await usage('day', { to: '2026-11-01' })).toMatchObject({ from: '2026-10-02', to: '2026-11-01' })
+  })
+
+  test.each([
+    ['2026-11-02', '2026-11-01'],
+    ['2025-01-01', '2026-01-02'],
+  ])('from %s to %s is refused', async (from, to) => {
+    const refused = await readUsage(books.app, actor, { by: 'day', from, to })
+    expect(refused).toMatchObject({ ok: false, kind: 'invalid', reason: 'bad_range', issues: [{ path: ['from'] }] })
+    expect((await readUsage(books.app, actor, { by: 'day', from: '2024-01-01', to: '2024-12-31' })).ok).toBe(true)
+  })
+})
+
+describe('costs and purchases', () => {
+  test('of one’s own requests, each once, unknown ids left out', async () => {
+    const requestIds = ['req_2', 'req_none', 'req_1', 'req_2']
+    const costs = valueOf(await readCostsOfRequests(books.app, actor, { requestIds }))
+    expect(costs.toSorted((a, b) => a.requestId.localeCompare(b.requestId))).toEqual([
+      { requestId: 'req_1', cost: usd('0.012345678') },
+      { requestId: 'req_2', cost: usd('0.2') },
+    ])
+    expect(valueOf(await readCostsOfRequests(books.app, stranger, { requestIds }))).toEqual([])
+    expect(valueOf(await readCostsOfRequests(books.app, actor, { requestIds: [] }))).toEqual([])
+  })
+
+  test('purchases are what came in, not what was given back', async () => {
+    expect(valueOf(await readPurchases(books.app, actor))).toEqual([
+      { at: START, amount: usd('2000'), memo: 'wire transfer 88120' },
+    ])
+  })
+})

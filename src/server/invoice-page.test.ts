@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest'
+import { renderInvoice, type InvoiceRecord } from './invoice-page.ts'
+
+const line = (description: string, amountUsd: string, more: Partial<InvoiceRecord['lines'][number]> = {}) => ({
+  description,
+  quantity: '1 request',
+  unitPriceUsd: null,
+  amountUsd,
+  ...more,
+})
+
+const invoice: InvoiceRecord = {
+  number: 'B-9fK2mQ7x-2026-11',
+  month: '2026-11',
+  status: 'final',
+  account: { id: 'acc_4YtQ0b2mL9xV7cZk9fK2mQ7x', name: 'Northwind & Söhne' },
+  issuedAt: '2026-12-01T00:00:00.000Z',
+  openingBalanceUsd: '1204.118200000',
+  lines: [
+    line('Virtual machine brave-teal-otter (rental 12), 8 × H100, us-1', '7473.006666660', {
+      quantity: '312.4167 hours',
+      unitPriceUsd: '23.920000000',
+    }),
+    line('Inference, llama-70b', '0.010000000'),
+  ],
+  chargesUsd: '7473.016666660',
+  payments: [
+    line('Payment: wire', '12000.000000000', { quantity: '2026-11-02' }),
+    line('Adjustment – credited twice', '-25.000000000', { quantity: '2026-11-20' }),
+  ],
+  paymentsUsd: '11975.000000000',
+  closingBalanceUsd: '5706.101533340',
+}
+
+/** What a reader sees, without the tags. */
+const textOf = (html: string) =>
+  html
+    .replace(/<style>.*?<\/style>/s, '')
+    .replace(/<small>/g, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+
+describe('a final invoice', () => {
+  const html = renderInvoice(invoice)
+  const text = textOf(html)
+
+  test('says who, what and when', () => {
+    expect(html).toContain('<title>Invoice B-9fK2mQ7x-2026-11</title>')
+    expect(text).toContain('Billed to Northwind &amp; Söhne acc_4YtQ0b2mL9xV7cZk9fK2mQ7x')
+    expect(text).toContain('Period 1 to 30 November 2026')
+    expect(text).toContain('Issued 1 December 2026')
+    expect(text).toContain(
+      'Virtual machine brave-teal-otter (rental 12) 8 × H100, us-1 312.4167 hours $23.92 $7,473.00666666',
+    )
+    expect(text).toContain('Payment: wire 2026-11-02 $12,000.00000000')
+    expect(text).not.toContain('not over')
+  })
+
+  test('shows every amount in full, with as many decimals as the longest needs', () => {
+    expect(text).toContain('Opening balance $1,204.11820000')
+    expect(text).toContain('Payments and credits $11,975.00000000')
+    expect(text).toContain('Charges −$7,473.01666666')
+    expect(text).toContain('Closing balance $5,706.10153334')
+    expect(text).toContain('Adjustment – credited twice 2026-11-20 −$25.00000000')
+    expect(text).toContain('Total charges $7,473.01666666')
+  })
+
+  test('is complete in itself: no script, and nothing that a browser would fetch', () => {
+    expect(html).not.toMatch(/<script|<link|<img|<iframe|@import|url\(|https?:|src=|\son\w+=/i)
+    expect(html).toContain('size: A4')
+    expect(html).toContain('tabular-nums')
+  })
+})
+
+test('a unit price is never cut to the decimals of the amounts', () => {
+  const cheap = line('Storage volume “x” (volume 1), 1 GB, us-1', '0.970000000', { unitPriceUsd: '0.000097000' })
+  const amounts = { openingBalanceUsd: '1.000000000', chargesUsd: '0.970000000', closingBalanceUsd: '0.030000000' }
+  const text = textOf(
+    renderInvoice({ ...invoice, ...amounts, lines: [cheap], payments: [], paymentsUsd: '0.000000000' }),
+  )
+  expect(text).toContain('$0.000097 $0.97 ')
+  expect(text).toContain('There were no payments in this period.')
+})
+
+test('an open month says so', () => {
+  const text = textOf(renderInvoice({ ...invoice, status: 'open', lines: [], chargesUsd: '0.000000000' }))
+  expect(text).toContain('Open, the month is not over')
+  expect(text).toContain('As of 1 December 2026')
+  expect(text).toContain('Balance so far')
+  expect(text).toContain('There were no charges in this period.')
+  expect(text).toContain('Charges $0.00')
+})
+
+test('a customer’s text stays text, wherever it stands', () => {
+  const evil = `</style></title><script>alert(1)</script>"'&<img src=x onerror=alert(1)>`
+  const html = renderInvoice({
+    ...invoice,
+    number: evil,
+    month: evil,
+    issuedAt: evil,
+    account: { id: evil, name: evil },
+    lines: [line(`${evil}, ${evil}`, '1.000000000', { quantity: evil })],
+    payments: [line(evil, '1.000000000', { quantity: evil })],
+  })
+  expect(html).not.toMatch(/<script|<img/i)
+  expect(html.match(/<\/style>/g)).toHaveLength(1)
+  expect(html.match(/<\/title>/g)).toHaveLength(1)
+})

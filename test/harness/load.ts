@@ -1,0 +1,132 @@
+/**
+ * A mixed load of customers who behave as good clients do: each create has an idempotency key and is repeated with the
+ * same key until it is answered, across crashes of the server. What they were told is kept, to be held against the
+ * books afterwards.
+ */
+import { randomBytes, randomInt } from 'node:crypto'
+import type { Reply } from './server.ts'
+
+export interface LoadTarget {
+  /** Where the server is now; changes with each restart. */
+  url(): string
+  readonly key: string
+}
+
+export interface Told {
+  /** Creates that were answered with success: idempotency key → rental (id, or name of an instance). */
+  readonly created: Map<string, string>
+  /** Volumes likewise. */
+  readonly volumes: Map<string, number>
+  refused: number
+  answered: number
+  /** Answers that no good server gives. */
+  readonly wrong: string[]
+}
+
+const labels = ['', '', '', 'fault-create-timeout', 'fault-duplicate', 'fault-boot-fails', 'fault-destroy-timeout', 'fault-create-refused']
+
+export function startLoad(target: LoadTarget, workers: number): { told: Told; stop(): Promise<void> } {
+  const told: Told = { created: new Map(), volumes: new Map(), refused: 0, answered: 0, wrong: [] }
+  let stopping = false
+  const worker = async (): Promise<void> => {
+    while (!stopping) await oneAct(target, told, () => stopping)
+  }
+  const running = Array.from({ length: workers }, worker)
+  return {
+    told,
+    stop: async () => {
+      stopping = true
+      await Promise.all(running)
+    },
+  }
+}
+
+async function oneAct(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
+  const label = labels[randomInt(labels.length)] ?? ''
+  const act = randomInt(10)
+  if (act < 3) return createRental(target, told, 'virtual-machine-rentals', { gpuCount: 1, region: 'mock-region', label }, stopping)
+  if (act < 4) {
+    const storageVolume = { isNew: true, label: 'crash-volume', sizeInGb: 256 }
+    return createRental(target, told, 'bare-metal-rentals', { gpuCount: 8, networkType: 'infiniband', storageVolume, label }, stopping)
+  }
+  if (act < 6) return createInstance(target, told, stopping)
+  if (act < 9) return endOne(target, told, stopping)
+  await until(target, told, 'GET', '/v2/customer/balance', undefined, {}, stopping)
+}
+
+async function createRental(target: LoadTarget, told: Told, path: string, body: object, stopping: () => boolean): Promise<void> {
+  const key = randomBytes(8).toString('hex')
+  const reply = await until(target, told, 'POST', `/v2/alpha/on-demand/${path}`, body, { 'Idempotency-Key': key }, stopping)
+  if (reply?.status === 200) told.created.set(key, String(reply.body.id))
+  else if (reply !== undefined) told.refused += 1
+}
+
+async function createInstance(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
+  const listed = await until(target, told, 'POST', '/v1/marketplace', { filters: { available_only: true } }, {}, stopping)
+  const machines = (listed?.body.instances ?? []) as Array<{ id: string; cluster_name: string }>
+  const machine = machines[machines.length === 0 ? 0 : randomInt(machines.length)]
+  if (machine === undefined) return
+  const key = randomBytes(8).toString('hex')
+  const body = { cluster_name: machine.cluster_name, node_name: machine.id, gpu_count: 1 }
+  const reply = await until(target, told, 'POST', '/v1/marketplace/instances/create', body, { 'Idempotency-Key': key }, stopping)
+  if (reply?.status === 200) told.created.set(key, reply.body.instance_id as string)
+  else if (reply !== undefined) told.refused += 1
+}
+
+/** Ends one of those that were made, by whichever operation fits it. */
+async function endOne(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
+  const ids = [...told.created.values()]
+  const id = ids[ids.length === 0 ? 0 : randomInt(ids.length)]
+  if (id === undefined) return
+  if (!/^\d+$/.test(id)) {
+    await until(target, told, 'POST', '/v1/marketplace/instances/terminate', { id }, {}, stopping)
+    return
+  }
+  for (const kind of ['virtual-machine-rentals', 'bare-metal-rentals']) {
+    const path = `/v2/alpha/on-demand/${kind}/terminate`
+    await until(target, told, 'POST', path, { rentalId: Number.parseInt(id, 10) }, {}, stopping)
+  }
+}
+
+/** Repeats until the server answers; undefined when the load ends first. */
+async function until(
+  target: LoadTarget,
+  told: Told,
+  method: string,
+  path: string,
+  body: unknown,
+  headers: Record<string, string>,
+  stopping: () => boolean,
+): Promise<Reply | undefined> {
+  for (;;) {
+    const reply = await once(target, method, path, body, headers)
+    if (reply !== undefined && reply.status !== 503) {
+      told.answered += 1
+      if (reply.status >= 500) told.wrong.push(`${method} ${path}: ${reply.status} ${JSON.stringify(reply.body)}`)
+      return reply
+    }
+    if (stopping()) return undefined
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+async function once(
+  target: LoadTarget,
+  method: string,
+  path: string,
+  body: unknown,
+  headers: Record<string, string>,
+): Promise<Reply | undefined> {
+  try {
+    const response = await fetch(`${target.url()}${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${target.key}`, 'Content-Type': 'application/json', ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(20_000),
+    })
+    return { status: response.status, headers: response.headers, body: await response.json() }
+  } catch {
+    // The server is away: nobody knows what became of the request.
+    return undefined
+  }
+}

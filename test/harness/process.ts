@@ -1,0 +1,84 @@
+/** The server as a user runs it: the built bundle in a process of its own, to be killed at will. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { inject } from 'vitest'
+
+export interface ServerProcess {
+  readonly url: string
+  readonly pid: number
+  /** SIGKILL to the server and everything below it, PostgreSQL included, all at once. */
+  killTree(): Promise<void>
+  /** SIGTERM, and how long the end took. */
+  stop(): Promise<{ code: number | null; tookMs: number }>
+  output(): string
+}
+
+const READY_MS = 60_000
+
+export async function startServerProcess(env: Readonly<Record<string, string>>): Promise<ServerProcess> {
+  const child = spawn(process.execPath, [inject('serverBundle')], {
+    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', BERTH_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const ended = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)))
+  const url = await new Promise<string>((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error(`no server after ${READY_MS} ms:\n${output}`)), READY_MS)
+    const read = (chunk: Buffer): void => {
+      output += chunk.toString()
+      const match = /Berth is ready at (\S+)/.exec(output)
+      if (match?.[1] === undefined) return
+      clearTimeout(late)
+      resolve(match[1])
+    }
+    child.stdout.on('data', read)
+    child.stderr.on('data', read)
+    void ended.then((code) => reject(new Error(`the server ended with ${code} at its start:\n${output}`)))
+  })
+  return {
+    url,
+    pid: child.pid ?? 0,
+    output: () => output,
+    killTree: async () => {
+      killAll(child)
+      await ended
+    },
+    stop: async () => {
+      const startedAt = performance.now()
+      child.kill('SIGTERM')
+      return { code: await ended, tookMs: performance.now() - startedAt }
+    },
+  }
+}
+
+/** The whole tree is read first, then ended, so that nobody is left to tidy up after the others. */
+function killAll(child: ChildProcess): void {
+  for (const pid of child.pid === undefined ? [] : descendants(child.pid)) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // Gone already.
+    }
+  }
+}
+
+function descendants(root: number): number[] {
+  const children = new Map<number, number[]>()
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
+      // The name in parentheses may hold spaces; the parent's pid is the second word after it.
+      const parent = Number.parseInt(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] ?? '0', 10)
+      children.set(parent, [...(children.get(parent) ?? []), Number.parseInt(name, 10)])
+    } catch {
+      // Ended while we looked.
+    }
+  }
+  const found: number[] = []
+  const queue = [root]
+  for (let pid = queue.shift(); pid !== undefined; pid = queue.shift()) {
+    found.push(pid)
+    queue.push(...(children.get(pid) ?? []))
+  }
+  return found
+}
