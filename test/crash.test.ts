@@ -8,7 +8,7 @@ import { randomInt } from 'node:crypto'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, expect, it } from 'vitest'
-import { openReceiver } from './harness/receiver.ts'
+import { startReceiver } from './harness/receiver.ts'
 import { startLoad } from './harness/load.ts'
 import { startServerProcess, type ServerProcess } from './harness/process.ts'
 import { waitFor } from './harness/wait.ts'
@@ -67,10 +67,11 @@ it(`loses and doubles nothing over ${KILLS} kills of the whole process tree`, { 
   await call(operatorKey, 'PATCH', '/v2/operator/accounts/demo', { quota: { gpus: 10_000, volumes: 10_000, volumeGb: 10_000_000 }, reason: 'for the crash suite' })
 
   const heard = new Set<string>()
-  const receiver = await openReceiver((request) => {
+  const receiver = await startReceiver()
+  receiver.answer = (request, response) => {
     heard.add((JSON.parse(request.body) as { data: { id: string } }).data.id)
-    return { status: 200 }
-  })
+    response.end()
+  }
   cleanUp.push(() => receiver.close())
   await call(demoKey, 'POST', '/v2/webhooks', { url: receiver.url })
   const before = new Set((await allEvents(demoKey)).map((event) => event.id))

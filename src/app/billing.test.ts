@@ -1,14 +1,15 @@
-import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { addMs, DAY_MS, HOUR_MS, instantOf, MINUTE_MS, toDate, type Instant } from '../base/instant.ts'
-import { costOfSpan, sumUsd, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { addMs, DAY_MS, HOUR_MS, instantOf, MINUTE_MS, type Instant } from '../base/instant.ts'
+import { costOfSpan, sumUsd, usd, zeroUsd } from '../base/money.ts'
 import type { Result } from '../base/result.ts'
 import { transact } from '../store/database.ts'
-import { placeHold, readBalances } from '../store/ledger.ts'
+import { readBalances } from '../store/ledger.ts'
 import { moveRental } from '../store/rental.ts'
 import {
   buy,
+  chargeInference,
   endRental,
+  infer,
   openAccount,
   openBooks,
   refund,
@@ -53,11 +54,11 @@ beforeAll(async () => {
   const volumeMeter = { rentalId: null, volumeId: ids.volume }
   // Past midnight of the month: one charge covers the last of October and the first of November.
   await every(17 * MINUTE_MS + 1, 110, vmMeter, volumeMeter)
-  await infer('req_1', 'llama-70b', '0.012345678', actor.keyId)
-  await infer('req_2', 'llama-70b', '0.2', actor.keyId)
-  await infer('req_3', 'flux', '0.003', null)
-  await postInference('llama-70b', usd('0.212345678'), actor.keyId)
-  await postInference('flux', usd('0.003'), null)
+  await infer(books, actor, 'req_1', 'llama-70b', usd('0.012345678'), actor.keyId)
+  await infer(books, actor, 'req_2', 'llama-70b', usd('0.2'), actor.keyId)
+  await infer(books, actor, 'req_3', 'flux', usd('0.003'), null)
+  await chargeInference(books, actor, 'llama-70b', usd('0.212345678'), actor.keyId)
+  await chargeInference(books, actor, 'flux', usd('0.003'), null)
   clock.advance(HOUR_MS)
   await endRental(books, ids.vm)
   await refund(books, actor.accountId, ids.vm, usd('12.5'))
@@ -66,32 +67,6 @@ beforeAll(async () => {
   clock.advance(90_001)
 })
 afterAll(() => books.close())
-
-async function infer(requestId: string, model: string, cost: string, keyId: string | null): Promise<void> {
-  await books.database.db
-    .insertInto('request_cost')
-    .values({
-      request_id: requestId,
-      account_id: actor.accountId,
-      api_key_id: keyId,
-      model,
-      at: toDate(books.clock.now()),
-      cost_nano: usd(cost),
-      input_units: 10n,
-      output_units: 20n,
-    })
-    .execute()
-}
-
-/** As a gateway does: a lease is taken, and what was spent of it charged in one piece. */
-async function postInference(model: string, amount: NanoUsd, keyId: string | null): Promise<void> {
-  await transact(books.database, async (tx) => {
-    const holdKey = `lease:${model}`
-    await placeHold(tx, { postingKey: `${holdKey}:1`, holdKey, accountId: actor.accountId, amount, memo: 'Lease' })
-    await sql`select ledger_charge(${`inference:${model}:1`}, ${holdKey}, ${toDate(tx.clock.now())},
-      ${amount.toString()}::bigint, ${`Inference, ${model}`}, null, 0, null, null, ${keyId}, ${model})`.execute(tx.db)
-  })
-}
 
 const vmSpan = 110 * (17 * MINUTE_MS + 1) + HOUR_MS
 const vmCost = costOfSpan(vm.pricePerHour, vmSpan)

@@ -11,6 +11,7 @@ const SILENCE_MS = 700
 /** A connection that has been silent for so long is given up. */
 const DEAD_MS = 5_000
 const CONNECT_MS = 5_000
+const GOODBYE_MS = 500
 const backoffMs = [50, 100, 200, 500, 1_000, 2_000] as const
 
 /** What a pino logger is, as far as it is used here. */
@@ -108,7 +109,9 @@ export function listen(options: ListenerOptions): Listener {
       const last = client
       client = undefined
       soundAt = Number.NEGATIVE_INFINITY
-      await last?.end().catch(() => {})
+      // A network that swallows the goodbye must not hold up the end of the server.
+      const patience = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
+      await Promise.race([last?.end().catch(() => {}), patience])
     },
   }
 }

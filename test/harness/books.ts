@@ -2,6 +2,7 @@
  * Books with something in them: accounts, money, and rentals and volumes whose meter runs. Everything is written by the
  * store's own functions, so that what a test finds in the ledger is what the house would find there.
  */
+import { sql } from 'kysely'
 import { toDate, type Instant } from '../../src/base/instant.ts'
 import { costOfSpan, usd, type NanoUsd } from '../../src/base/money.ts'
 import { makeVault } from '../../src/base/vault.ts'
@@ -225,4 +226,35 @@ export async function refund(books: Books, accountId: string, rentalId: number, 
       transfers: [{ from: { accountId: null, kind: 'revenue' }, to: { accountId, kind: 'available' }, amount }],
     }),
   )
+}
+
+export async function infer(
+  books: Books,
+  actor: Actor,
+  requestId: string,
+  model: string,
+  cost: NanoUsd,
+  keyId: string | null,
+): Promise<void> {
+  const row = { request_id: requestId, account_id: actor.accountId, api_key_id: keyId, model, cost_nano: cost }
+  await books.database.db
+    .insertInto('request_cost')
+    .values({ ...row, at: toDate(books.clock.now()), input_units: 10n, output_units: 20n })
+    .execute()
+}
+
+/** As a gateway does: a lease is taken, and what was spent of it charged in one piece. */
+export async function chargeInference(
+  books: Books,
+  actor: Actor,
+  model: string,
+  amount: NanoUsd,
+  keyId: string | null,
+): Promise<void> {
+  await transact(books.database, async (tx) => {
+    const holdKey = `lease:${model}`
+    await placeHold(tx, { postingKey: `${holdKey}:1`, holdKey, accountId: actor.accountId, amount, memo: 'Lease' })
+    await sql`select ledger_charge(${`inference:${model}:1`}, ${holdKey}, ${toDate(tx.clock.now())},
+      ${amount.toString()}::bigint, ${`Inference, ${model}`}, null, 0, null, null, ${keyId}, ${model})`.execute(tx.db)
+  })
 }
