@@ -21,7 +21,7 @@ const MINUTES_MS = 60_000
 let server: ServerProcess
 const cleanUp: Array<() => Promise<unknown>> = []
 afterAll(async () => {
-  for (const step of cleanUp.reverse()) await step()
+  for (const step of cleanUp.toReversed()) await step()
 })
 
 async function call(key: string, method: string, pathname: string, body?: unknown): Promise<Reply> {

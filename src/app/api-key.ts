@@ -39,6 +39,8 @@ export async function createApiKey(
       reason: 'scope_not_held',
     })
   }
+  const outgrown = outgrows(await findApiKey(tx.db, actor.accountId, actor.keyId), input)
+  if (outgrown !== undefined) return outgrown
   const account = await lockAccount(tx, actor.accountId)
   const member = await findMember(tx.db, actor.accountId, actor.personId)
   if (account === undefined || member === undefined) return notAMember()
@@ -55,6 +57,19 @@ export async function createApiKey(
   const key = await insertApiKey(tx, made, { accountId, personId, name: input.name, scopes, limits: input })
   recordEvent(tx, keyCreated(key))
   return ok({ key, text: made.text })
+}
+
+/** A key that is held short cannot make itself a longer one. */
+function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | undefined {
+  if (calling === undefined) return undefined
+  const limited = calling.monthly_limit_nano ?? calling.total_limit_nano ?? calling.allowed_models
+  if (limited !== null) {
+    return fail('forbidden', 'A key with a spending limit or a list of models makes no keys', { reason: 'key_is_limited' })
+  }
+  if (calling.expires_at !== null && (input.expiresAt === null || input.expiresAt > calling.expires_at)) {
+    return failField(['expiresAt'], 'The new key cannot outlive the calling one', 'outlives_caller')
+  }
+  return undefined
 }
 
 /** Revoking a revoked key succeeds again and tells nobody. */

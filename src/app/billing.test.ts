@@ -4,7 +4,7 @@ import { costOfSpan, sumUsd, usd, zeroUsd } from '../base/money.ts'
 import type { Result } from '../base/result.ts'
 import { transact } from '../store/database.ts'
 import { readBalances } from '../store/ledger.ts'
-import { moveRental } from '../store/rental.ts'
+import { findRental, moveRental } from '../store/rental.ts'
 import {
   buy,
   chargeInference,
@@ -180,11 +180,7 @@ describe('invoices', () => {
 
   test('a line says what, how long and at which price; the months share the time without a gap', async () => {
     const [october, november] = [await invoice('2026-10'), await invoice('2026-11')]
-    const { name } = await books.database.db
-      .selectFrom('rental')
-      .select('name')
-      .where('id', '=', ids.vm)
-      .executeTakeFirstOrThrow()
+    const name = (await findRental(books.database.db, ids.vm))?.name
     const what = `Virtual machine ${name} “llama-train” (rental ${ids.vm}), 8 × H100, mock-region`
     const machine = [october, november].map((one) => one.lines.find((line) => line.description === what))
     expect(machine.map((line) => line?.unitPrice)).toEqual([vm.pricePerHour, vm.pricePerHour])

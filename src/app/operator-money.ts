@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { sha256 } from '../base/id.ts'
+import { MAX_INT32 } from '../base/limits.ts'
 import { formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { EventType } from '../contract/event.ts'
@@ -32,7 +33,6 @@ export interface Moved {
 
 /** Past this a balance and what it gets back could outgrow a bigint column. */
 const largestBalance = nanoUsdOf(4n * usd('999999999'))
-const largestRentalId = 2_147_483_647
 
 /** A purchase is money that came in; credit is the house's gift. */
 export async function creditAccount(
@@ -76,7 +76,7 @@ export async function refundCharge(
   input: MoneyInput & { rentalId: number },
 ): Promise<Result<Moved>> {
   const { accountId, rentalId } = input
-  const rental = rentalId > largestRentalId ? undefined : await findRental(tx.db, rentalId)
+  const rental = rentalId > MAX_INT32 ? undefined : await findRental(tx.db, rentalId)
   if (rental?.account_id !== accountId) {
     return fail('not_found', 'No such rental of this account', { reason: 'rental_not_found' })
   }

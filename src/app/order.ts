@@ -1,4 +1,5 @@
 /** Orders of the v2 interface: looks up price, term and places, and hands a complete order to `placeOrder`. */
+import { MAX_INT32 } from '../base/limits.ts'
 import { parseInstant, type Instant } from '../base/instant.ts'
 import { parseUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../base/result.ts'
@@ -12,6 +13,7 @@ import type { Rental } from '../store/rental.ts'
 import type { z } from 'zod'
 import type { Actor, App } from './app.ts'
 import { placeOrder, type RentalOrder } from './rental.ts'
+import { lockVolume } from '../store/volume.ts'
 import { attachToNewRental } from './volume.ts'
 
 type VirtualMachineBody = z.output<typeof createVirtualMachineRentalBody>
@@ -32,6 +34,8 @@ export async function orderVirtualMachine(
 }
 
 export async function orderBareMetal(app: App, tx: Tx, actor: Actor, body: BareMetalBody): Promise<Result<Rental>> {
+  // Volumes are locked before balances, everywhere.
+  if (body.storageVolume?.isNew === false && body.storageVolume.id <= MAX_INT32) await lockVolume(tx, body.storageVolume.id)
   const ordered = await orderFromBook(app, tx, actor, 'bare-metal', body, (candidates) =>
     groupForWhole(candidates, body.gpuCount).map((cluster) => ({
       clusterName: cluster[0]?.clusterName ?? '',

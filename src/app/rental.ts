@@ -288,11 +288,11 @@ export function rentalTag(app: App, rental: Pick<Rental, 'id'>): string {
   return tagOf(app.installationId, 'rental', rental.id)
 }
 
-/** The caller's own rental, or the answer that there is none. */
+/** The caller's own rental of the v2 interface, of either kind or of one, or the answer that there is none. */
 export function ownRental(rental: Rental | undefined, actor: Actor, kind?: RentalKind): Result<Rental> {
-  if (rental === undefined || rental.account_id !== actor.accountId || (kind !== undefined && rental.kind !== kind)) {
+  const fits = kind === undefined ? rental?.kind !== 'container' : rental?.kind === kind
+  if (rental === undefined || rental.account_id !== actor.accountId || !fits) {
     return fail('not_found', 'There is no such rental', { reason: 'rental_not_found' })
   }
   return ok(rental)
 }
-

@@ -3,7 +3,7 @@ import { HOUR_MS } from '../base/instant.ts'
 import { costOfSpan, formatUsdForPeople } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { EventType } from '../contract/event.ts'
-import { limits } from '../base/limits.ts'
+import { limits, MAX_INT32 } from '../base/limits.ts'
 import { isLiving } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import { volumePricePerHour } from '../domain/volume.ts'
@@ -218,7 +218,7 @@ async function lockForAttach(
   region: string | undefined,
 ): Promise<Result<Rental[]>> {
   const unique = [...new Set(ids)]
-  const inRange = unique.filter((id) => id > 0 && id <= 2_147_483_647)
+  const inRange = unique.filter((id) => id > 0 && id <= MAX_INT32)
   const rentals = await lockRentals(tx, inRange)
   for (const [index, id] of ids.entries()) {
     const rental = rentals.find((one) => one.id === id && one.account_id === actor.accountId)
@@ -243,7 +243,7 @@ function whyNotAttachable(
 }
 
 async function lockOwnVolume(tx: Tx, actor: Actor, id: number): Promise<Result<Volume>> {
-  const volume = id <= 2_147_483_647 ? await lockVolume(tx, id) : undefined
+  const volume = id <= MAX_INT32 ? await lockVolume(tx, id) : undefined
   if (volume === undefined || volume.account_id !== actor.accountId || volume.state === 'deleted') {
     return fail('not_found', 'There is no such storage volume', {
       reason: 'volume_not_found',

@@ -3,6 +3,8 @@
 export const limits = {
   bodyBytes: 1_048_576,
   urlBytes: 8_192,
+  /** Of a request's body, in objects and lists. */
+  jsonDepth: 64,
   pageRows: 1_000,
   pageRowsDefault: 100,
   /** The plain list calls of the interface answer in one piece; past this many rows a cursor is needed. */
@@ -31,6 +33,9 @@ export const limits = {
   eventDataBytes: 16_384,
   eventsKept: 10_000_000,
 } as const
+
+/** Ids of rentals and volumes are 32-bit on the wire and in the schema. */
+export const MAX_INT32 = 2_147_483_647
 
 /** What one account may hold unless the operator raises it. */
 export const defaultQuota = {

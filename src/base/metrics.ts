@@ -75,7 +75,7 @@ export class Metrics {
   }
 
   async text(): Promise<string> {
-    await Promise.all(this.#collectors.map((collector) => collector()))
+    for (const collector of this.#collectors) await collector()
     return [...this.#metrics.values()]
       .flatMap((metric) => [
         `# HELP ${metric.name} ${metric.help}`,

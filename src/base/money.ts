@@ -39,14 +39,14 @@ export function usdFromNumber(amount: number): NanoUsd | undefined {
 
 /** Full precision, for statements and machine readers: `3.614200000`. */
 export function formatUsd(amount: NanoUsd): string {
-  const magnitude = amount < 0n ? -amount : amount
+  const magnitude = amount < 0n ? 0n - amount : amount
   const fraction = (magnitude % NANO_PER_USD).toString().padStart(9, '0')
   return `${amount < 0n ? '-' : ''}${magnitude / NANO_PER_USD}.${fraction}`
 }
 
 /** For people: `$1,234.50`, with as many further decimals as the amount has. */
 export function formatUsdForPeople(amount: NanoUsd): string {
-  const [whole = '0', fraction = ''] = formatUsd(amount < 0n ? nanoUsdOf(-amount) : amount).split('.')
+  const [whole = '0', fraction = ''] = formatUsd(amount < 0n ? nanoUsdOf(0n - amount) : amount).split('.')
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',')
   const decimals = fraction.replace(/0+$/, '').padEnd(2, '0')
   return `${amount < 0n ? '-' : ''}$${grouped}.${decimals}`

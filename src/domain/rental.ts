@@ -31,10 +31,10 @@ export function statesBefore(to: RentalStatus): RentalStatus[] {
 
 /** How long a state may last. `fail`: it becomes Failed. `flag`: it is shown as stuck until it ends by itself. */
 export const stateLimits = {
-  Pending: { ms: 30 * MINUTE_MS, then: 'fail', reason: 'start_timed_out' },
-  Unknown: { ms: HOUR_MS, then: 'fail', reason: 'machine_lost' },
-  Terminating: { ms: 15 * MINUTE_MS, then: 'flag', reason: 'engine_does_not_let_go' },
-} as const satisfies Partial<Record<RentalStatus, { ms: number; then: 'fail' | 'flag'; reason: string }>>
+  Pending: { ms: 30 * MINUTE_MS, past: 'fail', reason: 'start_timed_out' },
+  Unknown: { ms: HOUR_MS, past: 'fail', reason: 'machine_lost' },
+  Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'engine_does_not_let_go' },
+} as const satisfies Partial<Record<RentalStatus, { ms: number; past: 'fail' | 'flag'; reason: string }>>
 
 /** States in which the customer pays, provided that the engine shows the machine. */
 export const billedStates = ['Running', 'Unknown'] as const satisfies readonly RentalStatus[]

@@ -15,8 +15,8 @@ import { terminate } from './terminate.ts'
 import { tendVolumes } from './volumes.ts'
 
 export interface Notices {
-  massLoss(driver: string, missing: number): void
-  reaped(driver: string, externalId: string, why: string): void
+  readonly massLoss: (driver: string, missing: number) => void
+  readonly reaped: (driver: string, externalId: string, why: string) => void
 }
 
 export function allReconcilers(app: App, webhooks: DeliverWebhooks, notices: Notices): Reconciler[] {

@@ -11,7 +11,7 @@ import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
 const WIDTH = 8
-const LEASE_SLACK_MS = 15_000
+const LEASE_SLACK_MS = 5_000
 
 export function tendAttachments(app: App): Reconciler {
   return {

@@ -97,7 +97,7 @@ export function expireStates(app: App): Reconciler {
           transact(app.database, async (tx) => {
             const rental = await lockRental(tx, id)
             if (rental === undefined || rental.status !== status) return
-            if (limit.then === 'fail') await failRental(tx, rental, limit.reason)
+            if (limit.past === 'fail') await failRental(tx, rental, limit.reason)
             else await flagStuck(tx, rental, limit.reason)
           }),
         )

@@ -21,7 +21,7 @@ import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const EVERY_MS = 2_000
 const WIDTH = 8
-const LEASE_SLACK_MS = 30_000
+const LEASE_SLACK_MS = 15_000
 /** More of an engine's machines missing at once than this share (and number) is taken for a fault of the engine. */
 const MASS_SHARE = 0.5
 const MASS_COUNT = 10

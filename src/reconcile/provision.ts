@@ -15,7 +15,8 @@ import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
 const WIDTH = 16
-const LEASE_SLACK_MS = 15_000
+/** A claim outlives its holder by the call's own limit and this much. */
+const LEASE_SLACK_MS = 5_000
 
 export function provision(app: App): Reconciler {
   return {
@@ -27,7 +28,7 @@ export function provision(app: App): Reconciler {
         app.database.db,
         'rental',
         sql`t.status = 'Pending' and t.external_id is null and t.released_at is null`,
-        { now: app.clock.now(), leaseMs: 2 * longestCallMs + LEASE_SLACK_MS, limit: BATCH },
+        { now: app.clock.now(), leaseMs: longestCallMs + LEASE_SLACK_MS, limit: BATCH },
       )
       await eachOf(claim.rows, WIDTH, (rental) => provisionOne(app, rental, claim.token, signal))
       return claim.rows.length === BATCH
@@ -38,15 +39,17 @@ export function provision(app: App): Reconciler {
 async function provisionOne(app: App, rental: Rental, token: string, signal: AbortSignal): Promise<void> {
   const driver = app.drivers.get(rental.driver)
   if (driver === undefined) return postpone(app, rental, token)
+  // One limit over the look and the asking together, so that both end before the claim does.
+  const call = callSignal(signal, driver.callTimeoutMs)
   try {
     if (rental.create_asked_at !== null) {
-      const known = await findByTag(app, driver, rental, signal)
+      const known = await findByTag(app, driver, rental, call)
       if (known !== undefined) return await settle(app, rental, token, { kind: 'created', externalId: known })
       const visibleAt = addMs(rental.create_asked_at, driver.callTimeoutMs + driver.listLagMs)
       if (app.clock.now() < visibleAt) return await postpone(app, rental, token, visibleAt)
     }
-    if (!(await writeAsking(app, rental, token))) return
-    const outcome = await driver.create(rentalTag(app, rental), rental.spec, callSignal(signal, driver.callTimeoutMs))
+    if (!(await writeAsking(app, rental, token))) return await letGo(app, rental, token)
+    const outcome = await driver.create(rentalTag(app, rental), rental.spec, call)
     await settle(app, rental, token, outcome)
   } catch {
     // The outcome is unknown; the next pass looks for the tag.
@@ -61,11 +64,17 @@ async function findByTag(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const tag = rentalTag(app, rental)
-  const shown = await driver.list(tag, callSignal(signal, driver.callTimeoutMs))
+  const shown = await driver.list(tag, signal)
   return shown
     .filter((machine) => machine.tag === tag)
     .map((machine) => machine.externalId)
     .sort()[0]
+}
+
+/** It was ended before anyone was asked: without the claim `observe` sees that nothing is left to wait for. */
+async function letGo(app: App, rental: Rental, token: string): Promise<void> {
+  await postpone(app, rental, token, app.clock.now())
+  app.database.onCommit(new Set(['observe']))
 }
 
 /** False when the rental was ended or the claim was lost meanwhile: then nothing may be asked. */

@@ -8,7 +8,7 @@ import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
 const WIDTH = 16
-const LEASE_SLACK_MS = 15_000
+const LEASE_SLACK_MS = 5_000
 /** How long an asked engine is given before it is asked again. */
 const ASK_AGAIN_MS = 10_000
 

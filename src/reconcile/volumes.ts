@@ -17,7 +17,7 @@ import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 32
 const WIDTH = 8
-const LEASE_SLACK_MS = 15_000
+const LEASE_SLACK_MS = 5_000
 const RESUME_EVERY_MS = 30_000
 /** An engine that cannot make a volume after so many tries will not. */
 const CREATE_ATTEMPTS = 8
@@ -32,7 +32,7 @@ export function tendVolumes(app: App): Reconciler {
         app.database.db,
         'volume',
         sql`t.state in ('creating', 'suspended', 'deleting')`,
-        { now: app.clock.now(), leaseMs: 3 * longestCallMs + LEASE_SLACK_MS, limit: BATCH },
+        { now: app.clock.now(), leaseMs: longestCallMs + LEASE_SLACK_MS, limit: BATCH },
       )
       await eachOf(claim.rows, WIDTH, (volume) => tendOne(app, volume, claim.token, signal))
       return claim.rows.length === BATCH

@@ -1,5 +1,5 @@
 /** The HTTP server: the contract, and the few paths beside it. */
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyRequest } from 'fastify'
+import Fastify, { LogController, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { randomId } from '../base/id.ts'
 import { limits } from '../base/limits.ts'
@@ -22,7 +22,8 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   const { log, metrics } = options
   const server = Fastify({
     loggerInstance: log,
-    disableRequestLogging: true,
+    // Our own hook writes one line a request, with the operation.
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: limits.bodyBytes,
     trustProxy: options.trustProxy,
     requestTimeout: limits.requestTimeoutMs,
@@ -30,6 +31,12 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     routerOptions: { maxParamLength: 200 },
     // Keep-alive connections end with the drain; see serve.ts.
     forceCloseConnections: 'idle',
+    // An address that cannot be read matches no route, so no hook and no error handler sees it.
+    frameworkErrors: (error, request, reply) => {
+      const page = faultPage(familyOf(request as FastifyRequest), error)
+      reply.header('X-Request-Id', request.id).type('application/json; charset=utf-8')
+      void (reply as unknown as FastifyReply).code(page.status).send(JSON.stringify(page.body))
+    },
   }) as unknown as FastifyInstance
   readJson(server)
   const requests = metrics.counter('berth_http_requests_total', 'Requests by operation and status')
@@ -72,7 +79,7 @@ function readJson(server: FastifyInstance): void {
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     if (body === '') done(null, undefined)
-    else parse(request, body as string, done)
+    else void parse(request, body as string, done)
   })
 }
 

@@ -56,7 +56,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
   const log = options.log ?? pino({ level: settings.logLevel, redact: ['req.headers.authorization'] })
   const closing: Array<() => Promise<unknown>> = []
   const close = async (): Promise<void> => {
-    for (const step of closing.splice(0).reverse()) await step()
+    for (const step of closing.splice(0).toReversed()) await step()
   }
   try {
     const folder = await openDataFolder(settings.dataDir)

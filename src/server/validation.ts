@@ -1,5 +1,6 @@
 /** Input against the contract: every fault at once, each with the path of its field. */
 import type { z } from 'zod'
+import { limits } from '../base/limits.ts'
 import type { Issue } from '../base/result.ts'
 
 export type Validated =
@@ -14,25 +15,30 @@ export interface InputIssue extends Issue {
 
 export function validate(schema: z.ZodType | undefined, input: unknown): Validated {
   if (schema === undefined) return { ok: true, value: undefined }
-  const nul = findNul(input)
-  if (nul !== undefined) {
-    const issue = { code: 'invalid_format', path: nul, message: 'Must not hold the character U+0000', malformed: false, input: null }
-    return { ok: false, issues: [issue] }
-  }
+  const flaw = findFlaw(input)
+  if (flaw !== undefined) return { ok: false, issues: [{ ...flaw, malformed: false, input: null }] }
   const parsed = schema.safeParse(input, { error: wording })
   if (parsed.success) return { ok: true, value: parsed.data }
   return { ok: false, issues: parsed.error.issues.flatMap((issue) => flatten(issue, input)) }
 }
 
-/** PostgreSQL keeps no U+0000 in texts, so it is refused here, by name. */
-function findNul(input: unknown, path: ReadonlyArray<string | number> = []): ReadonlyArray<string | number> | undefined {
-  if (typeof input === 'string') return input.includes('\0') ? path : undefined
+/** What no schema sees: PostgreSQL keeps no U+0000 in texts, and nesting without end breaks whoever walks it. */
+function findFlaw(input: unknown, path: ReadonlyArray<string | number> = []): Issue | undefined {
+  if (typeof input === 'string') return input.includes('\0') ? nulAt(path) : undefined
   if (typeof input !== 'object' || input === null) return undefined
+  if (path.length >= limits.jsonDepth) {
+    return { code: 'too_deep', path: path.slice(0, 1), message: `Nested more than ${limits.jsonDepth} levels deep` }
+  }
   for (const [key, value] of Object.entries(input)) {
-    const found = key.includes('\0') ? path : findNul(value, [...path, Array.isArray(input) ? Number.parseInt(key, 10) : key])
+    if (key.includes('\0')) return nulAt(path)
+    const found = findFlaw(value, [...path, Array.isArray(input) ? Number.parseInt(key, 10) : key])
     if (found !== undefined) return found
   }
   return undefined
+}
+
+function nulAt(path: ReadonlyArray<string | number>): Issue {
+  return { code: 'invalid_format', path, message: 'Must not hold the character U+0000' }
 }
 
 const malformedCodes = new Set(['invalid_type', 'unrecognized_keys', 'invalid_union', 'invalid_key', 'invalid_element'])
@@ -59,13 +65,19 @@ function depth(issues: readonly RawIssue[]): number {
 }
 
 function toIssue(issue: RawIssue, path: readonly PropertyKey[], root: unknown): InputIssue {
+  const input = valueAt(root, path)
   return {
     code: issue.code ?? 'custom',
     path: path.map((part) => (typeof part === 'number' ? part : String(part))),
     message: issue.message,
-    malformed: malformedCodes.has(issue.code ?? ''),
-    input: valueAt(root, path),
+    malformed: malformedCodes.has(issue.code ?? '') || isMistypedChoice(issue, input),
+    input,
   }
+}
+
+/** A choice of texts that was given a number, or nothing, is not out of range: it is mistyped. */
+function isMistypedChoice(issue: RawIssue, input: unknown): boolean {
+  return issue.code === 'invalid_value' && !issue.values.some((value) => typeof value === typeof input)
 }
 
 function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
@@ -78,8 +90,10 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
   return typeof value === 'string' && value.length > 200 ? `${value.slice(0, 200)}…` : (value ?? null)
 }
 
+const missingCodes = new Set(['invalid_type', 'invalid_value', 'invalid_union'])
+
 function wording(issue: z.core.$ZodRawIssue): string | undefined {
-  if (issue.code === 'invalid_type' && issue.input === undefined) return 'Required'
+  if (missingCodes.has(issue.code ?? '') && issue.input === undefined) return 'Required'
   if (issue.code === 'unrecognized_keys') {
     const shape = (issue.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def?.shape
     return shape === undefined ? 'Unknown key' : `Unknown key; known are ${Object.keys(shape).join(', ')}`

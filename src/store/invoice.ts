@@ -4,7 +4,7 @@ import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { at, type Db } from './database.ts'
-import { balanceNow, lines } from './billing.ts'
+import { balanceNow, lines, lineTransfers } from './billing.ts'
 
 export interface MonthTotal {
   /** `2026-11` */
@@ -17,7 +17,7 @@ export async function listMonths(db: Db, accountId: string): Promise<MonthTotal[
   const found = await sql<MonthTotal>`
     select to_char(line.at at time zone 'UTC', 'YYYY-MM') as month,
            coalesce(-sum(line.amount) filter (where line.kind = 'charge'), 0)::bigint as charges
-    from ${lines(accountId)} line
+    from ${lineTransfers(accountId)} line
     group by 1 order by 1 desc`.execute(db)
   return found.rows
 }
@@ -31,7 +31,7 @@ export interface Month {
 export async function readOpeningBalance(db: Db, accountId: string, month: Month): Promise<NanoUsd> {
   const found = await sql<{ balance: NanoUsd }>`
     select (${balanceNow(accountId)} - coalesce(sum(line.amount), 0))::bigint as balance
-    from ${lines(accountId)} line where line.at >= ${at(month.from)}`.execute(db)
+    from ${lineTransfers(accountId)} line where line.at >= ${at(month.from)}`.execute(db)
   const row = found.rows[0]
   if (row === undefined) throw new Error('a sum gave no row')
   return row.balance
@@ -64,13 +64,13 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
   // A stretch knows what it was charged in all; less what came later, that is where the month left it.
   const found = await sql<MonthChargeRow>`
     select line.rental_id as "rentalId", line.volume_id as "volumeId", line.model,
-           count(*) ${inMonth} ::integer as postings,
+           (count(distinct line.id) ${inMonth})::integer as postings,
            (-sum(line.amount) ${inMonth})::bigint as amount,
            s.price_nano_per_hour as price,
            (s.settled_nano + sum(line.amount))::bigint as before,
            (s.settled_nano + sum(line.amount) - sum(line.amount) ${inMonth})::bigint as after
-    from ${lines(accountId)} line
-    left join segment s on s.id = substring(line.key from '^segment:(\\d{1,18}):\\d+$')::bigint
+    from ${lineTransfers(accountId)} line
+    left join segment s on s.id = case when line.key like 'segment:%' then split_part(line.key, ':', 2)::bigint end
     where line.at >= ${at(month.from)} and line.kind = 'charge'
     group by line.rental_id, line.volume_id, line.model, s.id
     having count(*) ${inMonth} > 0

@@ -64,18 +64,22 @@ const moved = sql`(
         union all select from_id, -amount_nano from transfer) legs
   group by id)`
 
+/** Of the keys of its charges, `segment:<id>:<n>`. (Capturing the id by the pattern takes three times as long.) */
+const segmentId = sql`case when p.key ~ '^segment:[0-9]+:[0-9]+$' and length(split_part(p.key, ':', 2)) < 19
+  then split_part(p.key, ':', 2)::bigint end`
+
 /** By stretch of time: what its charges took from the customer, and handed on to its supplier. */
 const charged = sql`(
-  select substring(p.key from '^segment:(\\d{1,18}):\\d+$')::bigint as segment_id,
+  select p.segment_id,
          coalesce(sum(t.amount_nano) filter (where f.kind in ('held', 'available')), 0) as charged,
          coalesce(sum(t.amount_nano) filter (where e.kind = 'earnings' and e.account_id = s.supplier_id), 0) as to_supplier
-  from posting p
+  from (select p.id, ${segmentId} as segment_id from posting p where p.kind = 'charge') p
   join transfer t on t.posting_id = p.id
   join ledger_account f on f.id = t.from_id
   join ledger_account e on e.id = t.to_id
-  left join segment s on s.id = substring(p.key from '^segment:(\\d{1,18}):\\d+$')::bigint
-  where p.kind = 'charge' and p.key ~ '^segment:\\d{1,18}:\\d+$'
-  group by 1)`
+  left join segment s on s.id = p.segment_id
+  where p.segment_id is not null
+  group by p.segment_id)`
 
 /** Whole milliseconds between two instants, as a numeric. */
 const ms = (from: string, until: string) => sql`floor(extract(epoch from ${sql.ref(until)} - ${sql.ref(from)}) * 1000)`
@@ -91,9 +95,9 @@ const metered = sql`(
 
 /** What a rental's hold gave back when it closed. */
 const givenBack = sql`(
-  select substring(p.key from '^release:rental:(\\d{1,9}):')::integer as rental_id, sum(t.amount_nano) as amount
+  select split_part(p.key, ':', 3) as rental_id, sum(t.amount_nano) as amount
   from posting p join transfer t on t.posting_id = p.id
-  where p.kind = 'release' and p.key ~ '^release:rental:\\d{1,9}:'
+  where p.kind = 'release' and p.key like 'release:rental:%'
   group by 1)`
 
 export const ledgerChecks: readonly LedgerCheck[] = [
@@ -213,7 +217,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     offending: sql`
       select 'rental ' || m.id as subject, format('metered until %s, ended at %s', m.bill_ends, m.terminate_requested_at) as detail
       from ${metered} m
-      left join ${givenBack} g on g.rental_id = m.id
+      left join ${givenBack} g on g.rental_id = m.id::text
       where m.bill_ends > m.terminate_requested_at
          or m.bill_ends < m.terminate_requested_at and m.bill_ends is distinct from m.seen_at
             and coalesce(g.amount, 0) * 3600000 >= greatest(m.price, 1)

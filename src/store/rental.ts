@@ -210,11 +210,13 @@ export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRo
 /** Living rentals whose term or own end has come. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
   const rows = await sql<{ id: number }>`
-    select r.id from rental r
-    join lateral (select reservation_ends_at from term where rental_id = r.id order by n desc limit 1) t on true
-    where r.status in ('Pending', 'Running', 'Unknown')
-      and (r.auto_terminate_at <= ${toDate(now)} or t.reservation_ends_at <= ${toDate(now)})
-    order by r.id limit ${limit}`.execute(db)
+    select id from rental
+    where status in ('Pending', 'Running', 'Unknown') and auto_terminate_at <= ${toDate(now)}
+    union
+    select r.id from term t join rental r on r.id = t.rental_id
+    where t.reservation_ends_at <= ${toDate(now)} and r.status in ('Pending', 'Running', 'Unknown')
+      and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)
+    order by id limit ${limit}`.execute(db)
   return rows.rows.map((row) => row.id)
 }
 

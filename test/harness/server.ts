@@ -116,7 +116,7 @@ async function insertTestSshKey(app: App, accountId: string): Promise<void> {
     .execute()
 }
 
-function caller(url: string, key: string | null): Call {
+export function caller(url: string, key: string | null): Call {
   return async (method, pathname, body, headers = {}) => {
     const response = await fetch(`${url}${pathname}`, {
       method,

@@ -26,7 +26,7 @@ export interface MockOptions {
   readonly fleet?: readonly InventoryMachine[]
 }
 
-const CALL_TIMEOUT_MS = 10_000
+const CALL_TIMEOUT_MS = 5_000
 /** How long the world remembers what is gone. Nothing depends on it but a person who looks. */
 const GONE_KEPT_MS = HOUR_MS
 /** Far above what a fault can make. */

@@ -1,5 +1,5 @@
 /** v2 rentals on the wire. */
-import { limits } from '../../base/limits.ts'
+import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { costOfSpan, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
 import { parseInstant, type Instant } from '../../base/instant.ts'
 import { parseUsd } from '../../base/money.ts'
@@ -167,7 +167,7 @@ async function terminate(
   kind: 'bare-metal' | 'virtual-machine',
 ): Promise<Result<{ message: string; rentalId: number }>> {
   return transact(app.database, async (tx) => {
-    const inRange = body.rentalId > 0 && body.rentalId <= 2_147_483_647
+    const inRange = body.rentalId > 0 && body.rentalId <= MAX_INT32
     const rental = ownRental(inRange ? await lockRental(tx, body.rentalId) : undefined, actor, kind)
     if (!rental.ok) return rental
     if (rental.value.status === 'Terminated' || rental.value.status === 'Terminating') {

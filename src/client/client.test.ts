@@ -1,0 +1,316 @@
+/** The client against a whole server; what a server cannot be brought to do is done by a `fetch` in between. */
+import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
+import type { EventRecord } from '../contract/event.ts'
+import { startReceiver, status } from '../../test/harness/receiver.ts'
+import { testServer, type TestServer } from '../../test/harness/server.ts'
+import { makeClient, type CallInput, type Client, type Reply } from './client.ts'
+import { ApiError, isClientError, TransportError } from './error.ts'
+
+let server: TestServer
+let client: Client
+let operator: Client
+
+beforeAll(async () => {
+  server = await testServer()
+  client = makeClient({ url: server.url, key: server.demoKey })
+  operator = makeClient({ url: `${server.url}/`, key: server.operatorKey })
+})
+afterAll(() => server.close())
+
+async function failureOf(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+}
+
+describe('the types are the contract', () => {
+  test('only the parts that an operation needs are asked for', () => {
+    expectTypeOf<CallInput<'getRental'>['params']>().toEqualTypeOf<{ id: number }>()
+    expectTypeOf<CallInput<'listAccounts'>>().toExtend<{ query?: { limit?: number; cursor?: string } }>()
+    expectTypeOf<NonNullable<CallInput<'listAllRentals'>['query']>['stuck']>().toEqualTypeOf<boolean | undefined>()
+    expectTypeOf<Reply<'getCustomerBalance'>['emptyAt']>().toEqualTypeOf<string | null>()
+    expectTypeOf(client.call<'getMe'>).toBeCallableWith('getMe')
+    expectTypeOf(client.call<'listEvents'>).toBeCallableWith('listEvents', { query: { type: 'key.created' } })
+  })
+
+  test('what an operation does not take does not compile', () => {
+    const wrong = [
+      // @ts-expect-error a rental is named by its id
+      () => client.call('getRental'),
+      // @ts-expect-error a create needs its body
+      () => client.call('createApiKey', {}),
+      // @ts-expect-error there is no such scope
+      () => client.call('createApiKey', { body: { name: 'x', scopes: ['all'] } }),
+      // @ts-expect-error this operation has no body
+      () => client.call('getMe', { body: {} }),
+      // @ts-expect-error a stream is followed, not called
+      () => client.call('followEvents'),
+    ]
+    expect(wrong).toHaveLength(5)
+  })
+})
+
+describe('a call', () => {
+  test('gives the answer of the operation', async () => {
+    const me = await client.call('getMe')
+    expect(me.account).toMatchObject({ id: 'demo', name: 'Demo' })
+    expect(await client.call('getCustomerBalance')).toMatchObject({ availableUsd: '100.000000000' })
+  })
+
+  test('fills and encodes the path, and carries query and body', async () => {
+    const odd = await failureOf(operator.call('getAccount', { params: { id: 'a/../b?c=d' } }))
+    expect(odd).toMatchObject({ kind: 'api', status: 404, reason: 'account_not_found' })
+    const account = await operator.call('getAccount', { params: { id: 'demo' } })
+    expect(account.name).toBe('Demo')
+    const page = await operator.call('listAccounts', { query: { limit: 1 } })
+    expect(page.accounts).toHaveLength(1)
+    const next = await operator.call('listAccounts', { query: { limit: 1, cursor: page.nextCursor ?? '' } })
+    expect(next.accounts[0]?.id).not.toBe(page.accounts[0]?.id)
+    const stuck = await operator.call('listAllRentals', { query: { stuck: true } })
+    expect(stuck.rentals).toEqual([])
+  })
+
+  test.each(['', '.', '..'])('with the id "%s" is refused, since it would reach another operation', async (id) => {
+    await expect(operator.call('getAccount', { params: { id } })).rejects.toThrow(TypeError)
+  })
+
+  test('gives a page as text', async () => {
+    const { invoices } = await client.call('listInvoices')
+    const month = invoices[0]?.month ?? ''
+    expect(await client.call('getInvoicePage', { params: { month } })).toContain('<!doctype html>')
+  })
+
+  test('needs no key where the operation is public', async () => {
+    const anyone = makeClient({ url: server.url })
+    expect(await anyone.call('listRentalOptions')).not.toHaveLength(0)
+    expect(await anyone.ready()).toEqual({ ok: true, checks: { database: 'ok', mock: 'ok' } })
+  })
+
+  test('with an idempotency key where none is taken is refused, since it would promise what is not kept', async () => {
+    await expect(client.call('getMe', { idempotencyKey: 'once' })).rejects.toThrow('takes no idempotency key')
+  })
+
+  test.each(['', 'ftp://host', 'localhost:8420', 'http://'])('to "%s" is not tried', (url) => {
+    expect(() => makeClient({ url })).toThrow('is not an http or https URL')
+  })
+})
+
+describe('a refusal is an ApiError', () => {
+  test('of v2, with every fault in the message', async () => {
+    const error = await failureOf(client.call('createApiKey', { body: { name: '', scopes: [] } }))
+    expect(error).toBeInstanceOf(ApiError)
+    expect(error).toMatchObject({
+      kind: 'api',
+      status: 400,
+      code: 'BAD_REQUEST',
+      requestId: expect.stringMatching(/^req_/),
+    })
+    expect((error as ApiError).issues.map((issue) => issue.path)).toEqual([['name'], ['scopes']])
+    expect((error as ApiError).message).toMatch(/^Input validation failed: name: .+; scopes: .+/)
+  })
+
+  test('of v1, with the same fields', async () => {
+    const body = { cluster_name: 'x', node_name: 'y', gpu_count: 0 }
+    const error = await failureOf(client.call('createInstance', { body }))
+    expect(error).toMatchObject({ kind: 'api', status: 400, code: 'invalid_request_error' })
+    expect((error as ApiError).issues[0]?.path).toEqual(['gpu_count'])
+    expect((error as ApiError).message).toContain('gpu_count')
+  })
+
+  test('that names what is wrong with the key', async () => {
+    const nobody = makeClient({ url: server.url })
+    expect(await failureOf(nobody.call('getMe'))).toMatchObject({ status: 401, reason: 'missing_key' })
+    expect(await failureOf(client.call('verifyLedger'))).toMatchObject({ status: 403, reason: 'missing_scope' })
+  })
+
+  test('even when a proxy answers in words of its own', async () => {
+    const page = { fetch: () => Promise.resolve(new Response('<h1>Teapot</h1>', { status: 418 })) }
+    const error = await failureOf(makeClient({ url: server.url, ...page }).call('getMe'))
+    expect(error).toMatchObject({ kind: 'api', status: 418, code: 'HTTP_418' })
+  })
+})
+
+describe('a call without an answer', () => {
+  test('is unreachable where nobody listens', async () => {
+    const receiver = await startReceiver()
+    await receiver.close()
+    const error = await failureOf(makeClient({ url: receiver.url }).call('getMe'))
+    expect(error).toBeInstanceOf(TransportError)
+    expect(error).toMatchObject({
+      kind: 'unreachable',
+      message: `Cannot reach ${receiver.url}: the connection was refused`,
+    })
+  })
+
+  test('is garbled where something else answers', async () => {
+    const receiver = await startReceiver()
+    receiver.answer = (_, response) => void response.end('<html>')
+    const other = makeClient({ url: receiver.url })
+    expect(await failureOf(other.call('getMe'))).toMatchObject({ kind: 'garbled' })
+    expect(await failureOf(other.ready())).toMatchObject({ kind: 'garbled' })
+    expect(await failureOf(other.follow({ after: '1' }).next())).toMatchObject({ kind: 'garbled' })
+    await receiver.close()
+  })
+
+  test('ends at its time limit, and with its signal', async () => {
+    const receiver = await startReceiver()
+    const asked = new Promise<void>((resolve) => (receiver.answer = () => resolve()))
+    const silent = makeClient({ url: receiver.url })
+    const late = await failureOf(silent.call('getMe', { timeoutMs: 20 }))
+    expect(late).toMatchObject({ kind: 'timeout', message: `${receiver.url} has not answered within 0.02 s` })
+    const { signal, ...controller } = abortable()
+    const work = failureOf(silent.call('getMe', { signal }))
+    await asked
+    controller.abort()
+    expect(isClientError(await work)).toBe(true)
+    expect(await work).toMatchObject({ kind: 'aborted' })
+    expect(await failureOf(silent.call('getMe', { signal }))).toMatchObject({ kind: 'aborted' })
+    await receiver.close()
+  })
+})
+
+function abortable(): { signal: AbortSignal; abort: () => void } {
+  const controller = new AbortController()
+  return { signal: controller.signal, abort: () => controller.abort() }
+}
+
+/** A line that is cut: `before` the request arrives, or `after` the server has done it. */
+function badLine(cuts: ReadonlyArray<'before' | 'after'>): { fetch: typeof fetch; sent: () => number } {
+  let sent = 0
+  const cutting: typeof fetch = async (input, init) => {
+    const cut = cuts[sent]
+    sent += 1
+    const response = cut === 'before' ? undefined : await fetch(input, init)
+    if (cut === undefined && response !== undefined) return response
+    await response?.text()
+    throw new TypeError('fetch failed', { cause: Object.assign(new Error('cut'), { code: 'ECONNRESET' }) })
+  }
+  return { fetch: cutting, sent: () => sent }
+}
+
+describe('a cut line', () => {
+  const cutTwice = ['before', 'after'] as const
+
+  test('is tried again for a reading call, three times in all', async () => {
+    const line = badLine(cutTwice)
+    expect(await makeClient({ url: server.url, key: server.demoKey, ...line }).call('getMe')).toHaveProperty('email')
+    expect(line.sent()).toBe(3)
+    const worse = badLine([...cutTwice, 'before', 'before'])
+    const error = await failureOf(makeClient({ url: server.url, key: server.demoKey, ...worse }).call('getMe'))
+    expect(error).toMatchObject({ kind: 'unreachable' })
+    expect(worse.sent()).toBe(3)
+  })
+
+  test('never credits twice with an idempotency key', async () => {
+    const { id } = await server.account()
+    const line = badLine(cutTwice)
+    const cut = makeClient({ url: server.url, key: server.operatorKey, ...line })
+    const body = { amountUsd: '5', reason: 'a cut line' }
+    const credited = await cut.call('creditAccount', { params: { id }, body, idempotencyKey: `cut ${id}` })
+    expect(line.sent()).toBe(3)
+    expect(credited.availableUsd).toBe('5.000000000')
+  })
+
+  test('is not tried again for a create without one', async () => {
+    const line = badLine(cutTwice)
+    const cut = makeClient({ url: server.url, key: server.demoKey, ...line })
+    const error = await failureOf(cut.call('createApiKey', { body: { name: 'cut', scopes: ['inference'] } }))
+    expect(error).toMatchObject({ kind: 'unreachable' })
+    expect(line.sent()).toBe(1)
+  })
+
+  test('and a server that is busy for a moment are the same', async () => {
+    const receiver = await startReceiver()
+    const codes = [503, 502]
+    receiver.answer = (request, response) => {
+      const code = codes.shift()
+      if (code === undefined) response.end('{"id":"usr_1"}')
+      else void status(code)(request, response)
+    }
+    expect(await makeClient({ url: receiver.url }).call('getMe')).toEqual({ id: 'usr_1' })
+    await receiver.close()
+  })
+})
+
+describe('following events', () => {
+  async function emit(made: number): Promise<void> {
+    for (let n = 0; n < made; n += 1) {
+      await client.call('createApiKey', { body: { name: `key ${n}`, scopes: ['inference'] } })
+    }
+  }
+
+  async function take(events: AsyncGenerator<EventRecord, void>, count: number): Promise<string[]> {
+    const ids: string[] = []
+    while (ids.length < count) {
+      const { value, done } = await events.next()
+      if (done === true || value === undefined) break
+      ids.push(value.id)
+    }
+    return ids
+  }
+
+  async function newest(count: number): Promise<string[]> {
+    const { events } = await client.call('listEvents', { query: { limit: count } })
+    return events.map((event) => event.id).toReversed()
+  }
+
+  test('begins after the given event', async () => {
+    await emit(3)
+    const [first = '', ...rest] = await newest(3)
+    const events = client.follow({ after: first })
+    expect(await take(events, 2)).toEqual(rest)
+    await events.return()
+  })
+
+  test('goes on after the last event when the stream is cut, and leaves nothing out', async () => {
+    const opened: string[] = []
+    // Cuts each stream after its first event, while more are already on the way.
+    const cutting: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init)
+      if (!String(input).includes('/stream')) return response
+      opened.push(String(input))
+      return new Response(response.body?.pipeThrough(cutAfterFirstEvent()), response)
+    }
+    await emit(4)
+    const [first = '', ...rest] = await newest(4)
+    const events = makeClient({ url: server.url, key: server.demoKey, fetch: cutting }).follow({ after: first })
+    expect(await take(events, 3)).toEqual(rest)
+    await events.return()
+    expect(opened.length).toBeGreaterThan(1)
+  })
+
+  test('without a beginning gives what happens from now on', async () => {
+    await emit(1)
+    const events = client.follow()
+    const { signal, abort } = abortable()
+    const quiet = client.follow({ signal })
+    const [before = ''] = await newest(1)
+    const coming = [take(events, 1), quiet.next()] as const
+    await emit(1)
+    const [[after = ''], met] = await Promise.all(coming)
+    expect(BigInt(after)).toBeGreaterThan(BigInt(before))
+    expect(met.value).toMatchObject({ id: after, type: 'key.created' })
+    const ended = quiet.next()
+    abort()
+    expect(await ended).toEqual({ done: true, value: undefined })
+    await events.return()
+  })
+
+  test('ends with the refusal of a key', async () => {
+    const error = await failureOf(makeClient({ url: server.url, key: 'bk_wrong' }).follow().next())
+    expect(error).toMatchObject({ kind: 'api', status: 401 })
+  })
+})
+
+function cutAfterFirstEvent(): TransformStream<Uint8Array, Uint8Array> {
+  return new TransformStream({
+    transform: (chunk, controller) => {
+      const text = new TextDecoder().decode(chunk)
+      const end = text.indexOf('\n\n', text.indexOf('id: '))
+      if (!text.includes('id: ') || end === -1) return controller.enqueue(chunk)
+      controller.enqueue(new TextEncoder().encode(text.slice(0, end + 2)))
+      controller.terminate()
+    },
+  })
+}

@@ -1,0 +1,154 @@
+/**
+ * The typed client, made from the contract: `client.call('createApiKey', { body })` takes and gives what the table of
+ * endpoints says. Nothing is generated and nothing is from Node, so that the console and the CLI share it.
+ *
+ * Answers are believed, not parsed again: a newer server may say more than this client knows.
+ */
+import { api, type Api, type OperationId } from '../contract/api.ts'
+import type { BodyInputOf, Endpoint, ParamsOf, QueryInputOf, QueryOf, ReplyOf } from '../contract/endpoint.ts'
+import type { EventRecord } from '../contract/event.ts'
+import { apiErrorOf, mayPass } from './error.ts'
+import { followEvents, type FollowOptions } from './follow.ts'
+import { pause } from './pause.ts'
+import {
+  garbled,
+  openTransport,
+  parseAnswer,
+  type CallOptions,
+  type Request,
+  type TransportOptions,
+} from './transport.ts'
+
+const ATTEMPTS = 3
+const FIRST_DELAY_MS = 150
+
+export interface Client {
+  readonly url: string
+  /** Throws a `ClientError` (error.ts). */
+  call<Op extends CallableId>(operation: Op, ...input: CallArguments<Op>): Promise<Reply<Op>>
+  /** The events of the account, with no gap over reconnections. */
+  follow(options?: FollowOptions): AsyncGenerator<EventRecord, void>
+  /** Whether the server and what it needs are up. Needs no key. */
+  ready(options?: CallOptions): Promise<Readiness>
+}
+
+export interface Readiness {
+  readonly ok: boolean
+  /** By part of the server, `ok` or what is wrong. */
+  readonly checks: Readonly<Record<string, string>>
+}
+
+/** A stream is followed, not called. */
+export type CallableId = Exclude<OperationId, 'followEvents'>
+export type Reply<Op extends CallableId> = ReplyOf<Api[Op]>
+
+export type CallInput<Op extends CallableId> = Part<'params', ParamsOf<Api[Op]>> &
+  Part<'query', QueryOnWire<QueryInputOf<Api[Op]>, QueryOf<Api[Op]>>> &
+  Part<'body', BodyInputOf<Api[Op]>> &
+  CallOptions & {
+    /** For creates: the same key never creates twice, so the call may be repeated when its outcome is unknown. */
+    readonly idempotencyKey?: string | undefined
+  }
+
+type CallArguments<Op extends CallableId> =
+  Partial<CallInput<Op>> extends CallInput<Op> ? [input?: CallInput<Op>] : [input: CallInput<Op>]
+
+/** A part that the operation lacks is forbidden, one whose fields are all optional may be left out. */
+type Part<Name extends string, T> = [T] extends [undefined]
+  ? { readonly [name in Name]?: never }
+  : Partial<T> extends T
+    ? { readonly [name in Name]?: T }
+    : { readonly [name in Name]: T }
+
+/** A query is text on the wire. Callers give what the server makes of it (a number, a boolean), where it may be absent. */
+type QueryOnWire<Input, Output> = [Input] extends [undefined]
+  ? undefined
+  : { [name in keyof Input]: name extends keyof Output ? Output[name] : never }
+
+type Values = Readonly<Record<string, string | number | boolean | undefined>>
+
+interface LooseInput extends CallOptions {
+  readonly params?: Values | undefined
+  readonly query?: Values | undefined
+  readonly body?: unknown
+  readonly idempotencyKey?: string | undefined
+}
+
+export function makeClient(options: TransportOptions): Client {
+  const transport = openTransport(options)
+  const call = async (operation: OperationId, input: LooseInput = {}): Promise<unknown> => {
+    const endpoint: Endpoint = api[operation]
+    const request = buildRequest(endpoint, input)
+    const repeatable = endpoint.method === 'GET' || input.idempotencyKey !== undefined
+    return transport.within(input, (signal) =>
+      repeat(repeatable ? ATTEMPTS : 1, signal, async () => {
+        const { response, text } = await transport.send(request, signal)
+        if (!response.ok) throw apiErrorOf(response.status, response.headers, text)
+        return endpoint.media === undefined ? parseAnswer(transport.url, text) : text
+      }),
+    )
+  }
+  return {
+    url: transport.url,
+    call: call as Client['call'],
+    follow: (follow = {}) =>
+      followEvents(
+        {
+          newestId: async (signal) => {
+            const page = (await call('listEvents', { query: { limit: 1 }, signal })) as Reply<'listEvents'>
+            return page.events[0]?.id ?? '0'
+          },
+          open: (after, signal) => transport.open(buildRequest(api.followEvents, { query: { after } }), signal),
+        },
+        follow,
+      ),
+    ready: (input = {}) =>
+      transport.within(input, async (signal) => {
+        const { response, text } = await transport.send({ method: 'GET', path: '/readyz', headers: {} }, signal)
+        const answer = parseAnswer(transport.url, text) as { checks?: Record<string, string> }
+        if (answer.checks === undefined) throw garbled(transport.url)
+        return { ok: response.ok, checks: answer.checks }
+      }),
+  }
+}
+
+function buildRequest(endpoint: Endpoint, input: LooseInput): Request {
+  const { idempotencyKey, body } = input
+  if (idempotencyKey !== undefined && endpoint.idempotent !== true) {
+    throw new TypeError(`${endpoint.method} ${endpoint.path} takes no idempotency key`)
+  }
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(input.query ?? {})) {
+    if (value !== undefined) query.set(name, String(value))
+  }
+  return {
+    method: endpoint.method,
+    path: fillPath(endpoint.path, input.params ?? {}) + (query.size === 0 ? '' : `?${query.toString()}`),
+    headers: {
+      Accept: endpoint.media ?? 'application/json',
+      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      ...(idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  }
+}
+
+function fillPath(path: string, params: Values): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = String(params[name] ?? '')
+    // Encoded or not, a URL reads dots as "here" and "up": such a call would go to another operation.
+    if (/^\.{0,2}$/.test(value)) throw new TypeError(`"${value}" cannot be the ${name} in ${path}`)
+    return encodeURIComponent(value)
+  })
+}
+
+async function repeat<T>(attempts: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt >= attempts || !mayPass(error) || signal.aborted) throw error
+      await pause(FIRST_DELAY_MS * 2 ** (attempt - 1), signal)
+    }
+  }
+}

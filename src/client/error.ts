@@ -1,0 +1,124 @@
+/**
+ * How a call can fail. `kind` tells the two apart that matter to a caller: `api` means that the server has answered and
+ * said no; every other kind means that nobody knows what the server did, if it was reached at all.
+ */
+import type { Issue } from '../base/result.ts'
+
+export type ClientError = ApiError | TransportError
+
+export interface ApiErrorFields {
+  readonly status: number
+  /** `BAD_REQUEST` …, or the type of a v1 body such as `invalid_request_error`. */
+  readonly code: string
+  readonly reason?: string
+  readonly issues: readonly Issue[]
+  readonly requestId?: string
+  readonly retryAfterMs?: number
+}
+
+/** The server's refusal, the same for the bodies of v1 and v2. */
+export class ApiError extends Error {
+  readonly kind = 'api'
+  readonly status: number
+  readonly code: string
+  readonly reason: string | undefined
+  readonly issues: readonly Issue[]
+  readonly requestId: string | undefined
+  readonly retryAfterMs: number | undefined
+
+  constructor(message: string, fields: ApiErrorFields) {
+    super(message)
+    this.name = 'ApiError'
+    this.status = fields.status
+    this.code = fields.code
+    this.reason = fields.reason
+    this.issues = fields.issues
+    this.requestId = fields.requestId
+    this.retryAfterMs = fields.retryAfterMs
+  }
+}
+
+/** `garbled`: something answered, and not in the way a Berth server does. */
+type TransportKind = 'unreachable' | 'timeout' | 'aborted' | 'garbled'
+
+export class TransportError extends Error {
+  readonly kind: TransportKind
+
+  constructor(kind: TransportKind, message: string, cause?: unknown) {
+    super(message, cause === undefined ? {} : { cause })
+    this.name = 'TransportError'
+    this.kind = kind
+  }
+}
+
+export function isClientError(error: unknown): error is ClientError {
+  return error instanceof ApiError || error instanceof TransportError
+}
+
+/** Whether the same request may go through a moment later. */
+export function mayPass(error: unknown): boolean {
+  if (error instanceof ApiError) return error.status >= 502 && error.status <= 504
+  return error instanceof TransportError && error.kind === 'unreachable'
+}
+
+/** What `fetch` rejects with says "fetch failed" and hides the reason in its cause. */
+export function unreachable(url: string, error: unknown): TransportError {
+  return new TransportError('unreachable', `Cannot reach ${url}: ${describeCause(error)}`, error)
+}
+
+const causes: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'the connection was refused',
+  ECONNRESET: 'the connection was cut',
+  ENOTFOUND: 'there is no host of that name',
+  EAI_AGAIN: 'the name of the host cannot be looked up',
+  EHOSTUNREACH: 'there is no way to that host',
+  ENETUNREACH: 'there is no way to that network',
+  UND_ERR_SOCKET: 'the connection was cut',
+}
+
+function describeCause(error: unknown): string {
+  const cause: unknown = error instanceof Error && error.cause !== undefined ? error.cause : error
+  const code = typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : ''
+  return causes[code] ?? (cause instanceof Error && cause.message !== '' ? cause.message : 'no answer')
+}
+
+/** Reads an error body of either family, or makes do with the status where something else has answered. */
+export function apiErrorOf(status: number, headers: Headers, text: string): ApiError {
+  const body = parseObject(text)
+  const issues = issuesOf(body)
+  const said = textOf(body['message']) ?? `The server answered with the status ${status}`
+  const unsaid = issues.filter((issue) => !said.includes(issue.message))
+  const details = unsaid.map((issue) => (issue.path.length === 0 ? '' : `${issue.path.join('.')}: `) + issue.message)
+  const reason = textOf(body['reason'])
+  const requestId = headers.get('x-request-id')
+  const seconds = Number.parseInt(headers.get('retry-after') ?? '', 10)
+  return new ApiError(details.length === 0 ? said : `${said}: ${details.join('; ')}`, {
+    status,
+    code: textOf(body['code']) ?? textOf(body['type']) ?? `HTTP_${status}`,
+    issues,
+    ...(reason === undefined ? {} : { reason }),
+    ...(requestId === null ? {} : { requestId }),
+    ...(Number.isNaN(seconds) ? {} : { retryAfterMs: seconds * 1_000 }),
+  })
+}
+
+/** v2 calls them `issues`; v1 has `detail`, whose paths begin with the part of the request. */
+function issuesOf(body: Record<string, unknown>): Issue[] {
+  if (Array.isArray(body['issues'])) return body['issues'] as Issue[]
+  if (!Array.isArray(body['detail'])) return []
+  const detail = body['detail'] as ReadonlyArray<{ type: string; loc: ReadonlyArray<string | number>; msg: string }>
+  return detail.map(({ type, loc, msg }) => ({ code: type, path: loc.slice(1), message: msg }))
+}
+
+function parseObject(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}

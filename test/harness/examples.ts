@@ -1,0 +1,211 @@
+/**
+ * A good request for every operation, on things that one account owns. The same examples on things that nobody owns
+ * show what an absent thing looks like. An operation without an example does not compile, and fails the walks.
+ */
+import type { OperationId } from '../../src/contract/api.ts'
+import { exampleBodies } from '../../src/server/reference-example.ts'
+import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
+import { testSshKey, type Call } from './server.ts'
+
+export interface Example {
+  readonly params?: Readonly<Record<string, string | number>>
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: unknown
+  /** It names something that the account owns, and others must not find. */
+  readonly owned?: true
+}
+
+/** Ids of what the account owns. Each operation that takes something away has one of its own. */
+export interface Owned {
+  readonly account: string
+  readonly virtualMachine: number
+  readonly virtualMachineToEnd: number
+  readonly bareMetal: number
+  readonly bareMetalToEnd: number
+  readonly volume: number
+  readonly volumeToDetach: number
+  readonly volumeToDelete: number
+  readonly instanceToEnd: string
+  readonly machine: string
+  readonly member: string
+  readonly memberToRemove: string
+  readonly apiKeyToRevoke: string
+  readonly sshKeyToDelete: string
+  readonly webhook: string
+  readonly webhookToDelete: string
+  readonly delivery: string
+}
+
+/** Where the examples happen: the clock of a journey stands in January 2026. */
+const MONTH = '2026-01'
+const NODE = { cluster_name: 'mock-sin', node_name: 'mock-sin-a100-01' }
+const LISTED_MACHINE = 'mock-iad-h100-01'
+/** Nothing listens there. */
+const HOOK_URL = 'http://127.0.0.1:9/hook'
+const otherSshKey =
+  'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4/ other@example.test'
+
+const none = (): Example => ({})
+const owned = (params: Example['params'], body?: unknown): Example => ({
+  owned: true,
+  ...(params === undefined ? {} : { params }),
+  ...(body === undefined ? {} : { body }),
+})
+const withBody = (body: unknown) => (): Example => ({ body })
+const inMonth = (): Example => ({ params: { month: MONTH } })
+const page = (): Example => ({ query: { limit: '10' } })
+
+export const examples: { readonly [Op in OperationId]: (its: Owned) => Example } = {
+  getOpenApi: none,
+  createBareMetalRental: (its) =>
+    owned(undefined, { ...exampleBodies.createBareMetalRental, storageVolume: { isNew: false, id: its.volume } }),
+  listBareMetalRentals: none,
+  terminateBareMetalRental: (its) => owned(undefined, { rentalId: its.bareMetalToEnd }),
+  createVirtualMachineRental: withBody(exampleBodies.createVirtualMachineRental),
+  listVirtualMachineRentals: none,
+  terminateVirtualMachineRental: (its) => owned(undefined, { rentalId: its.virtualMachineToEnd, reason: 'done' }),
+  getRental: (its) => owned({ id: its.virtualMachine }),
+  changeRental: (its) => owned({ id: its.virtualMachine }, exampleBodies.changeRental),
+  listRentalOptions: none,
+  listReserveOptions: none,
+  requestReservation: withBody(exampleBodies.requestReservation),
+  createVolume: (its) => owned(undefined, { ...exampleBodies.createVolume, rentalIds: [its.bareMetal] }),
+  listVolumes: none,
+  attachVolume: (its) => owned(undefined, { storageVolumeId: its.volume, rentalIds: [its.bareMetal] }),
+  detachVolume: (its) => owned(undefined, { storageVolumeId: its.volumeToDetach, rentalIds: [its.bareMetal] }),
+  terminateVolume: (its) => owned(undefined, { storageVolumeId: its.volumeToDelete }),
+  getRequestCost: withBody(exampleBodies.getRequestCost),
+  getUsageSummary: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31`, by: 'rental' } }),
+  getCustomerBalance: none,
+  getStatement: page,
+  listInvoices: none,
+  getInvoice: inMonth,
+  getInvoicePage: inMonth,
+  getCurrentBalance: none,
+  getPurchaseHistory: none,
+  listMachines: () => ({ body: exampleBodies.listMachines, query: { limit: '10' } }),
+  createInstance: withBody({ ...NODE, gpu_count: 1 }),
+  listInstances: none,
+  listInstancesByPost: none,
+  listInstanceHistory: page,
+  terminateInstance: (its) => owned(undefined, { id: its.instanceToEnd }),
+  createChatCompletion: withBody(exampleBodies.createChatCompletion),
+  createCompletion: withBody(exampleBodies.createCompletion),
+  listModels: none,
+  createEmbedding: withBody(exampleBodies.createEmbedding),
+  generateImage: withBody(exampleBodies.generateImage),
+  generateImageBySecondPath: withBody(exampleBodies.generateImageBySecondPath),
+  generateAudio: withBody(exampleBodies.generateAudio),
+  getMe: none,
+  listMembers: none,
+  addMember: withBody(exampleBodies.addMember),
+  changeMember: (its) => owned({ id: its.member }, exampleBodies.changeMember),
+  removeMember: (its) => owned({ id: its.memberToRemove }),
+  listApiKeys: none,
+  createApiKey: withBody({ ...exampleBodies.createApiKey, scopes: ['keys'] }),
+  revokeApiKey: (its) => owned({ id: its.apiKeyToRevoke }),
+  listSshKeys: none,
+  addSshKey: withBody({ name: 'laptop', publicKey: otherSshKey }),
+  deleteSshKey: (its) => owned({ id: its.sshKeyToDelete }),
+  listEvents: () => ({ query: { limit: '10', type: 'rental.created' } }),
+  followEvents: () => ({ query: { after: '0' } }),
+  listWebhooks: none,
+  createWebhook: withBody({ ...exampleBodies.createWebhook, url: HOOK_URL }),
+  changeWebhook: (its) => owned({ id: its.webhook }, exampleBodies.changeWebhook),
+  deleteWebhook: (its) => owned({ id: its.webhookToDelete }),
+  rotateWebhookSecret: (its) => owned({ id: its.webhook }),
+  testWebhook: (its) => owned({ id: its.webhook }),
+  listWebhookDeliveries: (its) => ({ ...owned({ id: its.webhook }), query: { limit: '10' } }),
+  redeliver: (its) => owned({ id: its.delivery }),
+  listSuppliedMachines: page,
+  changeSuppliedMachine: (its) => owned({ id: its.machine }, exampleBodies.changeSuppliedMachine),
+  getEarnings: none,
+  listAccounts: page,
+  createAccount: withBody(exampleBodies.createAccount),
+  getAccount: (its) => owned({ id: its.account }),
+  changeAccount: (its) => owned({ id: its.account }, exampleBodies.changeAccount),
+  creditAccount: (its) => owned({ id: its.account }, exampleBodies.creditAccount),
+  adjustAccount: (its) => owned({ id: its.account }, exampleBodies.adjustAccount),
+  refundCharge: (its) =>
+    owned({ id: its.account }, { ...exampleBodies.refundCharge, amountUsd: '0.01', rentalId: its.virtualMachine }),
+  payOutSupplier: (its) => owned({ id: its.account }, { ...exampleBodies.payOutSupplier, amountUsd: '0.01' }),
+  getPriceBook: none,
+  changePriceBook: withBody(exampleBodies.changePriceBook),
+  listFleet: page,
+  changeMachine: () => ({ params: { id: LISTED_MACHINE }, body: exampleBodies.changeMachine }),
+  listAllRentals: () => ({ query: { limit: '10', status: 'Running', stuck: 'false' } }),
+  listAudit: page,
+  verifyLedger: none,
+  auditEngines: none,
+}
+
+/** Things that nobody owns, under ids of the right form. */
+export const absent: Owned = {
+  account: 'acc_0000000000000000000000',
+  virtualMachine: 2_000_000_001,
+  virtualMachineToEnd: 2_000_000_001,
+  bareMetal: 2_000_000_001,
+  bareMetalToEnd: 2_000_000_001,
+  volume: 2_000_000_001,
+  volumeToDetach: 2_000_000_001,
+  volumeToDelete: 2_000_000_001,
+  instanceToEnd: 'absent-absent-absent',
+  machine: 'absent-01',
+  member: 'usr_0000000000000000000000',
+  memberToRemove: 'usr_0000000000000000000000',
+  apiKeyToRevoke: '00000000000000',
+  sshKeyToDelete: 'ssh_0000000000000000000000',
+  webhook: 'whk_0000000000000000000000',
+  webhookToDelete: 'whk_0000000000000000000000',
+  delivery: 'dlv_00000000000000000000000000000000',
+}
+
+/** Makes everything that the examples name, through the API, and lets it run for a while so that it has cost. */
+export async function makeOwned(journey: Journey, owner: { id: string; call: Call }): Promise<Owned> {
+  const { operator, demo: renter } = journey
+  const make = (path: string, body?: unknown) => succeed(owner.call, 'POST', path, body)
+  const rentals = '/v2/alpha/on-demand'
+  const virtualMachine = async (): Promise<number> =>
+    (await make(`${rentals}/virtual-machine-rentals`, { gpuCount: 1, region: 'mock-region' })).id
+  const bareMetal = async (): Promise<number> =>
+    (await make(`${rentals}/bare-metal-rentals`, { gpuCount: 8, networkType: 'infiniband' })).id
+  const volume = async (rentalIds: number[]): Promise<number> => {
+    const order = { region: 'us-central-1', label: 'kept', sizeInGb: 256, rentalIds }
+    return (await make(`${rentals}/storage-volumes`, order)).storageVolumeId
+  }
+  const webhook = async (): Promise<string> => (await make('/v2/webhooks', { url: HOOK_URL })).id
+  const member = async (email: string): Promise<string> => (await make('/v2/members', { email, role: 'member' })).id
+
+  const machine = 'mock-sin-rtx3090-01'
+  await succeed(operator, 'PATCH', `/v2/operator/machines/${machine}`, { supplierId: owner.id, reason: 'handed over' })
+  await succeed(renter, 'POST', '/v1/marketplace/instances/create', {
+    cluster_name: 'mock-sin',
+    node_name: machine,
+    gpu_count: 1,
+  })
+  const metal = await bareMetal()
+  const hook = await webhook()
+  const made: Owned = {
+    account: owner.id,
+    virtualMachine: await virtualMachine(),
+    virtualMachineToEnd: await virtualMachine(),
+    bareMetal: metal,
+    bareMetalToEnd: await bareMetal(),
+    volume: await volume([]),
+    volumeToDetach: await volume([metal]),
+    volumeToDelete: await volume([]),
+    instanceToEnd: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
+    machine,
+    member: await member('kept@example.test'),
+    memberToRemove: await member('removed@example.test'),
+    apiKeyToRevoke: (await make('/v2/api-keys', { name: 'to revoke', scopes: ['keys'] })).publicId,
+    sshKeyToDelete: (await make('/v2/ssh-keys', { name: 'to delete', publicKey: testSshKey })).id,
+    webhook: hook,
+    webhookToDelete: await webhook(),
+    delivery: (await make(`/v2/webhooks/${hook}/test`)).id,
+  }
+  await journey.pass()
+  await journey.advance(LIST_LAG_MS)
+  await journey.advance(10 * 60_000)
+  return made
+}

@@ -1,0 +1,73 @@
+/**
+ * A server whose time and whose reconcilers go on only when a test says so: `advance` moves the clock and lets every
+ * reconciler look at what is due. What follows is exact to the millisecond and the nano-dollar.
+ */
+import { expect } from 'vitest'
+import { formatInstant } from '../../src/base/instant.ts'
+import { allReconcilers } from '../../src/reconcile/all.ts'
+import { deliverWebhooks } from '../../src/reconcile/deliver-webhooks.ts'
+import type { Reconciler } from '../../src/reconcile/loop.ts'
+import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
+import { testServer, type Call, type Reply, type TestServer, type TestServerOptions } from './server.ts'
+
+export interface Journey extends TestServer {
+  readonly clock: ManualClock
+  /** The clock, as the wire writes it. */
+  now(): string
+  /** Every reconciler, in turn, until a round of them has nothing more to follow up. */
+  pass(): Promise<void>
+  /** Moves the clock, then passes. */
+  advance(ms: number): Promise<void>
+}
+
+/** An asking, its being shown, and what follows from that. */
+const ROUNDS = 3
+const MORE_AT_MOST = 100
+
+export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'runLoops'> = {}): Promise<Journey> {
+  const clock = manualClock()
+  const server = await testServer({ ...options, clock, runLoops: false })
+  const webhooks = deliverWebhooks(server.app)
+  const reconcilers = allReconcilers(server.app, webhooks, { massLoss: () => {}, reaped: () => {} })
+  const pass = async (): Promise<void> => {
+    for (let round = 0; round < ROUNDS; round += 1) for (const one of reconcilers) await runOut(one)
+  }
+  return {
+    ...server,
+    clock,
+    now: () => formatInstant(clock.now()),
+    pass,
+    advance: async (ms) => {
+      clock.advance(ms)
+      await pass()
+    },
+    close: async () => {
+      await webhooks.close()
+      await server.close()
+    },
+  }
+}
+
+async function runOut(reconciler: Reconciler): Promise<void> {
+  const { signal } = new AbortController()
+  for (let n = 0; n < MORE_AT_MOST; n += 1) if (!(await reconciler.run(signal))) return
+  throw new Error(`${reconciler.name} finds no end`)
+}
+
+/** The longest that the simulated engine's list lags behind: after it, what was made is shown. */
+export const LIST_LAG_MS = 1_000
+
+/** The answer to a call that has to succeed. */
+export async function succeed(call: Call, ...request: Parameters<Call>): Promise<Reply['body']> {
+  const reply = await call(...request)
+  if (reply.status === 200) return reply.body
+  throw new Error(`${request[0]} ${request[1]} answered ${reply.status}: ${JSON.stringify(reply.body)}`)
+}
+
+/** The whole of the books, recounted, and every engine compared with them. */
+export async function expectBooksInOrder(server: Pick<TestServer, 'operator'>): Promise<void> {
+  const ledger = await succeed(server.operator, 'GET', '/v2/operator/ledger/verify')
+  expect(ledger).toMatchObject({ ok: true, findings: [] })
+  const engines = await succeed(server.operator, 'GET', '/v2/operator/engines/audit')
+  expect(engines).toMatchObject({ ok: true })
+}

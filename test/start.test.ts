@@ -1,0 +1,136 @@
+/** `berth serve` as a person starts and stops it. */
+import { spawn } from 'node:child_process'
+import { chmod, mkdtemp, rm, stat } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, expect, inject, it } from 'vitest'
+import { startServerProcess } from './harness/process.ts'
+import { caller } from './harness/server.ts'
+
+const cleanUp: Array<() => Promise<unknown>> = []
+afterEach(async () => {
+  for (const step of cleanUp.splice(0).toReversed()) await step()
+})
+
+async function folder(): Promise<string> {
+  const dir = await mkdtemp(path.join(os.tmpdir(), 'berth-start-'))
+  cleanUp.push(() => rm(dir, { recursive: true, force: true }))
+  return dir
+}
+
+async function start(env: Record<string, string>) {
+  const server = await startServerProcess(env)
+  cleanUp.push(() => server.killTree())
+  return server
+}
+
+/** Runs to its end, for starts that are refused. */
+async function run(env: Record<string, string>, args: string[] = []): Promise<{ code: number | null; text: string }> {
+  const child = spawn(process.execPath, [inject('serverBundle'), ...args], { env: { PATH: process.env.PATH ?? '', ...env } })
+  let text = ''
+  child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (text += chunk.toString()))
+  const code = await new Promise<number | null>((resolve) => child.once('exit', resolve))
+  return { code, text }
+}
+
+it('writes keys that only their owner can read, says what to try, and what it says works', async () => {
+  const dir = await folder()
+  const server = await start({ BERTH_DATA_DIR: dir })
+  for (const name of ['operator.key', 'demo.key', 'demo_ssh_key', 'secret.key']) {
+    expect(((await stat(path.join(dir, name))).mode & 0o777).toString(8), name).toBe('600')
+  }
+  expect(server.output()).toContain(`${server.url}/docs`)
+  expect(server.output()).toContain('demo.key')
+  const demo = caller(server.url, readFileSync(path.join(dir, 'demo.key'), 'utf8').trim())
+  expect((await demo('GET', '/billing/get_current_balance')).body.credits).toBe(10_000)
+  expect((await caller(server.url, null)('GET', '/healthz')).status).toBe(200)
+  expect((await caller(server.url, null)('GET', '/readyz')).body.checks).toEqual({ database: 'ok', mock: 'ok' })
+})
+
+it('ends on SIGTERM within ten seconds, open streams and kept connections notwithstanding, and finds everything again', async () => {
+  const dir = await folder()
+  const first = await start({ BERTH_DATA_DIR: dir })
+  const key = readFileSync(path.join(dir, 'demo.key'), 'utf8').trim()
+  const rented = await caller(first.url, key)('POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, region: 'mock-region' })
+  expect(rented.status).toBe(200)
+  const stream = await fetch(`${first.url}/v2/events/stream`, { headers: { Authorization: `Bearer ${key}` } })
+  expect(stream.status).toBe(200)
+  const ended = await first.stop()
+  expect(ended.code).toBe(0)
+  expect(ended.tookMs).toBeLessThan(10_000)
+  await stream.body?.cancel().catch(() => {})
+
+  const second = await start({ BERTH_DATA_DIR: dir })
+  expect(second.output()).not.toContain('demo account')
+  const found = await caller(second.url, key)('GET', `/v2/alpha/on-demand/rentals/${rented.body.id as number}`)
+  expect(found.body.name).toBe(rented.body.name)
+})
+
+it('runs twice on one machine, and refuses a data folder or a port that is taken, in one sentence', async () => {
+  const dir = await folder()
+  const first = await start({ BERTH_DATA_DIR: dir })
+  const second = await start({ BERTH_DATA_DIR: await folder() })
+  expect(second.url).not.toBe(first.url)
+  const sameFolder = await run({ BERTH_DATA_DIR: dir, BERTH_PORT: '0' })
+  expect(sameFolder.code).toBe(1)
+  expect(sameFolder.text.trim().split('\n')).toHaveLength(1)
+  expect(sameFolder.text).toContain(String(first.pid))
+  const samePort = await run({ BERTH_DATA_DIR: await folder(), BERTH_PORT: new URL(first.url).port })
+  expect(samePort.code).toBe(1)
+  expect(samePort.text).toContain('BERTH_PORT')
+})
+
+it('names the setting that is wrong', async () => {
+  const dir = await folder()
+  const bad = await run({ BERTH_DATA_DIR: dir, BERTH_PORT: 'eighty', BERTH_LOG_LEVEL: 'loud' })
+  expect(bad.code).toBe(1)
+  expect(bad.text).toContain('BERTH_PORT')
+  expect(bad.text).toContain('BERTH_LOG_LEVEL')
+  expect((await run({}, ['--help'])).text).toContain('BERTH_DATA_DIR')
+})
+
+it('starts again after a kill -9 of everything, with the old lock files in place', async () => {
+  const dir = await folder()
+  const first = await start({ BERTH_DATA_DIR: dir })
+  await first.killTree()
+  const second = await start({ BERTH_DATA_DIR: dir })
+  expect((await caller(second.url, null)('GET', '/readyz')).status).toBe(200)
+})
+
+it('starts again when only the server was killed and its PostgreSQL runs on', async () => {
+  const dir = await folder()
+  const first = await start({ BERTH_DATA_DIR: dir })
+  process.kill(first.pid, 'SIGKILL')
+  const second = await start({ BERTH_DATA_DIR: dir })
+  expect((await caller(second.url, null)('GET', '/readyz')).status).toBe(200)
+})
+
+it('refuses another secret key than the one the database was set up under', async () => {
+  const dir = await folder()
+  const first = await start({ BERTH_DATA_DIR: dir })
+  await first.stop()
+  const other = await run({ BERTH_DATA_DIR: dir, BERTH_PORT: '0', BERTH_SECRET_KEY: 'x'.repeat(40) })
+  expect(other.code).toBe(1)
+  expect(other.text).toContain('BERTH_SECRET_KEY')
+})
+
+it.runIf(process.getuid?.() === 0)('runs as a plain user', async () => {
+  const dir = await folder()
+  await chmod(dir, 0o777)
+  const child = spawn('setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', process.execPath, inject('serverBundle')], {
+    env: { PATH: process.env.PATH ?? '', BERTH_DATA_DIR: path.join(dir, 'data'), BERTH_PORT: '0' },
+  })
+  cleanUp.push(async () => void child.kill('SIGTERM'))
+  const text = await new Promise<string>((resolve) => {
+    let output = ''
+    const read = (chunk: Buffer): void => {
+      output += chunk.toString()
+      if (output.includes('Berth is ready') || output.includes('\n')) resolve(output)
+    }
+    child.stdout.on('data', read)
+    child.stderr.on('data', read)
+  })
+  expect(text).toContain('Berth is ready')
+})

@@ -1,0 +1,122 @@
+/** Two servers on one database share the work; when one is killed, the other goes on and nothing is lost. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { testDatabase, type TestDatabase } from './harness/database.ts'
+import { startLoad } from './harness/load.ts'
+import { startServerProcess, type ServerProcess } from './harness/process.ts'
+import { caller, testSshKey, type Call } from './harness/server.ts'
+import { waitFor } from './harness/wait.ts'
+
+let database: TestDatabase
+let dirs: string[]
+let servers: ServerProcess[]
+let operatorKey: string
+
+const shared = {
+  BERTH_ENGINES: 'mock',
+  BERTH_MOCK_BOOT_MS: '200',
+  BERTH_MOCK_DESTROY_MS: '100',
+  BERTH_SECRET_KEY: 'one secret key for both of the servers',
+}
+
+async function start(dir: string): Promise<ServerProcess> {
+  return startServerProcess({ ...shared, BERTH_DATA_DIR: dir, DATABASE_URL: database.url })
+}
+
+beforeAll(async () => {
+  database = await testDatabase()
+  dirs = await Promise.all([0, 1].map(() => mkdtemp(path.join(os.tmpdir(), 'berth-two-'))))
+  // Both at once, on a database that neither has seen.
+  servers = await Promise.all(dirs.map(start))
+  const keys = dirs.flatMap((dir) => {
+    try {
+      return [readFileSync(path.join(dir, 'operator.key'), 'utf8').trim()]
+    } catch {
+      return []
+    }
+  })
+  const working = await Promise.all(
+    keys.map(async (key) => (await caller(servers[0]?.url ?? '', key)('GET', '/v2/users/me')).status),
+  )
+  expect(working.filter((status) => status === 200), 'one operator, whoever made it').toHaveLength(1)
+  operatorKey = keys[working.indexOf(200)] ?? ''
+})
+
+afterAll(async () => {
+  await Promise.all(servers.map((server) => server.killTree()))
+  await database.drop()
+  await Promise.all(dirs.map((dir) => rm(dir, { recursive: true, force: true })))
+})
+
+function on(index: number, key: string): Call {
+  return caller(servers[index]?.url ?? '', key)
+}
+
+async function openAccount(): Promise<string> {
+  const operator = on(0, operatorKey)
+  const made = await operator('POST', '/v2/operator/accounts', { name: 'Two', ownerEmail: 'owner@example.test' })
+  const { id } = made.body.account as { id: string }
+  await operator('POST', `/v2/operator/accounts/${id}/credit`, { amountUsd: '50000', reason: 'for the test' })
+  const key = made.body.key as string
+  await on(0, key)('POST', '/v2/ssh-keys', { name: 'test', publicKey: testSshKey })
+  return key
+}
+
+it('a key that is revoked on one server stops on the other within a second', async () => {
+  const key = await openAccount()
+  const made = await on(0, key)('POST', '/v2/api-keys', { name: 'short-lived', scopes: ['billing:read'] })
+  const brief = made.body.key as string
+  expect((await on(1, brief)('GET', '/v2/customer/balance')).status).toBe(200)
+  await on(0, key)('DELETE', `/v2/api-keys/${made.body.publicId as string}`)
+  await waitFor('the other server to refuse the key', async () => (await on(1, brief)('GET', '/v2/customer/balance')).status === 401, 1_000)
+})
+
+it('a rate limit holds over both servers together', async () => {
+  const key = await openAccount()
+  const made = await on(0, key)('POST', '/v2/api-keys', { name: 'slow', scopes: ['billing:read'], requestsPerMinute: 20 })
+  const slow = made.body.key as string
+  const replies = await Promise.all(
+    Array.from({ length: 60 }, (_, i) => on(i % 2, slow)('GET', '/v2/customer/balance')),
+  )
+  const allowed = replies.filter((reply) => reply.status === 200).length
+  // The minute may turn over meanwhile, and then a second budget begins.
+  expect(allowed).toBeLessThanOrEqual(40)
+  const refused = replies.find((reply) => reply.status === 429)
+  expect(refused?.headers.get('retry-after')).toMatch(/^\d+$/)
+  expect(refused?.headers.get('x-ratelimit-limit')).toBe('20')
+})
+
+it('share the work, and one goes on when the other is killed', { timeout: 240_000 }, async () => {
+  const key = await openAccount()
+  const loads = [0, 1].map((index) => startLoad({ url: () => servers[index]?.url ?? '', key }, 3))
+  const counts = () => loads.map((load) => load.told.created.size)
+  await waitFor('both servers to have made rentals', () => counts().every((count) => count >= 8))
+
+  await servers[1]?.killTree()
+  const made = loads[0]?.told.created.size ?? 0
+  await waitFor('the other to go on', () => (loads[0]?.told.created.size ?? 0) >= made + 8)
+  servers[1] = await start(dirs[1] ?? '')
+  await waitFor('the killed one to be back', () => (loads[1]?.told.answered ?? 0) > 0)
+  await Promise.all(loads.map((load) => load.stop()))
+  expect(loads.flatMap((load) => load.told.wrong)).toEqual([])
+
+  const operator = on(0, operatorKey)
+  type Row = { id: number; name: string; status: string; kind: string }
+  const rows = await waitFor(
+    'every rental to settle',
+    async () => {
+      const all = (await operator('GET', '/v2/operator/rentals?limit=1000')).body.rentals as Row[]
+      return all.every((row) => ['Running', 'Failed', 'Terminated'].includes(row.status)) && all
+    },
+    120_000,
+  )
+  const known = new Set(rows.map((row) => (row.kind === 'container' ? row.name : String(row.id))))
+  const told = loads.flatMap((load) => [...load.told.created.values()])
+  expect(told.filter((id) => !known.has(id))).toEqual([])
+  expect(new Set(told).size).toBe(told.length)
+  const verified = await operator('GET', '/v2/operator/ledger/verify')
+  expect(verified.body.findings).toEqual([])
+})
