@@ -52,7 +52,8 @@ async function makeWrongKeys(): Promise<typeof wrongKeys> {
   const expired = await make('expired', { expiresAt })
   const revoked = await make('revoked')
   await succeed(owner.call, 'DELETE', `/v2/api-keys/${revoked.publicId}`)
-  const isRefused = async (key: string, status: number) => (await journey.as(key)('GET', '/v2/users/me')).status === status
+  const isRefused = async (key: string, status: number) =>
+    (await journey.as(key)('GET', '/v2/users/me')).status === status
   await waitFor('the revoked key to be refused', () => isRefused(revoked.key, 401))
   journey.clock.advance(60_000)
   const suspended = await journey.account({ usd: '100', scopes: [...customerScopes] })

@@ -88,11 +88,14 @@ it(`loses and doubles nothing over ${KILLS} kills of the whole process tree`, { 
   expect(load.told.created.size).toBeGreaterThan(KILLS / 2)
 
   // What was begun comes to its end by itself.
+  const ends = ['Running', 'Failed', 'Terminated']
+  let open = ''
   const settled = await waitFor(
-    'every rental to leave Pending and Terminating',
+    () => `every rental to leave Pending and Terminating; open: ${open}`,
     async () => {
       const rows = await allRentals(operatorKey)
-      return rows.every((row) => ['Running', 'Failed', 'Terminated'].includes(row.status)) && rows
+      open = JSON.stringify(rows.filter((row) => !ends.includes(row.status)))
+      return rows.every((row) => ends.includes(row.status)) && rows
     },
     2 * MINUTES_MS,
   )
@@ -105,11 +108,13 @@ it(`loses and doubles nothing over ${KILLS} kills of the whole process tree`, { 
     if (row.kind === 'container') await call(demoKey, 'POST', '/v1/marketplace/instances/terminate', { id: row.name })
     else await call(demoKey, 'POST', `/v2/alpha/on-demand/${row.kind}-rentals/terminate`, { rentalId: row.id })
   }
+  let left = ''
   await waitFor(
-    'the engine to show nothing of ours',
+    () => `the engine to show nothing of ours; left: ${left}`,
     async () => {
       const rows = await allRentals(operatorKey)
       const engines = await call(operatorKey, 'GET', '/v2/operator/engines/audit')
+      left = JSON.stringify([engines.body, rows.filter((row) => !['Failed', 'Terminated'].includes(row.status))])
       return rows.every((row) => ['Failed', 'Terminated'].includes(row.status)) && engines.body.engines[0].machines === 0
     },
     3 * MINUTES_MS,

@@ -31,7 +31,7 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
   const alive = await listUnreleased(db, driver.id)
   return {
     machines: shown.length,
-    orphans: shown.flatMap((machine) => orphanOf(app, machine, shown, rows) ?? []),
+    orphans: shown.flatMap((machine) => orphanOf(app, machine, rows) ?? []),
     missing: alive
       .filter((row) => (row.status === 'Running' || row.status === 'Unknown') && !shownIds.has(row.id) && settled(row.create_asked_at, driver, startedAt))
       .map((row) => ({ rentalId: row.id, status: row.status })),
@@ -41,7 +41,6 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
 function orphanOf(
   app: App,
   machine: EngineMachine,
-  shown: readonly EngineMachine[],
   rows: ReadonlyMap<number, AuditRow>,
 ): Orphan | undefined {
   const id = rentalIdOfTag(app.installationId, machine.tag)
@@ -51,9 +50,8 @@ function orphanOf(
   if (row === undefined) return { ...base, why: 'unknown_rental', endIt: false }
   if (machine.state === 'stopping') return undefined
   if (row.released) return { ...base, why: 'rental_released', endIt: true }
-  const twins = shown.filter((one) => one.tag === machine.tag)
-  // Which of two is ours is known only once one of them is in the books.
-  if (twins.length > 1 && row.externalId !== null && row.externalId !== machine.externalId) {
+  // Which of several is ours is known once one of them is in the books; that one may be gone already.
+  if (row.externalId !== null && row.externalId !== machine.externalId) {
     return { ...base, why: 'second_machine', endIt: true }
   }
   return undefined

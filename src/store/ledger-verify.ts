@@ -239,13 +239,13 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   {
     name: 'what_ended_costs_nothing',
     over: sql`(select from rental where status not in ('Running', 'Unknown')
-               union all select from volume where state in ('deleting', 'deleted'))`,
+               union all select from volume where state in ('deleting', 'deleted', 'failed'))`,
     offending: sql`
       select 'rental ' || r.id as subject, format('%s, and its meter runs', r.status) as detail
       from rental r join segment s on s.rental_id = r.id and s.ended_at is null
       where r.status not in ('Running', 'Unknown') or r.released_at is not null
       union all select 'volume ' || v.id, format('%s, and its meter runs', v.state)
-      from volume v join segment s on s.volume_id = v.id and s.ended_at is null where v.state in ('deleting', 'deleted')
+      from volume v join segment s on s.volume_id = v.id and s.ended_at is null where v.state in ('deleting', 'deleted', 'failed')
       union all select 'rental ' || r.id, format('%s, and %s is held', r.status, h.amount_nano)
       from rental r join hold h on h.key = 'rental:' || r.id and h.amount_nano > 0
       where r.status = 'Terminated' or r.released_at is not null

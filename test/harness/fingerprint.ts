@@ -14,7 +14,9 @@ export async function fingerprint(app: App): Promise<Fingerprint> {
   const names = tables.rows.map((row) => row.name).filter((name) => !left.has(name))
   // When a key was last used is written now and then, for refused calls too.
   const each = names.map(
-    (name) => `select '${name}' as name, count(*) || ' rows, ' || md5(coalesce(string_agg(line, '' order by line), '')) as held
+    (
+      name,
+    ) => `select '${name}' as name, count(*) || ' rows, ' || md5(coalesce(string_agg(line, '' order by line), '')) as held
       from (select (to_jsonb(t) - 'last_used_at')::text as line from ${name} t) lines`,
   )
   const found = await pool.query<{ name: string; held: string }>(each.join(' union all '))

@@ -5,7 +5,7 @@ const AT_MOST_MS = 30_000
 
 /** Asks until the answer is neither undefined nor false; past the limit it says what it waited for. */
 export async function waitFor<T>(
-  what: string,
+  what: string | (() => string),
   ask: () => Promise<T | undefined | false> | T | undefined | false,
   atMostMs = AT_MOST_MS,
 ): Promise<T> {
@@ -13,7 +13,9 @@ export async function waitFor<T>(
   for (;;) {
     const answer = await ask()
     if (answer !== undefined && answer !== false) return answer
-    if (performance.now() > until) throw new Error(`waited ${atMostMs} ms in vain for: ${what}`)
+    if (performance.now() > until) {
+      throw new Error(`waited ${atMostMs} ms in vain for: ${typeof what === 'string' ? what : what()}`)
+    }
     await new Promise((resolve) => setTimeout(resolve, EVERY_MS))
   }
 }
