@@ -57,6 +57,8 @@ begin
 end $$;
 create trigger posting_is_append_only before update or delete on posting for each row execute function refuse_change();
 create trigger transfer_is_append_only before update or delete on transfer for each row execute function refuse_change();
+create trigger posting_is_never_emptied before truncate on posting for each statement execute function refuse_change();
+create trigger transfer_is_never_emptied before truncate on transfer for each statement execute function refuse_change();
 create trigger audit_is_append_only before update or delete on audit for each row execute function refuse_change();
 
 -- Money set aside for one thing (a rental, a volume, a gateway's lease). The holds of an account sum to its `held`.
@@ -93,6 +95,9 @@ create function ledger_post(
 declare
   v_posting bigint;
 begin
+  if cardinality(p_from) = 0 or cardinality(p_from) <> cardinality(p_to) or cardinality(p_from) <> cardinality(p_amount) then
+    raise exception 'posting % moves nothing', p_key using errcode = 'check_violation';
+  end if;
   -- Balances are locked in the order of their ids, and before the posting is written, so that two posters of the same
   -- account queue here and never deadlock.
   perform 1 from ledger_account where id = any (p_from || p_to) and account_id is not null order by id for update;

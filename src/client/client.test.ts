@@ -27,11 +27,9 @@ async function failureOf(work: Promise<unknown>): Promise<unknown> {
 describe('the types are the contract', () => {
   test('only the parts that an operation needs are asked for', () => {
     expectTypeOf<CallInput<'getRental'>['params']>().toEqualTypeOf<{ id: number }>()
-    expectTypeOf<CallInput<'listAccounts'>>().toExtend<{ query?: { limit?: number; cursor?: string } }>()
+    expectTypeOf<NonNullable<CallInput<'listAccounts'>['query']>['limit']>().toEqualTypeOf<number | undefined>()
     expectTypeOf<NonNullable<CallInput<'listAllRentals'>['query']>['stuck']>().toEqualTypeOf<boolean | undefined>()
     expectTypeOf<Reply<'getCustomerBalance'>['emptyAt']>().toEqualTypeOf<string | null>()
-    expectTypeOf(client.call<'getMe'>).toBeCallableWith('getMe')
-    expectTypeOf(client.call<'listEvents'>).toBeCallableWith('listEvents', { query: { type: 'key.created' } })
   })
 
   test('what an operation does not take does not compile', () => {
@@ -264,20 +262,22 @@ describe('following events', () => {
   })
 
   test('goes on after the last event when the stream is cut, and leaves nothing out', async () => {
-    const opened: string[] = []
+    let opened = 0
     // Cuts each stream after its first event, while more are already on the way.
     const cutting: typeof fetch = async (input, init) => {
-      const response = await fetch(input, init)
-      if (!String(input).includes('/stream')) return response
-      opened.push(String(input))
-      return new Response(response.body?.pipeThrough(cutAfterFirstEvent()), response)
+      const line = new AbortController()
+      init?.signal?.addEventListener('abort', () => line.abort())
+      const response = await fetch(input, { ...init, signal: line.signal })
+      if (response.headers.get('content-type') !== 'text/event-stream') return response
+      opened += 1
+      return new Response(response.body?.pipeThrough(cutAfterFirstEvent(() => line.abort())), response)
     }
     await emit(4)
     const [first = '', ...rest] = await newest(4)
     const events = makeClient({ url: server.url, key: server.demoKey, fetch: cutting }).follow({ after: first })
     expect(await take(events, 3)).toEqual(rest)
     await events.return()
-    expect(opened.length).toBeGreaterThan(1)
+    expect(opened).toBeGreaterThanOrEqual(3)
   })
 
   test('without a beginning gives what happens from now on', async () => {
@@ -303,7 +303,7 @@ describe('following events', () => {
   })
 })
 
-function cutAfterFirstEvent(): TransformStream<Uint8Array, Uint8Array> {
+function cutAfterFirstEvent(cut: () => void): TransformStream<Uint8Array, Uint8Array> {
   return new TransformStream({
     transform: (chunk, controller) => {
       const text = new TextDecoder().decode(chunk)
@@ -311,6 +311,7 @@ function cutAfterFirstEvent(): TransformStream<Uint8Array, Uint8Array> {
       if (!text.includes('id: ') || end === -1) return controller.enqueue(chunk)
       controller.enqueue(new TextEncoder().encode(text.slice(0, end + 2)))
       controller.terminate()
+      cut()
     },
   })
 }

@@ -27,7 +27,7 @@ test('messages are read back as they were written, in chunks of any size', () =>
 test.each(['\n', '\r\n', '\r'])('lines may end in %j', (end) => {
   const reader = makeSseReader()
   const text = ['id: 1', 'data: a', 'data: b', '', ': still here', '', 'data:c', '', ''].join(end)
-  const read = [...text].flatMap((character) => reader.push(character))
+  const read = text.split('').flatMap((character) => reader.push(character))
   expect([...read, ...reader.push('\n')]).toEqual([{ id: '1', data: 'a\nb' }, { data: 'c' }])
 })
 

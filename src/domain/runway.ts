@@ -12,13 +12,14 @@ export function emptyAt(balance: NanoUsd, hourlySpend: NanoUsd, now: Instant): I
   return ms > 250_000_000_000_000 ? null : addMs(now, ms)
 }
 
-export type RunwayChange = { kind: 'warn'; hours: number } | { kind: 'clear' } | { kind: 'none' }
+export type RunwayChange = { kind: 'warn' | 'relax'; hours: number } | { kind: 'clear' } | { kind: 'none' }
 
-/** Each threshold is told once; a balance that covers more again clears it. */
+/** Each threshold is told once. A balance that lasts longer again takes the mark back, silently, to where it belongs. */
 export function runwayChange(balance: NanoUsd, hourlySpend: NanoUsd, warnedH: number | null): RunwayChange {
   const crossed =
     hourlySpend <= 0n ? [] : runwayWarningsH.filter((hours) => spanAffordable(hourlySpend, balance) < hours * HOUR_MS)
   const tightest = crossed.at(-1)
   if (tightest === undefined) return warnedH === null ? { kind: 'none' } : { kind: 'clear' }
-  return warnedH === null || tightest < warnedH ? { kind: 'warn', hours: tightest } : { kind: 'none' }
+  if (warnedH === null || tightest < warnedH) return { kind: 'warn', hours: tightest }
+  return tightest > warnedH ? { kind: 'relax', hours: tightest } : { kind: 'none' }
 }

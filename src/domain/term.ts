@@ -55,7 +55,7 @@ export function grantTerm(
   }
   const most = Math.max(...granted.map((option) => option.discountPercentage))
   const wished = wish.discountPercentage
-  if (wished < 0 || Math.round(wished * 100) !== wished * 100) {
+  if (wished < 0 || Math.round(wished * 100) / 100 !== wished) {
     return failField(
       ['discountPercentage'],
       'A discount is zero or more, with two decimals at most',

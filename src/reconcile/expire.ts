@@ -44,7 +44,7 @@ async function expireOne(tx: Tx, id: number): Promise<void> {
   }
   if (termEnd === null || termEnd > now) return
   if (rental.convert_on_expiry === false) await terminateRental(tx, rental, 'term_expired', termEnd)
-  else await convert(tx, rental, term, termEnd)
+  else if (rental.status !== 'Unknown') await convert(tx, rental, term, termEnd)
 }
 
 /** The reserved stretch ends and the on-demand one begins at the same instant, whenever we get to it. */

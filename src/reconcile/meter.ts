@@ -32,7 +32,7 @@ export function meter(app: App): Reconciler {
 }
 
 interface DueSegment extends Segment {
-  /** Up to when the engine has shown it. */
+  /** Up to when the engine has shown it, and not past the end of its term: what comes after has another price. */
   readonly proved_until: Instant | null
 }
 
@@ -58,12 +58,13 @@ async function lockDue(tx: Tx, now: Instant): Promise<DueSegment[]> {
   const due = await sql<DueSegment>`
     select s.*, case
         when s.volume_id is not null then ${toDate(now)}::timestamptz
-        when r.status = 'Unknown' then r.seen_at
-        else l.done_at
+        when r.status = 'Unknown' then least(r.seen_at, r.auto_terminate_at, t.reservation_ends_at)
+        else least(l.done_at, r.auto_terminate_at, t.reservation_ends_at)
       end as proved_until
     from segment s
     left join rental r on r.id = s.rental_id
     left join loop l on l.name = 'observe:' || r.driver
+    left join lateral (select reservation_ends_at from term where rental_id = r.id order by n desc limit 1) t on true
     where s.ended_at is null and s.due_at <= ${toDate(now)}
       and (s.rental_id = any (${rentals.rows.map((row) => row.id)}) or s.volume_id = any (${volumes.rows.map((row) => row.id)}))
     order by s.account_id, s.id`.execute(tx.db)

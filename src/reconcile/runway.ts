@@ -2,7 +2,7 @@
 import { MINUTE_MS } from '../base/instant.ts'
 import { formatUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { runwayChange } from '../domain/runway.ts'
+import { runwayChange, type RunwayChange } from '../domain/runway.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import { listSpending, setRunwayWarned, type Spending } from '../store/spending.ts'
@@ -25,11 +25,11 @@ export function watchRunway(app: App): Reconciler {
 async function tell(
   tx: Tx,
   account: Spending,
-  change: { kind: 'warn'; hours: number } | { kind: 'clear' },
+  change: Exclude<RunwayChange, { kind: 'none' }>,
 ): Promise<void> {
   // Two servers may look at once: only the one that changes the mark tells.
-  const changed = await setRunwayWarned(tx, account, change.kind === 'warn' ? change.hours : null)
-  if (!changed || change.kind === 'clear') return
+  const changed = await setRunwayWarned(tx, account, change.kind === 'clear' ? null : change.hours)
+  if (!changed || change.kind !== 'warn') return
   recordEvent(tx, {
     accountId: account.accountId,
     type: 'balance.runway_low',

@@ -13,6 +13,7 @@ import { makeVault, type Vault } from '../base/vault.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Driver } from '../engines/driver.ts'
 import { mockDriver } from '../engines/mock/driver.ts'
+import { scaledFleet } from '../engines/mock/fleet.ts'
 import { allReconcilers } from '../reconcile/all.ts'
 import { inventoryOf } from '../reconcile/inventory.ts'
 import { deliverWebhooks } from '../reconcile/deliver-webhooks.ts'
@@ -196,7 +197,13 @@ function makeDrivers(settings: Settings, database: Database, clock: Clock): Read
   const drivers = settings.engines.map((engine) => {
     switch (engine) {
       case 'mock':
-        return mockDriver({ world: postgresMockWorld(database.db), clock, ...settings.mock })
+        return mockDriver({
+          world: postgresMockWorld(database.db),
+          clock,
+          bootMs: settings.mock.bootMs,
+          destroyMs: settings.mock.destroyMs,
+          fleet: scaledFleet(settings.mock.scale),
+        })
     }
   })
   return new Map(drivers.map((driver) => [driver.id, driver]))

@@ -23,6 +23,7 @@ const environment = z.object({
   BERTH_TRUST_PROXY: z.stringbool().default(false),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
   BERTH_MOCK_BOOT_MS: z.coerce.number().int().min(0).max(3_600_000).default(6_000),
+  BERTH_MOCK_SCALE: z.coerce.number().int().min(1).max(1_000).default(1),
   BERTH_MOCK_DESTROY_MS: z.coerce.number().int().min(0).max(3_600_000).default(3_000),
 })
 
@@ -42,7 +43,7 @@ export interface Settings {
   /** Whether to believe X-Forwarded-For. */
   readonly trustProxy: boolean
   readonly allowPrivateAddresses: boolean
-  readonly mock: { readonly bootMs: number; readonly destroyMs: number }
+  readonly mock: { readonly bootMs: number; readonly destroyMs: number; readonly scale: number }
 }
 
 export class SettingsError extends Error {}
@@ -69,6 +70,6 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     metricsPort: read.BERTH_METRICS_PORT,
     trustProxy: read.BERTH_TRUST_PROXY,
     allowPrivateAddresses: read.BERTH_ALLOW_PRIVATE_ADDRESSES,
-    mock: { bootMs: read.BERTH_MOCK_BOOT_MS, destroyMs: read.BERTH_MOCK_DESTROY_MS },
+    mock: { bootMs: read.BERTH_MOCK_BOOT_MS, destroyMs: read.BERTH_MOCK_DESTROY_MS, scale: read.BERTH_MOCK_SCALE },
   }
 }

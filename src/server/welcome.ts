@@ -39,6 +39,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_TRUST_PROXY', 'true: believe X-Forwarded-For (false)'],
   ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'true: webhooks may go to private addresses and plain http (false)'],
   ['BERTH_MOCK_BOOT_MS', 'how long a simulated machine takes to start (6000)'],
+  ['BERTH_MOCK_SCALE', 'how many copies of the simulated fleet there are (1)'],
   ['BERTH_MOCK_DESTROY_MS', 'how long one takes to go (3000)'],
 ]
 

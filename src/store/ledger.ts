@@ -63,13 +63,12 @@ export async function placeHold(
 
 /** held → available, all that the hold still has. */
 export async function releaseHold(tx: Tx, holdKey: string, postingKey: string, memo: string): Promise<void> {
-  const hold = await tx.db
-    .selectFrom('hold')
-    .select('amount_nano')
-    .where('key', '=', holdKey)
-    .forUpdate()
-    .executeTakeFirst()
-  if (hold === undefined || hold.amount_nano === 0n) return
+  const owner = await tx.db.selectFrom('hold').select('account_id').where('key', '=', holdKey).executeTakeFirst()
+  if (owner === undefined) return
+  // Balances are locked before holds, as the ledger's own functions do it; under that lock the amount stands still.
+  await lockAvailable(tx, [owner.account_id])
+  const hold = await tx.db.selectFrom('hold').select('amount_nano').where('key', '=', holdKey).executeTakeFirstOrThrow()
+  if (hold.amount_nano === 0n) return
   await sql`select ledger_release(${postingKey}, ${holdKey}, ${toDate(tx.clock.now())},
     ${hold.amount_nano.toString()}::bigint, ${memo})`.execute(tx.db)
 }
@@ -141,9 +140,11 @@ export async function lockAvailable(tx: Tx, accountIds: readonly string[]): Prom
 /** Holds past their time: what is left goes back to the customer. */
 export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number> {
   const now = toDate(tx.clock.now())
-  const expired = await sql<{ key: string }>`
-    select key from hold where expires_at <= ${now} and amount_nano > 0
-    order by account_id, key limit ${limit} for update skip locked`.execute(tx.db)
+  const expired = await sql<{ key: string; account_id: string }>`
+    select key, account_id from hold where expires_at <= ${now} and amount_nano > 0
+    order by account_id, key limit ${limit}`.execute(tx.db)
+  if (expired.rows.length === 0) return 0
+  await lockAvailable(tx, expired.rows.map((row) => row.account_id))
   for (const { key } of expired.rows) {
     await releaseHold(tx, key, `expire:${key}:${tx.clock.now()}`, 'Set aside and not used in time')
   }

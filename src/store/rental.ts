@@ -214,7 +214,9 @@ export async function listEnding(db: Db, now: Instant, limit: number): Promise<n
     where status in ('Pending', 'Running', 'Unknown') and auto_terminate_at <= ${toDate(now)}
     union
     select r.id from term t join rental r on r.id = t.rental_id
-    where t.reservation_ends_at <= ${toDate(now)} and r.status in ('Pending', 'Running', 'Unknown')
+    where t.reservation_ends_at <= ${toDate(now)}
+      -- A machine that is not shown is converted when it is shown again: until then its bill stands still.
+      and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
       and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)
     order by id limit ${limit}`.execute(db)
   return rows.rows.map((row) => row.id)

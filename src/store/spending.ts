@@ -20,9 +20,12 @@ export async function listSpending(db: Db, now: Instant): Promise<Spending[]> {
     join lateral (select sum(balance_nano) as balance from ledger_account
                   where account_id = a.id and kind in ('available', 'held')) l on true
     left join (
-      select account_id, sum(price_nano_per_hour) as hourly,
-        sum(floor(price_nano_per_hour * greatest(0, extract(epoch from (${toDate(now)}::timestamptz - started_at)) * 1000) / 3600000) - settled_nano) as accrued
-      from segment where ended_at is null group by account_id
+      select g.account_id, sum(g.price_nano_per_hour) as hourly,
+        sum(floor(g.price_nano_per_hour * greatest(0, extract(epoch from (
+          greatest(g.settled_until, case when r.status = 'Unknown' then r.seen_at else ${toDate(now)}::timestamptz end) - g.started_at
+        )) * 1000) / 3600000) - g.settled_nano) as accrued
+      from segment g left join rental r on r.id = g.rental_id
+      where g.ended_at is null group by g.account_id
     ) s on s.account_id = a.id
     where s.account_id is not null or a.runway_warned_h is not null`.execute(db)
   return rows.rows.map((row) => ({

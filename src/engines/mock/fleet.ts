@@ -129,6 +129,14 @@ const HOUSE_GPUS_PER_MACHINE = 8
 /** Some machine is always unwell: one GPU of it is not for sale, the others are. */
 const sickGpus: Readonly<Record<string, readonly number[]>> = { 'mock-pdx-rtx4090-02': [3] }
 
+/** `scale` copies of the fleet, for demonstrations and benches of size. */
+export function scaledFleet(scale: number): InventoryMachine[] {
+  const fleet = mockFleet()
+  return Array.from({ length: scale }, (_, copy) =>
+    copy === 0 ? fleet : fleet.map((one) => ({ ...one, id: `${one.id}-c${copy}`, clusterName: `${one.clusterName}-c${copy}` })),
+  ).flat()
+}
+
 export function mockFleet(): InventoryMachine[] {
   const counts = new Map<string, number>()
   const nextName = (site: string, gpuName: GpuName): string => {

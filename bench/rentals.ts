@@ -1,0 +1,94 @@
+/** 5,000 rentals on the mock engine with zero latency, one server: create → Running, then what keeping them costs. */
+import pg from 'pg'
+import { call, cpuMs, inParallel, readKey, residentMb, startServer, type Bench, type BenchServer } from './harness.ts'
+import { openAccounts } from './fixtures.ts'
+
+const RENTALS = 5_000
+const ACCOUNTS = 64
+const WIDTH = 32
+const WATCH_MS = 20_000
+
+export const rentals: Bench = {
+  name: 'rentals',
+  about: `${RENTALS} active rentals on one server`,
+  run: async () => {
+    const server = await startServer({
+      BERTH_ENGINES: 'mock',
+      BERTH_MOCK_SCALE: '40',
+      BERTH_MOCK_BOOT_MS: '0',
+      BERTH_MOCK_DESTROY_MS: '0',
+    })
+    const client = new pg.Client({ connectionString: server.databaseUrl })
+    try {
+      await client.connect()
+      const operatorKey = readKey(server, 'operator')
+      const keys = await openAccounts(server, operatorKey, ACCOUNTS)
+      const startedAt = performance.now()
+      const cpuBefore = cpuMs(server.pid)
+      const createMs = await inParallel(range(RENTALS), WIDTH, (n) => createOne(server, keys[n % keys.length] ?? ''))
+      await untilRunning(client, RENTALS)
+      const runningMs = performance.now() - startedAt
+      const cpuPerRentalUs = ((cpuMs(server.pid) - cpuBefore) * 1_000) / RENTALS
+
+      const passesBefore = await observePasses(server, operatorKey)
+      const idleCpuBefore = cpuMs(server.pid)
+      await new Promise((resolve) => setTimeout(resolve, WATCH_MS))
+      const idleCpuMs = cpuMs(server.pid) - idleCpuBefore
+      const passes = await observePasses(server, operatorKey)
+      const passSeconds = (passes.seconds - passesBefore.seconds) / Math.max(1, passes.count - passesBefore.count)
+      return [
+        { name: 'creates a second', value: (RENTALS * 1_000) / createMs, unit: '/s' },
+        { name: 'all Running after', value: runningMs / 1_000, unit: 's' },
+        { name: 'CPU of the server a rental, create to Running', value: cpuPerRentalUs, unit: 'µs' },
+        { name: `full reconcile pass over ${RENTALS}`, value: passSeconds, unit: 's', against: 'to reach: ≤ 30 s' },
+        { name: 'resident memory', value: residentMb(server.pid), unit: 'MB', against: 'to reach: ≤ 1 GB' },
+        { name: 'CPU while they run', value: (idleCpuMs / WATCH_MS) * 100, unit: '% of one core', against: 'dstack states 1,000 active a replica' },
+      ]
+    } finally {
+      await client.end()
+      await server.stop()
+    }
+  },
+}
+
+function range(length: number): number[] {
+  return Array.from({ length }, (_, n) => n)
+}
+
+const shapes = [
+  { region: 'mock-region', gpuType: 'h100' },
+  { region: 'mock-region', gpuType: 'h200' },
+  { region: 'us-central-1', gpuType: 'h100' },
+  { region: 'us-east-1', gpuType: 'h100' },
+  { region: 'eu-north-2', gpuType: 'h200' },
+  { region: 'mock-region', gpuType: 'b200' },
+]
+
+/** Tries the shapes in turn until one has room. */
+async function createOne(server: BenchServer, key: string): Promise<void> {
+  for (const shape of shapes) {
+    for (const networkType of ['ethernet', 'infiniband']) {
+      const reply = await call(server.url, key, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, networkType, ...shape })
+      if (reply.status === 200) return
+      if (reply.status !== 400) throw new Error(`unexpected answer ${reply.status}: ${JSON.stringify(reply.body)}`)
+    }
+  }
+  throw new Error('the simulated fleet is full')
+}
+
+async function untilRunning(client: pg.Client, count: number): Promise<void> {
+  for (;;) {
+    const { rows } = await client.query<{ n: number }>(`select count(*)::integer as n from rental where status = 'Running'`)
+    if ((rows[0]?.n ?? 0) >= count) return
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}
+
+/** Count and total time of the observe loop's passes, from the server's own metrics. */
+async function observePasses(server: BenchServer, operatorKey: string): Promise<{ count: number; seconds: number }> {
+  const response = await fetch(`${server.url}/metrics`, { headers: { Authorization: `Bearer ${operatorKey}` } })
+  const text = await response.text()
+  const read = (name: string): number =>
+    Number.parseFloat(new RegExp(`^berth_reconcile_seconds_${name}\\{loop="observe"\\} (\\S+)$`, 'm').exec(text)?.[1] ?? '0')
+  return { count: read('count'), seconds: read('sum') }
+}

@@ -1,0 +1,253 @@
+/**
+ * Every way to get an input wrong that its JSON schema rules out, and every input that is just about right. Both are
+ * worked out from a good sample: one thing of it is changed at a time, so each has exactly one fault, or none.
+ */
+
+export interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly anyOf?: readonly Schema[]
+  readonly oneOf?: readonly Schema[]
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly additionalProperties?: boolean | Schema
+  readonly items?: Schema
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly enum?: readonly string[]
+  readonly const?: unknown
+  readonly format?: string
+  readonly pattern?: string
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly exclusiveMinimum?: number
+  readonly exclusiveMaximum?: number
+  readonly multipleOf?: number
+}
+type Components = Readonly<Record<string, Schema>>
+
+export interface Input {
+  readonly what: string
+  readonly value: unknown
+}
+
+export interface Fault extends Input {
+  readonly path: ReadonlyArray<string | number>
+  /** Missing, of another type or unknown; else of the right type and out of range. */
+  readonly malformed: boolean
+}
+
+type Kind = 'string' | 'number' | 'boolean' | 'null' | 'array' | 'object'
+const oneOfEach: Readonly<Record<Kind, unknown>> = {
+  string: 'text',
+  number: 7,
+  boolean: true,
+  null: null,
+  array: [],
+  object: {},
+}
+
+/** Inputs with one fault each. */
+export function faultsOf(schema: Schema, value: unknown, components: Components): Fault[] {
+  const forms = formsOf(schema, components)
+  if (forms.length === 0) return []
+  const taken = new Set(forms.map(kindOf))
+  const mistyped = (Object.keys(oneOfEach) as Kind[])
+    .filter((kind) => !taken.has(kind))
+    .map((kind) => fault(`${kind} instead of ${[...taken].join(' or ')}`, oneOfEach[kind], true))
+  return [...mistyped, ...forms.flatMap((form) => faultsOfForm(form, sampleFor(form, value, components), components))]
+}
+
+function faultsOfForm(form: Schema, sample: unknown, components: Components): Fault[] {
+  switch (kindOf(form)) {
+    case 'string':
+      return textFaults(form, sample as string)
+    case 'number':
+      return numberFaults(form)
+    case 'array':
+      return listFaults(form, sample as unknown[], components)
+    case 'object':
+      return objectFaults(form, sample as Record<string, unknown>, components)
+    case 'boolean':
+    case 'null':
+      return []
+  }
+}
+
+function fault(what: string, value: unknown, malformed = false): Fault {
+  return { what, value, malformed, path: [] }
+}
+
+function textFaults(form: Schema, sample: string): Fault[] {
+  const { minLength = 0, maxLength, pattern, format } = form
+  return [
+    ...(form.enum === undefined ? [] : [fault('none of the choices', 'no-such-choice')]),
+    ...(format === undefined ? [] : [fault(`no ${format}`, 'of another form')]),
+    ...(pattern === undefined ? [] : [fault(`not of the form ${pattern}`, 'é of another form')]),
+    ...(minLength === 0 ? [] : [fault('one character too short', 'a'.repeat(minLength - 1))]),
+    ...(maxLength === undefined ? [] : [fault('one character too long', stretch(form, sample, maxLength + 1))]),
+    fault('holds U+0000', `${sample}\0`),
+    fault('holds half a character', `${sample}\ud800`),
+  ]
+}
+
+function stretch({ format }: Schema, sample: string, length: number): string {
+  if (format === 'email') return sample.padStart(length, 'a')
+  return format === 'uri' ? sample.padEnd(length, 'a') : 'a'.repeat(length)
+}
+
+function numberFaults(form: Schema): Fault[] {
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf = 1 } = form
+  return [
+    ...(form.type === 'integer' ? [fault('a fraction', (minimum ?? 0) + 0.5, true)] : []),
+    ...(minimum === undefined ? [] : [fault('below the minimum', minimum - multipleOf)]),
+    ...(exclusiveMinimum === undefined ? [] : [fault('at the exclusive minimum', exclusiveMinimum)]),
+    ...(maximum === undefined ? [] : [fault('above the maximum', maximum + multipleOf)]),
+    ...(exclusiveMaximum === undefined ? [] : [fault('at the exclusive maximum', exclusiveMaximum)]),
+    ...(form.multipleOf === undefined ? [] : [fault('between two multiples', multipleOf * 1.5)]),
+  ].filter(({ what, value }) => what !== 'a fraction' || Number.isSafeInteger((value as number) - 0.5))
+}
+
+function listFaults(form: Schema, sample: readonly unknown[], components: Components): Fault[] {
+  const { items = {}, minItems = 0, maxItems } = form
+  const [item = sampleOf(items, components), ...rest] = sample
+  return [
+    ...(minItems === 0 ? [] : [fault('too few items', Array.from({ length: minItems - 1 }, () => item))]),
+    ...(maxItems === undefined ? [] : [fault('too many items', Array.from({ length: maxItems + 1 }, () => item))]),
+    ...faultsOf(items, item, components).map((inner) => within(inner, 0, [inner.value, ...rest])),
+  ]
+}
+
+function objectFaults(form: Schema, sample: Readonly<Record<string, unknown>>, components: Components): Fault[] {
+  const { properties = {}, required = [], additionalProperties } = form
+  const faults = Object.entries(properties).flatMap(([name, schema]) => {
+    const { [name]: value = sampleOf(schema, components), ...others } = sample
+    return [
+      ...(required.includes(name) ? [{ ...fault('missing', others, true), path: [name] }] : []),
+      ...faultsOf(schema, value, components).map((inner) => within(inner, name, { ...sample, [name]: inner.value })),
+    ]
+  })
+  if (additionalProperties === false) {
+    faults.push({ ...fault('unknown key', { ...sample, no_such_key: 1 }, true), path: ['no_such_key'] })
+  } else if (typeof additionalProperties === 'object') {
+    const value = sampleOf(additionalProperties, components)
+    const inner = faultsOf(additionalProperties, value, components)
+    faults.push(...inner.map((one) => within(one, 'some_key', { ...sample, some_key: one.value })))
+  }
+  return faults
+}
+
+function within(inner: Fault, at: string | number, value: unknown): Fault {
+  return { ...inner, path: [at, ...inner.path], value }
+}
+
+/** Inputs at their limits, which have to be taken. */
+export function edgesOf(schema: Schema, value: unknown, components: Components): Input[] {
+  return formsOf(schema, components).flatMap((form): Input[] => {
+    const sample = sampleFor(form, value, components)
+    switch (kindOf(form)) {
+      case 'string':
+        return textEdges(form, sample as string)
+      case 'number':
+        return [form.minimum, form.maximum, form.multipleOf].flatMap((edge) =>
+          edge === undefined ? [] : [{ what: `${edge}`, value: edge }],
+        )
+      case 'array': {
+        const item = sampleOf(form.items ?? {}, components)
+        return [form.minItems, form.maxItems].flatMap((length) =>
+          length === undefined ? [] : [{ what: `${length} items`, value: Array.from({ length }, () => item) }],
+        )
+      }
+      case 'object':
+        return objectEdges(form, sample as Record<string, unknown>, components)
+      case 'boolean':
+        return [{ what: 'false', value: false }]
+      case 'null':
+        return [{ what: 'null', value: null }]
+    }
+  })
+}
+
+function textEdges(form: Schema, sample: string): Input[] {
+  const lengths = [form.minLength, form.maxLength].filter((length) => length !== undefined)
+  return [
+    ...(form.enum ?? []).map((choice) => ({ what: choice, value: choice })),
+    ...lengths.map((length) => ({ what: `${length} characters`, value: stretch(form, sample, length) })),
+  ]
+}
+
+function objectEdges(form: Schema, sample: Readonly<Record<string, unknown>>, components: Components): Input[] {
+  const { properties = {}, required = [] } = form
+  return Object.entries(properties).flatMap(([name, schema]) => {
+    const { [name]: value = sampleOf(schema, components), ...others } = sample
+    return [
+      ...(required.includes(name) ? [] : [{ what: `${name} left out`, value: others }]),
+      ...edgesOf(schema, value, components).map((inner) => ({
+        what: `${name}: ${inner.what}`,
+        value: { ...sample, [name]: inner.value },
+      })),
+    ]
+  })
+}
+
+/** The shapes that a schema lets through. None: anything goes. */
+function formsOf(schema: Schema, components: Components): Schema[] {
+  const { $ref, anyOf, oneOf, type } = schema
+  if ($ref !== undefined) return formsOf(components[$ref.split('/').at(-1) ?? ''] ?? {}, components)
+  const options = anyOf ?? oneOf
+  if (options !== undefined) return options.flatMap((option) => formsOf(option, components))
+  if (typeof type === 'string') return [schema]
+  return (type ?? []).map((one) => ({ ...schema, type: one }))
+}
+
+function kindOf(form: Schema): Kind {
+  return form.type === 'integer' ? 'number' : (form.type as Kind)
+}
+
+function sampleFor(form: Schema, value: unknown, components: Components): unknown {
+  const kind = Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
+  const fixed = Object.entries(form.properties ?? {}).filter(([, schema]) => schema.const !== undefined)
+  const fits = fixed.every(([name, schema]) => (value as Record<string, unknown>)[name] === schema.const)
+  return kind === kindOf(form) && fits ? value : sampleOf(form, components)
+}
+
+/** Texts that one or the other form and pattern of the contract takes. */
+const texts = ['aaaa', '1', '12.50', '2026-01', 'ada@example.com', '2026-11-14T12:00:00Z', '2026-11-14', 'http://127.0.0.1:9/']
+const textsOfFormat: Readonly<Record<string, RegExp>> = {
+  email: /@/,
+  'date-time': /T.*Z$/,
+  date: /^\d{4}-\d\d-\d\d$/,
+  uri: /^http/,
+}
+
+/** Something that the schema lets through. */
+function sampleOf(schema: Schema, components: Components): unknown {
+  const [form] = formsOf(schema, components)
+  if (form === undefined) return 'anything'
+  switch (kindOf(form)) {
+    case 'string':
+      return form.enum?.[0] ?? texts.find((text) => isText(form, text)) ?? fail(form)
+    case 'number':
+      return form.multipleOf ?? Math.max(form.minimum ?? 1, 1)
+    case 'boolean':
+      return form.const ?? true
+    case 'null':
+      return null
+    case 'array':
+      return [sampleOf(form.items ?? {}, components)]
+    case 'object': {
+      const needed = (form.required ?? []).map((name) => [name, sampleOf(form.properties?.[name] ?? {}, components)])
+      return Object.fromEntries(needed) as Record<string, unknown>
+    }
+  }
+}
+
+function isText({ pattern = '', format }: Schema, text: string): boolean {
+  return new RegExp(pattern).test(text) && (format === undefined || (textsOfFormat[format] ?? /$^/).test(text))
+}
+
+function fail(schema: Schema): never {
+  throw new Error(`no sample for ${JSON.stringify(schema)}`)
+}
