@@ -63,6 +63,7 @@ async function claim(server: BenchServer, key: string): Promise<boolean> {
 
 async function claimsBySqlAlone(url: string): Promise<number> {
   const pool = new pg.Pool({ connectionString: url, max: 24 })
+  pool.on('error', () => {})
   const { rows } = await pool.query<{ id: number }>('select id from rental limit 1')
   const tookMs = await inParallel(range(2_000), 24, async () => {
     await pool.query('select claim_gpus($1, 1, $2, now())', [`bench-${randomInt(MACHINES)}`, rows[0]?.id])

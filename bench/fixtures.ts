@@ -7,12 +7,13 @@ const models = ['NVIDIA H100 80GB HBM3', 'NVIDIA H200', 'NVIDIA A100-SXM4-80GB',
 /** Marketplace machines of 8 GPUs, straight into the table, of an engine that does not exist. */
 export async function fillMachines(url: string, count: number): Promise<void> {
   const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
   await client.connect()
   await client.query(
     `insert into machine (id, driver, cluster_name, region, offering, status, gpu_model, gpu_ram_mib, network_type,
        gpus_total, gpus_claimed, price_nano_per_gpu_hour, has_persistent_storage, hardware, seen_at, created_at)
      select 'bench-' || n, 'bench', 'bench', 'region-' || n % 40, 'marketplace', 'node_ready', ($2::text[])[1 + n % 5],
-       81920, 'ethernet', 8, 0, 1000000000 + (n % 300) * 10000000, n % 3 = 0,
+       81920, 'ethernet', 8, 0, 1000000000 + (n % 300) * 10000000::bigint, n % 3 = 0,
        '{"cpuModel":"AMD EPYC 9354","cpuCores":32,"virtualCores":64,"ramGb":1024,"storageGb":15360,"gpuClockMhz":1980,"gpuComputePower":990,"gpuInterface":"SXM5"}',
        now(), now()
      from generate_series(0, $1 - 1) n`,

@@ -59,15 +59,14 @@ export function startProcess(env: Readonly<Record<string, string>>): ChildProces
 
 export async function readyUrl(child: ChildProcess): Promise<string> {
   let text = ''
-  for await (const chunk of child.stdout ?? []) {
-    text += String(chunk)
-    const match = /ready at (\S+)/.exec(text)
-    if (match?.[1] !== undefined) {
-      child.stdout?.resume()
-      return match[1]
-    }
-  }
-  throw new Error(`the server did not start: ${text}`)
+  return new Promise((resolve, reject) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
+      text += chunk.toString()
+      const match = /ready at (\S+)/.exec(text)
+      if (match?.[1] !== undefined) resolve(match[1])
+    })
+    child.once('exit', () => reject(new Error(`the server did not start: ${text}`)))
+  })
 }
 
 async function stopAll(child: ChildProcess, postgres: EmbeddedPostgres, dataDir: string): Promise<void> {

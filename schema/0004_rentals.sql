@@ -59,6 +59,7 @@ create table rental (
   constraint v2_has_gpu_type check (kind = 'container' or gpu_type is not null)
 );
 create index rental_by_account on rental (account_id, kind, id);
+create index rental_living on rental (account_id) include (gpu_count) where status in ('Pending', 'Running', 'Unknown');
 create index rental_due on rental (due_at) where released_at is null;
 create index rental_alive on rental (driver, id) where released_at is null;
 create index rental_ending on rental (auto_terminate_at) where auto_terminate_at is not null and status in ('Pending', 'Running', 'Unknown');
@@ -155,3 +156,25 @@ create index segment_by_rental on segment (rental_id) where rental_id is not nul
 create index segment_by_volume on segment (volume_id) where volume_id is not null;
 create index segment_open on segment (due_at) where ended_at is null;
 create index segment_open_by_account on segment (account_id) where ended_at is null;
+
+-- What an order is held against, read under the lock of the account's balances: from here on other orders of the
+-- account wait. One function, since it is on the way of every create: its plans are kept, and it costs one round trip.
+create function lock_order_facts(p_account text, p_key text, p_at timestamptz)
+returns table (quota jsonb, gpus_in_use integer, ssh_keys text[], key_budget bigint) language plpgsql as $$
+begin
+  perform 1 from ledger_account l where l.account_id = p_account order by l.id for update;
+  return query select
+    a.quota,
+    (select coalesce(sum(r.gpu_count), 0)::integer from rental r
+     where r.account_id = p_account and r.status in ('Pending', 'Running', 'Unknown')),
+    (select coalesce(array_agg(s.public_key order by s.created_at, s.id), '{}') from ssh_key s where s.account_id = p_account),
+    -- null: the key has no limit. What its machines have set aside counts as spent.
+    (select least(
+       k.total_limit_nano - (select coalesce(sum(spent_nano), 0) from key_spend where api_key_id = p_key),
+       k.monthly_limit_nano - coalesce((select spent_nano from key_spend
+         where api_key_id = p_key and month = date_trunc('month', p_at at time zone 'UTC')::date), 0)
+     )::bigint - (select coalesce(sum(h.amount_nano), 0)::bigint from rental r join hold h on h.key = 'rental:' || r.id
+                  where r.api_key_id = p_key and r.account_id = p_account and r.status in ('Pending', 'Running', 'Unknown'))
+     from api_key k where k.public_id = p_key and num_nonnulls(k.total_limit_nano, k.monthly_limit_nano) > 0)
+  from account a where a.id = p_account;
+end $$;

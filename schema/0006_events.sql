@@ -53,6 +53,36 @@ create table webhook_delivery (
 create index webhook_delivery_due on webhook_delivery (due_at) where state = 'pending';
 create index webhook_delivery_by_webhook on webhook_delivery (webhook_id, created_at desc, id desc);
 
+-- Writes events with a delivery for each webhook that wants them; answers how many deliveries there are.
+create function write_events(
+  p_at timestamptz, p_account text[], p_type text[], p_subject_kind text[], p_subject_id text[], p_data jsonb[]
+) returns integer language plpgsql as $$
+declare
+  v_deliveries integer;
+begin
+  -- The last lock of a transaction, in a fixed order, so nobody who holds it waits for another.
+  perform pg_advisory_xact_lock(hashtextextended('event:' || account, 0))
+    from (select distinct account from unnest(p_account) account order by account) accounts;
+  with written as (
+    insert into event (account_id, at, type, subject_kind, subject_id, data)
+    select account_id, p_at, type, subject_kind, subject_id, data
+    from unnest(p_account, p_type, p_subject_kind, p_subject_id, p_data)
+      with ordinality as given (account_id, type, subject_kind, subject_id, data, n)
+    order by n
+    returning id, account_id, type, subject_id
+  ), delivered as (
+    insert into webhook_delivery (id, webhook_id, event_id, due_at, created_at)
+    select 'dlv_' || replace(gen_random_uuid()::text, '-', ''), w.id, e.id, p_at, p_at
+    from written e join webhook w on w.account_id = e.account_id
+    -- A test goes to the webhook that it is about, and to no other.
+    where case when e.type = 'webhook.test' then w.id = e.subject_id
+               else w.enabled and (w.event_types is null or e.type = any (w.event_types)) end
+    returning 1
+  )
+  select count(*) into v_deliveries from delivered;
+  return v_deliveries;
+end $$;
+
 -- What one inference request cost. Its sum is posted to the ledger in batches.
 create table request_cost (
   request_id    text primary key,

@@ -31,7 +31,9 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
   }
   const guards = readGuards(order)
   if (!guards.ok) return guards
-  const free = freeGpus(machine)
+  const noPlace = `Node ${machine.id} has ${freeGpus(machine)} free GPUs; ${order.gpuCount} were asked for`
+  // Refused early where it is plain; where it is close, the claim decides.
+  if (freeGpus(machine) < order.gpuCount) return fail('no_capacity', noPlace, { reason: 'no_capacity' })
   return placeOrder(app, tx, actor, {
     kind: 'container',
     region: machine.region,
@@ -56,7 +58,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
     monitoringEnabled: null,
     ...guards.value,
     places: [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: order.gpuCount }] }],
-    noPlace: `Node ${machine.id} has ${free} free GPUs; ${order.gpuCount} were asked for`,
+    noPlace,
   })
 }
 

@@ -4,7 +4,7 @@
  */
 import { formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import { costOfSpan, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
-import { fail, failField, ok, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import type { EventType } from '../contract/event.ts'
@@ -12,14 +12,12 @@ import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { isLiving, tagOf, type EngineSpec, type NodeClaim, type RentalKind } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import type { Term } from '../domain/term.ts'
-import { findAccount } from '../store/account.ts'
-import { listSshKeys } from '../store/ssh-key.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
-import { lockAvailable, placeHold } from '../store/ledger.ts'
-import { claimGpus, countGpusInUse, releaseGpus } from '../store/machine.ts'
+import { placeHold } from '../store/ledger.ts'
+import { claimGpus, releaseGpus } from '../store/machine.ts'
+import { lockOrderFacts, type OrderFacts } from '../store/order.ts'
 import { insertRental, insertTerm, moveRental, setSpec, type Rental } from '../store/rental.ts'
-import { readKeyBudget } from '../store/key-budget.ts'
 import { closeMeter, holdKey } from '../store/segment.ts'
 import { deleteAttachments, detach } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
@@ -53,30 +51,9 @@ export interface RentalOrder {
 
 /** Takes the money and the GPUs and writes the rental down as Pending, or says what is missing. */
 export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOrder): Promise<Result<Rental>> {
-  // From here on, other orders of this account wait: quota and balance are checked one after the other.
-  await lockAvailable(tx, [actor.accountId])
-  const now = tx.clock.now()
-  if (order.autoTerminateAt !== null && order.autoTerminateAt <= now) {
-    return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
-  }
-  const quota = quotaOf((await findAccount(tx.db, actor.accountId))?.quota ?? {})
-  const inUse = await countGpusInUse(tx.db, actor.accountId)
-  if (inUse + order.gpuCount > quota.gpus) {
-    return fail('forbidden', `The account may have ${quota.gpus} GPUs and has ${inUse}`, { reason: 'quota_exceeded' })
-  }
-  const sshKeys = await listSshKeys(tx.db, actor.accountId)
-  if (sshKeys.length === 0 && app.drivers.get(order.driver)?.givesSsh === true) {
-    return fail('invalid', 'Add an SSH key first (POST /v2/ssh-keys): without one nobody could log in', {
-      reason: 'no_ssh_key',
-    })
-  }
-  const firstHour = costOfSpan(order.term.costPerHour, HOLD_COVERS_MS)
-  const budget = await readKeyBudget(tx.db, actor.keyId, now)
-  if (budget !== null && budget < firstHour) {
-    return fail('forbidden', `This key may still spend ${formatUsdForPeople(budget)}; the first hour costs ${formatUsdForPeople(firstHour)}`, {
-      reason: 'key_spending_limit',
-    })
-  }
+  const facts = await lockOrderFacts(tx, actor.accountId, actor.keyId)
+  const refused = refuseOrder(app, order, facts, tx.clock.now())
+  if (refused !== undefined) return refused
   const { id, name } = await insertRental(tx, {
     account_id: actor.accountId,
     person_id: actor.personId,
@@ -94,6 +71,7 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
     auto_terminate_at: toDateOrNull(order.autoTerminateAt),
     spending_limit_nano: order.spendingLimit,
   })
+  const firstHour = firstHourOf(order)
   const held = await placeHold(tx, {
     postingKey: `rental:${id}:hold`,
     holdKey: holdKey({ rentalId: id, volumeId: null }),
@@ -121,7 +99,7 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
     networkType: order.networkType,
     nodes: place.nodes,
     resources: order.resources,
-    sshKeys: sshKeys.map((key) => key.public_key),
+    sshKeys: facts.ssh_keys,
     ports: order.ports,
     image: order.image,
     cudaVersion: order.cudaVersion,
@@ -136,6 +114,35 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
   })
   tx.wake.add('provision')
   return ok(rental)
+}
+
+/** What speaks against an order before any machine is looked at. */
+function refuseOrder(app: App, order: RentalOrder, facts: OrderFacts, now: Instant): Failure | undefined {
+  if (order.autoTerminateAt !== null && order.autoTerminateAt <= now) {
+    return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
+  }
+  const quota = quotaOf(facts.quota)
+  if (facts.gpus_in_use + order.gpuCount > quota.gpus) {
+    return fail('forbidden', `The account may have ${quota.gpus} GPUs and has ${facts.gpus_in_use}`, {
+      reason: 'quota_exceeded',
+    })
+  }
+  if (facts.ssh_keys.length === 0 && app.drivers.get(order.driver)?.givesSsh === true) {
+    return fail('invalid', 'Add an SSH key first (POST /v2/ssh-keys): without one nobody could log in', {
+      reason: 'no_ssh_key',
+    })
+  }
+  if (facts.key_budget !== null && facts.key_budget < firstHourOf(order)) {
+    const [left, needed] = [facts.key_budget, firstHourOf(order)].map(formatUsdForPeople)
+    return fail('forbidden', `This key may still spend ${left}; the first hour costs ${needed}`, {
+      reason: 'key_spending_limit',
+    })
+  }
+  return undefined
+}
+
+function firstHourOf(order: RentalOrder): NanoUsd {
+  return costOfSpan(order.term.costPerHour, HOLD_COVERS_MS)
 }
 
 async function claimPlace(

@@ -35,6 +35,7 @@ describe('runwayChange', () => {
   const none: RunwayChange = { kind: 'none' }
   const clear: RunwayChange = { kind: 'clear' }
   const warn = (hours: number): RunwayChange => ({ kind: 'warn', hours })
+  const relax = (hours: number): RunwayChange => ({ kind: 'relax', hours })
 
   test.each([
     // hours of runway, warned before, what follows
@@ -43,6 +44,9 @@ describe('runwayChange', () => {
     ['23.99', null, warn(24)],
     ['23.99', 24, none],
     ['5', 24, warn(6)],
+    // Topped up, but not past the first warning: told again when it falls again.
+    ['20', 1, relax(24)],
+    ['5', 1, relax(6)],
     ['5', null, warn(6)],
     ['0.5', 24, warn(1)],
     ['0.5', 6, warn(1)],

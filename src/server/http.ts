@@ -33,7 +33,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     forceCloseConnections: 'idle',
     // An address that cannot be read matches no route, so no hook and no error handler sees it.
     frameworkErrors: (error, request, reply) => {
-      const page = faultPage(familyOf(request as FastifyRequest), error)
+      const page = faultPage(familyOf(request), error)
       reply.header('X-Request-Id', request.id).type('application/json; charset=utf-8')
       void (reply as unknown as FastifyReply).code(page.status).send(JSON.stringify(page.body))
     },

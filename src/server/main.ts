@@ -8,6 +8,8 @@ import { usage, welcome } from './welcome.ts'
 const END_WITHIN_MS = 10_000
 
 async function main(): Promise<void> {
+  // Whoever read our output may be gone; that is no reason to fall over.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const flags = process.argv.slice(process.argv[2] === 'serve' ? 3 : 2)
   if (flags.includes('--help') || flags.includes('-h')) return void process.stdout.write(usage())
   if (flags.length > 0) throw new SettingsError(`Unknown option ${flags[0]}; berth serve takes its settings from the environment (--help lists them)`)

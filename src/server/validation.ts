@@ -22,34 +22,43 @@ export function validate(schema: z.ZodType | undefined, input: unknown): Validat
   return { ok: false, issues: parsed.error.issues.flatMap((issue) => flatten(issue, input)) }
 }
 
-/** What no schema sees: PostgreSQL keeps no U+0000 in texts, and nesting without end breaks whoever walks it. */
+/**
+ * What no schema sees: PostgreSQL keeps neither U+0000 nor half a surrogate pair in texts, and nesting without end breaks
+ * whoever walks it.
+ */
 function findFlaw(input: unknown, path: ReadonlyArray<string | number> = []): Issue | undefined {
-  if (typeof input === 'string') return input.includes('\0') ? nulAt(path) : undefined
+  if (typeof input === 'string') return findBadCharacter(input, path)
   if (typeof input !== 'object' || input === null) return undefined
   if (path.length >= limits.jsonDepth) {
     return { code: 'too_deep', path: path.slice(0, 1), message: `Nested more than ${limits.jsonDepth} levels deep` }
   }
   for (const [key, value] of Object.entries(input)) {
-    if (key.includes('\0')) return nulAt(path)
-    const found = findFlaw(value, [...path, Array.isArray(input) ? Number.parseInt(key, 10) : key])
+    const found =
+      findBadCharacter(key, path) ?? findFlaw(value, [...path, Array.isArray(input) ? Number.parseInt(key, 10) : key])
     if (found !== undefined) return found
   }
   return undefined
 }
 
-function nulAt(path: ReadonlyArray<string | number>): Issue {
-  return { code: 'invalid_format', path, message: 'Must not hold the character U+0000' }
+function findBadCharacter(text: string, path: ReadonlyArray<string | number>): Issue | undefined {
+  if (text.includes('\0')) return { code: 'invalid_format', path, message: 'Must not hold the character U+0000' }
+  if (!/\p{Surrogate}/u.test(text)) return undefined
+  return { code: 'invalid_format', path, message: 'Must not hold half of a surrogate pair' }
 }
 
 const malformedCodes = new Set(['invalid_type', 'unrecognized_keys', 'invalid_union', 'invalid_key', 'invalid_element'])
 
 type RawIssue = z.core.$ZodIssue
 
-/** A union says what each branch had against the input; the branch that came furthest is the one that was meant. */
+/**
+ * A union says what each branch had against the input. The branch that came furthest is the one that was meant; of
+ * several, the one that the input has the type of.
+ */
 function flatten(issue: RawIssue, root: unknown, prefix: readonly PropertyKey[] = []): InputIssue[] {
   const path = [...prefix, ...issue.path]
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
-    const meant = [...issue.errors].sort((a, b) => depth(b) - depth(a) || a.length - b.length)[0] ?? []
+    const meant =
+      [...issue.errors].sort((a, b) => depth(b) - depth(a) || mistypes(a) - mistypes(b) || a.length - b.length)[0] ?? []
     if (depth(meant) > 0 || meant.some((one) => !malformedCodes.has(one.code))) {
       return meant.flatMap((one) => flatten(one, root, path))
     }
@@ -62,6 +71,10 @@ function flatten(issue: RawIssue, root: unknown, prefix: readonly PropertyKey[] 
 
 function depth(issues: readonly RawIssue[]): number {
   return Math.max(0, ...issues.map((issue) => issue.path.length))
+}
+
+function mistypes(issues: readonly RawIssue[]): number {
+  return issues.filter((issue) => malformedCodes.has(issue.code)).length
 }
 
 function toIssue(issue: RawIssue, path: readonly PropertyKey[], root: unknown): InputIssue {

@@ -10,36 +10,15 @@ export function recordEvent(tx: Tx, event: NewEvent): void {
 }
 
 export async function writeEvents(tx: Tx): Promise<void> {
-  if (tx.events.length === 0) return
-  const accounts = [...new Set(tx.events.map((event) => event.accountId))].sort()
-  await sql`select pg_advisory_xact_lock(hashtextextended('event:' || account, 0))
-            from (select account from unnest(${accounts}::text[]) account order by account) a`.execute(tx.db)
-  const now = toDate(tx.clock.now())
-  const written = await sql<{ deliveries: bigint }>`
-    with given as (
-      select * from unnest(
-        ${tx.events.map((event) => event.accountId)}::text[],
-        ${tx.events.map((event) => event.type)}::text[],
-        ${tx.events.map((event) => event.subject.kind)}::text[],
-        ${tx.events.map((event) => event.subject.id)}::text[],
-        ${tx.events.map((event) => JSON.stringify(event.data))}::jsonb[]
-      ) with ordinality as given (account_id, type, subject_kind, subject_id, data, n)
-    ), written as (
-      insert into event (account_id, at, type, subject_kind, subject_id, data)
-      select account_id, ${now}, type, subject_kind, subject_id, data from given order by n
-      returning id, account_id, type, subject_kind, subject_id
-    ), delivered as (
-      insert into webhook_delivery (id, webhook_id, event_id, due_at, created_at)
-      select 'dlv_' || replace(gen_random_uuid()::text, '-', ''), w.id, e.id, ${now}, ${now}
-      from written e
-      join webhook w on w.account_id = e.account_id
-      where case when e.type = 'webhook.test' then w.id = e.subject_id
-                 else w.enabled and (w.event_types is null or e.type = any (w.event_types)) end
-      returning id
-    )
-    select count(*) as deliveries from delivered`.execute(tx.db)
-  if ((written.rows[0]?.deliveries ?? 0n) > 0n) tx.wake.add('deliver-webhooks')
-  for (const account of accounts) tx.wake.add(`events:${account}`)
+  const { events } = tx
+  if (events.length === 0) return
+  const written = await sql<{ deliveries: number }>`
+    select write_events(${toDate(tx.clock.now())},
+      ${events.map((event) => event.accountId)}::text[], ${events.map((event) => event.type)}::text[],
+      ${events.map((event) => event.subject.kind)}::text[], ${events.map((event) => event.subject.id)}::text[],
+      ${events.map((event) => JSON.stringify(event.data))}::jsonb[]) as deliveries`.execute(tx.db)
+  if ((written.rows[0]?.deliveries ?? 0) > 0) tx.wake.add('deliver-webhooks')
+  for (const event of events) tx.wake.add(`events:${event.accountId}`)
 }
 
 interface EventRow {

@@ -61,17 +61,6 @@ export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
   await sql`select release_gpus(${rentalId})`.execute(tx.db)
 }
 
-/** How many GPUs the account's living rentals have, for its quota. */
-export async function countGpusInUse(db: Db, accountId: string): Promise<number> {
-  const row = await db
-    .selectFrom('rental')
-    .select((e) => e.fn.coalesce(e.fn.sum<bigint>('gpu_count'), sql<bigint>`0`).as('gpus'))
-    .where('account_id', '=', accountId)
-    .where('status', 'in', ['Pending', 'Running', 'Unknown'])
-    .executeTakeFirstOrThrow()
-  return Number.parseInt(row.gpus.toString(), 10)
-}
-
 /** The marketplace, in the order of ids. Filters are part of the one query; see bench/listing.ts for its cost. */
 export async function listMarketplace(
   db: Db,
@@ -95,7 +84,8 @@ export async function listMarketplace(
   if (filters.has_persistent_storage !== undefined) {
     select = select.where('has_persistent_storage', '=', filters.has_persistent_storage)
   }
-  if (filters.min_gpu_ram !== undefined) select = select.where('gpu_ram_mib', '>=', filters.min_gpu_ram)
+  // The wish may be larger than the column's type.
+  if (filters.min_gpu_ram !== undefined) select = select.where(sql`gpu_ram_mib`, '>=', sql`${filters.min_gpu_ram}::bigint`)
   return select.orderBy('id').limit(page.limit).execute()
 }
 

@@ -101,21 +101,35 @@ function stretch({ format }: Schema, sample: string, length: number): string {
 function numberFaults(form: Schema): Fault[] {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf = 1 } = form
   return [
-    ...(form.type === 'integer' ? [fault('a fraction', (minimum ?? 0) + 0.5, true)] : []),
+    ...(form.type === 'integer' ? [fault('a fraction', Math.max(minimum ?? 0, 0) + 0.5, true)] : []),
     ...(minimum === undefined ? [] : [fault('below the minimum', minimum - multipleOf)]),
     ...(exclusiveMinimum === undefined ? [] : [fault('at the exclusive minimum', exclusiveMinimum)]),
     ...(maximum === undefined ? [] : [fault('above the maximum', maximum + multipleOf)]),
     ...(exclusiveMaximum === undefined ? [] : [fault('at the exclusive maximum', exclusiveMaximum)]),
     ...(form.multipleOf === undefined ? [] : [fault('between two multiples', multipleOf * 1.5)]),
-  ].filter(({ what, value }) => what !== 'a fraction' || Number.isSafeInteger((value as number) - 0.5))
+  ]
 }
 
 function listFaults(form: Schema, sample: readonly unknown[], components: Components): Fault[] {
   const { items = {}, minItems = 0, maxItems } = form
   const [item = sampleOf(items, components), ...rest] = sample
   return [
-    ...(minItems === 0 ? [] : [fault('too few items', Array.from({ length: minItems - 1 }, () => item))]),
-    ...(maxItems === undefined ? [] : [fault('too many items', Array.from({ length: maxItems + 1 }, () => item))]),
+    ...(minItems === 0
+      ? []
+      : [
+          fault(
+            'too few items',
+            Array.from({ length: minItems - 1 }, () => item),
+          ),
+        ]),
+    ...(maxItems === undefined
+      ? []
+      : [
+          fault(
+            'too many items',
+            Array.from({ length: maxItems + 1 }, () => item),
+          ),
+        ]),
     ...faultsOf(items, item, components).map((inner) => within(inner, 0, [inner.value, ...rest])),
   ]
 }
@@ -152,7 +166,7 @@ export function edgesOf(schema: Schema, value: unknown, components: Components):
         return textEdges(form, sample as string)
       case 'number':
         return [form.minimum, form.maximum, form.multipleOf].flatMap((edge) =>
-          edge === undefined ? [] : [{ what: `${edge}`, value: edge }],
+          edge === undefined || edge % (form.multipleOf ?? 1) !== 0 ? [] : [{ what: `${edge}`, value: edge }],
         )
       case 'array': {
         const item = sampleOf(form.items ?? {}, components)
@@ -163,7 +177,7 @@ export function edgesOf(schema: Schema, value: unknown, components: Components):
       case 'object':
         return objectEdges(form, sample as Record<string, unknown>, components)
       case 'boolean':
-        return [{ what: 'false', value: false }]
+        return form.const === undefined ? [{ what: 'false', value: false }] : []
       case 'null':
         return [{ what: 'null', value: null }]
     }
@@ -214,7 +228,16 @@ function sampleFor(form: Schema, value: unknown, components: Components): unknow
 }
 
 /** Texts that one or the other form and pattern of the contract takes. */
-const texts = ['aaaa', '1', '12.50', '2026-01', 'ada@example.com', '2026-11-14T12:00:00Z', '2026-11-14', 'http://127.0.0.1:9/']
+const texts = [
+  'aaaa',
+  '1',
+  '12.50',
+  '2026-01',
+  'ada@example.com',
+  '2026-11-14T12:00:00Z',
+  '2026-11-14',
+  'http://127.0.0.1:9/',
+]
 const textsOfFormat: Readonly<Record<string, RegExp>> = {
   email: /@/,
   'date-time': /T.*Z$/,

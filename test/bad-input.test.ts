@@ -1,0 +1,275 @@
+/**
+ * Every operation that takes input, sent everything that its own description rules out: each fault is answered with
+ * the right status and names its field, no fault is a surprise to us, and nothing is changed. What is just about right
+ * is taken. All of it is computed from the description, so a new field is tested without a change here.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../src/base/limits.ts'
+import { api, type OperationId } from '../src/contract/api.ts'
+import type { Endpoint } from '../src/contract/endpoint.ts'
+import { eachOf } from '../src/reconcile/loop.ts'
+import { examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
+import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
+import { bodySchema, parameterFaults, schemas } from './harness/described-input.ts'
+import { edgesOf, faultsOf, type Fault } from './harness/input-faults.ts'
+import { recountBooks, startJourney, succeed, type Journey } from './harness/journey.ts'
+import { send } from './harness/send.ts'
+import type { Reply } from './harness/server.ts'
+
+const operations = Object.entries(api) as Array<[OperationId, Endpoint]>
+/** Calls under way at a time. */
+const AT_ONCE = 8
+const withBody = operations.filter(([, { body }]) => body !== undefined)
+
+type Texts = Readonly<Record<string, string>>
+
+let journey: Journey
+let its: Owned
+const keys = { customer: '', operator: '' }
+/** Of the database before the first call: no refused one may change it. */
+let untouched: Fingerprint
+
+beforeAll(async () => {
+  journey = await startJourney()
+  const scopes = [
+    'inference',
+    'compute:read',
+    'compute:write',
+    'billing:read',
+    'billing:write',
+    'keys',
+    'supply',
+  ] as const
+  const owner = await journey.account({ usd: '5000', scopes: [...scopes], platformFeePercentage: 10 })
+  its = await makeOwned(journey, owner)
+  const often = { name: 'often', requestsPerMinute: 1_000_000 }
+  keys.customer = (await succeed(owner.call, 'POST', '/v2/api-keys', { ...often, scopes })).key
+  keys.operator = (await succeed(journey.operator, 'POST', '/v2/api-keys', { ...often, scopes: ['operator'] })).key
+  untouched = await fingerprint(journey.app)
+})
+afterAll(() => journey.close())
+
+function call(operation: OperationId, change: Example, headers: Record<string, string> = {}): Promise<Reply> {
+  const endpoint: Endpoint = api[operation]
+  const key = endpoint.access.includes('operator') ? keys.operator : keys.customer
+  const authorization = endpoint.access === 'public' ? {} : { Authorization: `Bearer ${key}` }
+  return send(journey.url, endpoint, { ...examples[operation](its), ...change }, { ...authorization, ...headers })
+}
+
+/** What the answer says, in the words of both families. */
+function verdictOf({ family }: Endpoint, { status, body }: Reply, part: 'body' | 'query' | 'path') {
+  if (family === 'v2') {
+    const paths = (body.issues ?? []).map((issue: { path: unknown }) => JSON.stringify(issue.path))
+    return { status, title: [body.code, body.message], paths: [...new Set(paths)] }
+  }
+  const detail: Array<{ loc: unknown[] }> = body.detail ?? []
+  const paths = detail.filter(({ loc }) => loc[0] === part).map(({ loc }) => JSON.stringify(loc.slice(1)))
+  return { status, title: [body.object, body.type, body.code, body.error?.code], paths: [...new Set(paths)] }
+}
+
+function expectedOf({ family }: Endpoint, paths: ReadonlyArray<Fault['path']>, malformed: boolean) {
+  const texts = paths.map((path) => JSON.stringify(path))
+  if (family === 'v2') return { status: 400, title: ['BAD_REQUEST', 'Input validation failed'], paths: texts }
+  const status = malformed ? 422 : 400
+  return { status, title: ['error', 'invalid_request_error', status, status], paths: texts }
+}
+
+/** Sends each, and tells those that were answered wrongly. */
+async function misjudged(
+  operation: OperationId,
+  faults: readonly Fault[],
+  part: 'body' | 'query' | 'path',
+  toExample: (fault: Fault) => Example,
+): Promise<unknown[]> {
+  const endpoint: Endpoint = api[operation]
+  const wrong: unknown[] = []
+  await eachOf(faults, AT_ONCE, async (fault) => {
+    const verdict = verdictOf(endpoint, await call(operation, toExample(fault)), part)
+    const expected = expectedOf(endpoint, [fault.path], fault.malformed)
+    if (!isDeepStrictEqual(verdict, expected)) wrong.push({ fault: [...fault.path, fault.what], verdict, expected })
+  })
+  return wrong
+}
+
+/** Tables that differ from what they were when this was last asked. */
+async function changedTables(): Promise<string[]> {
+  const before = untouched
+  untouched = await fingerprint(journey.app)
+  return Object.keys(untouched).filter((table) => untouched[table] !== before[table])
+}
+
+describe('each single fault of a body is refused by its name', () => {
+  test.each(withBody)('%s', async (operation, endpoint) => {
+    const faults = faultsOf(bodySchema(endpoint), examples[operation](its).body, schemas)
+    expect(faults.length).toBeGreaterThan(5)
+    expect(await misjudged(operation, faults, 'body', ({ value }) => ({ body: JSON.stringify(value) }))).toEqual([])
+    expect(await changedTables()).toEqual([])
+  })
+})
+
+describe('all faults of a body are named at once', () => {
+  test.each(withBody)('%s', async (operation, endpoint) => {
+    const sample = examples[operation](its).body as Record<string, unknown>
+    const single = faultsOf(bodySchema(endpoint), sample, schemas).filter(({ path, malformed, what }) => {
+      return path.length === 1 && malformed && what !== 'missing' && what !== 'unknown key'
+    })
+    const perField = new Map(single.map((fault) => [fault.path[0] as string, fault]))
+    const values = [...perField].map(([name, { value }]) => [name, (value as Record<string, unknown>)[name]])
+    const reply = await call(operation, { body: { ...sample, ...Object.fromEntries(values) } })
+    const verdict = verdictOf(endpoint, reply, 'body')
+    const expected = expectedOf(
+      endpoint,
+      [...perField.values()].map(({ path }) => path),
+      true,
+    )
+    expect({ ...verdict, paths: new Set(verdict.paths) }).toEqual({ ...expected, paths: new Set(expected.paths) })
+  })
+})
+
+describe('each single fault of a query is refused by its name', () => {
+  test.each(operations.filter(([, { query }]) => query !== undefined))('%s', async (operation, endpoint) => {
+    const faults = parameterFaults(endpoint, 'query', examples[operation](its).query ?? {})
+    expect(faults).not.toEqual([])
+    expect(await misjudged(operation, faults, 'query', ({ value }) => ({ query: value as Texts }))).toEqual([])
+    expect(await changedTables()).toEqual([])
+  })
+})
+
+describe('each single fault of a path is refused by its name', () => {
+  test.each(operations.filter(([, { params }]) => params !== undefined))('%s', async (operation, endpoint) => {
+    const faults = parameterFaults(endpoint, 'path', examples[operation](its).params ?? {})
+    expect(faults).not.toEqual([])
+    expect(await misjudged(operation, faults, 'path', ({ value }) => ({ params: value as Texts }))).toEqual([])
+    expect(await changedTables()).toEqual([])
+  })
+})
+
+describe('what cannot be read is refused before it is looked at', () => {
+  test.each(withBody)('%s', async (operation, endpoint) => {
+    const v1 = endpoint.family === 'v1'
+    const deep = `{"deep":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+    const cases: ReadonlyArray<[what: string, body: string, headers: Record<string, string>, status: number]> = [
+      ['bad JSON', '{"a":', {}, 400],
+      ['nothing', '', {}, v1 ? 422 : 400],
+      ['a wrong type', '{}', { 'Content-Type': 'text/plain' }, 415],
+      ['a form', 'a=1', { 'Content-Type': 'application/x-www-form-urlencoded' }, 415],
+      ['too large', JSON.stringify('x'.repeat(limits.bodyBytes)), {}, 413],
+      ['very deep', deep, {}, 400],
+      ['a prototype', '{"__proto__":{"admin":true}}', {}, 400],
+      ['a constructor', '{"constructor":{"prototype":{"admin":true}}}', {}, 400],
+      ['U+0000 in a key', String.raw`{"a\u0000":1}`, {}, 400],
+      [
+        'infinity',
+        '{"gpuCount":1e400,"gpu_count":1e400,"model":1e400,"filters":{"max_price":1e400}}',
+        {},
+        v1 ? 422 : 400,
+      ],
+    ]
+    for (const [what, body, headers, status] of cases) {
+      const reply = await call(operation, { body }, headers)
+      expect([what, reply.status, reply.body]).toEqual([what, status, reply.body])
+      expect(reply.body).toHaveProperty(v1 ? 'error.message' : 'message', expect.any(String))
+      expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
+    }
+    expect(await changedTables()).toEqual([])
+  })
+})
+
+describe('beyond what a schema can say', () => {
+  const machine = '/v2/alpha/on-demand/virtual-machine-rentals'
+  const asCustomer = (...request: Parameters<Journey['demo']>) => journey.as(keys.customer)(...request)
+
+  test('an unknown filter of the marketplace is told which ones are known', async () => {
+    const reply = await journey.nobody('POST', '/v1/marketplace', { filters: { gpu_modell: 'h100' } })
+    expect(reply.status).toBe(422)
+    const known = Object.keys(schemas['MarketplaceFilters']?.properties ?? {})
+    expect(known).toHaveLength(9)
+    expect(reply.body.detail).toEqual([
+      {
+        type: 'unrecognized_keys',
+        loc: ['body', 'filters', 'gpu_modell'],
+        msg: `Unknown key; known are ${known.join(', ')}`,
+        input: 'h100',
+      },
+    ])
+  })
+
+  test('limits that the interface does not name are told in words', async () => {
+    const label = await asCustomer('POST', machine, { gpuCount: 1, label: 'x'.repeat(limits.labelChars + 1) })
+    expect([label.status, label.body.issues[0].path]).toEqual([400, ['label']])
+    const rentalIds = Array.from({ length: limits.attachmentsPerVolume + 1 }, (_, n) => n + 1)
+    const attach = await asCustomer('POST', '/v2/alpha/on-demand/storage-volumes/attach', {
+      storageVolumeId: 1,
+      rentalIds,
+    })
+    expect([attach.status, attach.body.issues[0].path]).toEqual([400, ['rentalIds']])
+  })
+
+  test('an address that cannot be read is answered in the form of its family', async () => {
+    for (const address of ['/v2/webhooks/%zz/deliveries', `/v2/webhooks/${'a'.repeat(500)}/deliveries`]) {
+      const reply = await asCustomer('GET', address)
+      expect(reply.body).toEqual({
+        code: 'BAD_REQUEST',
+        message: 'The request could not be read',
+        reason: 'bad_request',
+      })
+      expect([reply.status, reply.headers.get('x-request-id')]).toEqual([400, expect.stringMatching(/^req_/)])
+    }
+    const v1 = await asCustomer('GET', '/v1/%zz')
+    expect([v1.status, v1.body.object]).toEqual([400, 'error'])
+    expect((await asCustomer('GET', '/v2/nothing')).body).toMatchObject({ code: 'NOT_FOUND', reason: 'unknown_path' })
+    expect((await asCustomer('GET', '/v1/nothing')).body).toMatchObject({ object: 'error', code: 404 })
+  })
+
+  test('a parameter that stands twice and a cursor that nobody gave are refused', async () => {
+    expect((await asCustomer('GET', '/v2/events?limit=1&limit=2')).status).toBe(400)
+    for (const list of ['/v2/events', '/v2/customer/statement', `/v2/webhooks/${its.webhook}/deliveries`]) {
+      expect([list, (await asCustomer('GET', `${list}?cursor=forged`)).status]).toEqual([list, 400])
+    }
+    for (const list of ['accounts', 'machines', 'rentals', 'audit']) {
+      const reply = await journey.as(keys.operator)('GET', `/v2/operator/${list}?cursor=forged`)
+      expect([list, reply.status]).toEqual([list, 400])
+    }
+    expect((await journey.nobody('POST', '/v1/marketplace?cursor=%21', {})).status).toBe(400)
+  })
+
+  test('an Idempotency-Key is printable and not too long', async () => {
+    for (const key of ['x'.repeat(limits.idempotencyKeyChars + 1), 'é']) {
+      const reply = await asCustomer('POST', machine, { gpuCount: 1 }, { 'Idempotency-Key': key })
+      expect([reply.status, reply.body.reason]).toEqual([400, 'bad_idempotency_key'])
+    }
+  })
+
+  test('and nothing was changed', async () => expect(await changedTables()).toEqual([]))
+})
+
+/** From here on things do change: these inputs are good, or at least nothing that a schema could refuse. */
+describe('what is just about right is taken', () => {
+  test.each(withBody)('%s', async (operation, endpoint) => {
+    const refused: unknown[] = []
+    const edges = edgesOf(bodySchema(endpoint), examples[operation](its).body, schemas)
+    await eachOf(edges, AT_ONCE, async ({ what, value }) => {
+      const reply = await call(operation, { body: value })
+      const isRefused = reply.body.message === 'Input validation failed' || reply.body.detail !== undefined
+      if (isRefused || reply.status >= 500) refused.push([what, reply.status, reply.body])
+    })
+    expect(refused).toEqual([])
+  })
+
+  test.each(withBody)('%s: no number is too much for us', async (operation, endpoint) => {
+    const numbers = [1e308, -1e308, 2 ** 31, 2 ** 63]
+    const sample = examples[operation](its).body as Record<string, unknown>
+    const fields = faultsOf(bodySchema(endpoint), sample, schemas).filter(({ path }) => path.length > 0)
+    const wrong: unknown[] = []
+    for (const name of new Set(fields.map(({ path }) => path[0] as string))) {
+      await eachOf(numbers, AT_ONCE, async (number) => {
+        const reply = await call(operation, { body: { ...sample, [name]: number } })
+        if (reply.status >= 500) wrong.push([name, number, reply.body])
+      })
+    }
+    expect(wrong).toEqual([])
+  })
+
+  test('and leaves the books in order', async () => expect(await recountBooks(journey)).toEqual([]))
+})
