@@ -1,6 +1,7 @@
 /** `berth serve`: starts a server, says what to try next, and ends it cleanly. */
 import path from 'node:path'
-import { serve, type RunningServer } from './serve.ts'
+import { openData } from './open-data.ts'
+import type { RunningServer } from './serve.ts'
 import { readSettings, SettingsError, type Settings } from './settings.ts'
 import { usage, welcome } from './welcome.ts'
 
@@ -15,7 +16,9 @@ async function main(): Promise<void> {
   if (flags.length > 0) throw new SettingsError(`Unknown option ${flags[0]}; berth serve takes its settings from the environment (--help lists them)`)
   const settings = readSettings(process.env)
   const startedAt = performance.now()
-  const server = await serve(settings)
+  // The rest of the program is loaded while PostgreSQL starts.
+  const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
+  const server = await serve(settings, { data })
   process.stdout.write(welcome(server.url, relative(settings), server.made, performance.now() - startedAt))
   stopOnSignal(server)
   void server.broken.then((why) => {

@@ -24,13 +24,13 @@ import { migrate } from '../store/migrate.ts'
 import { postgresMockWorld } from '../store/mock-world.ts'
 import { makeAuthenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
-import { openDataFolder, readOrCreateSecret } from './data-folder.ts'
-import { startEmbeddedPostgres } from './embedded-postgres.ts'
+import { readOrCreateSecret } from './data-folder.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureOperator, ensurePrices } from './first-run.ts'
 import { handlers } from './handlers.ts'
 import { makeHttpServer } from './http.ts'
 import { watchGauges } from './gauges.ts'
+import { openData, type OpenData } from './open-data.ts'
 import { makeRateLimiter } from './rate-limit.ts'
 import { SettingsError, type Settings } from './settings.ts'
 
@@ -45,6 +45,8 @@ export interface RunningServer {
 }
 
 export interface ServeOptions {
+  /** Opened by the caller already; closed by the server. */
+  readonly data?: OpenData
   readonly clock?: Clock
   readonly log?: Logger
   readonly checkResponses?: boolean
@@ -60,20 +62,13 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     for (const step of closing.splice(0).toReversed()) await step()
   }
   try {
-    const folder = await openDataFolder(settings.dataDir)
-    closing.push(() => folder.release())
-    let broken = new Promise<string>(() => {})
-    let databaseUrl = settings.databaseUrl
-    if (databaseUrl === undefined) {
-      const postgres = await startEmbeddedPostgres({ dataDir: folder.dir, log: (line) => log.info(line) })
-      closing.push(() => postgres.stop())
-      broken = postgres.exited.then(() => 'PostgreSQL has ended')
-      databaseUrl = postgres.url
-    }
+    const data = options.data ?? (await openData(settings, (line) => log.info(line)))
+    closing.push(() => data.close())
+    const { databaseUrl } = data
     const database = openDatabase({ url: databaseUrl, clock, poolSize: settings.databaseConnections })
     closing.push(() => database.close())
     await migrate(database.pool, schemaFolder())
-    const vault = await openVault(database, clock, settings, folder.dir)
+    const vault = await openVault(database, clock, settings, data.dir)
     const app: App = {
       database,
       clock,
@@ -82,9 +77,9 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
       vault: vault.vault,
       allowPrivateAddresses: settings.allowPrivateAddresses,
     }
-    const made = await firstRun(app, settings, folder.dir)
+    const made = await firstRun(app, settings, data.dir)
     const url = await openHttp(app, settings, { log, options, closing, databaseUrl })
-    return { url, app, made, broken, close }
+    return { url, app, made, broken: data.broken, close }
   } catch (error) {
     await close()
     throw error

@@ -70,3 +70,9 @@ export async function recountBooks({ operator }: Pick<TestServer, 'operator'>): 
   if (ledger.ok === true && audit.ok === true) return []
   return [...ledger.findings, ...audit.engines]
 }
+
+/** The types of all events of one thing (`rental:17`), in the order in which they happened. */
+export async function eventTypesOf(call: Call, subject: string): Promise<string[]> {
+  const { events } = await succeed(call, 'GET', `/v2/events?limit=1000&subject=${subject}`)
+  return (events as Array<{ type: string }>).map((event) => event.type).toReversed()
+}

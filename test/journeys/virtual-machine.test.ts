@@ -1,0 +1,130 @@
+/** A customer rents a virtual machine, uses it and lets it go, on a server that runs by itself. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { costOfSpan, formatUsd, usd } from '../../src/base/money.ts'
+import { eventTypesOf, recountBooks, succeed } from '../harness/journey.ts'
+import { testServer, testSshKey, type Call, type TestServer } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
+
+const path = '/v2/alpha/on-demand/virtual-machine-rentals'
+/** Four H100 with Ethernet, by the price book of a first start. */
+const PRICE = usd('9.96')
+
+let server: TestServer
+let rentalId: number
+let ada: { id: string; key: string; call: Call }
+beforeAll(async () => {
+  server = await testServer()
+  ada = await server.account({ sshKey: false })
+})
+afterAll(() => server.close())
+
+const detail = (id: number) => succeed(ada.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
+const waitForStatus = (id: number, status: string) =>
+  waitFor(`rental ${id} to be ${status}`, async () => {
+    const rental = await detail(id)
+    return rental.status === status ? rental : undefined
+  })
+const order = { gpuCount: 4, region: 'mock-region', label: 'notebook', customPorts: [8888], monitoringEnabled: true }
+
+test('without a way to log in, and then without money, there is no machine', async () => {
+  const noKey = await ada.call('POST', path, order)
+  expect([noKey.status, noKey.body.code, noKey.body.reason]).toEqual([400, 'BAD_REQUEST', 'no_ssh_key'])
+  await succeed(ada.call, 'POST', '/v2/ssh-keys', { name: 'laptop', publicKey: testSshKey })
+  const noMoney = await ada.call('POST', path, order)
+  expect(noMoney.status).toBe(403)
+  expect(noMoney.body).toEqual({
+    code: 'FORBIDDEN',
+    reason: 'insufficient_balance',
+    message: 'The balance must cover one hour: $9.96',
+  })
+  expect(await succeed(ada.call, 'GET', path)).toEqual([])
+})
+
+test('what is offered says what it costs; only that can be ordered', async () => {
+  const options: Array<Record<string, unknown>> = await succeed(server.nobody, 'GET', '/v2/alpha/on-demand/rental-options')
+  const wanted = { region: 'mock-region', gpuType: 'h100', connectionType: 'ethernet', gpuCount: 4 }
+  expect(options.filter((one) => Object.entries(wanted).every(([key, value]) => one[key] === value))).toEqual([
+    {
+      ...wanted,
+      enabled: true,
+      costPerHour: 9.96,
+      gpuFormFactor: 'sxm5',
+      ethernetVariant: 'normal',
+      totalAvailable: 4,
+      machineType: 'virtual-machine',
+      nodes: [{ cpuModel: 'Intel Xeon Platinum 8480C', gpuCount: 4, ramGb: 1024, storageGb: 15_360, cpuCount: 112 }],
+    },
+  ])
+  await succeed(server.operator, 'POST', `/v2/operator/accounts/${ada.id}/credit`, { amountUsd: '25', reason: 'paid' })
+  const odd = await ada.call('POST', path, { ...order, gpuCount: 3 })
+  expect([odd.status, odd.body.reason, odd.body.issues[0].path]).toEqual([400, 'option_not_offered', ['gpuCount']])
+  const nowhere = await ada.call('POST', path, { ...order, region: 'jp-east-1' })
+  expect([nowhere.status, nowhere.body.reason]).toEqual([400, 'no_capacity'])
+})
+
+test('it is created at once, runs soon, is ended, and costs exactly the time between', async () => {
+  const created = await succeed(ada.call, 'POST', path, order)
+  rentalId = created.id
+  expect(created).toMatchObject({
+    rentalType: 'virtual-machine',
+    label: 'notebook',
+    region: 'mock-region',
+    gpuType: 'h100',
+    gpuCount: 4,
+    startedAt: null,
+    terminatedAt: null,
+    deletedAt: null,
+    convertToOnDemandOnExpiry: true,
+    managedK8sClusterId: null,
+    orgId: ada.id,
+    providerData: { providerId: 'mock', networkType: 'ethernet', resources: { gpuCount: 4, vcpuCount: 112 } },
+    meta: { monitoring_enabled: true },
+  })
+  expect(created.externalId).toMatch(new RegExp(`^berth-[0-9a-f]+-${created.id}$`))
+
+  const running = await waitForStatus(created.id, 'Running')
+  expect(running.providerData.sshNetworking).toEqual([{ host: expect.stringMatching(/^203\.0\.113\./), port: 22, user: 'ubuntu' }])
+  expect(running.providerData.customPorts).toEqual([8888])
+  expect(running.currentTerm).toMatchObject({ termType: 'on-demand', costPerHour: 9.96, reservedUntil: null })
+  const [listed] = await succeed(ada.call, 'GET', path)
+  expect(listed).toMatchObject({ id: created.id, status: 'Running', supportsFeature: { attachedStorage: false } })
+  const balance = await succeed(ada.call, 'GET', '/v2/customer/balance')
+  expect(balance).toMatchObject({ hourlySpendUsd: formatUsd(PRICE), heldUsd: formatUsd(PRICE) })
+
+  expect(await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: created.id })).toEqual({
+    message: 'Rental successfully terminated',
+    rentalId: created.id,
+  })
+  const again = await ada.call('POST', `${path}/terminate`, { rentalId: created.id })
+  expect([again.status, again.body.reason]).toEqual([400, 'already_terminated'])
+
+  const ended = await waitForStatus(created.id, 'Terminated')
+  const ms = Date.parse(ended.terminateRequestedAt) - Date.parse(ended.startedAt)
+  expect(ms).toBeGreaterThan(0)
+  const cost = costOfSpan(PRICE, ms)
+  expect(ended).toMatchObject({ costSoFarUsd: formatUsd(cost), statusReason: 'customer_request' })
+  expect(ended.meta.termination_reason).toBe('customer_request')
+  expect(Date.parse(ended.terminatedAt)).toBeGreaterThanOrEqual(Date.parse(ended.terminateRequestedAt))
+  const left = formatUsd((usd('25') - cost) as typeof cost)
+  expect(await succeed(ada.call, 'GET', '/v2/customer/balance')).toMatchObject({
+    balanceUsd: left,
+    availableUsd: left,
+    heldUsd: '0.000000000',
+    hourlySpendUsd: '0.000000000',
+    emptyAt: null,
+  })
+  const statement = await succeed(ada.call, 'GET', '/v2/customer/statement')
+  const charged: string[] = statement.lines.filter((line: { kind: string }) => line.kind === 'charge').map((line: { amountUsd: string }) => line.amountUsd)
+  expect(charged.map((amount) => usd(amount)).reduce((sum, one) => sum + one, 0n)).toBe(0n - cost)
+  expect(await succeed(ada.call, 'GET', path)).toEqual([])
+})
+
+test('every step of it stands in the events, in order', async () => {
+  expect(await eventTypesOf(ada.call, `rental:${rentalId}`)).toEqual([
+    'rental.created',
+    'rental.running',
+    'rental.terminating',
+    'rental.terminated',
+  ])
+  expect(await recountBooks(server)).toEqual([])
+})
