@@ -178,3 +178,63 @@ begin
      from api_key k where k.public_id = p_key and num_nonnulls(k.total_limit_nano, k.monthly_limit_nano) > 0)
   from account a where a.id = p_account;
 end $$;
+
+-- Writes an order down: the rental as Pending, its first term, the money for its first hour and its GPUs, or none of
+-- it. Places are tried in their order, each whole or not at all. Answers 'written' with the rental, 'insufficient' or
+-- 'no_place'; after the latter two the caller rolls back. One function for the same reasons as lock_order_facts.
+create function write_order(
+  p_rental jsonb, p_names text[], p_term jsonb, p_hold_nano bigint, p_places jsonb, p_at timestamptz
+) returns table (outcome text, rental rental) language plpgsql as $$
+declare
+  v_rental  rental;
+  v_name    text;
+  v_place   jsonb;
+  v_machine jsonb;
+  v_indexes integer[];
+  v_nodes   jsonb;
+begin
+  foreach v_name in array p_names loop
+    insert into rental (account_id, person_id, api_key_id, kind, name, label, region, cluster_name, gpu_type, gpu_count,
+        network_type, driver, spec, convert_on_expiry, monitoring_enabled, auto_terminate_at, spending_limit_nano,
+        status_since, created_at, due_at)
+      select r.account_id, r.person_id, r.api_key_id, r.kind, v_name, r.label, r.region, '', r.gpu_type, r.gpu_count,
+        r.network_type, r.driver, r.spec, r.convert_on_expiry, r.monitoring_enabled, r.auto_terminate_at,
+        r.spending_limit_nano, p_at, p_at, p_at
+      from jsonb_populate_record(null::rental, p_rental) r
+      on conflict (name) do nothing
+      returning * into v_rental;
+    exit when v_rental.id is not null;
+  end loop;
+  if v_rental.id is null then raise exception 'none of % names is free', cardinality(p_names); end if;
+
+  if p_hold_nano = 0 then
+    insert into hold (key, account_id, amount_nano, created_at) values ('rental:' || v_rental.id, v_rental.account_id, 0, p_at);
+  elsif ledger_hold('rental:' || v_rental.id || ':hold', 'rental:' || v_rental.id, p_at, v_rental.account_id, p_hold_nano,
+                    'Set aside for the first hour of ' || v_name, null) = 'insufficient' then
+    return query select 'insufficient'::text, v_rental;
+    return;
+  end if;
+
+  for v_place in select value from jsonb_array_elements(p_places) loop
+    v_nodes := '[]';
+    for v_machine in select value from jsonb_array_elements(v_place -> 'machines') loop
+      v_indexes := claim_gpus(v_machine ->> 'machineId', (v_machine ->> 'gpus')::integer, v_rental.id, p_at);
+      exit when v_indexes is null;
+      v_nodes := v_nodes || jsonb_build_object('machineId', v_machine ->> 'machineId', 'gpuIndexes', v_indexes);
+    end loop;
+    if v_indexes is not null then
+      insert into term (rental_id, n, term_type, effective_at, cost_nano_per_hour, reservation_ends_at, term_period_days,
+          discount_percentage, original_cost_nano)
+        select v_rental.id, 1, t.term_type, t.effective_at, t.cost_nano_per_hour, t.reservation_ends_at,
+          t.term_period_days, t.discount_percentage, t.original_cost_nano
+        from jsonb_populate_record(null::term, p_term) t;
+      update rental set cluster_name = v_place ->> 'clusterName',
+          spec = spec || jsonb_build_object('name', v_name, 'clusterName', v_place ->> 'clusterName', 'nodes', v_nodes)
+        where id = v_rental.id returning * into v_rental;
+      return query select 'written'::text, v_rental;
+      return;
+    end if;
+    if v_nodes <> '[]' then perform release_gpus(v_rental.id); end if;
+  end loop;
+  return query select 'no_place'::text, v_rental;
+end $$;

@@ -9,16 +9,15 @@ import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import type { EventType } from '../contract/event.ts'
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
-import { isLiving, tagOf, type EngineSpec, type NodeClaim, type RentalKind } from '../domain/rental.ts'
+import { isLiving, tagOf, type EngineSpec, type RentalKind } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import type { Term } from '../domain/term.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
-import { placeHold } from '../store/ledger.ts'
-import { claimGpus, releaseGpus } from '../store/machine.ts'
-import { lockOrderFacts, type OrderFacts } from '../store/order.ts'
-import { insertRental, insertTerm, moveRental, setSpec, type Rental } from '../store/rental.ts'
-import { closeMeter, holdKey } from '../store/segment.ts'
+import { releaseGpus } from '../store/machine.ts'
+import { lockOrderFacts, writeOrder, type NewOrder, type OrderFacts, type Place } from '../store/order.ts'
+import { moveRental, type Rental } from '../store/rental.ts'
+import { closeMeter } from '../store/segment.ts'
 import { deleteAttachments, detach } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
 
@@ -41,11 +40,8 @@ export interface RentalOrder {
   readonly monitoringEnabled: boolean | null
   readonly autoTerminateAt: Instant | null
   readonly spendingLimit: NanoUsd | null
-  /** Where it may go: tried in this order, each group whole or not at all. */
-  readonly places: ReadonlyArray<{
-    readonly clusterName: string
-    readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>
-  }>
+  /** Where it may go, tried in this order. */
+  readonly places: readonly Place[]
   readonly noPlace: string
 }
 
@@ -54,59 +50,22 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
   const facts = await lockOrderFacts(tx, actor.accountId, actor.keyId)
   const refused = refuseOrder(app, order, facts, tx.clock.now())
   if (refused !== undefined) return refused
-  const { id, name } = await insertRental(tx, {
-    account_id: actor.accountId,
-    person_id: actor.personId,
-    api_key_id: actor.keyId,
-    kind: order.kind,
-    label: order.label,
-    region: order.region,
-    cluster_name: '',
-    gpu_type: order.gpuType,
-    gpu_count: order.gpuCount,
-    network_type: order.networkType,
-    driver: order.driver,
-    convert_on_expiry: order.convertOnExpiry,
-    monitoring_enabled: order.monitoringEnabled,
-    auto_terminate_at: toDateOrNull(order.autoTerminateAt),
-    spending_limit_nano: order.spendingLimit,
-  })
   const firstHour = firstHourOf(order)
-  const held = await placeHold(tx, {
-    postingKey: `rental:${id}:hold`,
-    holdKey: holdKey({ rentalId: id, volumeId: null }),
+  const written = await writeOrder(tx, {
+    ...order,
     accountId: actor.accountId,
-    amount: firstHour,
-    memo: `Set aside for the first hour of ${name}`,
+    personId: actor.personId,
+    keyId: actor.keyId,
+    spec: specOf(order, facts.ssh_keys),
+    firstHour,
   })
-  if (held === 'insufficient') {
+  if (written.kind === 'insufficient') {
     return fail('insufficient_balance', `The balance must cover one hour: ${formatUsdForPeople(firstHour)}`, {
       reason: 'insufficient_balance',
     })
   }
-  const place = await claimPlace(tx, id, order)
-  if (place === undefined) return fail('no_capacity', order.noPlace, { reason: 'no_capacity' })
-  const spec: EngineSpec = {
-    kind: order.kind,
-    name,
-    label: order.label,
-    region: order.region,
-    clusterName: place.clusterName,
-    gpuType: order.gpuType,
-    gpuModel: order.gpuModel,
-    gpuFormFactor: order.gpuFormFactor,
-    gpuCount: order.gpuCount,
-    networkType: order.networkType,
-    nodes: place.nodes,
-    resources: order.resources,
-    sshKeys: facts.ssh_keys,
-    ports: order.ports,
-    image: order.image,
-    cudaVersion: order.cudaVersion,
-    monitoringEnabled: order.monitoringEnabled ?? false,
-  }
-  const rental = await setSpec(tx, id, spec, place.clusterName)
-  await insertTerm(tx, id, 1, order.term)
+  if (written.kind === 'no_place') return fail('no_capacity', order.noPlace, { reason: 'no_capacity' })
+  const { rental } = written
   recordRentalEvent(tx, rental, 'rental.created', {
     gpuCount: rental.gpu_count,
     region: rental.region,
@@ -145,22 +104,23 @@ function firstHourOf(order: RentalOrder): NanoUsd {
   return costOfSpan(order.term.costPerHour, HOLD_COVERS_MS)
 }
 
-async function claimPlace(
-  tx: Tx,
-  rentalId: number,
-  order: RentalOrder,
-): Promise<{ clusterName: string; nodes: NodeClaim[] } | undefined> {
-  for (const place of order.places) {
-    const nodes: NodeClaim[] = []
-    for (const { machineId, gpus } of place.machines) {
-      const gpuIndexes = await claimGpus(tx, machineId, gpus, rentalId)
-      if (gpuIndexes === undefined) break
-      nodes.push({ machineId, gpuIndexes })
-    }
-    if (nodes.length === place.machines.length) return { clusterName: place.clusterName, nodes }
-    if (nodes.length > 0) await releaseGpus(tx, rentalId)
+function specOf(order: RentalOrder, sshKeys: readonly string[]): NewOrder['spec'] {
+  return {
+    kind: order.kind,
+    label: order.label,
+    region: order.region,
+    gpuType: order.gpuType,
+    gpuModel: order.gpuModel,
+    gpuFormFactor: order.gpuFormFactor,
+    gpuCount: order.gpuCount,
+    networkType: order.networkType,
+    resources: order.resources,
+    sshKeys,
+    ports: order.ports,
+    image: order.image,
+    cudaVersion: order.cudaVersion,
+    monitoringEnabled: order.monitoringEnabled ?? false,
   }
-  return undefined
 }
 
 export function recordRentalEvent(

@@ -1,1 +1,25 @@
-/** placeholder */
+/** `berth`, everything but `berth serve`: bin/berth.mjs hands that to the server before this file is loaded. */
+import { readFileSync } from 'node:fs'
+import { runCli } from './program.ts'
+import type { Shell } from './shell.ts'
+
+const plain = (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb'
+
+const shell: Shell = {
+  env: process.env,
+  colour: { out: process.stdout.isTTY && !plain, error: process.stderr.isTTY && !plain },
+  write: (text) => void process.stdout.write(text),
+  writeError: (text) => void process.stderr.write(text),
+  readFile: (path) => {
+    try {
+      return readFileSync(path, 'utf8')
+    } catch {
+      return undefined
+    }
+  },
+}
+
+// `berth events | head`: who reads has seen enough.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+
+process.exitCode = await runCli(process.argv.slice(2), shell)

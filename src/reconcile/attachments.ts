@@ -7,6 +7,7 @@ import { transact } from '../store/database.ts'
 import { claimDue } from '../store/lease.ts'
 import { findRental } from '../store/rental.ts'
 import { readVolumes, type Attachment } from '../store/volume.ts'
+import { longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
@@ -18,7 +19,6 @@ export function tendAttachments(app: App): Reconciler {
     name: 'attachments',
     everyMs: 1_000,
     run: async (signal) => {
-      const longestCallMs = Math.max(0, ...[...app.drivers.values()].map((driver) => driver.callTimeoutMs))
       // A rental that is ending takes its mounts with it; `observe` clears those rows.
       const claim = await claimDue<Attachment>(
         app.database.db,
@@ -28,7 +28,7 @@ export function tendAttachments(app: App): Reconciler {
              and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
             or (t.state = 'detaching'
              and exists (select 1 from rental r where r.id = t.rental_id and r.status in ('Pending', 'Running', 'Unknown')))`,
-        { now: app.clock.now(), leaseMs: longestCallMs + LEASE_SLACK_MS, limit: BATCH },
+        { now: app.clock.now(), leaseMs: longestCallMs(app) + LEASE_SLACK_MS, limit: BATCH },
       )
       await eachOf(claim.rows, WIDTH, (attachment) => tendOne(app, attachment, claim.token, signal))
       return claim.rows.length === BATCH

@@ -11,6 +11,7 @@ import type { CreateOutcome, Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
 import { claimDue } from '../store/lease.ts'
 import { lockRental, type Rental } from '../store/rental.ts'
+import { longestCallMs, ofOurDrivers } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
@@ -23,12 +24,11 @@ export function provision(app: App): Reconciler {
     name: 'provision',
     everyMs: 1_000,
     run: async (signal) => {
-      const longestCallMs = Math.max(0, ...[...app.drivers.values()].map((driver) => driver.callTimeoutMs))
       const claim = await claimDue<Rental>(
         app.database.db,
         'rental',
-        sql`t.status = 'Pending' and t.external_id is null and t.released_at is null`,
-        { now: app.clock.now(), leaseMs: longestCallMs + LEASE_SLACK_MS, limit: BATCH },
+        sql`t.status = 'Pending' and t.external_id is null and t.released_at is null and ${ofOurDrivers(app)}`,
+        { now: app.clock.now(), leaseMs: longestCallMs(app) + LEASE_SLACK_MS, limit: BATCH },
       )
       await eachOf(claim.rows, WIDTH, (rental) => provisionOne(app, rental, claim.token, signal))
       return claim.rows.length === BATCH

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
 import { claimDue } from '../store/lease.ts'
 import type { Rental } from '../store/rental.ts'
+import { longestCallMs, ofOurDrivers } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
@@ -17,12 +18,11 @@ export function terminate(app: App): Reconciler {
     name: 'terminate',
     everyMs: 1_000,
     run: async (signal) => {
-      const longestCallMs = Math.max(0, ...[...app.drivers.values()].map((driver) => driver.callTimeoutMs))
       const claim = await claimDue<Rental>(
         app.database.db,
         'rental',
-        sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null`,
-        { now: app.clock.now(), leaseMs: longestCallMs + LEASE_SLACK_MS, limit: BATCH },
+        sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null and ${ofOurDrivers(app)}`,
+        { now: app.clock.now(), leaseMs: longestCallMs(app) + LEASE_SLACK_MS, limit: BATCH },
       )
       let asked = 0
       await eachOf(claim.rows, WIDTH, async (rental) => {

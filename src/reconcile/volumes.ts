@@ -13,6 +13,7 @@ import { claimDue } from '../store/lease.ts'
 import { placeHold } from '../store/ledger.ts'
 import { closeMeter, holdKey, openSegment } from '../store/segment.ts'
 import { listAttachments, lockVolume, moveVolume, postponeVolume, type Volume } from '../store/volume.ts'
+import { longestCallMs, ofOurDrivers } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 32
@@ -27,12 +28,11 @@ export function tendVolumes(app: App): Reconciler {
     name: 'volumes',
     everyMs: 1_000,
     run: async (signal) => {
-      const longestCallMs = Math.max(0, ...[...app.drivers.values()].map((driver) => driver.callTimeoutMs))
       const claim = await claimDue<Volume>(
         app.database.db,
         'volume',
-        sql`t.state in ('creating', 'suspended', 'deleting')`,
-        { now: app.clock.now(), leaseMs: longestCallMs + LEASE_SLACK_MS, limit: BATCH },
+        sql`t.state in ('creating', 'suspended', 'deleting') and ${ofOurDrivers(app)}`,
+        { now: app.clock.now(), leaseMs: longestCallMs(app) + LEASE_SLACK_MS, limit: BATCH },
       )
       await eachOf(claim.rows, WIDTH, (volume) => tendOne(app, volume, claim.token, signal))
       return claim.rows.length === BATCH

@@ -45,18 +45,6 @@ export async function findCandidates(
   }))
 }
 
-/** The indexes of the claimed GPUs, or undefined when the machine has not enough left. */
-export async function claimGpus(
-  tx: Tx,
-  machineId: string,
-  count: number,
-  rentalId: number,
-): Promise<number[] | undefined> {
-  const claimed = await sql<{ indexes: number[] | null }>`
-    select claim_gpus(${machineId}, ${count}, ${rentalId}, ${toDate(tx.clock.now())}) as indexes`.execute(tx.db)
-  return claimed.rows[0]?.indexes ?? undefined
-}
-
 export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
   await sql`select release_gpus(${rentalId})`.execute(tx.db)
 }

@@ -1,9 +1,15 @@
-/** What an order is held against. */
+/** Orders: what one is held against, and how it is written down. */
 import { sql } from 'kysely'
-import { toDate } from '../base/instant.ts'
+import { randomName } from '../base/id.ts'
+import { formatInstant, formatInstantOrNull, toDate, type Instant } from '../base/instant.ts'
 import type { Quota } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { GpuType, NetworkType } from '../contract/shared.ts'
+import type { EngineSpec, RentalKind } from '../domain/rental.ts'
+import type { Term } from '../domain/term.ts'
 import type { Tx } from './database.ts'
+import type { Rental } from './rental.ts'
 
 export interface OrderFacts {
   /** Only what differs from the default. */
@@ -21,4 +27,79 @@ export async function lockOrderFacts(tx: Tx, accountId: string, keyId: string): 
   const facts = found.rows[0]
   if (facts === undefined) throw new Error(`there is no account ${accountId}`)
   return facts
+}
+
+export interface NewOrder {
+  readonly accountId: string
+  readonly personId: string
+  readonly keyId: string
+  readonly kind: RentalKind
+  readonly label: string | null
+  readonly region: string
+  readonly gpuType: GpuType | null
+  readonly gpuCount: number
+  readonly networkType: NetworkType
+  readonly driver: ProviderId
+  /** Name, cluster and nodes follow from the claim. */
+  readonly spec: Omit<EngineSpec, 'name' | 'clusterName' | 'nodes'>
+  readonly convertOnExpiry: boolean | null
+  readonly monitoringEnabled: boolean | null
+  readonly autoTerminateAt: Instant | null
+  readonly spendingLimit: NanoUsd | null
+  readonly term: Term
+  readonly firstHour: NanoUsd
+  readonly places: readonly Place[]
+}
+
+/** Machines that serve an order together, each whole or not at all. */
+export interface Place {
+  readonly clusterName: string
+  readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>
+}
+
+export type OrderOutcome =
+  | { readonly kind: 'written'; readonly rental: Rental }
+  | { readonly kind: 'insufficient' }
+  | { readonly kind: 'no_place' }
+
+const NAMES_TRIED = 20
+
+/** After any outcome but `written` the transaction must be rolled back. */
+export async function writeOrder(tx: Tx, order: NewOrder): Promise<OrderOutcome> {
+  const { reservation } = order.term
+  const rental = {
+    account_id: order.accountId,
+    person_id: order.personId,
+    api_key_id: order.keyId,
+    kind: order.kind,
+    label: order.label,
+    region: order.region,
+    gpu_type: order.gpuType,
+    gpu_count: order.gpuCount,
+    network_type: order.networkType,
+    driver: order.driver,
+    spec: order.spec,
+    convert_on_expiry: order.convertOnExpiry,
+    monitoring_enabled: order.monitoringEnabled,
+    auto_terminate_at: formatInstantOrNull(order.autoTerminateAt),
+    spending_limit_nano: order.spendingLimit?.toString() ?? null,
+  }
+  const term = {
+    term_type: order.term.termType,
+    effective_at: formatInstant(order.term.effectiveAt),
+    cost_nano_per_hour: order.term.costPerHour.toString(),
+    reservation_ends_at: formatInstantOrNull(reservation?.endsAt ?? null),
+    term_period_days: reservation?.periodDays ?? null,
+    discount_percentage: reservation?.discountPercentage ?? null,
+    original_cost_nano: reservation?.originalCostPerHour.toString() ?? null,
+  }
+  const names = Array.from({ length: NAMES_TRIED }, randomName)
+  const answered = await sql<Rental & { outcome: OrderOutcome['kind'] }>`
+    select o.outcome, (o.rental).* from write_order(${JSON.stringify(rental)}::jsonb, ${names}::text[],
+      ${JSON.stringify(term)}::jsonb, ${order.firstHour.toString()}::bigint, ${JSON.stringify(order.places)}::jsonb,
+      ${toDate(tx.clock.now())}) o`.execute(tx.db)
+  const row = answered.rows[0]
+  if (row === undefined) throw new Error('the order was not answered')
+  const { outcome, ...written } = row
+  return outcome === 'written' ? { kind: outcome, rental: written } : { kind: outcome }
 }

@@ -1,42 +1,15 @@
 /** Rentals and their terms. */
-import { sql, type Insertable, type Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
-import { randomName } from '../base/id.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
-import { statesBefore, type EngineSpec, type RentalKind } from '../domain/rental.ts'
+import { statesBefore, type RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import { at, type Db, type Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
 export type Rental = Selectable<Tables['rental']>
-
-type NewRental = Omit<Insertable<Tables['rental']>, 'name' | 'spec' | 'status_since' | 'created_at' | 'due_at'>
-
-/** Writes the intent under a fresh name. The spec follows with the claim (`setSpec`), since it names the GPUs. */
-export async function insertRental(tx: Tx, rental: NewRental): Promise<{ id: number; name: string }> {
-  const now = toDate(tx.clock.now())
-  for (let tries = 0; tries < 20; tries += 1) {
-    const row = await tx.db
-      .insertInto('rental')
-      .values({ ...rental, name: randomName(), spec: '{}', status_since: now, created_at: now, due_at: now })
-      .onConflict((conflict) => conflict.column('name').doNothing())
-      .returning(['id', 'name'])
-      .executeTakeFirst()
-    if (row !== undefined) return row
-  }
-  throw new Error('no free name found for a rental')
-}
-
-export async function setSpec(tx: Tx, id: number, spec: EngineSpec, clusterName: string): Promise<Rental> {
-  return tx.db
-    .updateTable('rental')
-    .set({ spec: JSON.stringify(spec), cluster_name: clusterName })
-    .where('id', '=', id)
-    .returningAll()
-    .executeTakeFirstOrThrow()
-}
 
 export async function insertTerm(tx: Tx, rentalId: number, n: number, term: Term): Promise<void> {
   await tx.db

@@ -2,7 +2,7 @@
  * Books with something in them: accounts, money, and rentals and volumes whose meter runs. Everything is written by the
  * store's own functions, so that what a test finds in the ledger is what the house would find there.
  */
-import { sql } from 'kysely'
+import { sql, type Insertable } from 'kysely'
 import { toDate, type Instant } from '../../src/base/instant.ts'
 import { costOfSpan, usd, type NanoUsd } from '../../src/base/money.ts'
 import { makeVault } from '../../src/base/vault.ts'
@@ -10,10 +10,12 @@ import type { Actor, App } from '../../src/app/app.ts'
 import { failRental, terminateRental } from '../../src/app/rental.ts'
 import { HOLD_COVERS_MS, planSettlement } from '../../src/domain/metering.ts'
 import type { RentalKind } from '../../src/domain/rental.ts'
+import { randomName } from '../../src/base/id.ts'
+import type { Tables } from '../../src/store/tables.ts'
 import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
 import { openDatabase, transact, type Database, type Tx } from '../../src/store/database.ts'
 import { lockAvailable, placeHold, post } from '../../src/store/ledger.ts'
-import { insertRental, lockRental, moveRental } from '../../src/store/rental.ts'
+import { lockRental, moveRental } from '../../src/store/rental.ts'
 import {
   findOpenSegment,
   holdKey,
@@ -116,7 +118,7 @@ export interface RentalWish {
 export async function startRental(books: Books, actor: Actor, wish: RentalWish): Promise<number> {
   return transact(books.database, async (tx) => {
     const now = tx.clock.now()
-    const { id } = await insertRental(tx, {
+    const { id } = await insertBareRental(tx, {
       account_id: actor.accountId,
       person_id: actor.personId,
       api_key_id: actor.keyId,
@@ -170,6 +172,17 @@ export async function startVolume(books: Books, actor: Actor, perGbHour: NanoUsd
     })
     return id
   })
+}
+
+/** A rental without claims or terms: the books of money do not ask for them. */
+async function insertBareRental(tx: Tx, rental: Partial<Insertable<Tables['rental']>>): Promise<{ id: number }> {
+  const now = toDate(tx.clock.now())
+  const values = { ...rental, name: randomName(), spec: '{}', status_since: now, created_at: now, due_at: now }
+  return tx.db
+    .insertInto('rental')
+    .values(values as Insertable<Tables['rental']>)
+    .returning('id')
+    .executeTakeFirstOrThrow()
 }
 
 async function setAside(tx: Tx, actor: Actor, metered: Metered, pricePerHour: NanoUsd): Promise<void> {

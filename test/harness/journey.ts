@@ -3,6 +3,7 @@
  * reconciler look at what is due. What follows is exact to the millisecond and the nano-dollar.
  */
 import { formatInstant } from '../../src/base/instant.ts'
+import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../src/base/money.ts'
 import { allReconcilers } from '../../src/reconcile/all.ts'
 import { deliverWebhooks } from '../../src/reconcile/deliver-webhooks.ts'
 import type { Reconciler } from '../../src/reconcile/loop.ts'
@@ -13,10 +14,14 @@ export interface Journey extends TestServer {
   readonly clock: ManualClock
   /** The clock, as the wire writes it. */
   now(): string
-  /** Every reconciler, in turn, until a round of them has nothing more to follow up. */
+  /** Every reconciler in turn, a few times over, so that what one does is seen by the others. */
   pass(): Promise<void>
   /** Moves the clock, then passes. */
   advance(ms: number): Promise<void>
+  /** The same in steps, as a server that has run all the time would have seen it. */
+  advanceBy(stepMs: number, steps: number): Promise<void>
+  /** Creates and starts: answers the rental as it runs, from the very moment that the clock shows. */
+  rentVirtualMachine(by: Call, order?: object): Promise<Reply['body']>
 }
 
 /** An asking, its being shown, and what follows from that. */
@@ -31,14 +36,25 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
   const pass = async (): Promise<void> => {
     for (let round = 0; round < ROUNDS; round += 1) for (const one of reconcilers) await runOut(one)
   }
+  const advance = async (ms: number): Promise<void> => {
+    clock.advance(ms)
+    await pass()
+  }
   return {
     ...server,
     clock,
     now: () => formatInstant(clock.now()),
     pass,
-    advance: async (ms) => {
-      clock.advance(ms)
+    advance,
+    advanceBy: async (stepMs, steps) => {
+      for (let step = 0; step < steps; step += 1) await advance(stepMs)
+    },
+    rentVirtualMachine: async (by, order = {}) => {
+      const body = { gpuCount: 1, region: 'mock-region', ...order }
+      const { id } = await succeed(by, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', body)
       await pass()
+      await advance(LIST_LAG_MS)
+      return succeed(by, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
     },
     close: async () => {
       await webhooks.close()
@@ -76,3 +92,13 @@ export async function eventTypesOf(call: Call, subject: string): Promise<string[
   const { events } = await succeed(call, 'GET', `/v2/events?limit=1000&subject=${subject}`)
   return (events as Array<{ type: string }>).map((event) => event.type).toReversed()
 }
+
+/** What a rental or volume was charged in all, by the statement. */
+export async function chargedFor(call: Call, thing: { rentalId: number } | { volumeId: number }): Promise<NanoUsd> {
+  const { lines } = await succeed(call, 'GET', '/v2/customer/statement?limit=1000')
+  const [[key, id] = []] = Object.entries(thing)
+  const charges = (lines as StatementLine[]).filter((line) => line.kind === 'charge' && line[key ?? ''] === id)
+  return nanoUsdOf(0n - sumUsd(charges.map((line) => usd(line.amountUsd))))
+}
+
+type StatementLine = { readonly kind: string; readonly amountUsd: string } & Readonly<Record<string, unknown>>

@@ -1,7 +1,7 @@
 /** A customer rents a virtual machine, uses it and lets it go, on a server that runs by itself. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { costOfSpan, formatUsd, usd } from '../../src/base/money.ts'
-import { eventTypesOf, recountBooks, succeed } from '../harness/journey.ts'
+import { chargedFor, eventTypesOf, recountBooks, succeed } from '../harness/journey.ts'
 import { testServer, testSshKey, type Call, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 
@@ -113,9 +113,7 @@ test('it is created at once, runs soon, is ended, and costs exactly the time bet
     hourlySpendUsd: '0.000000000',
     emptyAt: null,
   })
-  const statement = await succeed(ada.call, 'GET', '/v2/customer/statement')
-  const charged: string[] = statement.lines.filter((line: { kind: string }) => line.kind === 'charge').map((line: { amountUsd: string }) => line.amountUsd)
-  expect(charged.map((amount) => usd(amount)).reduce((sum, one) => sum + one, 0n)).toBe(0n - cost)
+  expect(await chargedFor(ada.call, { rentalId })).toBe(cost)
   expect(await succeed(ada.call, 'GET', path)).toEqual([])
 })
 

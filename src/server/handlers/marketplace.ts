@@ -2,7 +2,7 @@
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { floorDivide, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
-import { ok } from '../../base/result.ts'
+import { ok, type Failure } from '../../base/result.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -47,7 +47,7 @@ export const marketplaceHandlers = {
         autoTerminateAt: body.auto_terminate_at,
         spendingLimitUsd: body.spending_limit_usd,
       })
-      if (!rental.ok) return rental
+      if (!rental.ok) return inWireNames(rental)
       return ok({ status: 'success' as const, instance_name: rental.value.name, instance_id: rental.value.name })
     }),
 
@@ -88,6 +88,18 @@ export const marketplaceHandlers = {
     return ended.ok ? ok({ status: 'success' as const }) : ended
   },
 } satisfies Partial<Handlers>
+
+const wireNames: Readonly<Record<string, string>> = {
+  autoTerminateAt: 'auto_terminate_at',
+  spendingLimitUsd: 'spending_limit_usd',
+}
+
+/** An order of any interface has these fields; only here they are spelled otherwise. */
+function inWireNames(failure: Failure): Failure {
+  if (failure.issues === undefined) return failure
+  const issues = failure.issues.map((issue) => ({ ...issue, path: issue.path.map((part) => wireNames[part] ?? part) }))
+  return { ...failure, issues }
+}
 
 async function listInstances(app: App, accountId: string) {
   const { db } = app.database

@@ -1,0 +1,170 @@
+/** The built command as people and programs meet it: a process with arguments, two outputs and an exit code. */
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import packageJson from '../../package.json' with { type: 'json' }
+import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { runCli } from './program.ts'
+
+let cli: CliTest
+
+beforeAll(async () => {
+  cli = await startCliTest()
+})
+afterAll(() => cli.close())
+
+describe('help and usage', () => {
+  test('the help names every command and every exit code', async () => {
+    const { code, out, error } = await cli.berth(['--help'])
+    expect({ code, error }).toEqual({ code: 0, error: '' })
+    const commands = [
+      'serve',
+      'status',
+      'balance',
+      'rentals',
+      'events',
+      'operator accounts',
+      'operator accounts create',
+    ]
+    for (const command of [...commands, 'operator credit <account> <usd>', 'ledger verify', 'audit']) {
+      expect(out).toMatch(new RegExp(`^  ${command} {2,}\\S`, 'm'))
+    }
+    for (const exitCode of [0, 1, 2, 3, 4]) expect(out).toMatch(new RegExp(`^  ${exitCode}  \\S`, 'm'))
+    expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+    expect(await cli.berth([])).toEqual({ code: 0, out, error: '' })
+  })
+
+  test('the version is the package’s', async () => {
+    expect(await cli.berth(['--version'])).toEqual({ code: 0, out: `${packageJson.version}\n`, error: '' })
+  })
+
+  test.each([
+    [['statu'], "unknown command 'statu'\n(Did you mean status?)\n  berth --help shows how."],
+    [['operator'], 'Usage: berth operator <command>'],
+    [['balance', 'now'], 'too many arguments'],
+    [
+      ['operator', 'credit', 'demo', '5'],
+      "required option '--reason <text>' not specified\n  berth operator credit --help",
+    ],
+    [['operator', 'credit', 'demo', '-5', '--reason', 'why'], 'An amount is above zero'],
+    [['operator', 'credit', 'demo', '1.0000000001', '--reason', 'why'], 'An amount is above zero'],
+    [['events', '--limit', '0'], 'From 1 to 1000'],
+    [['events', '--type', 'rental.gone'], 'Types are: rental.created, '],
+    [['balance', '--url', 'localhost:8420'], '"localhost:8420" is not an http or https URL.\n  Give one with --url'],
+    [['balance', '--key-file', '/nowhere'], 'The key file /nowhere cannot be read.'],
+    [['balance', '--key-file', '/nowhere', '--key', 'bk_x'], 'cannot be used with'],
+    [['--json', 'serve'], 'Its settings come from the environment'],
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, text) => {
+    const { code, out, error } = await cli.berth(args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(error).toContain(text)
+  })
+})
+
+describe('status', () => {
+  test('says what is up, whose key it is and what is left', async () => {
+    const { code, out } = await cli.berth(['status'])
+    expect(code).toBe(0)
+    expect(out.split('\n')).toEqual([
+      `Server   ${cli.server.url}`,
+      'State    ready',
+      'Checks   database ok, mock ok',
+      'Account  Demo (demo)',
+      `Key      "first key" from ${path.join(cli.folder, 'demo.key')}`,
+      expect.stringMatching(/^Balance {2}\$100\.00; nothing runs$/),
+      '',
+    ])
+    expect(await cli.json('status')).toMatchObject({
+      server: { url: cli.server.url, ready: true, checks: { database: 'ok', mock: 'ok' } },
+      account: { id: 'demo' },
+      balance: { availableUsd: '100.000000000' },
+    })
+  })
+
+  test('needs no key', async () => {
+    const { code, out } = await cli.berth(['status'], { BERTH_DATA_DIR: '/nowhere' })
+    expect(code).toBe(0)
+    expect(out).toContain('Account  no key')
+  })
+
+  test('shows the server even when the key is refused', async () => {
+    const { code, out, error } = await cli.berth(['status', '--key', 'bk_x'])
+    expect(code).toBe(4)
+    expect(out).toContain('State    ready')
+    expect(error).toContain('The key came from --key.')
+  })
+
+  test('without a server: exit code 3, and how to start one', async () => {
+    // Port 9 is reserved to discard what it is sent; nothing listens there.
+    const { code, out, error } = await cli.berth(['status', '--url', 'http://127.0.0.1:9'])
+    expect({ code, out }).toEqual({ code: 3, out: '' })
+    expect(error).toContain('error: Cannot reach http://127.0.0.1:9')
+    expect(error).toContain('Start one with: berth serve (in a checkout: npm start).')
+  })
+})
+
+describe('keys', () => {
+  test('a refused key: exit code 4, where it came from and where keys are', async () => {
+    const { code, error } = await cli.berth(['balance'], { BERTH_KEY: 'bk_not_a_key' })
+    expect(code).toBe(4)
+    expect(error).toContain('The key came from BERTH_KEY.')
+    expect(error).toContain(path.join(cli.folder, 'operator.key'))
+  })
+
+  test('a key without the scope: exit code 4, and the key that has it', async () => {
+    const { code, error } = await cli.berth(['ledger', 'verify'], { BERTH_KEY: cli.server.demoKey })
+    expect(code).toBe(4)
+    expect(error).toMatch(/^error: This key lacks the scope operator\.$/m)
+    expect(error).toContain(`add --key-file ${path.join(cli.folder, 'operator.key')}`)
+  })
+
+  test('no key: exit code 4, and where it was looked for', async () => {
+    const { code, error } = await cli.berth(['balance'], { BERTH_DATA_DIR: '/nowhere' })
+    expect(code).toBe(4)
+    expect(error).toContain('Looked for --key, --key-file, BERTH_KEY and the file /nowhere/demo.key.')
+  })
+
+  test('the option wins over the environment, and the environment over the data folder', async () => {
+    const { key } = await cli.server.account({ usd: '7' })
+    const file = path.join(cli.folder, 'other.key')
+    await writeFile(file, key)
+    const ofOther = expect.stringMatching(/^Balance {4}\$7\.00$/m)
+    expect((await cli.berth(['balance', '--key-file', file], { BERTH_KEY: 'bk_x' })).out).toEqual(ofOther)
+    expect((await cli.berth(['balance', '--key', key], { BERTH_KEY: 'bk_x' })).out).toEqual(ofOther)
+    expect((await cli.berth(['balance'], { BERTH_KEY: key })).out).toEqual(ofOther)
+  })
+
+  test('one in the data folder is never sent to another machine by itself', async () => {
+    const { code, error } = await cli.berth(['status', '--json', '--url', 'http://berth.invalid'])
+    expect(code).toBe(3)
+    expect(JSON.parse(error)).toMatchObject({ error: { message: expect.stringContaining('berth.invalid') } })
+    const customer = await cli.berth(['balance', '--url', 'http://berth.invalid'])
+    expect(customer.code).toBe(4)
+    expect(customer.error).toContain('only for a server on this machine')
+  })
+})
+
+describe('colours', () => {
+  async function inTerminal(colour: boolean, args: readonly string[]): Promise<string> {
+    let shown = ''
+    const write = (text: string): void => void (shown += text)
+    const shell = {
+      env: cli.environment(),
+      colour: { out: colour, error: colour },
+      write,
+      writeError: write,
+      readFile: () => undefined,
+    }
+    await runCli(args, shell)
+    return shown
+  }
+
+  test('are for terminals only, and change nothing but the colour', async () => {
+    for (const args of [['status'], ['balance'], ['--help']]) {
+      const coloured = await inTerminal(true, args)
+      expect(coloured).toContain('\u001B[')
+      expect(stripVTControlCharacters(coloured)).toBe(await inTerminal(false, args))
+    }
+  })
+})

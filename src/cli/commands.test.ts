@@ -1,0 +1,185 @@
+/** What each command shows to people and to programs, from a server that really does it. */
+import { spawn } from 'node:child_process'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+
+let cli: CliTest
+
+beforeAll(async () => {
+  cli = await startCliTest()
+})
+afterAll(() => cli.close())
+
+describe('for customers', () => {
+  test('the balance, for people and for programs', async () => {
+    const { key } = await cli.server.account({ usd: '1234.5' })
+    const { out } = await cli.berth(['balance'], { BERTH_KEY: key })
+    expect(out).toBe(
+      'Balance    $1,234.50\nAvailable  $1,234.50, for new rentals\nHeld       $0.00, set aside for what runs\nSpending   nothing runs\n',
+    )
+    expect(await cli.json('balance', '--key', key)).toMatchObject({ balanceUsd: '1234.500000000', emptyAt: null })
+  })
+
+  test('rentals of every kind in one aligned table, with nothing in it that a terminal would obey', async () => {
+    const { key, call } = await cli.server.account({ usd: '1000' })
+    expect((await cli.berth(['rentals', '--key', key])).out).toContain('Nothing is rented.')
+    const order = { gpuCount: 1, region: 'mock-region', label: 'box \u001B[31m' }
+    await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
+    const { body: offers } = await call('POST', '/v1/marketplace', { filters: { available_only: true } })
+    const [machine] = offers.instances
+    await call('POST', '/v1/marketplace/instances/create', {
+      cluster_name: machine.cluster_name,
+      node_name: machine.id,
+      gpu_count: 2,
+    })
+    const { out } = await waitFor('both to run', async () => {
+      const shown = await cli.berth(['rentals', '--key', key])
+      return shown.out.includes('Running') && shown.out.includes('online') && shown
+    })
+    const [head = '', first = '', second = '', gap, sum] = out.split('\n')
+    expect(first).toMatch(
+      /^\d+ .*box \\x1b\[31m +virtual-machine +Running +1 h100 +mock-region +\$2\.49 .*ssh ubuntu@\S+ -p \d+$/,
+    )
+    expect(second).toContain('marketplace')
+    for (const title of ['NAME', 'KIND', 'STATUS', 'GPUS', 'REGION', 'SINCE', 'REACH IT']) {
+      const at = head.indexOf(title)
+      for (const line of [first, second]) expect(line.slice(at - 2, at)).toBe('  ')
+    }
+    expect(gap).toBe('')
+    expect(sum).toMatch(/^2 rentals, \$\d+\.\d\d an hour$/)
+    expect(await cli.json('rentals', '--key', key)).toMatchObject({
+      virtualMachines: [{ status: 'Running' }],
+      bareMetal: [],
+      instances: [{ instance: { status: 'online' } }],
+    })
+    const { out: balance } = await cli.berth(['balance', '--key', key])
+    expect(balance).toMatch(/^Empty {6}\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in \d+ d \d+ h\)$/m)
+  })
+
+  test('events as a log, and as they happen', async () => {
+    const { id, key, call } = await cli.server.account()
+    expect((await cli.berth(['events'])).out).toBe('No events yet.\n')
+    const credit = (usd: string) =>
+      cli.server.operator('POST', `/v2/operator/accounts/${id}/credit`, { amountUsd: usd, reason: 'test' })
+    await credit('1')
+    await credit('2')
+    const { out } = await cli.berth(['events', '--key', key, '-n', '2'])
+    const line = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  balance\.credited +balance:\S+  .*amountUsd=1\.000000000/
+    expect(out.split('\n')[0]).toMatch(line)
+    expect(out.trimEnd().split('\n')).toHaveLength(2)
+
+    const following = spawn(process.execPath, [cli.program, 'events', '-f', '-n', '1', '--json', '--key', key], {
+      env: cli.environment(),
+    })
+    let seen = ''
+    following.stdout.on('data', (chunk: Buffer) => (seen += chunk.toString()))
+    await waitFor('the last event to be shown', () => seen.includes('"2.000000000"'))
+    await call('POST', '/v2/api-keys', { name: 'for the test', scopes: ['inference'] })
+    await waitFor('the next event', () => seen.includes('key.created') && seen.endsWith('\n'))
+    following.kill()
+    const types = seen
+      .trimEnd()
+      .split('\n')
+      .map((text) => (JSON.parse(text) as { type: string }).type)
+    expect(types).toEqual(['balance.credited', 'key.created'])
+    const { out: filtered } = await cli.berth(['events', '--type', 'key.created', '--key', key])
+    expect(filtered).toMatch(/^.*key\.created.*First key.*\n.*key\.created.*for the test.*\n$/)
+  })
+})
+
+describe('for operators', () => {
+  test('accounts are opened, listed and credited', async () => {
+    const args = [
+      'operator',
+      'accounts',
+      'create',
+      '--name',
+      'Acme',
+      '--owner-email',
+      'owner@acme.test',
+      '--platform-fee',
+      '12.5',
+    ]
+    const made = await cli.berth([...args, '--scope', 'billing:read', 'supply'])
+    expect(made.code).toBe(0)
+    const [, id = ''] = /Account {2}Acme \((\w+)\)/.exec(made.out) ?? []
+    const [, key = ''] = /API key {2}(bk_\w+)/.exec(made.out) ?? []
+    const credited = await cli.berth([
+      'operator',
+      'credit',
+      id,
+      '12.50',
+      '--reason',
+      'first purchase',
+      '--idempotency-key',
+      'k1',
+    ])
+    expect(credited).toEqual({ code: 0, out: `Added $12.50 to ${id}. Available now: $12.50\n`, error: '' })
+    const again = await cli.berth([
+      'operator',
+      'credit',
+      id,
+      '12.50',
+      '--reason',
+      'first purchase',
+      '--idempotency-key',
+      'k1',
+    ])
+    expect(again).toMatchObject({ code: 0, out: expect.stringContaining('nothing new was added') })
+    expect((await cli.berth(['balance', '--key', key])).out).toContain('Balance    $12.50')
+    const { out } = await cli.berth(['operator', 'accounts'])
+    expect(out).toMatch(new RegExp(`^${id} +Acme +\\$12\\.50 +\\$0\\.00 +\\$0\\.00 +good +2`, 'm'))
+    expect(out).toMatch(/^\d+ accounts$/m)
+    expect(await cli.json('operator', 'accounts')).toMatchObject({ nextCursor: null })
+  })
+
+  test('an account that is not there: exit code 1, and where to find them', async () => {
+    const { code, out, error } = await cli.berth(['operator', 'credit', 'acc_nobody', '5', '--reason', 'a test'])
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    expect(error).toContain('berth operator accounts lists the accounts.')
+    const told = await cli.berth(['operator', 'credit', 'acc_nobody', '5', '--reason', 'a test', '--json'])
+    expect(JSON.parse(told.error)).toMatchObject({
+      error: { status: 404, reason: 'account_not_found', requestId: expect.any(String) },
+    })
+  })
+
+  test('the books are recounted: exit code 1 when they are wrong', async () => {
+    const right = await cli.berth(['ledger', 'verify'])
+    expect(right.code).toBe(0)
+    expect(right.out).toMatch(/^ledger_sums_to_zero +\d+  nothing$/m)
+    expect(right.out).toMatch(/^The books are right: \d+ checks, nothing found\.$/m)
+    const { id } = await cli.server.account({ usd: '1' })
+    const { db } = cli.server.app.database
+    const available = db.updateTable('ledger_account').where('account_id', '=', id).where('kind', '=', 'available')
+    await available.set({ balance_nano: 7n }).execute()
+    const wrong = await cli.berth(['ledger', 'verify'])
+    expect(wrong.code).toBe(1)
+    expect(wrong.out).toMatch(
+      new RegExp(`^balance_is_its_transfers +${id} available +balance 7, transfers 1000000000$`, 'm'),
+    )
+    expect(wrong.out).toMatch(/^The books are wrong: 2 findings\. Nothing was changed\.$/m)
+    expect((await cli.berth(['ledger', 'verify', '--json'])).code).toBe(1)
+    await available.set({ balance_nano: 1_000_000_000n }).execute()
+    expect(await cli.json('ledger', 'verify')).toMatchObject({ ok: true })
+  })
+
+  test('engines are compared with the books: exit code 1 when they differ', async () => {
+    const same = await cli.berth(['audit'])
+    expect(same.code).toBe(0)
+    expect(same.out).toMatch(/^mock +yes +\d+  nothing$/m)
+    const driver = cli.server.app.drivers.get('mock')
+    const [row] = await cli.server.app.database.db.selectFrom('rental').selectAll().limit(1).execute()
+    if (driver === undefined || row === undefined) throw new Error('no rental to copy')
+    const tag = `berth-${cli.server.app.installationId}-999999`
+    const made = await driver.create(tag, row.spec, AbortSignal.timeout(driver.callTimeoutMs))
+    // An engine's list may lag behind a create.
+    const differs = await waitFor('the engine to list it', async () => {
+      const audit = await cli.berth(['audit'])
+      return audit.code === 1 && audit
+    })
+    expect(differs.out).toMatch(new RegExp(`^unknown_rental +${tag} +machine `, 'm'))
+    expect(differs.out).toContain('Engines and books differ. Nothing was changed.')
+    if (made.kind === 'created') await driver.destroy(made.externalId, AbortSignal.timeout(driver.callTimeoutMs))
+  })
+})

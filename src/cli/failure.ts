@@ -1,0 +1,97 @@
+/** Failures in words: what is wrong, and the next step. One exhaustive switch over the kinds of the client's errors. */
+import path from 'node:path'
+import { assertNever } from '../base/result.ts'
+import { isClientError, type ApiError, type ClientError } from '../client/error.ts'
+import { isLocal, type Session } from './session.ts'
+import { paint, printable } from './screen.ts'
+import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
+
+/** What a command threw, as something to tell. Surprises pass through. */
+export function explain(error: unknown, session: Session): unknown {
+  return isClientError(error) ? explainCall(error, session) : error
+}
+
+function explainCall(error: ClientError, session: Session): CliError {
+  const { url } = session.client
+  switch (error.kind) {
+    case 'unreachable':
+      return new CliError(exitCodes.unreachable, `${error.message}.`, howToReach(url))
+    case 'timeout':
+      return new CliError(exitCodes.unreachable, `${error.message}.`, ['berth status says whether it is ready.'])
+    case 'garbled':
+      return new CliError(exitCodes.unreachable, `${error.message}.`, ['Is --url (or BERTH_URL) right?'])
+    case 'aborted':
+      return new CliError(exitCodes.failed, `${error.message}.`)
+    case 'api':
+      return explainRefusal(error, session)
+    default:
+      return assertNever(error)
+  }
+}
+
+function howToReach(url: string): string[] {
+  const elsewhere = 'Another server is named with --url or BERTH_URL.'
+  return isLocal(url) ? ['Start one with: berth serve (in a checkout: npm start).', elsewhere] : [elsewhere]
+}
+
+function explainRefusal(error: ApiError, session: Session): CliError {
+  const { message, status, code, reason, requestId } = error
+  const detail = { status, code, reason, requestId }
+  const told = (exitCode: ExitCode, next: readonly string[]): CliError =>
+    new CliError(exitCode, sentence(message), next, detail)
+  if (status === 401) return told(exitCodes.refused, whereKeysAre(session))
+  if (status === 403 && reason === 'missing_scope') return told(exitCodes.refused, whichKey(session))
+  if (status === 403 && reason !== 'insufficient_balance') return told(exitCodes.refused, [])
+  if (reason === 'account_not_found') return told(exitCodes.failed, ['berth operator accounts lists the accounts.'])
+  if (status >= 500)
+    return told(exitCodes.failed, [`The server's log has more under the request id ${requestId ?? '(none)'}.`])
+  return told(exitCodes.failed, [])
+}
+
+function whereKeysAre({ keyFrom, dataDir, client }: Session): string[] {
+  const keys = `${path.join(dataDir, 'operator.key')} and ${path.join(dataDir, 'demo.key')}`
+  return [
+    `The key came from ${keyFrom ?? 'nowhere'}.`,
+    isLocal(client.url)
+      ? `The keys of a server that was started here are in ${keys}; each server has its own.`
+      : 'Ask the operator of that server for a key.',
+  ]
+}
+
+function whichKey({ keyFrom, dataDir, who }: Session): string[] {
+  const from = `The key came from ${keyFrom ?? 'nowhere'}.`
+  return who === 'operator'
+    ? [`${from} This is an operator's command: add --key-file ${path.join(dataDir, 'operator.key')}`]
+    : [`${from} Use a key with that scope.`]
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`
+}
+
+/** Tells it on the error side, and gives the exit code. */
+export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
+  if (!(error instanceof CliError)) throw error
+  const { message, next, detail } = error
+  if (json) {
+    shell.writeError(`${JSON.stringify({ error: { message, ...detail, next } })}\n`)
+  } else {
+    const label = paint(shell.colour.error, 'red', 'error:')
+    shell.writeError(
+      `${[`${label} ${printable(message)}`, ...next.map((line) => `  ${printable(line)}`)].join('\n')}\n`,
+    )
+  }
+  return error.exitCode
+}
+
+export const keysHelp = `Keys:
+  Named with --key-file, --key or BERTH_KEY. Without, and only for a server on
+  this machine, the key is read from the data folder (BERTH_DATA_DIR, default
+  .berth): operator.key for operators' commands, demo.key for customers'.
+
+Exit codes:
+  0  done
+  1  failed, or problems were found
+  2  wrong usage
+  3  the server cannot be reached
+  4  the key is missing or was refused`

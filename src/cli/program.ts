@@ -1,0 +1,98 @@
+/** The `berth` command: its options, its groups of commands, and the one place where errors become exit codes. */
+import { Command, CommanderError, Option } from 'commander'
+import packageJson from '../../package.json' with { type: 'json' }
+import { addBillingCommands } from './billing.ts'
+import { addEngineCommands } from './engine.ts'
+import { addEventCommands } from './event.ts'
+import { explain, keysHelp, report } from './failure.ts'
+import { addLedgerCommands } from './ledger.ts'
+import { addOperatorCommands } from './operator.ts'
+import { addRentalCommands } from './rental.ts'
+import { paint } from './screen.ts'
+import { addServerCommands } from './server.ts'
+import { DEFAULT_URL, GROUP_USAGE, openSession, type GlobalOptions, type Run } from './session.ts'
+import { exitCodes, type ExitCode, type Shell } from './shell.ts'
+
+export async function runCli(argv: readonly string[], shell: Shell): Promise<ExitCode> {
+  let outcome: ExitCode = exitCodes.ok
+  const run: Run =
+    (who, work) =>
+    async (...parameters) => {
+      // Commander adds the options and the command to what the command line has.
+      const command = parameters.at(-1) as Command
+      const session = openSession(shell, command.optsWithGlobals<GlobalOptions>(), who)
+      try {
+        outcome = (await work(session, ...(parameters.slice(0, -2) as string[]))) ?? exitCodes.ok
+      } catch (error) {
+        throw explain(error, session)
+      }
+    }
+  const program = buildProgram(shell, run)
+  try {
+    if (argv.length === 0) program.outputHelp()
+    else await program.parseAsync(argv, { from: 'user' })
+    return outcome
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+    return report(shell, error, program.opts<GlobalOptions>().json === true)
+  }
+}
+
+function buildProgram(shell: Shell, run: Run): Command {
+  const program: Command = new Command('berth')
+    .description('A GPU cloud that anyone can run: machines, volumes and models over one HTTP API.')
+    .usage('[options] <command>')
+    .version(packageJson.version, '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print this, or the help of a command')
+    .option('--url <url>', `the server to talk to (BERTH_URL, default ${DEFAULT_URL})`)
+    .addOption(new Option('--key-file <file>', 'a file with the API key').conflicts('key'))
+    .option('--key <key>', 'the API key (BERTH_KEY); others on this machine can see it')
+    .option('--json', 'print JSON, for programs')
+    .addHelpText('after', `\n${keysHelp}`)
+    .configureHelp({
+      styleTitle: (title) => paint(shell.colour.out, 'bold', title),
+      showGlobalOptions: true,
+      visibleCommands: (command) => command.commands.flatMap(leavesOf),
+      subcommandTerm: termOf,
+    })
+    .configureOutput({
+      writeOut: (text) => shell.write(text),
+      writeErr: (text) => shell.writeError(text),
+      getOutHasColors: () => shell.colour.out,
+      getErrHasColors: () => shell.colour.error,
+      outputError: (text, write) => write(text.replace(/^error:/, paint(shell.colour.error, 'red', 'error:'))),
+    })
+    .exitOverride()
+    .commandsGroup('Server:')
+  addServerCommands(program, run)
+  program.commandsGroup('Customers:')
+  addBillingCommands(program, run)
+  addRentalCommands(program, run)
+  addEventCommands(program, run)
+  program.commandsGroup('Operators:')
+  addOperatorCommands(program, run)
+  addLedgerCommands(program, run)
+  addEngineCommands(program, run)
+  pointToHelp(program, 'berth')
+  return program
+}
+
+/** What can be typed, in one list: a group that does nothing by itself is left out for what is in it. */
+function leavesOf(command: Command): Command[] {
+  const own = command.usage() === GROUP_USAGE ? [] : [command]
+  return [...own, ...command.commands.flatMap(leavesOf)]
+}
+
+/** The words after `berth`, and what must follow them. */
+function termOf(command: Command): string {
+  const words = [command.name(), ...command.registeredArguments.map((argument) => `<${argument.name()}>`)]
+  for (let group = command.parent; group !== null && group.parent !== null; group = group.parent)
+    words.unshift(group.name())
+  return words.join(' ')
+}
+
+/** After wrong usage, the help of the very command is the next step. */
+function pointToHelp(command: Command, name: string): void {
+  command.showHelpAfterError(`  ${name} --help shows how.`)
+  for (const one of command.commands) pointToHelp(one, `${name} ${one.name()}`)
+}

@@ -1,0 +1,127 @@
+/**
+ * A command's way to the server: which one, and with whose key. A key that lies in the data folder is picked up by
+ * itself only for a server on this machine; no key is ever sent to another host without being asked for.
+ */
+import path from 'node:path'
+import { makeClient, type Client } from '../client/client.ts'
+import { makeScreen, type Screen } from './screen.ts'
+import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
+
+export const DEFAULT_URL = 'http://127.0.0.1:8420'
+
+/** How a command that only groups others is used. */
+export const GROUP_USAGE = '<command>'
+
+/** Whose key a command wants when none is named. */
+export type Who = 'customer' | 'operator' | 'anyone'
+
+const keyFiles: Readonly<Record<Who, readonly string[]>> = {
+  customer: ['demo.key'],
+  operator: ['operator.key'],
+  anyone: ['demo.key', 'operator.key'],
+}
+
+export interface GlobalOptions {
+  readonly url?: string
+  readonly key?: string
+  readonly keyFile?: string
+  readonly json?: true
+}
+
+export interface Session {
+  readonly client: Client
+  readonly screen: Screen
+  readonly who: Who
+  /** undefined: no key was found, which only `anyone` may be without. */
+  readonly keyFrom: string | undefined
+  readonly dataDir: string
+}
+
+/** Wraps what a command does: opens the session, and keeps the exit code. Arguments are given as the command has them. */
+export type Run = (
+  who: Who,
+  work: (session: Session, ...parameters: string[]) => Promise<ExitCode | void>,
+) => (...parameters: unknown[]) => Promise<void>
+
+export function openSession(shell: Shell, options: GlobalOptions, who: Who): Session {
+  const url = options.url ?? given(shell, 'BERTH_URL') ?? DEFAULT_URL
+  const dataDir = dataFolder(shell)
+  checkUrl(url)
+  const key = findKey(shell, options, who, url)
+  if (key === undefined && who !== 'anyone') throw noKey(who, url, dataDir)
+  if (key !== undefined && !/^[!-~]+$/.test(key.text)) {
+    throw new CliError(exitCodes.refused, `What ${key.from} holds is not an API key: one reads bk_<id>_<secret>.`)
+  }
+  return {
+    client: makeClient({ url, key: key?.text }),
+    screen: makeScreen(shell, options.json === true),
+    who,
+    keyFrom: key?.from,
+    dataDir,
+  }
+}
+
+export function dataFolder(shell: Shell): string {
+  return given(shell, 'BERTH_DATA_DIR') ?? '.berth'
+}
+
+export function isLocal(url: string): boolean {
+  const host = URL.canParse(url) ? new URL(url).hostname : ''
+  return host === 'localhost' || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
+}
+
+/** Said before anything is missed that a right URL would have. */
+function checkUrl(url: string): void {
+  try {
+    makeClient({ url })
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    throw new CliError(exitCodes.usage, `${message}.`, [`Give one with --url or BERTH_URL, such as ${DEFAULT_URL}.`])
+  }
+}
+
+function findKey(
+  shell: Shell,
+  options: GlobalOptions,
+  who: Who,
+  url: string,
+): { text: string; from: string } | undefined {
+  if (options.key !== undefined) return { text: options.key.trim(), from: '--key' }
+  if (options.keyFile !== undefined) {
+    const text = shell.readFile(options.keyFile)?.trim()
+    if (text === undefined) throw new CliError(exitCodes.usage, `The key file ${options.keyFile} cannot be read.`)
+    return { text, from: options.keyFile }
+  }
+  const text = given(shell, 'BERTH_KEY')
+  if (text !== undefined) return { text: text.trim(), from: 'BERTH_KEY' }
+  if (!isLocal(url)) return undefined
+  for (const name of keyFiles[who]) {
+    const file = path.join(dataFolder(shell), name)
+    const text = shell.readFile(file)?.trim()
+    if (text !== undefined) return { text, from: file }
+  }
+  return undefined
+}
+
+function noKey(who: Who, url: string, dataDir: string): CliError {
+  const files = keyFiles[who].map((name) => path.join(dataDir, name)).join(' or ')
+  const next = isLocal(url)
+    ? [
+        `Looked for --key, --key-file, BERTH_KEY and the file ${files}.`,
+        'A server writes that file at its first start (berth serve; in a checkout: npm start).',
+        'Run this in the folder where the server was started, or set BERTH_DATA_DIR to its data folder.',
+      ]
+    : [
+        `Give one with --key-file or BERTH_KEY: keys in ${dataDir} are used by themselves only for a server on this machine.`,
+      ]
+  return new CliError(
+    exitCodes.refused,
+    `This needs ${who === 'operator' ? "an operator's" : 'an'} API key, and there is none.`,
+    next,
+  )
+}
+
+function given(shell: Shell, name: string): string | undefined {
+  const value = shell.env[name]
+  return value === '' ? undefined : value
+}

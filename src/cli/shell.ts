@@ -1,0 +1,29 @@
+/** What the command has of the world around it. Only main.ts knows the real one. */
+export interface Shell {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Whether each end is a terminal that shows colours. */
+  readonly colour: { readonly out: boolean; readonly error: boolean }
+  write(text: string): void
+  writeError(text: string): void
+  /** undefined: there is no such file, or it cannot be read. */
+  readFile(path: string): string | undefined
+}
+
+/** Documented in `berth --help`. */
+export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 4 } as const
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+
+/** A failure that is told to the person in front: what is wrong, and what to do next. */
+export class CliError extends Error {
+  readonly exitCode: ExitCode
+  readonly next: readonly string[]
+  /** For programs, beside the message. */
+  readonly detail: Readonly<Record<string, unknown>>
+
+  constructor(exitCode: ExitCode, message: string, next: readonly string[] = [], detail: Record<string, unknown> = {}) {
+    super(message)
+    this.exitCode = exitCode
+    this.next = next
+    this.detail = detail
+  }
+}

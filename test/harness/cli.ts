@@ -1,0 +1,64 @@
+/** The built `berth` command as a process, beside a server whose keys lie in its data folder. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { rolldown } from 'rolldown'
+import { testServer, type TestServer } from './server.ts'
+
+export interface Outcome {
+  readonly code: number | null
+  readonly out: string
+  readonly error: string
+}
+
+export interface CliTest {
+  readonly server: TestServer
+  /** The data folder, with operator.key and demo.key. */
+  readonly folder: string
+  /** For `node`. */
+  readonly program: string
+  environment(more?: Readonly<Record<string, string>>): Record<string, string>
+  /** Runs it to its end. */
+  berth(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Outcome>
+  /** What it prints with --json; throws unless it succeeds and says nothing else. */
+  json(...args: string[]): Promise<unknown>
+  close(): Promise<void>
+}
+
+export async function startCliTest(): Promise<CliTest> {
+  const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-cli-'))
+  const program = path.join(folder, 'cli.mjs')
+  const bundle = await rolldown({ input: 'src/cli/main.ts', platform: 'node' })
+  await bundle.write({ file: program, format: 'esm' })
+  const server = await testServer()
+  await writeFile(path.join(folder, 'operator.key'), `${server.operatorKey}\n`)
+  await writeFile(path.join(folder, 'demo.key'), `${server.demoKey}\n`)
+  const environment: CliTest['environment'] = (more = {}) => ({
+    BERTH_URL: server.url,
+    BERTH_DATA_DIR: folder,
+    ...more,
+  })
+  const berth: CliTest['berth'] = (args, env) =>
+    new Promise((resolve) => {
+      const child = execFile(process.execPath, [program, ...args], { env: environment(env) }, (_, out, error) =>
+        resolve({ code: child.exitCode, out, error }),
+      )
+    })
+  return {
+    server,
+    folder,
+    program,
+    environment,
+    berth,
+    json: async (...args) => {
+      const { code, out, error } = await berth([...args, '--json'])
+      if (code !== 0 || error !== '') throw new Error(`berth ${args.join(' ')} ended with ${code}: ${error}`)
+      return JSON.parse(out)
+    },
+    close: async () => {
+      await server.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,198 @@
+/**
+ * Every way in which the simulated engine misbehaves, through the ordinary API: each ends in the state that it should,
+ * costs what was used and no more, and leaves nothing behind, neither money nor GPUs nor a machine at the engine.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
+import { mockFaults, type MockFault } from '../../src/engines/mock/faults.ts'
+import { tagPrefix } from '../../src/domain/rental.ts'
+import {
+  LIST_LAG_MS,
+  chargedFor,
+  eventTypesOf,
+  recountBooks,
+  startJourney,
+  succeed,
+  type Journey,
+} from '../harness/journey.ts'
+import type { Call } from '../harness/server.ts'
+
+const path = '/v2/alpha/on-demand/virtual-machine-rentals'
+const volumes = '/v2/alpha/on-demand/storage-volumes'
+const faults = Object.keys(mockFaults) as MockFault[]
+
+/** How a rental with the fault goes on when nobody touches it, and whether it was ever paid for. */
+// oxfmt-ignore
+const outcomes: { readonly [Fault in MockFault]: { status: string; reason: string | null; paid: boolean; told: string } } = {
+  'fault-create-refused':  { status: 'Failed',  reason: 'refused_by_engine', paid: false, told: 'rental.failed' },
+  'fault-no-capacity':     { status: 'Failed',  reason: 'no_capacity',       paid: false, told: 'rental.failed' },
+  'fault-create-lost':     { status: 'Failed',  reason: 'start_timed_out',   paid: false, told: 'rental.failed' },
+  'fault-create-timeout':  { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+  'fault-duplicate':       { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+  'fault-boot-fails':      { status: 'Failed',  reason: 'boot_failed',       paid: false, told: 'rental.failed' },
+  'fault-boot-never':      { status: 'Failed',  reason: 'start_timed_out',   paid: false, told: 'rental.failed' },
+  'fault-slow-boot':       { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+  'fault-list-lag':        { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+  'fault-list-late':       { status: 'Failed',  reason: 'machine_lost',      paid: false, told: 'rental.failed' },
+  'fault-vanish':          { status: 'Failed',  reason: 'machine_lost',      paid: true,  told: 'rental.unknown' },
+  'fault-flap':            { status: 'Running', reason: null,                paid: true,  told: 'rental.recovered' },
+  'fault-destroy-refused': { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+  'fault-destroy-timeout': { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+  'fault-destroy-slow':    { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+  'fault-attach-refused':  { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+}
+
+let journey: Journey
+let ada: { id: string; key: string; call: Call }
+const rentals = new Map<MockFault, number>()
+const detail = (id: number) => succeed(ada.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
+const rentalOf = (fault: MockFault) => detail(rentals.get(fault) ?? 0)
+
+beforeAll(async () => {
+  journey = await startJourney()
+  ada = await journey.account({ usd: '1000' })
+})
+afterAll(() => journey.close())
+
+describe('rentals, one with each fault, left alone for two hours', () => {
+  beforeAll(async () => {
+    for (const label of faults) {
+      const order = { gpuCount: 1, region: 'mock-region', label }
+      rentals.set(label, (await succeed(ada.call, 'POST', path, order)).id)
+    }
+    await journey.pass()
+    await journey.advance(LIST_LAG_MS)
+    await journey.advanceBy(30_000, 20)
+    await journey.advanceBy(10 * MINUTE_MS, 11)
+  })
+
+  test.each(faults)('%s', async (fault) => {
+    const { status, reason, paid, told } = outcomes[fault]
+    const rental = await rentalOf(fault)
+    expect([rental.status, rental.statusReason]).toEqual([status, reason])
+    expect((await chargedFor(ada.call, { rentalId: rental.id })) > 0n).toBe(paid)
+    expect(await eventTypesOf(ada.call, `rental:${rental.id}`)).toContain(told)
+  })
+
+  test('what failed has let go of its money and its GPUs; the engine has no machine that the books do not have', async () => {
+    const running = faults.filter((fault) => outcomes[fault].status === 'Running')
+    const { machines } = await succeed(journey.operator, 'GET', '/v2/operator/machines?limit=1000')
+    const inUse = (machines as Array<{ gpusInUse: number }>).reduce((sum, machine) => sum + machine.gpusInUse, 0)
+    expect(inUse).toBe(running.length)
+    expect(await atTheEngine()).toBe(running.length)
+    expect(await recountBooks(journey)).toEqual([])
+  })
+})
+
+/** Machines of ours at the engine. */
+async function atTheEngine(): Promise<number> {
+  const driver = journey.app.drivers.get('mock')
+  const shown = await driver?.list(tagPrefix(journey.app.installationId), new AbortController().signal)
+  return shown?.length ?? 0
+}
+
+describe('all of them ended', () => {
+  beforeAll(async () => {
+    for (const rentalId of rentals.values()) await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId })
+    await journey.pass()
+  })
+
+  test('one that the engine does not let go of is Terminating, and flagged when that lasts too long', async () => {
+    expect(await rentalOf('fault-destroy-slow')).toMatchObject({ status: 'Terminating', stuckSince: null })
+    const refused = await rentalOf('fault-destroy-refused')
+    expect(refused.status).toBe('Terminating')
+    await journey.advanceBy(MINUTE_MS, 16)
+    const stuck = await rentalOf('fault-destroy-slow')
+    expect(stuck).toMatchObject({ status: 'Terminating', stuckSince: expect.any(String) })
+    expect(await eventTypesOf(ada.call, `rental:${stuck.id}`)).toContain('rental.stuck')
+    expect(await rentalOf('fault-destroy-refused')).toMatchObject({ status: 'Terminated' })
+    await journey.advanceBy(MINUTE_MS, 5)
+    expect(await rentalOf('fault-destroy-slow')).toMatchObject({ status: 'Terminated', stuckSince: null })
+  })
+
+  test.each(faults)('%s is Terminated, and nobody pays for the time it took', async (fault) => {
+    const rental = await rentalOf(fault)
+    expect(rental.status).toBe('Terminated')
+    expect(rental.events[0].type).toBe('rental.terminated')
+  })
+
+  test('nothing is left: no machine, no claim, no money set aside', async () => {
+    expect(await atTheEngine()).toBe(0)
+    const { machines } = await succeed(journey.operator, 'GET', '/v2/operator/machines?limit=1000')
+    expect((machines as Array<{ gpusInUse: number }>).filter((machine) => machine.gpusInUse > 0)).toEqual([])
+    expect(await succeed(ada.call, 'GET', '/v2/customer/balance')).toMatchObject({
+      heldUsd: '0.000000000',
+      hourlySpendUsd: '0.000000000',
+    })
+    expect(await recountBooks(journey)).toEqual([])
+  })
+})
+
+/** How a volume with the fault goes on; those that are left out are like any other. */
+const volumeOutcomes: { readonly [Fault in MockFault]?: 'failed' } = {
+  'fault-create-refused': 'failed',
+  'fault-no-capacity': 'failed',
+  'fault-create-lost': 'failed',
+}
+
+describe('volumes, one with each fault', () => {
+  const made = new Map<MockFault, number>()
+  let metal: number
+  const find = async (fault: MockFault) => {
+    const all: Array<{ id: number }> = await succeed(ada.call, 'GET', volumes)
+    return all.find((volume) => volume.id === made.get(fault))
+  }
+
+  beforeAll(async () => {
+    const order = { gpuCount: 8, networkType: 'ethernet' }
+    metal = (await succeed(ada.call, 'POST', '/v2/alpha/on-demand/bare-metal-rentals', order)).id
+    for (const label of faults) {
+      const order = { region: 'us-central-1', label, sizeInGb: 256, rentalIds: label === 'fault-attach-refused' ? [metal] : [] }
+      made.set(label, (await succeed(ada.call, 'POST', volumes, order)).storageVolumeId)
+    }
+    await journey.pass()
+    await journey.advance(LIST_LAG_MS)
+    await journey.advanceBy(MINUTE_MS, 12)
+  })
+
+  test.each(faults)('%s', async (fault) => {
+    const failed = volumeOutcomes[fault] === 'failed'
+    expect(await find(fault)).toMatchObject({ status: failed ? 'inactive' : 'active' })
+    const types = await eventTypesOf(ada.call, `volume:${made.get(fault)}`)
+    expect(types[1]).toBe(failed ? 'volume.failed' : 'volume.active')
+    expect(types.includes('volume.attached')).toBe(fault === 'fault-attach-refused')
+    expect((await chargedFor(ada.call, { volumeId: made.get(fault) ?? 0 })) > 0n).toBe(!failed)
+  })
+
+  test('all of them go when they are told to, and nothing of them is left', async () => {
+    await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId: made.get('fault-attach-refused') })
+    await journey.pass()
+    for (const storageVolumeId of made.values()) await succeed(ada.call, 'POST', `${volumes}/terminate`, { storageVolumeId })
+    await journey.pass()
+    await journey.advanceBy(2 * MINUTE_MS, 12)
+    expect(await succeed(ada.call, 'GET', volumes)).toEqual([])
+    const engine = journey.app.drivers.get('mock')?.volumes
+    expect(await engine?.list(tagPrefix(journey.app.installationId), new AbortController().signal)).toEqual([])
+    expect(await recountBooks(journey)).toEqual([])
+  })
+})
+
+test('an engine that cannot be reached stops the bill; when it is back, the time was use and is paid', async () => {
+  const drivers = journey.app.drivers as Map<'mock', NonNullable<ReturnType<Journey['app']['drivers']['get']>>>
+  const engine = drivers.get('mock')
+  if (engine === undefined) throw new Error('no engine')
+  const rental = await journey.rentVirtualMachine(ada.call)
+  drivers.set('mock', { ...engine, list: () => Promise.reject(new Error('no route to the engine')) })
+  journey.clock.advance(HOUR_MS)
+  await expect(journey.pass()).rejects.toThrow('no route')
+  expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(0n)
+  expect(await detail(rental.id)).toMatchObject({ status: 'Running' })
+  const audit = await succeed(journey.operator, 'GET', '/v2/operator/engines/audit')
+  expect(audit).toMatchObject({ ok: false, engines: [{ reachable: false, error: 'the engine did not answer' }] })
+  drivers.set('mock', engine)
+  await journey.advance(0)
+  expect(await detail(rental.id)).toMatchObject({ status: 'Running', costSoFarUsd: '2.490000000' })
+  await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
+  await journey.pass()
+  expect(await recountBooks(journey)).toEqual([])
+})

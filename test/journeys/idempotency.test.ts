@@ -1,0 +1,111 @@
+/** A create that is sent again, by a client that heard no answer, happens once. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { DAY_MS, MINUTE_MS } from '../../src/base/instant.ts'
+import { api, type OperationId } from '../../src/contract/api.ts'
+import type { Endpoint } from '../../src/contract/endpoint.ts'
+import { examples, makeOwned, type Owned } from '../harness/examples.ts'
+import { fingerprint } from '../harness/fingerprint.ts'
+import { recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import { send } from '../harness/send.ts'
+import type { Call } from '../harness/server.ts'
+
+const path = '/v2/alpha/on-demand/virtual-machine-rentals'
+const order = { gpuCount: 1, region: 'mock-region', label: 'once' }
+
+let journey: Journey
+let ada: { id: string; key: string; call: Call }
+let its: Owned
+beforeAll(async () => {
+  journey = await startJourney()
+  const scopes = ['compute:read', 'compute:write', 'billing:read', 'keys', 'supply'] as const
+  ada = await journey.account({ usd: '5000', scopes: [...scopes], platformFeePercentage: 10 })
+  its = await makeOwned(journey, ada)
+})
+afterAll(() => journey.close())
+
+const heldBy = async (by: Call): Promise<string> => (await succeed(by, 'GET', '/v2/customer/balance')).heldUsd
+
+test('twenty at once with one key and one body: one rental, twenty times the same answer', async () => {
+  const bob = await journey.account({ usd: '100' })
+  const headers = { 'Idempotency-Key': 'order-1' }
+  const replies = await Promise.all(Array.from({ length: 20 }, () => bob.call('POST', path, order, headers)))
+  expect(replies.map((reply) => reply.status)).toEqual(replies.map(() => 200))
+  expect(new Set(replies.map((reply) => JSON.stringify(reply.body))).size).toBe(1)
+  expect(await succeed(bob.call, 'GET', path)).toHaveLength(1)
+  expect(await heldBy(bob.call)).toBe('2.490000000')
+})
+
+test('the same key for something else is refused, and the key of another account is another key', async () => {
+  const headers = { 'Idempotency-Key': 'order-2' }
+  const first = await succeed(ada.call, 'POST', path, order, headers)
+  const before = await fingerprint(journey.app)
+  for (const body of [{ ...order, label: 'other' }, { gpuCount: 1 }]) {
+    const reply = await ada.call('POST', path, body, headers)
+    expect([reply.status, reply.body.code, reply.body.reason]).toEqual([400, 'BAD_REQUEST', 'idempotency_key_reused'])
+  }
+  const elsewhere = await ada.call('POST', '/v1/marketplace/instances/create', examples.createInstance(its).body, headers)
+  expect([elsewhere.status, elsewhere.body.reason]).toEqual([400, 'idempotency_key_reused'])
+  expect(await fingerprint(journey.app)).toEqual(before)
+  // What is left out and what is spelled out as the default are the same order.
+  const same = await succeed(ada.call, 'POST', path, { networkType: 'ethernet', gpuType: 'h100', ...order }, headers)
+  expect(same).toEqual(first)
+  const bob = await journey.account({ usd: '100' })
+  expect((await succeed(bob.call, 'POST', path, order, headers)).id).not.toBe(first.id)
+})
+
+test('a create that was refused may be sent again under its key', async () => {
+  const poor = await journey.account()
+  const headers = { 'Idempotency-Key': 'order-3' }
+  expect((await poor.call('POST', path, order, headers)).status).toBe(403)
+  await succeed(journey.operator, 'POST', `/v2/operator/accounts/${poor.id}/credit`, { amountUsd: '5', reason: 'paid' })
+  expect((await poor.call('POST', path, order, headers)).status).toBe(200)
+})
+
+test('an answer is remembered for a day', async () => {
+  const headers = { 'Idempotency-Key': 'order-4' }
+  const first = await succeed(ada.call, 'POST', path, order, headers)
+  await journey.advance(DAY_MS - MINUTE_MS)
+  expect((await succeed(ada.call, 'POST', path, order, headers)).id).toBe(first.id)
+  await journey.advance(2 * MINUTE_MS)
+  expect((await succeed(ada.call, 'POST', path, order, headers)).id).not.toBe(first.id)
+})
+
+const creates = (Object.entries(api) as Array<[OperationId, Endpoint]>).filter(([, { idempotent }]) => idempotent === true)
+
+test.each(creates)('%s: sent twice with one key, it happens once', async (operation, endpoint) => {
+  const key = endpoint.access.includes('operator') ? journey.operatorKey : ada.key
+  const headers = { Authorization: `Bearer ${key}`, 'Idempotency-Key': `twice-${operation}` }
+  const example = examples[operation](its)
+  const first = await send(journey.url, endpoint, example, headers)
+  expect([first.status, first.body]).toEqual([200, first.body])
+  const before = await fingerprint(journey.app)
+  const second = await send(journey.url, endpoint, example, headers)
+  // Money says that it was moved before; the rest is the same to the letter, secrets that are shown once included.
+  expect(second.body).toEqual('replayed' in first.body ? { ...first.body, replayed: true } : first.body)
+  expect(await fingerprint(journey.app)).toEqual(before)
+  const body = { ...(example.body as object), ...otherBody[operation] }
+  const reused = await send(journey.url, endpoint, { ...example, body }, headers)
+  expect([reused.status, reused.body.reason]).toEqual([400, 'idempotency_key_reused'])
+  expect(await fingerprint(journey.app)).toEqual(before)
+})
+
+/** A change that makes it another request. */
+const otherBody: { readonly [Op in OperationId]?: object } = {
+  createBareMetalRental: { label: 'other' },
+  createVirtualMachineRental: { label: 'other' },
+  createVolume: { label: 'other' },
+  createInstance: { gpu_count: 2 },
+  addMember: { role: 'viewer' },
+  createApiKey: { name: 'other' },
+  addSshKey: { name: 'other' },
+  createWebhook: { description: 'other' },
+  createAccount: { name: 'other' },
+  creditAccount: { amountUsd: '99.00' },
+  adjustAccount: { amountUsd: '-2.51' },
+  refundCharge: { amountUsd: '0.02' },
+  payOutSupplier: { amountUsd: '0.02' },
+}
+
+test('and the books are in order', async () => {
+  expect(await recountBooks(journey)).toEqual([])
+})

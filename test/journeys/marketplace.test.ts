@@ -1,0 +1,228 @@
+/** The marketplace from both sides: a customer finds, rents and ends instances; a supplier prices and earns. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { HOUR_MS } from '../../src/base/instant.ts'
+import {
+  LIST_LAG_MS,
+  chargedFor,
+  eventTypesOf,
+  recountBooks,
+  startJourney,
+  succeed,
+  type Journey,
+} from '../harness/journey.ts'
+import { usd } from '../../src/base/money.ts'
+import type { Call } from '../harness/server.ts'
+
+const instances = '/v1/marketplace/instances'
+
+let journey: Journey
+let ada: { id: string; key: string; call: Call }
+let supplier: { id: string; key: string; call: Call }
+beforeAll(async () => {
+  journey = await startJourney()
+  ada = await journey.account({ usd: '1000' })
+  supplier = await journey.account({ platformFeePercentage: 20 })
+})
+afterAll(() => journey.close())
+
+interface Machine {
+  readonly id: string
+  readonly gpus_total: number
+  readonly gpus_reserved: number
+}
+const search = async (filters: object): Promise<Machine[]> =>
+  (await succeed(journey.nobody, 'POST', '/v1/marketplace', { filters })).instances
+const namesOf = async (filters: object): Promise<string[]> => (await search(filters)).map((machine) => machine.id)
+const rent = async (node: string, more: object = {}): Promise<string> => {
+  const cluster_name = node.split('-').slice(0, 2).join('-')
+  const body = { cluster_name, node_name: node, gpu_count: 1, ...more }
+  return (await succeed(ada.call, 'POST', `${instances}/create`, body)).instance_id
+}
+const start = async () => {
+  await journey.pass()
+  await journey.advance(LIST_LAG_MS)
+}
+const end = (id: string) => succeed(ada.call, 'POST', `${instances}/terminate`, { id })
+
+test('anyone sees the machines, each with what it has and what it costs', async () => {
+  const [machine] = await search({ cluster_name: 'mock-fra', gpu_model: 'h100' })
+  const gpu = { clock_speed: 1755, compute_power: 756, ram: 81_559, interface: 'PCIe 5.0 x16' }
+  expect(machine).toEqual({
+    id: 'mock-fra-h100pcie-01',
+    status: 'node_ready',
+    hardware: {
+      cpus: [{ hardware_type: 'cpu', model: 'AMD EPYC 9554', cores: 128, virtual_cores: 256 }],
+      gpus: Array.from({ length: 4 }, () => ({ hardware_type: 'gpu', model: 'NVIDIA-H100-PCIe-80GB', ...gpu })),
+      storage: [{ hardware_type: 'storage', capacity: 15_360 }],
+      ram: [{ hardware_type: 'ram', capacity: 1152 }],
+    },
+    instances: [],
+    location: { region: 'eu-central' },
+    network: { type: 'ethernet', simulated: true },
+    gpus_total: 4,
+    gpus_reserved: 0,
+    has_persistent_storage: true,
+    supplier_id: 'mock-fleet-east',
+    pricing: { price: { amount: 1.79, period: 'hourly', agent: 'platform' } },
+    reserved: false,
+    cluster_name: 'mock-fra',
+  })
+})
+
+test('each filter does what it says, and they add up', async () => {
+  const all = await search({})
+  expect(all).toHaveLength(28)
+  expect(await namesOf({ gpu_model: 'B200' })).toEqual(['mock-pdx-b200-01', 'mock-pdx-b200-02'])
+  expect(await namesOf({ region: 'ap-south', max_price: 0.17 })).toEqual(['mock-sin-rtx3090-01'])
+  expect(await namesOf({ cluster_name: 'mock-sin', min_gpus_available: 4 })).toEqual(['mock-sin-a100-01', 'mock-sin-a100-02'])
+  expect(await namesOf({ min_gpu_ram: 180_000 })).toEqual(await namesOf({ gpu_model: 'b200' }))
+  const [east, west] = [await search({ supplier_id: 'mock-fleet-east' }), await search({ supplier_id: 'mock-fleet-west' })]
+  expect([east.length, west.length]).toEqual([15, 13])
+  const [keeps, loses] = [await search({ has_persistent_storage: true }), await search({ has_persistent_storage: false })]
+  expect(keeps.length + loses.length).toBe(28)
+  // One of its four GPUs is unwell, and not for sale.
+  const [unwell] = await search({ cluster_name: 'mock-pdx', gpu_model: '4090', available_only: true, max_price: 0.35 })
+  expect(unwell).toMatchObject({ id: 'mock-pdx-rtx4090-01', gpus_reserved: 0 })
+  expect(all.find((machine) => machine.id === 'mock-pdx-rtx4090-02')).toMatchObject({ gpus_total: 4, gpus_reserved: 1 })
+  expect(await namesOf({ gpu_model: '%' })).toEqual([])
+  expect(await namesOf({ max_price: 0 })).toEqual([])
+})
+
+test('a long list comes in pages that miss nothing', async () => {
+  const seen: string[] = []
+  let cursor = ''
+  do {
+    const page = await succeed(journey.nobody, 'POST', `/v1/marketplace?limit=10${cursor}`, { filters: {} })
+    seen.push(...page.instances.map((machine: Machine) => machine.id))
+    cursor = page.next_cursor === undefined ? '' : `&cursor=${page.next_cursor}`
+  } while (cursor !== '')
+  expect(seen).toEqual(await namesOf({}))
+})
+
+let first: string
+
+test('an instance is created at once, with a count that is a text and no image', async () => {
+  const node = { cluster_name: 'mock-iad', node_name: 'mock-iad-h100-01' }
+  const created = await succeed(ada.call, 'POST', `${instances}/create`, { ...node, gpu_count: '3', image: null })
+  first = created.instance_id
+  expect(created).toEqual({ status: 'success', instance_name: first, instance_id: first })
+  expect(first).toMatch(/^[a-z]+-[a-z]+-[a-z]+$/)
+  const { instances: before } = await succeed(ada.call, 'GET', instances)
+  expect(before).toMatchObject([{ id: first, start: null, sshCommand: '', instance: { status: 'creating' } }])
+  await start()
+  const listed = await succeed(ada.call, 'GET', instances)
+  expect(await succeed(ada.call, 'POST', instances)).toEqual(listed)
+  expect(listed.instances).toMatchObject([
+    {
+      id: first,
+      created: '2026-01-01T12:00:00.000Z',
+      start: journey.now(),
+      end: null,
+      sshCommand: expect.stringMatching(/^ssh ubuntu@203\.0\.113\.\d+ -p 2\d{4}|3\d{4}$/),
+      portMappings: [],
+      userMetadata: {},
+      instance: {
+        id: 'mock-iad-h100-01',
+        status: 'online',
+        gpu_count: 3,
+        gpus_total: 3,
+        owner: ada.id,
+        pricing: { price: { amount: 2.19, period: 'hourly', agent: 'platform' } },
+        hardware: { cpus: [{ cores: 42, virtual_cores: 84 }], ram: [{ capacity: 768 }], storage: [{ capacity: 11_520 }] },
+      },
+    },
+  ])
+  const [machine] = await search({ cluster_name: 'mock-iad', gpu_model: 'h100' })
+  expect(machine).toMatchObject({ gpus_total: 8, gpus_reserved: 3, reserved: false, instances: [{ id: first }] })
+})
+
+test('an image brings its ports, and a full machine is reserved', async () => {
+  const image = { name: 'pytorch/pytorch', tag: '2.4', port: 8888, ports: [6006, 7860] }
+  const id = await rent('mock-pdx-rtx3090-01', { gpu_count: 2, image, label: 'notebook' })
+  await start()
+  const { instances: mine } = await succeed(ada.call, 'GET', instances)
+  const one = mine.find((instance: { id: string }) => instance.id === id)
+  expect(one.userMetadata).toEqual({ label: 'notebook' })
+  expect(one.portMappings.map((mapping: { port: number }) => mapping.port)).toEqual([8888, 6006, 7860])
+  expect(await namesOf({ gpu_model: '3090', cluster_name: 'mock-pdx', available_only: true })).not.toContain('mock-pdx-rtx3090-01')
+  const full = (await search({ gpu_model: '3090' })).find((machine) => machine.id === 'mock-pdx-rtx3090-01')
+  expect(full).toMatchObject({ reserved: true, gpus_reserved: 2 })
+  const body = { cluster_name: 'mock-pdx', node_name: 'mock-pdx-rtx3090-01', gpu_count: 1 }
+  const late = await ada.call('POST', `${instances}/create`, body)
+  expect([late.status, late.body.reason, late.body.error.code]).toEqual([400, 'no_capacity', 400])
+  await end(id)
+  await journey.pass()
+})
+
+test('a node of another cluster, and one that does not exist, is not there', async () => {
+  for (const [cluster_name, node_name] of [['mock-fra', 'mock-iad-h100-01'], ['mock-iad', 'nowhere'], ['mock-usc1-bm-h100-infiniband', 'mock-usc1-h100-01']]) {
+    const reply = await ada.call('POST', `${instances}/create`, { cluster_name, node_name, gpu_count: 1 })
+    expect([reply.status, reply.body.reason, reply.body.param]).toEqual([404, 'node_not_found', 'node_name'])
+  }
+  const poor = await journey.account({ usd: '2.18' })
+  const node = { cluster_name: 'mock-iad', node_name: 'mock-iad-h100-01', gpu_count: 1 }
+  const reply = await poor.call('POST', `${instances}/create`, node)
+  expect([reply.status, reply.body.type, reply.body.code]).toEqual([402, 'insufficient_balance', 402])
+  const inThePast = { ...node, auto_terminate_at: '2020-01-01T00:00:00Z' }
+  const past = await ada.call('POST', `${instances}/create`, inThePast)
+  expect([past.status, past.body.reason, past.body.param]).toEqual([400, 'end_in_the_past', 'auto_terminate_at'])
+})
+
+test('it is ended, ending it again succeeds, and the history tells of it', async () => {
+  await journey.advance(HOUR_MS)
+  const endedAt = journey.now()
+  expect(await end(first)).toEqual({ status: 'success' })
+  await journey.pass()
+  expect(await end(first)).toEqual({ status: 'success' })
+  expect(await succeed(ada.call, 'GET', instances)).toEqual({ instances: [] })
+  const { instance_history } = await succeed(ada.call, 'GET', `${instances}/history`)
+  expect(instance_history).toMatchObject([
+    { gpu_count: 2, price: { amount: 0.19 } },
+    {
+      instance_name: first,
+      started_at: '2026-01-01T12:00:01.000Z',
+      terminated_at: endedAt,
+      price: { amount: 2.19, period: 'hourly', agent: 'platform' },
+      gpu_count: 3,
+      hardware: { ram: [{ capacity: 768 }] },
+    },
+  ])
+  const unknown = await ada.call('POST', `${instances}/terminate`, { id: 'never-was-there' })
+  expect(unknown.status).toBe(404)
+  expect(unknown.body).toMatchObject({ error_code: 105, code: 404, error: { code: 404 }, type: 'not_found_error' })
+})
+
+test('the supplier changes the price: what runs keeps the old one; both sides are paid to the nano', async () => {
+  const node = 'mock-sin-rtx3090-01'
+  const change = (by: Call, path: string, body: object) => succeed(by, 'PATCH', `${path}/${node}`, body)
+  await change(journey.operator, '/v2/operator/machines', { supplierId: supplier.id, reason: 'bought' })
+  await change(supplier.call, '/v2/supply/machines', { pricePerGpuHourUsd: '0.333333333' })
+  const id = await rent(node)
+  await start()
+  await change(supplier.call, '/v2/supply/machines', { pricePerGpuHourUsd: '9.99', listed: false })
+  expect(await namesOf({ gpu_model: '3090', cluster_name: 'mock-sin' })).toEqual([])
+  const offSale = { cluster_name: 'mock-sin', node_name: node, gpu_count: 1 }
+  expect((await ada.call('POST', `${instances}/create`, offSale)).body.reason).toBe('node_not_ready')
+  await journey.advance(100 * 60_000)
+  const { instances: mine } = await succeed(ada.call, 'GET', instances)
+  expect(mine).toMatchObject([{ id, instance: { pricing: { price: { amount: 0.333333333 } } } }])
+  await end(id)
+  await journey.pass()
+
+  // 100 minutes at 0.333333333: 0.555555555, of which the house keeps a fifth; parts of a nano-dollar go down.
+  const { machines, ...earnings } = await succeed(supplier.call, 'GET', '/v2/supply/earnings')
+  expect(earnings).toEqual({ unpaidUsd: '0.444444444', paidOutUsd: '0.000000000', platformFeePercentage: 20 })
+  expect(machines).toEqual([{ id: node, earnedUsd: '0.444444444' }])
+  const { rentals } = await succeed(journey.operator, 'GET', `/v2/operator/rentals?accountId=${ada.id}`)
+  expect(await chargedFor(ada.call, { rentalId: rentals[0].id })).toBe(usd('0.555555555'))
+  expect(await eventTypesOf(ada.call, `rental:${rentals[0].id}`)).toContain('rental.terminated')
+
+  const payout = { amountUsd: '0.4', reason: 'wire of January' }
+  const paid = await succeed(journey.operator, 'POST', `/v2/operator/accounts/${supplier.id}/payout`, payout)
+  expect(paid).toMatchObject({ unpaidUsd: '0.044444444' })
+  const tooMuch = await journey.operator('POST', `/v2/operator/accounts/${supplier.id}/payout`, payout)
+  expect([tooMuch.status, tooMuch.body.reason]).toEqual([403, 'insufficient_balance'])
+  const { houseUsd } = await succeed(journey.operator, 'GET', '/v2/operator/ledger/verify')
+  expect(houseUsd.payouts).toBe('0.400000000')
+  expect(await recountBooks(journey)).toEqual([])
+})

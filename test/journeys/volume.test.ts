@@ -1,0 +1,177 @@
+/** Storage volumes: made, attached and detached all or nothing, paid by the millisecond, kept a while when unpaid. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { DAY_MS, HOUR_MS } from '../../src/base/instant.ts'
+import { costOfSpan, usd } from '../../src/base/money.ts'
+import { fingerprint } from '../harness/fingerprint.ts'
+import {
+  LIST_LAG_MS,
+  chargedFor,
+  eventTypesOf,
+  recountBooks,
+  startJourney,
+  succeed,
+  type Journey,
+} from '../harness/journey.ts'
+import type { Call } from '../harness/server.ts'
+
+const rentals = '/v2/alpha/on-demand/bare-metal-rentals'
+const path = '/v2/alpha/on-demand/storage-volumes'
+
+let journey: Journey
+let ada: { id: string; key: string; call: Call }
+const metal: number[] = []
+beforeAll(async () => {
+  journey = await startJourney()
+  ada = await journey.account({ usd: '2000' })
+  for (let n = 0; n < 2; n += 1) {
+    metal.push((await succeed(ada.call, 'POST', rentals, { gpuCount: 8, networkType: 'ethernet' })).id)
+  }
+  await journey.pass()
+  await journey.advance(LIST_LAG_MS)
+})
+afterAll(() => journey.close())
+
+const order = { region: 'us-central-1', label: 'datasets', sizeInGb: 2048 }
+const make = async (more: object = {}, by: Call = ada.call): Promise<number> =>
+  (await succeed(by, 'POST', path, { ...order, ...more })).storageVolumeId
+const find = async (id: number, by: Call = ada.call) => {
+  const all: Array<{ id: number }> = await succeed(by, 'GET', path)
+  return all.find((volume) => volume.id === id)
+}
+
+let kept: number
+
+test('a volume answers at once, and is active when the engine has made it', async () => {
+  const created = await succeed(ada.call, 'POST', path, order)
+  kept = created.storageVolumeId
+  expect(created).toEqual({
+    storageVolumeId: kept,
+    region: 'us-central-1',
+    status: 'inactive',
+    label: 'datasets',
+    sizeInGb: 2048,
+    attachedRentals: [],
+    message: 'Storage volume is being created',
+  })
+  await journey.pass()
+  expect(await find(kept)).toEqual({
+    id: kept,
+    createdAt: journey.now(),
+    updatedAt: journey.now(),
+    deletedAt: null,
+    userId: expect.stringMatching(/^usr_/),
+    orgId: ada.id,
+    startedAt: journey.now(),
+    terminatedAt: null,
+    externalId: expect.stringMatching(new RegExp(`^berth-[0-9a-f]+-v${kept}$`)),
+    sizeGb: 2048,
+    label: 'datasets',
+    costPerHour: 0.2048,
+    region: 'us-central-1',
+    storageVolumeId: kept,
+    meta: {},
+    status: 'active',
+    attachedRentals: [],
+    sizeInGb: 2048,
+    vip: expect.stringMatching(/^198\.51\.100\./),
+  })
+})
+
+test('it is attached to several machines, and detached from one or all of them', async () => {
+  const both = { storageVolumeId: kept, rentalIds: metal }
+  expect(await succeed(ada.call, 'POST', `${path}/attach`, both)).toEqual({
+    storageVolumeId: kept,
+    attachedRentalIds: metal,
+    message: 'Storage volume is being attached',
+  })
+  await journey.pass()
+  expect(await find(kept)).toMatchObject({ attachedRentals: metal })
+  const [first, second] = metal
+  const detached = await succeed(ada.call, 'POST', `${path}/detach`, { storageVolumeId: kept, rentalIds: [first] })
+  expect(detached.attachedRentalIds).toEqual([second])
+  await journey.pass()
+  expect(await find(kept)).toMatchObject({ attachedRentals: [second] })
+  const twice = await ada.call('POST', `${path}/detach`, { storageVolumeId: kept, rentalIds: [first] })
+  expect([twice.status, twice.body.reason]).toEqual([400, 'not_attached'])
+  expect((await succeed(ada.call, 'POST', `${path}/detach`, { storageVolumeId: kept })).attachedRentalIds).toEqual([])
+  await journey.pass()
+  expect(await find(kept)).toMatchObject({ attachedRentals: [] })
+})
+
+test('one rental that will not do keeps the volume from all of them', async () => {
+  const machine = '/v2/alpha/on-demand/virtual-machine-rentals'
+  const virtual = (await succeed(ada.call, 'POST', machine, { gpuCount: 1 })).id
+  const far = await succeed(ada.call, 'POST', rentals, { gpuCount: 8, networkType: 'ethernet', region: 'eu-west-3' })
+  await journey.pass()
+  const before = await fingerprint(journey.app)
+  const cases = [
+    [virtual, 'not_bare_metal'],
+    [far.id, 'other_region'],
+    [-5, 'rental_not_found'],
+    [2_000_000_000, 'rental_not_found'],
+    [Number.MAX_SAFE_INTEGER, 'rental_not_found'],
+  ] as const
+  for (const [id, reason] of cases) {
+    const reply = await ada.call('POST', `${path}/attach`, { storageVolumeId: kept, rentalIds: [...metal, id] })
+    expect([id, reply.status, reply.body.reason]).toEqual([id, 400, reason])
+    expect(reply.body.issues[0].path).toEqual(['rentalIds', 2])
+  }
+  const atCreate = await ada.call('POST', path, { ...order, rentalIds: [...metal, far.id] })
+  expect([atCreate.status, atCreate.body.reason]).toEqual([400, 'other_region'])
+  expect(await fingerprint(journey.app)).toEqual(before)
+})
+
+test('it cannot be deleted while it is attached; deleted, it costs nothing more and is gone', async () => {
+  const id = await make({ label: 'scratch', rentalIds: [metal[0]] })
+  await journey.pass()
+  const attached = await ada.call('POST', `${path}/terminate`, { storageVolumeId: id })
+  expect([attached.status, attached.body.reason]).toEqual([400, 'volume_attached'])
+  await journey.advance(HOUR_MS)
+  await succeed(ada.call, 'POST', `${path}/detach`, { storageVolumeId: id })
+  await journey.pass()
+  const deleted = await succeed(ada.call, 'POST', `${path}/terminate`, { storageVolumeId: id })
+  expect(deleted).toEqual({ message: 'Storage volume is being deleted', storageVolumeId: id })
+  await journey.pass()
+  expect(await find(id)).toBeUndefined()
+  expect(await chargedFor(ada.call, { volumeId: id })).toBe(usd('0.2048'))
+  expect(await eventTypesOf(ada.call, `volume:${id}`)).toEqual([
+    'volume.created',
+    'volume.active',
+    'volume.attached',
+    'volume.detached',
+    'volume.deleting',
+    'volume.deleted',
+  ])
+  const gone = await ada.call('POST', `${path}/terminate`, { storageVolumeId: id })
+  expect([gone.status, gone.body.reason]).toEqual([404, 'volume_not_found'])
+})
+
+test('unpaid, it is kept for a week: paid again it goes on, else its data goes', async () => {
+  const poor = await journey.account({ usd: '0.5' })
+  const id = await make({ label: 'unpaid' }, poor.call)
+  await journey.pass()
+  await journey.advance(3 * HOUR_MS)
+  expect(await find(id, poor.call)).toMatchObject({ status: 'inactive', meta: { termination_reason: 'balance_empty' } })
+  // Less is left than a millisecond costs.
+  const { balanceUsd } = await succeed(poor.call, 'GET', '/v2/customer/balance')
+  expect(usd(balanceUsd)).toBeLessThan(costOfSpan(usd('0.2048'), 1))
+  const credit = { amountUsd: '1', reason: 'paid again' }
+  await succeed(journey.operator, 'POST', `/v2/operator/accounts/${poor.id}/credit`, credit)
+  await journey.advance(60_000)
+  expect(await find(id, poor.call)).toMatchObject({ status: 'active', meta: {} })
+  await journey.advance(5 * HOUR_MS)
+  expect(await find(id, poor.call)).toMatchObject({ status: 'inactive' })
+  await journey.advance(7 * DAY_MS)
+  await journey.advance(60_000)
+  expect(await find(id, poor.call)).toBeUndefined()
+  expect(await eventTypesOf(poor.call, `volume:${id}`)).toEqual([
+    'volume.created',
+    'volume.active',
+    'volume.suspended',
+    'volume.resumed',
+    'volume.suspended',
+    'volume.deleting',
+    'volume.deleted',
+  ])
+  expect(await recountBooks(journey)).toEqual([])
+})

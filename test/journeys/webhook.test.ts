@@ -1,0 +1,122 @@
+/** A receiver of our own hears of a rental's whole life, each message signed, on a server that runs by itself. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Webhook } from 'standardwebhooks'
+import { recountBooks, succeed } from '../harness/journey.ts'
+import { startReceiver, status, type Received, type Receiver } from '../harness/receiver.ts'
+import { testServer, type Call, type TestServer } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
+
+let server: TestServer
+let receiver: Receiver
+let ada: { id: string; key: string; call: Call }
+beforeAll(async () => {
+  server = await testServer()
+  receiver = await startReceiver()
+  ada = await server.account({ usd: '100' })
+})
+afterAll(async () => {
+  await server.close()
+  await receiver.close()
+})
+
+interface Message {
+  readonly type: string
+  readonly data: { readonly id: string; readonly rentalId?: number; readonly subject: { kind: string; id: string } }
+}
+const read = (one: Received): Message => JSON.parse(one.body) as Message
+const toPath = (path: string): Received[] => receiver.received.filter((one) => one.path === path)
+const make = (path: string, more: object = {}) =>
+  succeed(ada.call, 'POST', '/v2/webhooks', { url: `${receiver.url}${path}`, ...more })
+const rentAndEnd = async (): Promise<number> => {
+  const path = '/v2/alpha/on-demand/virtual-machine-rentals'
+  const { id } = await succeed(ada.call, 'POST', path, { gpuCount: 1, region: 'mock-region' })
+  const isIn = (wanted: string) => async () =>
+    (await succeed(ada.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)).status === wanted
+  await waitFor('the rental to run', isIn('Running'))
+  await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: id })
+  await waitFor('the rental to end', isIn('Terminated'))
+  return id
+}
+
+test('every event of a rental arrives once, under the signature of the webhook', async () => {
+  const { secret, ...all } = await make('/all')
+  expect(all).toMatchObject({ enabled: true, eventTypes: null, disabledReason: null })
+  expect(secret).toMatch(/^whsec_/)
+  const chosen = await make('/chosen', { eventTypes: ['rental.running'], description: 'only starts' })
+  const rentalId = await rentAndEnd()
+  const heard = await waitFor('four messages', () => toPath('/all').length === 4 && toPath('/all'))
+  const messages = heard.map((one) => new Webhook(secret).verify(one.body, one.headers) as Message)
+  expect(messages.map((message) => message.type).sort()).toEqual([
+    'rental.created',
+    'rental.running',
+    'rental.terminated',
+    'rental.terminating',
+  ])
+  expect(messages.map((message) => message.data.rentalId)).toEqual([rentalId, rentalId, rentalId, rentalId])
+  expect(heard.map((one) => one.headers['webhook-id'])).toEqual(messages.map((message) => `evt_${message.data.id}`))
+  expect(() => new Webhook(chosen.secret).verify(heard[0]?.body ?? '', heard[0]?.headers ?? {})).toThrow(/signature/)
+  expect(toPath('/chosen').map((one) => read(one).type)).toEqual(['rental.running'])
+
+  const delivered = await waitFor('the answers to be written down', async () => {
+    const { deliveries } = await succeed(ada.call, 'GET', `/v2/webhooks/${all.id}/deliveries`)
+    return (deliveries as Array<{ state: string }>).every((one) => one.state === 'delivered') && deliveries
+  })
+  expect(delivered).toHaveLength(4)
+  for (const delivery of delivered) expect(delivery).toMatchObject({ attempts: 1, lastStatus: 200, lastError: null })
+})
+
+test('a receiver that fails is tried again, with the same message', async () => {
+  const { id, secret } = await make('/flaky', { eventTypes: ['rental.created'] })
+  receiver.answer = (one, response) => status(one.path === '/flaky' ? 503 : 200)(one, response)
+  await rentAndEnd()
+  const [delivery] = await waitFor('the failed attempt', async () => {
+    const { deliveries } = await succeed(ada.call, 'GET', `/v2/webhooks/${id}/deliveries`)
+    return deliveries[0]?.attempts === 1 && deliveries[0].lastStatus === 503 && deliveries
+  })
+  expect(delivery).toMatchObject({ state: 'pending', lastError: 'Answered 503 instead of a status from 200 to 299' })
+  receiver.answer = status(204)
+  // The next attempt is seconds away; whoever has mended the receiver need not wait.
+  await succeed(ada.call, 'POST', `/v2/webhooks/deliveries/${delivery.id}/redeliver`)
+  const [first, second] = await waitFor('the second attempt', () => toPath('/flaky').length === 2 && toPath('/flaky'))
+  expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'])
+  expect(second?.body).toBe(first?.body)
+  expect(new Webhook(secret).verify(second?.body ?? '', second?.headers ?? {})).toMatchObject({ type: 'rental.created' })
+})
+
+test('a secret is rotated without a gap, a test is told from the rest, and off is off', async () => {
+  const { id, secret: old } = await make('/rotated', { eventTypes: ['webhook.test'] })
+  const { secret } = await succeed(ada.call, 'POST', `/v2/webhooks/${id}/rotate-secret`)
+  expect(await succeed(ada.call, 'POST', `/v2/webhooks/${id}/test`)).toMatchObject({ eventType: 'webhook.test' })
+  const [message] = await waitFor('the test', () => toPath('/rotated').length === 1 && toPath('/rotated'))
+  for (const known of [old, secret]) {
+    const said = new Webhook(known).verify(message?.body ?? '', message?.headers ?? {})
+    expect(said).toMatchObject({ type: 'webhook.test', data: { subject: { kind: 'webhook', id } } })
+  }
+  const before = receiver.received.length
+  for (const { id: each } of (await succeed(ada.call, 'GET', '/v2/webhooks')).webhooks) {
+    await succeed(ada.call, 'PATCH', `/v2/webhooks/${each}`, { enabled: false })
+  }
+  await rentAndEnd()
+  expect(receiver.received.length).toBe(before)
+  await succeed(ada.call, 'DELETE', `/v2/webhooks/${id}`)
+  expect((await ada.call('POST', `/v2/webhooks/${id}/test`)).status).toBe(404)
+})
+
+test('events can be followed instead, from the first on', async () => {
+  const leave = new AbortController()
+  const stream = await fetch(`${server.url}/v2/events/stream?after=0`, {
+    headers: { Authorization: `Bearer ${ada.key}` },
+    signal: leave.signal,
+  })
+  const types: string[] = []
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of stream.body ?? []) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true })
+    types.push(...[...text.matchAll(/^event: (\S+)$/gm)].slice(types.length).map(([, type = '']) => type))
+    if (types.filter((type) => type === 'rental.terminated').length === 3) break
+  }
+  leave.abort()
+  expect(types.slice(0, 2)).toEqual(['key.created', 'balance.credited'])
+  expect(await recountBooks(server)).toEqual([])
+})
