@@ -33,7 +33,9 @@ async function call(key: string, method: string, pathname: string, body?: unknow
   return { status: response.status, headers: response.headers, body: await response.json() }
 }
 
-async function allRentals(operatorKey: string): Promise<Array<{ id: number; name: string; status: string; accountId: string; kind: string }>> {
+async function allRentals(
+  operatorKey: string,
+): Promise<Array<{ id: number; name: string; status: string; accountId: string; kind: string }>> {
   const rows = []
   let cursor = ''
   for (;;) {
@@ -55,81 +57,104 @@ async function allEvents(key: string): Promise<Array<{ id: string }>> {
   }
 }
 
-it(`loses and doubles nothing over ${KILLS} kills of the whole process tree`, { timeout: 12 * MINUTES_MS }, async () => {
-  const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-crash-'))
-  cleanUp.push(() => rm(dataDir, { recursive: true, force: true }))
-  const env = { BERTH_DATA_DIR: dataDir, BERTH_MOCK_BOOT_MS: '300', BERTH_MOCK_DESTROY_MS: '200', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true' }
-  server = await startServerProcess(env)
-  cleanUp.push(() => server.killTree())
-  const demoKey = readFileSync(path.join(dataDir, 'demo.key'), 'utf8').trim()
-  const operatorKey = readFileSync(path.join(dataDir, 'operator.key'), 'utf8').trim()
-  await call(operatorKey, 'POST', '/v2/operator/accounts/demo/credit', { amountUsd: '100000', reason: 'for the crash suite' })
-  await call(operatorKey, 'PATCH', '/v2/operator/accounts/demo', { quota: { gpus: 10_000, volumes: 10_000, volumeGb: 10_000_000 }, reason: 'for the crash suite' })
-
-  const heard = new Set<string>()
-  const receiver = await startReceiver()
-  receiver.answer = (request, response) => {
-    heard.add((JSON.parse(request.body) as { data: { id: string } }).data.id)
-    response.end()
-  }
-  cleanUp.push(() => receiver.close())
-  await call(demoKey, 'POST', '/v2/webhooks', { url: receiver.url })
-  const before = new Set((await allEvents(demoKey)).map((event) => event.id))
-
-  const load = startLoad({ url: () => server.url, key: demoKey }, WORKERS)
-  for (let kill = 0; kill < KILLS; kill += 1) {
-    // The moment of death is the one thing that is meant to be a matter of time.
-    await new Promise((resolve) => setTimeout(resolve, randomInt(10, 900)))
-    await server.killTree()
+it(
+  `loses and doubles nothing over ${KILLS} kills of the whole process tree`,
+  { timeout: 12 * MINUTES_MS },
+  async () => {
+    const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-crash-'))
+    cleanUp.push(() => rm(dataDir, { recursive: true, force: true }))
+    const env = {
+      BERTH_DATA_DIR: dataDir,
+      BERTH_MOCK_BOOT_MS: '300',
+      BERTH_MOCK_DESTROY_MS: '200',
+      BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
+    }
     server = await startServerProcess(env)
-  }
-  await load.stop()
-  expect(load.told.wrong).toEqual([])
-  expect(load.told.created.size).toBeGreaterThan(KILLS / 2)
+    cleanUp.push(() => server.killTree())
+    const demoKey = readFileSync(path.join(dataDir, 'demo.key'), 'utf8').trim()
+    const operatorKey = readFileSync(path.join(dataDir, 'operator.key'), 'utf8').trim()
+    await call(operatorKey, 'POST', '/v2/operator/accounts/demo/credit', {
+      amountUsd: '100000',
+      reason: 'for the crash suite',
+    })
+    await call(operatorKey, 'PATCH', '/v2/operator/accounts/demo', {
+      quota: { gpus: 10_000, volumes: 10_000, volumeGb: 10_000_000 },
+      reason: 'for the crash suite',
+    })
 
-  // What was begun comes to its end by itself.
-  const ends = ['Running', 'Failed', 'Terminated']
-  let open = ''
-  const settled = await waitFor(
-    () => `every rental to leave Pending and Terminating; open: ${open}`,
-    async () => {
-      const rows = await allRentals(operatorKey)
-      open = JSON.stringify(rows.filter((row) => !ends.includes(row.status)))
-      return rows.every((row) => ends.includes(row.status)) && rows
-    },
-    2 * MINUTES_MS,
-  )
-  const known = new Set(settled.flatMap((row) => (row.kind === 'container' ? [row.name] : [String(row.id)])))
-  const lost = [...load.told.created.values()].filter((id) => !known.has(id))
-  expect(lost, 'rentals that a customer was told of and that are not in the books').toEqual([])
-  expect(new Set(load.told.created.values()).size, 'two creates answered with one rental').toBe(load.told.created.size)
+    const heard = new Set<string>()
+    const receiver = await startReceiver()
+    receiver.answer = (request, response) => {
+      heard.add((JSON.parse(request.body) as { data: { id: string } }).data.id)
+      response.end()
+    }
+    cleanUp.push(() => receiver.close())
+    await call(demoKey, 'POST', '/v2/webhooks', { url: receiver.url })
+    const before = new Set((await allEvents(demoKey)).map((event) => event.id))
 
-  for (const row of settled.filter((one) => one.status === 'Running')) {
-    if (row.kind === 'container') await call(demoKey, 'POST', '/v1/marketplace/instances/terminate', { id: row.name })
-    else await call(demoKey, 'POST', `/v2/alpha/on-demand/${row.kind}-rentals/terminate`, { rentalId: row.id })
-  }
-  let left = ''
-  await waitFor(
-    () => `the engine to show nothing of ours; left: ${left}`,
-    async () => {
-      const rows = await allRentals(operatorKey)
-      const engines = await call(operatorKey, 'GET', '/v2/operator/engines/audit')
-      left = JSON.stringify([engines.body, rows.filter((row) => !['Failed', 'Terminated'].includes(row.status))])
-      return rows.every((row) => ['Failed', 'Terminated'].includes(row.status)) && engines.body.engines[0].machines === 0
-    },
-    3 * MINUTES_MS,
-  )
-  const fleet = await call(operatorKey, 'GET', '/v2/operator/machines?limit=1000')
-  await waitFor('every GPU to be back on sale', async () => {
-    const now = await call(operatorKey, 'GET', '/v2/operator/machines?limit=1000')
-    return (now.body.machines as Array<{ gpusInUse: number }>).every((machine) => machine.gpusInUse === 0)
-  })
-  expect(fleet.status).toBe(200)
+    const load = startLoad({ url: () => server.url, key: demoKey }, WORKERS)
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      // The moment of death is the one thing that is meant to be a matter of time.
+      await new Promise((resolve) => setTimeout(resolve, randomInt(10, 900)))
+      await server.killTree()
+      server = await startServerProcess(env)
+    }
+    await load.stop()
+    expect(load.told.wrong).toEqual([])
+    expect(load.told.created.size).toBeGreaterThan(KILLS / 2)
 
-  const verified = await call(operatorKey, 'GET', '/v2/operator/ledger/verify')
-  expect(verified.body.findings).toEqual([])
-  expect(verified.body.ok).toBe(true)
+    // What was begun comes to its end by itself.
+    const ends = ['Running', 'Failed', 'Terminated']
+    let open = ''
+    const settled = await waitFor(
+      () => `every rental to leave Pending and Terminating; open: ${open}`,
+      async () => {
+        const rows = await allRentals(operatorKey)
+        open = JSON.stringify(rows.filter((row) => !ends.includes(row.status)))
+        return rows.every((row) => ends.includes(row.status)) && rows
+      },
+      2 * MINUTES_MS,
+    )
+    const known = new Set(settled.flatMap((row) => (row.kind === 'container' ? [row.name] : [String(row.id)])))
+    const lost = [...load.told.created.values()].filter((id) => !known.has(id))
+    expect(lost, 'rentals that a customer was told of and that are not in the books').toEqual([])
+    expect(new Set(load.told.created.values()).size, 'two creates answered with one rental').toBe(
+      load.told.created.size,
+    )
 
-  const events = (await allEvents(demoKey)).filter((event) => !before.has(event.id))
-  await waitFor('every event to have reached the webhook', () => events.every((event) => heard.has(event.id)), 2 * MINUTES_MS)
-})
+    for (const row of settled.filter((one) => one.status === 'Running')) {
+      if (row.kind === 'container') await call(demoKey, 'POST', '/v1/marketplace/instances/terminate', { id: row.name })
+      else await call(demoKey, 'POST', `/v2/alpha/on-demand/${row.kind}-rentals/terminate`, { rentalId: row.id })
+    }
+    let left = ''
+    await waitFor(
+      () => `the engine to show nothing of ours; left: ${left}`,
+      async () => {
+        const rows = await allRentals(operatorKey)
+        const engines = await call(operatorKey, 'GET', '/v2/operator/engines/audit')
+        left = JSON.stringify([engines.body, rows.filter((row) => !['Failed', 'Terminated'].includes(row.status))])
+        return (
+          rows.every((row) => ['Failed', 'Terminated'].includes(row.status)) && engines.body.engines[0].machines === 0
+        )
+      },
+      3 * MINUTES_MS,
+    )
+    const fleet = await call(operatorKey, 'GET', '/v2/operator/machines?limit=1000')
+    await waitFor('every GPU to be back on sale', async () => {
+      const now = await call(operatorKey, 'GET', '/v2/operator/machines?limit=1000')
+      return (now.body.machines as Array<{ gpusInUse: number }>).every((machine) => machine.gpusInUse === 0)
+    })
+    expect(fleet.status).toBe(200)
+
+    const verified = await call(operatorKey, 'GET', '/v2/operator/ledger/verify')
+    expect(verified.body.findings).toEqual([])
+    expect(verified.body.ok).toBe(true)
+
+    const events = (await allEvents(demoKey)).filter((event) => !before.has(event.id))
+    await waitFor(
+      'every event to have reached the webhook',
+      () => events.every((event) => heard.has(event.id)),
+      2 * MINUTES_MS,
+    )
+  },
+)

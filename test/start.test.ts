@@ -27,7 +27,9 @@ async function start(env: Record<string, string>) {
 
 /** Runs to its end, for starts that are refused. */
 async function run(env: Record<string, string>, args: string[] = []): Promise<{ code: number | null; text: string }> {
-  const child = spawn(process.execPath, [inject('serverBundle'), ...args], { env: { PATH: process.env.PATH ?? '', ...env } })
+  const child = spawn(process.execPath, [inject('serverBundle'), ...args], {
+    env: { PATH: process.env.PATH ?? '', ...env },
+  })
   let text = ''
   child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (text += chunk.toString()))
@@ -53,7 +55,10 @@ it('ends on SIGTERM within ten seconds, open streams and kept connections notwit
   const dir = await folder()
   const first = await start({ BERTH_DATA_DIR: dir })
   const key = readFileSync(path.join(dir, 'demo.key'), 'utf8').trim()
-  const rented = await caller(first.url, key)('POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, region: 'mock-region' })
+  const rented = await caller(first.url, key)('POST', '/v2/alpha/on-demand/virtual-machine-rentals', {
+    gpuCount: 1,
+    region: 'mock-region',
+  })
   expect(rented.status).toBe(200)
   const stream = await fetch(`${first.url}/v2/events/stream`, { headers: { Authorization: `Bearer ${key}` } })
   expect(stream.status).toBe(200)
@@ -119,9 +124,13 @@ it('refuses another secret key than the one the database was set up under', asyn
 it.runIf(process.getuid?.() === 0)('runs as a plain user', async () => {
   const dir = await folder()
   await chmod(dir, 0o777)
-  const child = spawn('setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', process.execPath, inject('serverBundle')], {
-    env: { PATH: process.env.PATH ?? '', BERTH_DATA_DIR: path.join(dir, 'data'), BERTH_PORT: '0' },
-  })
+  const child = spawn(
+    'setpriv',
+    ['--reuid=65534', '--regid=65534', '--clear-groups', process.execPath, inject('serverBundle')],
+    {
+      env: { PATH: process.env.PATH ?? '', BERTH_DATA_DIR: path.join(dir, 'data'), BERTH_PORT: '0' },
+    },
+  )
   cleanUp.push(async () => void child.kill('SIGTERM'))
   const text = await new Promise<string>((resolve) => {
     let output = ''

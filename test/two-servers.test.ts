@@ -41,7 +41,10 @@ beforeAll(async () => {
   const working = await Promise.all(
     keys.map(async (key) => (await caller(servers[0]?.url ?? '', key)('GET', '/v2/users/me')).status),
   )
-  expect(working.filter((status) => status === 200), 'one operator, whoever made it').toHaveLength(1)
+  expect(
+    working.filter((status) => status === 200),
+    'one operator, whoever made it',
+  ).toHaveLength(1)
   operatorKey = keys[working.indexOf(200)] ?? ''
 })
 
@@ -71,12 +74,20 @@ it('a key that is revoked on one server stops on the other within a second', asy
   const brief = made.body.key as string
   expect((await on(1, brief)('GET', '/v2/customer/balance')).status).toBe(200)
   await on(0, key)('DELETE', `/v2/api-keys/${made.body.publicId as string}`)
-  await waitFor('the other server to refuse the key', async () => (await on(1, brief)('GET', '/v2/customer/balance')).status === 401, 1_000)
+  await waitFor(
+    'the other server to refuse the key',
+    async () => (await on(1, brief)('GET', '/v2/customer/balance')).status === 401,
+    1_000,
+  )
 })
 
 it('a rate limit holds over both servers together', async () => {
   const key = await openAccount()
-  const made = await on(0, key)('POST', '/v2/api-keys', { name: 'slow', scopes: ['billing:read'], requestsPerMinute: 20 })
+  const made = await on(0, key)('POST', '/v2/api-keys', {
+    name: 'slow',
+    scopes: ['billing:read'],
+    requestsPerMinute: 20,
+  })
   const slow = made.body.key as string
   const replies = await Promise.all(
     Array.from({ length: 60 }, (_, i) => on(i % 2, slow)('GET', '/v2/customer/balance')),

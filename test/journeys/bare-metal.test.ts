@@ -57,9 +57,19 @@ test('with a new volume: both come up, the volume is mounted, and it outlives th
     createdBy: { id: rental.userId, email: 'owner-1@example.test', picture: null },
     nodes: [{ cpuModel: 'Intel Xeon Platinum 8480C', gpuCount: 8, ramGb: 2048, storageGb: 30_720, cpuCount: 224 }],
   })
-  expect(volume).toMatchObject({ status: 'active', sizeGb: 512, sizeInGb: 512, costPerHour: 0.0512, attachedRentals: [id] })
+  expect(volume).toMatchObject({
+    status: 'active',
+    sizeGb: 512,
+    sizeInGb: 512,
+    costPerHour: 0.0512,
+    attachedRentals: [id],
+  })
   expect(volume.vip).toMatch(/^198\.51\.100\./)
-  expect(await eventTypesOf(ada.call, `volume:${volume.id}`)).toEqual(['volume.created', 'volume.active', 'volume.attached'])
+  expect(await eventTypesOf(ada.call, `volume:${volume.id}`)).toEqual([
+    'volume.created',
+    'volume.active',
+    'volume.attached',
+  ])
 
   await end(id)
   expect(await list()).toEqual([])

@@ -45,7 +45,9 @@ test('two hundred want the last eight GPUs of a region: eight get one, 192 hear 
   )
   expect(await gpusInUse('mock-eun2-h100-01')).toBe(8)
   const options = await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/rental-options')
-  const here = options.filter((one: Record<string, unknown>) => one['region'] === 'eu-north-2' && one['gpuType'] === 'h100')
+  const here = options.filter(
+    (one: Record<string, unknown>) => one['region'] === 'eu-north-2' && one['gpuType'] === 'h100',
+  )
   expect(here.map((one: { totalAvailable: number }) => one.totalAvailable)).toEqual([0, 0, 0, 0])
   expect(await recountBooks(journey)).toEqual([])
 })
@@ -95,18 +97,17 @@ test('one key with a limit for exactly two, from which fifty want to rent at onc
 
 test('ending and renting at once: what is let go is sold again, once', async () => {
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
-  const lists = await Promise.all(callers.map(({ call }) => succeed(call, 'GET', path)))
-  const running = lists.flatMap((rentals: Array<{ id: number; region: string }>, n) =>
-    rentals.filter((one) => one.region === 'eu-north-2').map((one) => ({ id: one.id, call: callers[n]?.call })),
-  )
+  const running: Array<{ id: number; call: Call }> = []
+  for (const { call } of callers) {
+    const rentals: Array<{ id: number; region: string }> = await succeed(call, 'GET', path)
+    running.push(...rentals.filter((one) => one.region === 'eu-north-2').map(({ id }) => ({ id, call })))
+  }
   expect(running).toHaveLength(8)
-  const wanting = Array.from({ length: 40 }, (_, n) =>
-    callers[n % ACCOUNTS]?.call('POST', path, { gpuCount: 1, region: 'eu-north-2' }),
-  )
-  const ending = running.map(({ id, call }) => call?.('POST', `${path}/terminate`, { rentalId: id }))
+  const wanting = rush((call) => call('POST', path, { gpuCount: 1, region: 'eu-north-2' }), 40)
+  const ending = running.map(({ id, call }) => call('POST', `${path}/terminate`, { rentalId: id }))
   const ended = await Promise.all(ending)
-  expect(ended.map((reply) => reply?.status)).toEqual(running.map(() => 200))
-  const rented = (await Promise.all(wanting)).filter((reply) => reply?.status === 200)
+  expect(ended.map((reply) => reply.status)).toEqual(running.map(() => 200))
+  const rented = (await wanting).filter((reply) => reply.status === 200)
   expect(await gpusInUse('mock-eun2-h100-01')).toBe(rented.length)
   await journey.pass()
   await journey.advance(1_000)

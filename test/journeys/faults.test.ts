@@ -147,7 +147,12 @@ describe('volumes, one with each fault', () => {
     const order = { gpuCount: 8, networkType: 'ethernet' }
     metal = (await succeed(ada.call, 'POST', '/v2/alpha/on-demand/bare-metal-rentals', order)).id
     for (const label of faults) {
-      const order = { region: 'us-central-1', label, sizeInGb: 256, rentalIds: label === 'fault-attach-refused' ? [metal] : [] }
+      const order = {
+        region: 'us-central-1',
+        label,
+        sizeInGb: 256,
+        rentalIds: label === 'fault-attach-refused' ? [metal] : [],
+      }
       made.set(label, (await succeed(ada.call, 'POST', volumes, order)).storageVolumeId)
     }
     await journey.pass()
@@ -167,7 +172,8 @@ describe('volumes, one with each fault', () => {
   test('all of them go when they are told to, and nothing of them is left', async () => {
     await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId: made.get('fault-attach-refused') })
     await journey.pass()
-    for (const storageVolumeId of made.values()) await succeed(ada.call, 'POST', `${volumes}/terminate`, { storageVolumeId })
+    for (const storageVolumeId of made.values())
+      await succeed(ada.call, 'POST', `${volumes}/terminate`, { storageVolumeId })
     await journey.pass()
     await journey.advanceBy(2 * MINUTE_MS, 12)
     expect(await succeed(ada.call, 'GET', volumes)).toEqual([])

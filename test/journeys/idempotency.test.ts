@@ -43,7 +43,12 @@ test('the same key for something else is refused, and the key of another account
     const reply = await ada.call('POST', path, body, headers)
     expect([reply.status, reply.body.code, reply.body.reason]).toEqual([400, 'BAD_REQUEST', 'idempotency_key_reused'])
   }
-  const elsewhere = await ada.call('POST', '/v1/marketplace/instances/create', examples.createInstance(its).body, headers)
+  const elsewhere = await ada.call(
+    'POST',
+    '/v1/marketplace/instances/create',
+    examples.createInstance(its).body,
+    headers,
+  )
   expect([elsewhere.status, elsewhere.body.reason]).toEqual([400, 'idempotency_key_reused'])
   expect(await fingerprint(journey.app)).toEqual(before)
   // What is left out and what is spelled out as the default are the same order.
@@ -70,7 +75,9 @@ test('an answer is remembered for a day', async () => {
   expect((await succeed(ada.call, 'POST', path, order, headers)).id).not.toBe(first.id)
 })
 
-const creates = (Object.entries(api) as Array<[OperationId, Endpoint]>).filter(([, { idempotent }]) => idempotent === true)
+const creates = (Object.entries(api) as Array<[OperationId, Endpoint]>).filter(
+  ([, { idempotent }]) => idempotent === true,
+)
 
 test.each(creates)('%s: sent twice with one key, it happens once', async (operation, endpoint) => {
   const key = endpoint.access.includes('operator') ? journey.operatorKey : ada.key

@@ -74,11 +74,20 @@ test('each filter does what it says, and they add up', async () => {
   expect(all).toHaveLength(28)
   expect(await namesOf({ gpu_model: 'B200' })).toEqual(['mock-pdx-b200-01', 'mock-pdx-b200-02'])
   expect(await namesOf({ region: 'ap-south', max_price: 0.17 })).toEqual(['mock-sin-rtx3090-01'])
-  expect(await namesOf({ cluster_name: 'mock-sin', min_gpus_available: 4 })).toEqual(['mock-sin-a100-01', 'mock-sin-a100-02'])
+  expect(await namesOf({ cluster_name: 'mock-sin', min_gpus_available: 4 })).toEqual([
+    'mock-sin-a100-01',
+    'mock-sin-a100-02',
+  ])
   expect(await namesOf({ min_gpu_ram: 180_000 })).toEqual(await namesOf({ gpu_model: 'b200' }))
-  const [east, west] = [await search({ supplier_id: 'mock-fleet-east' }), await search({ supplier_id: 'mock-fleet-west' })]
+  const [east, west] = [
+    await search({ supplier_id: 'mock-fleet-east' }),
+    await search({ supplier_id: 'mock-fleet-west' }),
+  ]
   expect([east.length, west.length]).toEqual([15, 13])
-  const [keeps, loses] = [await search({ has_persistent_storage: true }), await search({ has_persistent_storage: false })]
+  const [keeps, loses] = [
+    await search({ has_persistent_storage: true }),
+    await search({ has_persistent_storage: false }),
+  ]
   expect(keeps.length + loses.length).toBe(28)
   // One of its four GPUs is unwell, and not for sale.
   const [unwell] = await search({ cluster_name: 'mock-pdx', gpu_model: '4090', available_only: true, max_price: 0.35 })
@@ -128,7 +137,11 @@ test('an instance is created at once, with a count that is a text and no image',
         gpus_total: 3,
         owner: ada.id,
         pricing: { price: { amount: 2.19, period: 'hourly', agent: 'platform' } },
-        hardware: { cpus: [{ cores: 42, virtual_cores: 84 }], ram: [{ capacity: 768 }], storage: [{ capacity: 11_520 }] },
+        hardware: {
+          cpus: [{ cores: 42, virtual_cores: 84 }],
+          ram: [{ capacity: 768 }],
+          storage: [{ capacity: 11_520 }],
+        },
       },
     },
   ])
@@ -144,7 +157,9 @@ test('an image brings its ports, and a full machine is reserved', async () => {
   const one = mine.find((instance: { id: string }) => instance.id === id)
   expect(one.userMetadata).toEqual({ label: 'notebook' })
   expect(one.portMappings.map((mapping: { port: number }) => mapping.port)).toEqual([8888, 6006, 7860])
-  expect(await namesOf({ gpu_model: '3090', cluster_name: 'mock-pdx', available_only: true })).not.toContain('mock-pdx-rtx3090-01')
+  expect(await namesOf({ gpu_model: '3090', cluster_name: 'mock-pdx', available_only: true })).not.toContain(
+    'mock-pdx-rtx3090-01',
+  )
   const full = (await search({ gpu_model: '3090' })).find((machine) => machine.id === 'mock-pdx-rtx3090-01')
   expect(full).toMatchObject({ reserved: true, gpus_reserved: 2 })
   const body = { cluster_name: 'mock-pdx', node_name: 'mock-pdx-rtx3090-01', gpu_count: 1 }
@@ -155,7 +170,11 @@ test('an image brings its ports, and a full machine is reserved', async () => {
 })
 
 test('a node of another cluster, and one that does not exist, is not there', async () => {
-  for (const [cluster_name, node_name] of [['mock-fra', 'mock-iad-h100-01'], ['mock-iad', 'nowhere'], ['mock-usc1-bm-h100-infiniband', 'mock-usc1-h100-01']]) {
+  for (const [cluster_name, node_name] of [
+    ['mock-fra', 'mock-iad-h100-01'],
+    ['mock-iad', 'nowhere'],
+    ['mock-usc1-bm-h100-infiniband', 'mock-usc1-h100-01'],
+  ]) {
     const reply = await ada.call('POST', `${instances}/create`, { cluster_name, node_name, gpu_count: 1 })
     expect([reply.status, reply.body.reason, reply.body.param]).toEqual([404, 'node_not_found', 'node_name'])
   }

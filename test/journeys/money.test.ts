@@ -21,7 +21,8 @@ const end = async (by: Call, rentalId: number) => {
   await succeed(by, 'POST', `${path}/terminate`, { rentalId })
   await journey.pass()
 }
-const balanceOf = async (by: Call): Promise<NanoUsd> => usd((await succeed(by, 'GET', '/v2/customer/balance')).balanceUsd)
+const balanceOf = async (by: Call): Promise<NanoUsd> =>
+  usd((await succeed(by, 'GET', '/v2/customer/balance')).balanceUsd)
 const credit = (id: string, amountUsd: string) =>
   succeed(journey.operator, 'POST', `/v2/operator/accounts/${id}/credit`, { amountUsd, reason: 'paid' })
 
@@ -78,7 +79,8 @@ test('two rentals share one balance, which ends both and never goes below zero',
   const first = await journey.rentVirtualMachine(ada.call)
   const second = await journey.rentVirtualMachine(ada.call)
   await journey.advanceBy(10 * MINUTE_MS, 14)
-  const paid = (await chargedFor(ada.call, { rentalId: first.id })) + (await chargedFor(ada.call, { rentalId: second.id }))
+  const paid =
+    (await chargedFor(ada.call, { rentalId: first.id })) + (await chargedFor(ada.call, { rentalId: second.id }))
   expect((await balanceOf(ada.call)) + paid).toBe(usd('10'))
   expect(await balanceOf(ada.call)).toBeLessThan(2n * (costOfSpan(PRICE, 1) + 1n))
   for (const { id } of [first, second]) expect(await detail(ada.call, id)).toMatchObject({ status: 'Terminated' })
@@ -160,7 +162,12 @@ test('a refund gives back at most what was paid, once', async () => {
   await journey.advance(2 * HOUR_MS)
   await end(ada.call, id)
   const refund = (amountUsd: string, headers = {}) =>
-    journey.operator('POST', `/v2/operator/accounts/${ada.id}/refund`, { amountUsd, rentalId: id, reason: 'faulty' }, headers)
+    journey.operator(
+      'POST',
+      `/v2/operator/accounts/${ada.id}/refund`,
+      { amountUsd, rentalId: id, reason: 'faulty' },
+      headers,
+    )
   const tooMuch = await refund('4.980000001')
   expect([tooMuch.status, tooMuch.body.reason]).toEqual([400, 'refund_too_large'])
   for (const replayed of [false, true]) {

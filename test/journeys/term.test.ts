@@ -49,7 +49,11 @@ describe('a reserved term', () => {
     await succeed(journey.operator, 'PUT', '/v2/operator/price-book', change)
     const wish = { ...reserved, discountPercentage: 33.33 }
     const rental = await journey.rentVirtualMachine(ada.call, wish)
-    expect(rental.currentTerm).toMatchObject({ costPerHour: 1.660083, discountPercentage: 33.33, originalCostPerHour: 2.49 })
+    expect(rental.currentTerm).toMatchObject({
+      costPerHour: 1.660083,
+      discountPercentage: 33.33,
+      originalCostPerHour: 2.49,
+    })
     const refused = await bob.call('POST', path, { gpuCount: 1, region: 'mock-region', ...wish })
     expect(refused.body.reason).toBe('discount_not_granted')
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
@@ -73,7 +77,12 @@ describe('a reserved term', () => {
     await journey.advanceBy(5 * DAY_MS, 6)
     await journey.advance(DAY_MS)
     const converted = await detail(ada.call, rental.id)
-    expect(converted.currentTerm).toMatchObject({ termType: 'on-demand', costPerHour: 2.49, effectiveAt: endsAt, reservedUntil: null })
+    expect(converted.currentTerm).toMatchObject({
+      termType: 'on-demand',
+      costPerHour: 2.49,
+      effectiveAt: endsAt,
+      reservedUntil: null,
+    })
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
     await journey.pass()
     const atTerm = costOfSpan(RESERVED, Date.parse(endsAt) - Date.parse(rental.startedAt))

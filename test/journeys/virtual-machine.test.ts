@@ -41,7 +41,11 @@ test('without a way to log in, and then without money, there is no machine', asy
 })
 
 test('what is offered says what it costs; only that can be ordered', async () => {
-  const options: Array<Record<string, unknown>> = await succeed(server.nobody, 'GET', '/v2/alpha/on-demand/rental-options')
+  const options: Array<Record<string, unknown>> = await succeed(
+    server.nobody,
+    'GET',
+    '/v2/alpha/on-demand/rental-options',
+  )
   const wanted = { region: 'mock-region', gpuType: 'h100', connectionType: 'ethernet', gpuCount: 4 }
   expect(options.filter((one) => Object.entries(wanted).every(([key, value]) => one[key] === value))).toEqual([
     {
@@ -83,7 +87,9 @@ test('it is created at once, runs soon, is ended, and costs exactly the time bet
   expect(created.externalId).toMatch(new RegExp(`^berth-[0-9a-f]+-${created.id}$`))
 
   const running = await waitForStatus(created.id, 'Running')
-  expect(running.providerData.sshNetworking).toEqual([{ host: expect.stringMatching(/^203\.0\.113\./), port: 22, user: 'ubuntu' }])
+  expect(running.providerData.sshNetworking).toEqual([
+    { host: expect.stringMatching(/^203\.0\.113\./), port: 22, user: 'ubuntu' },
+  ])
   expect(running.providerData.customPorts).toEqual([8888])
   expect(running.currentTerm).toMatchObject({ termType: 'on-demand', costPerHour: 9.96, reservedUntil: null })
   const [listed] = await succeed(ada.call, 'GET', path)

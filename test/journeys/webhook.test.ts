@@ -80,7 +80,9 @@ test('a receiver that fails is tried again, with the same message', async () => 
   const [first, second] = await waitFor('the second attempt', () => toPath('/flaky').length === 2 && toPath('/flaky'))
   expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'])
   expect(second?.body).toBe(first?.body)
-  expect(new Webhook(secret).verify(second?.body ?? '', second?.headers ?? {})).toMatchObject({ type: 'rental.created' })
+  expect(new Webhook(secret).verify(second?.body ?? '', second?.headers ?? {})).toMatchObject({
+    type: 'rental.created',
+  })
 })
 
 test('a secret is rotated without a gap, a test is told from the rest, and off is off', async () => {

@@ -69,7 +69,10 @@ export const marketplaceHandlers = {
     })
     const page = pageOf(found, limit, (rental) => rental.id)
     const machines = await readMachines(app.database.db, machineIds(page.rows))
-    const terms = await readTerms(app.database.db, page.rows.map((rental) => rental.id))
+    const terms = await readTerms(
+      app.database.db,
+      page.rows.map((rental) => rental.id),
+    )
     return ok({
       instance_history: page.rows.map((rental) => ({
         instance_name: rental.name,
@@ -105,7 +108,10 @@ async function listInstances(app: App, accountId: string) {
   const { db } = app.database
   const rentals = await listRentals(db, { accountId, kind: 'container', ended: false, limit: limits.plainListRows })
   const machines = await readMachines(db, machineIds(rentals))
-  const terms = await readTerms(db, rentals.map((rental) => rental.id))
+  const terms = await readTerms(
+    db,
+    rentals.map((rental) => rental.id),
+  )
   return ok({
     instances: rentals.map((rental) => {
       const machine = machines.get(rental.spec.nodes[0]?.machineId ?? '')

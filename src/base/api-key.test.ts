@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest'
+import { makeApiKey, parseApiKey } from './api-key.ts'
+
+const made = makeApiKey()
+
+test('a new key reads bk_<public id>_<secret and checksum>, and is never the same twice', () => {
+  expect(made.text).toMatch(/^bk_[0-9A-Za-z]{14}_[0-9A-Za-z]{49}$/)
+  expect(made.text.startsWith(`bk_${made.publicId}_`)).toBe(true)
+  expect(made.text.endsWith(made.last4)).toBe(true)
+  expect(makeApiKey().publicId).not.toBe(made.publicId)
+})
+
+test('a key is read back as what was stored of it, which is not the secret', () => {
+  const { publicId, secretHash } = made
+  expect(parseApiKey(made.text)).toEqual({ kind: 'key', key: { publicId, secretHash } })
+  expect(secretHash).toHaveLength(32)
+  expect(made.text).not.toContain(secretHash.toString('base64url'))
+})
+
+describe('a typo is told from another text', () => {
+  test('wherever it is: each character, changed to another, breaks the checksum', () => {
+    const { length } = made.text
+    for (let i = 'bk_'.length; i < length; i += 1) {
+      const character = made.text.charAt(i)
+      if (character === '_') continue
+      const mistyped = made.text.slice(0, i) + (character === 'x' ? 'y' : 'x') + made.text.slice(i + 1)
+      expect(parseApiKey(mistyped), `character ${i}`).toEqual({ kind: 'typo' })
+    }
+  })
+
+  test('also when two neighbours have changed places', () => {
+    const at = made.text.search(/(?<=_.{14}_)([0-9A-Za-z])(?!\1)/)
+    const mistyped = made.text.slice(0, at) + made.text.charAt(at + 1) + made.text.charAt(at) + made.text.slice(at + 2)
+    expect(parseApiKey(mistyped)).toEqual({ kind: 'typo' })
+  })
+
+  test.each([
+    '',
+    'bk_',
+    'sk-abc',
+    made.text.slice(0, -1),
+    `${made.text}x`,
+    ` ${made.text}`,
+    made.text.replace('bk', 'BK'),
+  ])('%j is not a key at all', (text) => {
+    expect(parseApiKey(text)).toEqual({ kind: 'not_a_key' })
+  })
+})

@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest'
+import { Metrics } from './metrics.ts'
+
+async function linesOf(metrics: Metrics): Promise<string[]> {
+  return (await metrics.text()).split('\n')
+}
+
+test('a counter adds up, by its labels', async () => {
+  const metrics = new Metrics()
+  const requests = metrics.counter('requests_total', 'Requests')
+  requests.add()
+  requests.add({ status: '200' })
+  requests.add({ status: '200' }, 4)
+  expect(await linesOf(metrics)).toEqual([
+    '# HELP requests_total Requests',
+    '# TYPE requests_total counter',
+    'requests_total 1',
+    'requests_total{status="200"} 5',
+    '',
+  ])
+})
+
+test('a gauge shows what it was set to last', async () => {
+  const metrics = new Metrics()
+  const rentals = metrics.gauge('rentals', 'Rentals')
+  rentals.set(7, { status: 'Running' })
+  rentals.set(3, { status: 'Running' })
+  expect(await linesOf(metrics)).toContain('rentals{status="Running"} 3')
+})
+
+test('a histogram counts into each bucket that is large enough, and sums', async () => {
+  const metrics = new Metrics()
+  const seconds = metrics.histogram('seconds', 'Time', [0.1, 1])
+  for (const value of [0.1, 0.5, 7]) seconds.observe(value, { path: '/' })
+  expect((await linesOf(metrics)).slice(2)).toEqual([
+    'seconds_bucket{path="/",le="0.1"} 1',
+    'seconds_bucket{path="/",le="1"} 2',
+    'seconds_bucket{path="/",le="+Inf"} 3',
+    'seconds_sum{path="/"} 7.6',
+    'seconds_count{path="/"} 3',
+    '',
+  ])
+})
+
+test('what collects is asked before each scrape', async () => {
+  const metrics = new Metrics()
+  const asked = metrics.gauge('asked', 'Times')
+  let times = 0
+  metrics.collect(async () => asked.set((times += 1)))
+  await metrics.text()
+  expect(await linesOf(metrics)).toContain('asked 2')
+})
+
+describe('what would break the format', () => {
+  test('in a label is escaped', async () => {
+    const metrics = new Metrics()
+    metrics.counter('odd', 'Odd').add({ text: 'a"b\\c\nd' })
+    expect(await linesOf(metrics)).toContain('odd{text="a\\"b\\\\c\\nd"} 1')
+  })
+
+  test('as a second declaration of one name is refused', () => {
+    const metrics = new Metrics()
+    metrics.counter('twice', 'Once')
+    expect(() => metrics.gauge('twice', 'Again')).toThrow('metric declared twice: twice')
+  })
+})

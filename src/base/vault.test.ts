@@ -1,0 +1,41 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { makeVault } from './vault.ts'
+
+const vault = makeVault('the secret key of a test')
+
+test('what is sealed is opened again, whatever it holds', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (text) => {
+      expect(makeVault('the secret key of a test').open(vault.seal(text))).toBe(text)
+    }),
+  )
+})
+
+test('a seal does not show what it holds, and is another each time', () => {
+  const sealed = vault.seal('whsec_secret')
+  expect(sealed).toMatch(/^v1\.[\w-]+$/)
+  expect(Buffer.from(sealed.slice(3), 'base64url').toString('latin1')).not.toContain('secret')
+  expect(vault.seal('whsec_secret')).not.toBe(sealed)
+})
+
+describe('is not opened', () => {
+  const sealed = vault.seal('text')
+
+  test('under another key', () => {
+    expect(() => makeVault('another secret key').open(sealed)).toThrow(Error)
+  })
+
+  test('with a single bit changed, wherever it is', () => {
+    const bytes = Buffer.from(sealed.slice(3), 'base64url')
+    for (let i = 0; i < bytes.length; i += 1) {
+      const changed = Buffer.from(bytes)
+      changed.writeUInt8(changed.readUInt8(i) ^ 1, i)
+      expect(() => vault.open(`v1.${changed.toString('base64url')}`), `byte ${i}`).toThrow(Error)
+    }
+  })
+
+  test.each(['', 'v1.', 'v1.AAAA', sealed.slice(0, -2)])('when it is cut to %j', (text) => {
+    expect(() => vault.open(text)).toThrow(Error)
+  })
+})

@@ -1,0 +1,42 @@
+import { describe, expect, test } from 'vitest'
+import { usd } from '../base/money.ts'
+import { volumeMoves, volumePricePerHour, volumeStatus, type VolumeState } from './volume.ts'
+
+const states = Object.keys(volumeMoves) as VolumeState[]
+
+/** From the row's state to the column's: x may, . may not. */
+const grid = `
+            creating active suspended deleting deleted failed
+creating    .        x      .         x        .       x
+active      .        .      x         x        .       .
+suspended   .        x      .         x        .       .
+deleting    .        .      .         .        x       .
+deleted     .        .      .         .        .       .
+failed      .        .      .         x        .       .
+`
+
+describe('moves', () => {
+  const [head = '', ...rows] = grid.trim().split('\n')
+  const columns = head.trim().split(/\s+/)
+
+  test('the grid is whole', () => {
+    expect(columns).toEqual(states)
+    expect(rows.map((row) => row.split(/\s+/)[0])).toEqual(states)
+  })
+
+  test.each(rows)('%s', (row) => {
+    const [from = '', ...marks] = row.trim().split(/\s+/)
+    const next: readonly string[] = volumeMoves[from as VolumeState]
+    expect(columns.filter((_, i) => marks[i] === 'x').toSorted()).toEqual([...next].toSorted())
+  })
+
+  test('only an active volume is shown as active', () => {
+    expect(states.filter((state) => volumeStatus(state) === 'active')).toEqual(['active'])
+    expect(states.filter((state) => volumeStatus(state) === 'unknown')).toEqual([])
+  })
+})
+
+test('a volume costs its size times the price of a GB, exactly', () => {
+  expect(volumePricePerHour(usd('0.000137'), 1_024)).toBe(usd('0.140288'))
+  expect(volumePricePerHour(usd('0.000000001'), 64_000)).toBe(usd('0.000064'))
+})
