@@ -35,11 +35,26 @@ export const claims: Bench = {
       }
       const limit = await claimsBySqlAlone(server.databaseUrl)
       return [
-        { name: 'claims a second', value: median(rates), unit: '/s', against: 'to reach: ≥ 300/s; kube-scheduler 180/s, Kueue 43/s (their own figures)' },
+        {
+          name: 'claims a second',
+          value: median(rates),
+          unit: '/s',
+          against: 'to reach: ≥ 300/s; kube-scheduler 180/s, Kueue 43/s (their own figures)',
+        },
         { name: 'CPU of the server a claim', value: median(cpus), unit: 'µs' },
         { name: 'requests a claim, refusals included', value: requests / (ROUNDS * CLAIMS_PER_ROUND), unit: '' },
-        { name: 'the claim function alone', value: limit, unit: '/s', against: 'the limit: one statement a claim, no HTTP, no money' },
-        { name: 'GPUs sold twice', value: await countDoubled(server.databaseUrl, won), unit: '', against: 'to reach: 0' },
+        {
+          name: 'the claim function alone',
+          value: limit,
+          unit: '/s',
+          against: 'the limit: one statement a claim, no HTTP, no money',
+        },
+        {
+          name: 'GPUs sold twice',
+          value: await countDoubled(server.databaseUrl, won),
+          unit: '',
+          against: 'to reach: 0',
+        },
       ]
     } finally {
       await server.stop()

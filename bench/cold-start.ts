@@ -30,7 +30,11 @@ async function postgresAlone(dataDir: string): Promise<() => Promise<unknown>> {
 async function berth(dataDir: string): Promise<() => Promise<unknown>> {
   const child = startProcess({ BERTH_DATA_DIR: dataDir })
   const url = await readyUrl(child)
-  const answer = await fetch(`${url}/v1/marketplace`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' })
+  const answer = await fetch(`${url}/v1/marketplace`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: '{}',
+  })
   if (answer.status !== 200) throw new Error(`the first request was answered with ${answer.status}`)
   await answer.arrayBuffer()
   return () => {

@@ -2,7 +2,13 @@
 import pg from 'pg'
 import { call, type BenchServer } from './harness.ts'
 
-const models = ['NVIDIA H100 80GB HBM3', 'NVIDIA H200', 'NVIDIA A100-SXM4-80GB', 'NVIDIA L40S', 'NVIDIA GeForce RTX 4090']
+const models = [
+  'NVIDIA H100 80GB HBM3',
+  'NVIDIA H200',
+  'NVIDIA A100-SXM4-80GB',
+  'NVIDIA L40S',
+  'NVIDIA GeForce RTX 4090',
+]
 
 /** Marketplace machines of 8 GPUs, straight into the table, of an engine that does not exist. */
 export async function fillMachines(url: string, count: number): Promise<void> {
@@ -33,8 +39,14 @@ export async function openAccounts(server: BenchServer, operatorKey: string, cou
     })
     const { account, key } = made.body as { account: { id: string }; key: string }
     keys.push(key)
-    await call(server.url, operatorKey, 'POST', `/v2/operator/accounts/${account.id}/credit`, { amountUsd: '10000000', reason: 'bench' })
-    await call(server.url, operatorKey, 'PATCH', `/v2/operator/accounts/${account.id}`, { quota: { gpus: 100_000 }, reason: 'bench' })
+    await call(server.url, operatorKey, 'POST', `/v2/operator/accounts/${account.id}/credit`, {
+      amountUsd: '10000000',
+      reason: 'bench',
+    })
+    await call(server.url, operatorKey, 'PATCH', `/v2/operator/accounts/${account.id}`, {
+      quota: { gpus: 100_000 },
+      reason: 'bench',
+    })
     await call(server.url, key, 'POST', '/v2/ssh-keys', {
       name: 'bench',
       publicKey: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f',

@@ -139,7 +139,11 @@ export function median(values: readonly number[]): number {
 }
 
 /** Runs `work` for every item with `width` at a time; answers the wall time. */
-export async function inParallel<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<number> {
+export async function inParallel<T>(
+  items: readonly T[],
+  width: number,
+  work: (item: T) => Promise<void>,
+): Promise<number> {
   const startedAt = performance.now()
   const queue = [...items]
   const worker = async (): Promise<void> => {

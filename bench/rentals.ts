@@ -42,7 +42,12 @@ export const rentals: Bench = {
         { name: 'CPU of the server a rental, create to Running', value: cpuPerRentalUs, unit: 'µs' },
         { name: `full reconcile pass over ${RENTALS}`, value: passSeconds, unit: 's', against: 'to reach: ≤ 30 s' },
         { name: 'resident memory', value: residentMb(server.pid), unit: 'MB', against: 'to reach: ≤ 1 GB' },
-        { name: 'CPU while they run', value: (idleCpuMs / WATCH_MS) * 100, unit: '% of one core', against: 'dstack states 1,000 active a replica' },
+        {
+          name: 'CPU while they run',
+          value: (idleCpuMs / WATCH_MS) * 100,
+          unit: '% of one core',
+          against: 'dstack states 1,000 active a replica',
+        },
       ]
     } finally {
       await client.end()
@@ -68,7 +73,11 @@ const shapes = [
 async function createOne(server: BenchServer, key: string): Promise<void> {
   for (const shape of shapes) {
     for (const networkType of ['ethernet', 'infiniband']) {
-      const reply = await call(server.url, key, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, networkType, ...shape })
+      const reply = await call(server.url, key, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', {
+        gpuCount: 1,
+        networkType,
+        ...shape,
+      })
       if (reply.status === 200) return
       if (reply.status !== 400) throw new Error(`unexpected answer ${reply.status}: ${JSON.stringify(reply.body)}`)
     }
@@ -78,7 +87,9 @@ async function createOne(server: BenchServer, key: string): Promise<void> {
 
 async function untilRunning(client: pg.Client, count: number): Promise<void> {
   for (;;) {
-    const { rows } = await client.query<{ n: number }>(`select count(*)::integer as n from rental where status = 'Running'`)
+    const { rows } = await client.query<{ n: number }>(
+      `select count(*)::integer as n from rental where status = 'Running'`,
+    )
     if ((rows[0]?.n ?? 0) >= count) return
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
@@ -89,6 +100,8 @@ async function observePasses(server: BenchServer, operatorKey: string): Promise<
   const response = await fetch(`${server.url}/metrics`, { headers: { Authorization: `Bearer ${operatorKey}` } })
   const text = await response.text()
   const read = (name: string): number =>
-    Number.parseFloat(new RegExp(`^berth_reconcile_seconds_${name}\\{loop="observe"\\} (\\S+)$`, 'm').exec(text)?.[1] ?? '0')
+    Number.parseFloat(
+      new RegExp(`^berth_reconcile_seconds_${name}\\{loop="observe"\\} (\\S+)$`, 'm').exec(text)?.[1] ?? '0',
+    )
   return { count: read('count'), seconds: read('sum') }
 }

@@ -1,5 +1,5 @@
 /** `npm run bench` runs all benches, `npm run bench -- NAME…` some; the table goes to standard output and bench/results/. */
-import { execFileSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import { claims } from './claims.ts'
@@ -12,7 +12,9 @@ const all: readonly Bench[] = [coldStart, claims, listing, rentals]
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('-'))
 if (process.argv.includes('--help')) {
-  console.log(`Usage: npm run bench [-- NAME…]\n\n${all.map((bench) => `  ${bench.name.padEnd(12)} ${bench.about}`).join('\n')}`)
+  console.log(
+    `Usage: npm run bench [-- NAME…]\n\n${all.map((bench) => `  ${bench.name.padEnd(12)} ${bench.about}`).join('\n')}`,
+  )
   process.exit(0)
 }
 const unknown = wanted.filter((name) => !all.some((bench) => bench.name === name))
@@ -22,7 +24,8 @@ if (unknown.length > 0) {
 }
 
 const machine = `${os.cpus().length} × ${os.cpus()[0]?.model ?? os.arch()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`
-const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
+const git = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' })
+const commit = git.status === 0 ? git.stdout.trim() : 'unknown'
 const results: Array<{ bench: string; figures: Figure[] }> = []
 for (const bench of all.filter((one) => wanted.length === 0 || wanted.includes(one.name))) {
   console.error(`${bench.name}: ${bench.about} …`)
@@ -35,7 +38,9 @@ const rows = results.flatMap(({ bench, figures }) =>
 const header = ['bench', 'figure', 'value', 'against']
 const widths = header.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)))
 const line = (row: readonly string[]): string => `| ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(' | ')} |`
-const table = [line(header), `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...rows.map(line)].join('\n')
+const table = [line(header), `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...rows.map(line)].join(
+  '\n',
+)
 console.log(`\n${machine}, commit ${commit}\n\n${table}`)
 mkdirSync('bench/results', { recursive: true })
 writeFileSync(`bench/results/${commit}.json`, `${JSON.stringify({ machine, commit, results }, null, 2)}\n`)

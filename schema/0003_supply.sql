@@ -22,8 +22,12 @@ create table machine (
   gpus_total              integer not null check (gpus_total between 1 and 64),
   -- How many of them gpu_claim holds. Kept here so that a listing needs no count.
   gpus_claimed            integer not null default 0,
-  -- Indexes of GPUs that are withdrawn for their health. They stay claimed by whoever has them.
+  -- Indexes of GPUs that are not sold: those that the engine reports as sick, and those that an operator has withdrawn.
+  -- They stay claimed by whoever has them.
   gpus_sick               integer[] not null default '{}',
+  gpus_withdrawn          integer[] not null default '{}',
+  -- Neither claimed nor sick nor withdrawn. Kept by a trigger (0004).
+  gpus_free               integer not null default 0,
   -- Marketplace only: v2 machines are priced by the price book.
   price_nano_per_gpu_hour bigint check (price_nano_per_gpu_hour >= 0),
   has_persistent_storage  boolean not null default false,
@@ -31,7 +35,7 @@ create table machine (
   hardware                jsonb not null,
   seen_at                 timestamptz(3) not null,
   created_at              timestamptz(3) not null,
-  constraint never_oversold check (gpus_claimed between 0 and gpus_total),
+  constraint never_oversold check (gpus_claimed between 0 and gpus_total and gpus_free between 0 and gpus_total - gpus_claimed),
   constraint marketplace_is_priced check ((offering = 'marketplace') = (price_nano_per_gpu_hour is not null)),
   constraint v2_has_gpu_type check (offering = 'marketplace' or (gpu_type is not null and gpu_form_factor is not null))
 );

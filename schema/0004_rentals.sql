@@ -27,6 +27,8 @@ create table rental (
                          check (status in ('Pending', 'Running', 'Unknown', 'Failed', 'Terminating', 'Terminated')),
   -- Why it is Failed, Terminating or Terminated, in a snake_case word. null: no particular reason.
   status_reason          text,
+  -- What the customer wrote when ending it.
+  termination_note       text,
   status_since           timestamptz(3) not null,
   -- Set once the state has lasted longer than it should. null: it has not.
   stuck_at               timestamptz(3),
@@ -36,6 +38,8 @@ create table rental (
   terminate_requested_at timestamptz(3),
   terminated_at          timestamptz(3),
 
+  -- Part of the tag: ids come back when a database is set back to a backup, tags must not.
+  nonce                  text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 8),
   -- The engine's own id. null: it has not answered yet.
   external_id            text,
   provider_data          jsonb,
@@ -74,6 +78,15 @@ create table gpu_claim (
 );
 create index gpu_claim_by_rental on gpu_claim (rental_id);
 
+create function count_free_gpus() returns trigger language plpgsql as $$
+begin
+  select count(*) into new.gpus_free from generate_series(0, new.gpus_total - 1) i
+    where i <> all (new.gpus_sick) and i <> all (new.gpus_withdrawn)
+      and not exists (select 1 from gpu_claim c where c.machine_id = new.id and c.gpu_index = i);
+  return new;
+end $$;
+create trigger machine_counts_free before insert or update on machine for each row execute function count_free_gpus();
+
 -- Takes `p_count` healthy free GPUs of one machine, or none. Concurrent claims on one machine queue on its row.
 create function claim_gpus(p_machine text, p_count integer, p_rental integer, p_at timestamptz) returns integer[]
 language plpgsql as $$
@@ -84,7 +97,7 @@ begin
   if not found then return null; end if;
   select array_agg(i order by i) into v_free
     from (select i from machine m, generate_series(0, m.gpus_total - 1) i
-          where m.id = p_machine and i <> all (m.gpus_sick)
+          where m.id = p_machine and i <> all (m.gpus_sick) and i <> all (m.gpus_withdrawn)
             and not exists (select 1 from gpu_claim c where c.machine_id = p_machine and c.gpu_index = i)
           order by i limit p_count) free;
   if coalesce(cardinality(v_free), 0) < p_count then return null; end if;
@@ -95,12 +108,17 @@ begin
 end $$;
 
 create function release_gpus(p_rental integer) returns void language plpgsql as $$
+declare
+  v_machines text[];
+  v_counts   integer[];
 begin
   perform 1 from machine where id in (select machine_id from gpu_claim where rental_id = p_rental) order by id for update;
+  with gone as (delete from gpu_claim where rental_id = p_rental returning machine_id),
+       counted as (select machine_id, count(*)::integer as n from gone group by machine_id)
+  select array_agg(machine_id), array_agg(n) into v_machines, v_counts from counted;
+  -- A statement of its own, so that the count of what is free sees the claims gone.
   update machine m set gpus_claimed = m.gpus_claimed - c.n
-    from (select machine_id, count(*)::integer as n from gpu_claim where rental_id = p_rental group by machine_id) c
-    where m.id = c.machine_id;
-  delete from gpu_claim where rental_id = p_rental;
+    from unnest(v_machines, v_counts) as c (machine_id, n) where m.id = c.machine_id;
 end $$;
 
 -- What a rental costs, from when on. The last one counts.

@@ -15,6 +15,7 @@ create table volume (
   state_since        timestamptz(3) not null,
   -- The address under which rentals mount it. null: not made yet.
   vip                text,
+  nonce              text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 8),
   external_id        text,
   create_asked_at    timestamptz(3),
   created_at         timestamptz(3) not null,

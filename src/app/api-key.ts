@@ -64,7 +64,9 @@ function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | un
   if (calling === undefined) return undefined
   const limited = calling.monthly_limit_nano ?? calling.total_limit_nano ?? calling.allowed_models
   if (limited !== null) {
-    return fail('forbidden', 'A key with a spending limit or a list of models makes no keys', { reason: 'key_is_limited' })
+    return fail('forbidden', 'A key with a spending limit or a list of models makes no keys', {
+      reason: 'key_is_limited',
+    })
   }
   if (calling.expires_at !== null && (input.expiresAt === null || input.expiresAt > calling.expires_at)) {
     return failField(['expiresAt'], 'The new key cannot outlive the calling one', 'outlives_caller')

@@ -5,6 +5,7 @@ import { rentalIdOfTag, tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
 import { findRentalsForAudit, listUnreleased, type AuditRow } from '../store/rental.ts'
 import type { App } from './app.ts'
+import { rentalTag } from './rental.ts'
 
 export interface Orphan {
   readonly externalId: string
@@ -27,27 +28,28 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
   const shown = await driver.list(tagPrefix(app.installationId), signal)
   const ids = shown.flatMap((machine) => rentalIdOfTag(app.installationId, machine.tag) ?? [])
   const rows = await findRentalsForAudit(db, ids)
-  const shownIds = new Set(ids)
+  const shownTags = new Set(shown.map((machine) => machine.tag))
   const alive = await listUnreleased(db, driver.id)
   return {
     machines: shown.length,
     orphans: shown.flatMap((machine) => orphanOf(app, machine, rows) ?? []),
     missing: alive
-      .filter((row) => (row.status === 'Running' || row.status === 'Unknown') && !shownIds.has(row.id) && settled(row.create_asked_at, driver, startedAt))
+      .filter(
+        (row) =>
+          (row.status === 'Running' || row.status === 'Unknown') &&
+          !shownTags.has(rentalTag(app, row)) &&
+          settled(row.create_asked_at, driver, startedAt),
+      )
       .map((row) => ({ rentalId: row.id, status: row.status })),
   }
 }
 
-function orphanOf(
-  app: App,
-  machine: EngineMachine,
-  rows: ReadonlyMap<number, AuditRow>,
-): Orphan | undefined {
+function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, AuditRow>): Orphan | undefined {
   const id = rentalIdOfTag(app.installationId, machine.tag)
   if (id === undefined) return undefined
   const row = rows.get(id)
   const base = { externalId: machine.externalId, tag: machine.tag }
-  if (row === undefined) return { ...base, why: 'unknown_rental', endIt: false }
+  if (row === undefined || rentalTag(app, row) !== machine.tag) return { ...base, why: 'unknown_rental', endIt: false }
   if (machine.state === 'stopping') return undefined
   if (row.released) return { ...base, why: 'rental_released', endIt: true }
   // Which of several is ours is known once one of them is in the books; that one may be gone already.

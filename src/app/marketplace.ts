@@ -12,7 +12,12 @@ export interface InstanceOrder {
   readonly clusterName: string
   readonly nodeName: string
   readonly gpuCount: number
-  readonly image: { name: string; tag?: string | undefined; port?: number | undefined; ports?: number[] | undefined } | null
+  readonly image: {
+    name: string
+    tag?: string | undefined
+    port?: number | undefined
+    ports?: number[] | undefined
+  } | null
   readonly label?: string | undefined
   readonly autoTerminateAt?: string | undefined
   readonly spendingLimitUsd?: string | undefined
@@ -31,9 +36,9 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
   }
   const guards = readGuards(order)
   if (!guards.ok) return guards
-  const noPlace = `Node ${machine.id} has ${freeGpus(machine)} free GPUs; ${order.gpuCount} were asked for`
+  const noPlace = `Node ${machine.id} has ${machine.gpus_free} free GPUs; ${order.gpuCount} were asked for`
   // Refused early where it is plain; where it is close, the claim decides.
-  if (freeGpus(machine) < order.gpuCount) return fail('no_capacity', noPlace, { reason: 'no_capacity' })
+  if (machine.gpus_free < order.gpuCount) return fail('no_capacity', noPlace, { reason: 'no_capacity' })
   return placeOrder(app, tx, actor, {
     kind: 'container',
     region: machine.region,
@@ -71,10 +76,6 @@ export function shareOfMachine(machine: Machine, gpuCount: number) {
     ramGb: Math.floor(machine.hardware.ramGb * share),
     storageGb: Math.floor(machine.hardware.storageGb * share),
   }
-}
-
-export function freeGpus(machine: Machine): number {
-  return machine.gpus_total - machine.gpus_claimed - machine.gpus_sick.length
 }
 
 /** By name or number. Ending what has ended succeeds again. */

@@ -65,7 +65,7 @@ describe('opening an account', () => {
       'keys',
     ])
     expect(await listAudit(fixture.database.db, { accountId: account.id, limit: 5 })).toMatchObject([
-      { actor: operator.actor.keyId, action: 'account.created' },
+      { actor: operator.actor.keyId, action: 'account.create' },
     ])
     expect(JSON.stringify(await listAudit(fixture.database.db, { limit: 5 }), bigintAsText)).not.toContain(keyText)
   })
@@ -101,7 +101,7 @@ describe('changing an account', () => {
     expect(audit).toHaveLength(3)
     expect(audit[0]).toMatchObject({
       actor: operator.actor.keyId,
-      action: 'account.changed',
+      action: 'account.change',
       reason: 'because of a test',
       detail: { before: { platformFeeBp: 2_000 }, changed: { platformFeeBp: null } },
     })

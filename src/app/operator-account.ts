@@ -49,7 +49,7 @@ export async function createAccount(
   })
   await writeAudit(tx, {
     actor: actor.keyId,
-    action: 'account.created',
+    action: 'account.create',
     accountId: opened.account.id,
     subject: opened.personId,
     detail: { name: input.name, platformFeeBp, firstKey: opened.key.publicId },
@@ -98,7 +98,7 @@ export async function changeAccount(
   if (suspended !== undefined) await notifyAccountKeys(tx, accountId)
   await writeAudit(tx, {
     actor: actor.keyId,
-    action: 'account.changed',
+    action: 'account.change',
     accountId,
     reason: input.reason,
     detail: {

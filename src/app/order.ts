@@ -35,7 +35,8 @@ export async function orderVirtualMachine(
 
 export async function orderBareMetal(app: App, tx: Tx, actor: Actor, body: BareMetalBody): Promise<Result<Rental>> {
   // Volumes are locked before balances, everywhere.
-  if (body.storageVolume?.isNew === false && body.storageVolume.id <= MAX_INT32) await lockVolume(tx, body.storageVolume.id)
+  if (body.storageVolume?.isNew === false && body.storageVolume.id <= MAX_INT32)
+    await lockVolume(tx, body.storageVolume.id)
   const ordered = await orderFromBook(app, tx, actor, 'bare-metal', body, (candidates) =>
     groupForWhole(candidates, body.gpuCount).map((cluster) => ({
       clusterName: cluster[0]?.clusterName ?? '',
@@ -128,7 +129,11 @@ async function findListPrice(
   const enabled = prices.filter((price) => price.enabled)
   if (enabled.length === 0) {
     const reason = prices.length > 0 ? 'region_disabled' : 'option_not_offered'
-    return failField(['region'], `${body.gpuType} with ${body.networkType} is not offered in ${body.region}; see rental-options`, reason)
+    return failField(
+      ['region'],
+      `${body.gpuType} with ${body.networkType} is not offered in ${body.region}; see rental-options`,
+      reason,
+    )
   }
   const row = enabled.find((price) =>
     kind === 'bare-metal' ? body.gpuCount % price.gpu_count === 0 : body.gpuCount === price.gpu_count,

@@ -40,10 +40,13 @@ export interface PriceBookChange {
 }
 
 export async function changePriceBook(tx: Tx, actor: Actor, change: PriceBookChange): Promise<Result<PriceBook>> {
-  const twice = firstTwice(change.gpus.map((row) => [row.machine_type, row.region, row.gpu_type, row.network_type, row.gpu_count].join()))
+  const twice = firstTwice(
+    change.gpus.map((row) => [row.machine_type, row.region, row.gpu_type, row.network_type, row.gpu_count].join()),
+  )
   if (twice !== undefined) return failField(['gpus', twice], 'The same row stands twice', 'duplicate_row')
   const storageTwice = firstTwice(change.storage.map((row) => row.region))
-  if (storageTwice !== undefined) return failField(['storage', storageTwice], 'The same region stands twice', 'duplicate_row')
+  if (storageTwice !== undefined)
+    return failField(['storage', storageTwice], 'The same region stands twice', 'duplicate_row')
   for (const [index, option] of change.reserveOptions.entries()) {
     if (option.accountId !== null && (await findAccount(tx.db, option.accountId)) === undefined) {
       return failField(['reserveOptions', index, 'accountId'], 'There is no such account', 'account_not_found')

@@ -3,7 +3,7 @@
  * the reconcilers make it true. Each function here runs inside one transaction and leaves the books in balance.
  */
 import { formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
-import { costOfSpan, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, formatUsd, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
@@ -69,7 +69,7 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
   recordRentalEvent(tx, rental, 'rental.created', {
     gpuCount: rental.gpu_count,
     region: rental.region,
-    costPerHourUsd: formatUsdForPeople(order.term.costPerHour),
+    costPerHourUsd: formatUsd(order.term.costPerHour),
   })
   tx.wake.add('provision')
   return ok(rental)
@@ -141,16 +141,27 @@ export function recordRentalEvent(
  * Ends a rental that the caller has locked: the bill stops at `end`, what was set aside goes back, and the engine is
  * asked to let go. A rental that no engine has ever been asked for is gone at once.
  */
-export async function terminateRental(tx: Tx, rental: Rental, reason: string, end: Instant): Promise<Rental> {
+export async function terminateRental(
+  tx: Tx,
+  rental: Rental,
+  reason: string,
+  end: Instant,
+  note?: string,
+): Promise<Rental> {
   if (rental.status === 'Terminating' || rental.status === 'Terminated') return rental
   const moved = await moveRental(tx, rental.id, 'Terminating', {
     status_reason: reason,
     terminate_requested_at: end,
+    ...(note === undefined ? {} : { termination_note: note }),
   })
   if (moved === undefined) throw new Error(`rental ${rental.id} cannot be ended from ${rental.status}`)
   await closeMeter(tx, { rentalId: rental.id, volumeId: null }, billedUntil(rental, end), rentalMemo(rental))
   await detach(tx, { rentalId: rental.id })
-  recordRentalEvent(tx, rental, 'rental.terminating', { reason, at: formatInstant(end) })
+  recordRentalEvent(tx, rental, 'rental.terminating', {
+    reason,
+    at: formatInstant(end),
+    ...(note === undefined ? {} : { note }),
+  })
   if (rental.released_at !== null || neverAsked(rental, tx.clock.now())) return releaseRental(tx, moved)
   tx.wake.add('terminate')
   return moved
@@ -251,8 +262,8 @@ export function rentalMemo(rental: Pick<Rental, 'name' | 'gpu_count' | 'gpu_type
   return `${noun} ${rental.name} (${rental.gpu_count} × ${rental.gpu_type ?? rental.spec.gpuModel})`
 }
 
-export function rentalTag(app: App, rental: Pick<Rental, 'id'>): string {
-  return tagOf(app.installationId, 'rental', rental.id)
+export function rentalTag(app: App, rental: Pick<Rental, 'id' | 'nonce'>): string {
+  return tagOf(app.installationId, 'rental', rental)
 }
 
 /** The caller's own rental of the v2 interface, of either kind or of one, or the answer that there is none. */

@@ -23,7 +23,11 @@ export async function changeSuppliedMachine(
   const machine = await findMachine(tx.db, id)
   if (machine === undefined || machine.supplier_id !== actor.accountId) return noMachine()
   if (change.price !== undefined && machine.offering !== 'marketplace') {
-    return failField(['pricePerGpuHourUsd'], 'Only marketplace machines have a price of their own', 'priced_by_the_book')
+    return failField(
+      ['pricePerGpuHourUsd'],
+      'Only marketplace machines have a price of their own',
+      'priced_by_the_book',
+    )
   }
   const changed = await changeMachine(tx, id, {
     ...(change.price === undefined ? {} : { price: change.price }),
@@ -63,7 +67,7 @@ export async function changeFleetMachine(
     ...(change.supplierId === undefined ? {} : { supplierId: change.supplierId }),
     ...(change.listed === undefined ? {} : { listed: change.listed }),
     ...(change.draining === undefined ? {} : { status: change.draining ? 'node_draining' : 'node_ready' }),
-    ...(change.gpusSick === undefined ? {} : { gpusSick: [...new Set(change.gpusSick)].sort((a, b) => a - b) }),
+    ...(change.gpusSick === undefined ? {} : { gpusWithdrawn: [...new Set(change.gpusSick)].sort((a, b) => a - b) }),
   })
   if (changed === undefined) return noMachine()
   const { reason, ...detail } = change

@@ -107,9 +107,13 @@ async function insertPaidVolume(app: App, tx: Tx, actor: Actor, order: VolumeOrd
     memo: `Set aside for the first hour of volume ${volume.label}`,
   })
   if (held === 'insufficient') {
-    return fail('insufficient_balance', `The balance must cover one hour of the volume: ${formatUsdForPeople(firstHour)}`, {
-      reason: 'insufficient_balance',
-    })
+    return fail(
+      'insufficient_balance',
+      `The balance must cover one hour of the volume: ${formatUsdForPeople(firstHour)}`,
+      {
+        reason: 'insufficient_balance',
+      },
+    )
   }
   recordVolumeEvent(tx, volume, 'volume.created', { sizeInGb: volume.size_gb, region: volume.region })
   tx.wake.add('volumes')
@@ -137,7 +141,11 @@ export async function attachVolume(
   const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
   const after = new Set([...attached.map((one) => one.rentalId), ...request.rentalIds])
   if (after.size > limits.attachmentsPerVolume) {
-    return failField(['rentalIds'], `A volume can be attached to ${limits.attachmentsPerVolume} rentals`, 'too_many_attachments')
+    return failField(
+      ['rentalIds'],
+      `A volume can be attached to ${limits.attachmentsPerVolume} rentals`,
+      'too_many_attachments',
+    )
   }
   for (const rental of rentals.value) {
     const already = attached.some((one) => one.rentalId === rental.id && one.state !== 'detaching')
@@ -157,7 +165,11 @@ export async function detachVolume(
   const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
   const missing = request.rentalIds?.findIndex((id) => !attached.some((one) => one.rentalId === id)) ?? -1
   if (missing >= 0) {
-    return failField(['rentalIds', missing], `The volume is not attached to rental ${request.rentalIds?.[missing]}`, 'not_attached')
+    return failField(
+      ['rentalIds', missing],
+      `The volume is not attached to rental ${request.rentalIds?.[missing]}`,
+      'not_attached',
+    )
   }
   const going = new Set(
     await detach(tx, {
@@ -175,9 +187,13 @@ export async function terminateVolume(tx: Tx, actor: Actor, volumeId: number): P
   if (volume.value.state === 'deleting') return volume
   const attached = await listAttachments(tx.db, { volumeIds: [volumeId] })
   if (attached.length > 0) {
-    return fail('conflict', `Detach it first: it is attached to rental ${attached.map((one) => one.rentalId).join(', ')}`, {
-      reason: 'volume_attached',
-    })
+    return fail(
+      'conflict',
+      `Detach it first: it is attached to rental ${attached.map((one) => one.rentalId).join(', ')}`,
+      {
+        reason: 'volume_attached',
+      },
+    )
   }
   return ok(await deleteVolume(tx, volume.value, 'customer_request'))
 }
@@ -262,7 +278,8 @@ async function lockUsableVolume(
   const volume = await lockOwnVolume(tx, actor, id)
   if (!volume.ok) return failField(path, `There is no storage volume ${id}`, 'volume_not_found')
   const { state } = volume.value
-  if (state !== 'active' && state !== 'creating') return failField(path, `Storage volume ${id} is ${state}`, 'volume_not_active')
+  if (state !== 'active' && state !== 'creating')
+    return failField(path, `Storage volume ${id} is ${state}`, 'volume_not_active')
   return volume
 }
 

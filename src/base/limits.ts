@@ -2,7 +2,6 @@
 
 export const limits = {
   bodyBytes: 1_048_576,
-  urlBytes: 8_192,
   /** Of a request's body, in objects and lists. */
   jsonDepth: 64,
   pageRows: 1_000,
@@ -30,8 +29,6 @@ export const limits = {
   drainMs: 8_000,
   requestTimeoutMs: 30_000,
   statementTimeoutMs: 30_000,
-  eventDataBytes: 16_384,
-  eventsKept: 10_000_000,
 } as const
 
 /** Ids of rentals and volumes are 32-bit on the wire and in the schema. */

@@ -116,7 +116,7 @@ export const operatorEndpoints = {
           .array(z.enum(scopes))
           .min(1)
           .optional()
-          .describe('Of the first key; default all but operator and supply'),
+          .describe('Of the first key; default all but operator, and supply only for a supplier'),
         platformFeePercentage: z.number().min(0).max(100).optional().describe('Makes it a supplier'),
       })
       .meta({ id: 'CreateAccount' }),

@@ -33,6 +33,7 @@ export function statesBefore(to: RentalStatus): RentalStatus[] {
 export const stateLimits = {
   Pending: { ms: 30 * MINUTE_MS, past: 'fail', reason: 'start_timed_out' },
   Unknown: { ms: HOUR_MS, past: 'fail', reason: 'machine_lost' },
+  Failed: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'engine_does_not_let_go' },
   Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'engine_does_not_let_go' },
 } as const satisfies Partial<Record<RentalStatus, { ms: number; past: 'fail' | 'flag'; reason: string }>>
 
@@ -82,6 +83,7 @@ export interface EngineSpec {
   readonly gpuCount: number
   readonly networkType: NetworkType
   readonly nodes: readonly NodeClaim[]
+  /** Of one node. */
   readonly resources: { cpuModel: string; cpuCount: number; ramGb: number; storageGb: number }
   readonly sshKeys: readonly string[]
   readonly ports: readonly number[]
@@ -90,17 +92,25 @@ export interface EngineSpec {
   readonly monitoringEnabled: boolean
 }
 
+/** The size of all nodes together; `resources` is that of one. */
+export function wholeOf(spec: Pick<EngineSpec, 'resources' | 'nodes'>): EngineSpec['resources'] {
+  const nodes = Math.max(1, spec.nodes.length)
+  const { cpuModel, cpuCount, ramGb, storageGb } = spec.resources
+  return { cpuModel, cpuCount: nodes * cpuCount, ramGb: nodes * ramGb, storageGb: nodes * storageGb }
+}
+
 /** The mark that we leave on everything at an engine. Whatever carries it and is not in our books is ours to end. */
-export function tagOf(installationId: string, noun: 'rental' | 'volume', id: number): string {
-  return `${tagPrefix(installationId)}${noun === 'rental' ? '' : 'v'}${id}`
+export function tagOf(installationId: string, noun: 'rental' | 'volume', row: { id: number; nonce: string }): string {
+  return `${tagPrefix(installationId)}${noun === 'rental' ? '' : 'v'}${row.id}-${row.nonce}`
 }
 
 export function tagPrefix(installationId: string): string {
   return `berth-${installationId}-`
 }
 
+/** The rental that a tag may belong to; it does when it is that rental's tag to the letter. */
 export function rentalIdOfTag(installationId: string, tag: string): number | undefined {
   const prefix = tagPrefix(installationId)
-  const digits = tag.startsWith(prefix) ? tag.slice(prefix.length) : ''
-  return /^\d{1,10}$/.test(digits) ? Number.parseInt(digits, 10) : undefined
+  const match = tag.startsWith(prefix) ? /^(\d{1,10})-[0-9a-f]+$/.exec(tag.slice(prefix.length)) : null
+  return match?.[1] === undefined ? undefined : Number.parseInt(match[1], 10)
 }

@@ -74,7 +74,7 @@ export class Bench {
 
   newTag(noun: 'rental' | 'volume' = 'rental'): string {
     this.#tags += 1
-    return tagOf(this.installationId, noun, this.#tags)
+    return tagOf(this.installationId, noun, { id: this.#tags, nonce: 'c0ffee00' })
   }
 
   unknownId(): string {

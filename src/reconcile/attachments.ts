@@ -68,7 +68,11 @@ async function tendOne(app: App, attachment: Attachment, token: string, signal: 
     const dueAt = done && changed ? tx.clock.now() : addMs(tx.clock.now(), backOffMs(attachment.attempts))
     const row = { volumeId: attachment.volume_id, rentalId: attachment.rental_id }
     if (done && !changed && attachment.state === 'detaching') {
-      await tx.db.deleteFrom('attachment').where('volume_id', '=', row.volumeId).where('rental_id', '=', row.rentalId).execute()
+      await tx.db
+        .deleteFrom('attachment')
+        .where('volume_id', '=', row.volumeId)
+        .where('rental_id', '=', row.rentalId)
+        .execute()
     } else {
       await tx.db
         .updateTable('attachment')

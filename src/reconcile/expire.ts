@@ -1,7 +1,7 @@
 /** Ends what has a time of its own: terms, `autoTerminateAt`, states that last too long, holds, old answers. */
 import { addMs, earlier, formatInstant, MINUTE_MS, SECOND_MS, toDate, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { formatUsdForPeople } from '../base/money.ts'
+import { formatUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { failRental, recordRentalEvent, rentalMemo, terminateRental } from '../app/rental.ts'
 import { isLiving, stateLimits } from '../domain/rental.ts'
@@ -79,7 +79,7 @@ async function convert(tx: Tx, rental: Rental, term: Term & { n: number }, end: 
   }
   recordRentalEvent(tx, rental, 'rental.term_converted', {
     at: formatInstant(end),
-    costPerHourUsd: formatUsdForPeople(next.costPerHour),
+    costPerHourUsd: formatUsd(next.costPerHour),
   })
 }
 
@@ -90,7 +90,9 @@ export function expireStates(app: App): Reconciler {
     everyMs: 15 * SECOND_MS,
     run: async () => {
       let more = false
-      for (const [status, limit] of Object.entries(stateLimits) as Array<[RentalStatus, (typeof stateLimits)['Pending' | 'Terminating']]>) {
+      for (const [status, limit] of Object.entries(stateLimits) as Array<
+        [RentalStatus, (typeof stateLimits)['Pending' | 'Terminating']]
+      >) {
         const since = addMs(app.clock.now(), -limit.ms)
         const ids = await listOverdue(app.database.db, status, since, BATCH)
         await eachOf(ids, WIDTH, (id) =>
@@ -109,8 +111,16 @@ export function expireStates(app: App): Reconciler {
 }
 
 async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise<void> {
-  await tx.db.updateTable('rental').set({ stuck_at: toDate(tx.clock.now()) }).where('id', '=', rental.id).execute()
-  recordRentalEvent(tx, rental, 'rental.stuck', { status: rental.status, reason, since: formatInstant(rental.status_since) })
+  await tx.db
+    .updateTable('rental')
+    .set({ stuck_at: toDate(tx.clock.now()) })
+    .where('id', '=', rental.id)
+    .execute()
+  recordRentalEvent(tx, rental, 'rental.stuck', {
+    status: rental.status,
+    reason,
+    since: formatInstant(rental.status_since),
+  })
 }
 
 /** Money of leases that nobody came back for, answers of yesterday, counters of past minutes. */

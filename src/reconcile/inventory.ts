@@ -33,7 +33,8 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
   try {
     const machines = await driver.inventory(callSignal(signal, driver.callTimeoutMs))
     await transact(app.database, async (tx) => {
-      for (const supplier of new Set(machines.flatMap((machine) => machine.supplier ?? []))) await ensureSupplier(tx, supplier)
+      for (const supplier of new Set(machines.flatMap((machine) => machine.supplier ?? [])))
+        await ensureSupplier(tx, supplier)
       await saveInventory(
         tx,
         driver.id,

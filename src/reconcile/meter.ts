@@ -40,7 +40,10 @@ async function settleBatch(tx: Tx): Promise<number> {
   const now = tx.clock.now()
   const due = await lockDue(tx, now)
   if (due.length === 0) return 0
-  await lockAvailable(tx, due.map((segment) => segment.account_id))
+  await lockAvailable(
+    tx,
+    due.map((segment) => segment.account_id),
+  )
   for (const segment of due) await settleOne(tx, segment, now)
   return due.length
 }
@@ -105,5 +108,6 @@ async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<voi
 
 function recordBalanceEmpty(tx: Tx, accountId: string): void {
   const told = tx.events.some((event) => event.type === 'balance.empty' && event.accountId === accountId)
-  if (!told) recordEvent(tx, { accountId, type: 'balance.empty', subject: { kind: 'balance', id: accountId }, data: {} })
+  if (!told)
+    recordEvent(tx, { accountId, type: 'balance.empty', subject: { kind: 'balance', id: accountId }, data: {} })
 }

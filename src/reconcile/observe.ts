@@ -7,9 +7,8 @@
  */
 import { addMs, later, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { failRental, recordRentalEvent, releaseRental } from '../app/rental.ts'
-import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
-import { rentalIdOfTag, tagPrefix } from '../domain/rental.ts'
+import { failRental, recordRentalEvent, releaseRental, rentalTag } from '../app/rental.ts'
+import { tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
 import { findAccount } from '../store/account.ts'
 import { transact, type Tx } from '../store/database.ts'
@@ -54,15 +53,19 @@ async function observeDriver(
   const { db } = app.database
   const loop = `observe:${driver.id}`
   const startedAt = app.clock.now()
-  const token = await takeTurn(db, loop, { now: startedAt, leaseMs: driver.callTimeoutMs + LEASE_SLACK_MS, evenIfNotDue: true })
+  const token = await takeTurn(db, loop, {
+    now: startedAt,
+    leaseMs: driver.callTimeoutMs + LEASE_SLACK_MS,
+    evenIfNotDue: true,
+  })
   if (token === undefined) return
   let good = false
   try {
     const lastGood = await readDoneAt(db, loop)
     // The books first, then the engine: what is in the books and not shown was not made after we looked.
     const rows = await listUnreleased(db, driver.id)
-    const shown = groupByRental(app, await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs)))
-    const steps = rows.flatMap((row) => stepFor(driver, row, shown.get(row.id) ?? [], startedAt) ?? [])
+    const shown = groupByTag(await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs)))
+    const steps = rows.flatMap((row) => stepFor(driver, row, shown.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
     const vanished = steps.filter((step) => step.kind === 'lost').length
     const running = rows.filter((row) => row.status === 'Running').length
     const believed = vanished < MASS_COUNT || vanished <= running * MASS_SHARE
@@ -78,12 +81,9 @@ async function observeDriver(
   }
 }
 
-function groupByRental(app: App, machines: readonly EngineMachine[]): Map<number, EngineMachine[]> {
-  const shown = new Map<number, EngineMachine[]>()
-  for (const machine of machines) {
-    const id = rentalIdOfTag(app.installationId, machine.tag)
-    if (id !== undefined) shown.set(id, [...(shown.get(id) ?? []), machine])
-  }
+function groupByTag(machines: readonly EngineMachine[]): Map<string, EngineMachine[]> {
+  const shown = new Map<string, EngineMachine[]>()
+  for (const machine of machines) shown.set(machine.tag, [...(shown.get(machine.tag) ?? []), machine])
   return shown
 }
 
@@ -161,7 +161,8 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   }
   if (rental.status === 'Unknown') {
     // It ran all the while; its open stretch covers that time.
-    if ((await moveRental(tx, rental.id, 'Running', change)) !== undefined) recordRentalEvent(tx, rental, 'rental.recovered')
+    if ((await moveRental(tx, rental.id, 'Running', change)) !== undefined)
+      recordRentalEvent(tx, rental, 'rental.recovered')
     tx.wake.add('meter')
     return
   }
@@ -175,8 +176,8 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     startedAt: started,
     pricePerHour: term.costPerHour,
     supplier: await supplierOf(tx, rental),
-    // A small hold (a spending limit, an odd price) is looked at sooner by the meter itself.
-    dueAt: addMs(started, Math.min(SETTLE_EVERY_MS, HOLD_COVERS_MS / 4)),
+    // At once: the meter then knows how far the money and the limits reach, and when to look again.
+    dueAt: started,
   })
   recordRentalEvent(tx, rental, 'rental.running', { sshNetworking: machine.data?.sshNetworking ?? [] })
   tx.wake.add('meter')

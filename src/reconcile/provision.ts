@@ -57,12 +57,7 @@ async function provisionOne(app: App, rental: Rental, token: string, signal: Abo
   }
 }
 
-async function findByTag(
-  app: App,
-  driver: Driver,
-  rental: Rental,
-  signal: AbortSignal,
-): Promise<string | undefined> {
+async function findByTag(app: App, driver: Driver, rental: Rental, signal: AbortSignal): Promise<string | undefined> {
   const tag = rentalTag(app, rental)
   const shown = await driver.list(tag, signal)
   return shown
@@ -96,12 +91,20 @@ async function settle(app: App, rental: Rental, token: string, outcome: CreateOu
     if (locked === undefined || locked.lease_token !== token) return
     const free = { lease_token: null, lease_until: null, due_at: toDate(tx.clock.now()), attempts: 0 }
     if (outcome.kind === 'created') {
-      await tx.db.updateTable('rental').set({ ...free, external_id: outcome.externalId }).where('id', '=', rental.id).execute()
+      await tx.db
+        .updateTable('rental')
+        .set({ ...free, external_id: outcome.externalId })
+        .where('id', '=', rental.id)
+        .execute()
       tx.wake.add(locked.status === 'Pending' ? 'observe' : 'terminate')
       return
     }
     // The engine has said no and made nothing, so there is nothing to wait for.
-    await tx.db.updateTable('rental').set({ ...free, create_asked_at: null }).where('id', '=', rental.id).execute()
+    await tx.db
+      .updateTable('rental')
+      .set({ ...free, create_asked_at: null })
+      .where('id', '=', rental.id)
+      .execute()
     const fresh = await lockRental(tx, rental.id)
     if (fresh === undefined) return
     if (fresh.status === 'Pending') await failRental(tx, fresh, outcome.reason, outcome.message)

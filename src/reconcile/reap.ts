@@ -12,7 +12,10 @@ import { callSignal, type Reconciler } from './loop.ts'
 
 const LEASE_SLACK_MS = 60_000
 
-export function reap(app: App, onReaped: (driver: string, externalId: string, why: string) => void = () => {}): Reconciler {
+export function reap(
+  app: App,
+  onReaped: (driver: string, externalId: string, why: string) => void = () => {},
+): Reconciler {
   return {
     name: 'reap',
     everyMs: MINUTE_MS / 2,

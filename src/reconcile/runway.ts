@@ -22,11 +22,7 @@ export function watchRunway(app: App): Reconciler {
   }
 }
 
-async function tell(
-  tx: Tx,
-  account: Spending,
-  change: Exclude<RunwayChange, { kind: 'none' }>,
-): Promise<void> {
+async function tell(tx: Tx, account: Spending, change: Exclude<RunwayChange, { kind: 'none' }>): Promise<void> {
   // Two servers may look at once: only the one that changes the mark tells.
   const changed = await setRunwayWarned(tx, account, change.kind === 'clear' ? null : change.hours)
   if (!changed || change.kind !== 'warn') return
@@ -34,6 +30,10 @@ async function tell(
     accountId: account.accountId,
     type: 'balance.runway_low',
     subject: { kind: 'balance', id: account.accountId },
-    data: { hours: change.hours, balanceUsd: formatUsd(account.balance), hourlySpendUsd: formatUsd(account.hourlySpend) },
+    data: {
+      hours: change.hours,
+      balanceUsd: formatUsd(account.balance),
+      hourlySpendUsd: formatUsd(account.hourlySpend),
+    },
   })
 }

@@ -65,7 +65,7 @@ interface Call {
 
 /** As with rentals: an asking whose outcome is unknown is resolved by looking for the tag. */
 async function create(app: App, volume: Volume, call: Call): Promise<void> {
-  const tag = tagOf(app.installationId, 'volume', volume.id)
+  const tag = tagOf(app.installationId, 'volume', volume)
   const known =
     volume.create_asked_at === null
       ? undefined
@@ -83,16 +83,16 @@ async function create(app: App, volume: Volume, call: Call): Promise<void> {
   }
   const made =
     known ??
-    (await call.engine.create(
-      tag,
-      { region: volume.region, label: volume.label, sizeGb: volume.size_gb },
-      call.signal,
-    ))
+    (await call.engine.create(tag, { region: volume.region, label: volume.label, sizeGb: volume.size_gb }, call.signal))
   await transact(app.database, async (tx) => {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token) return
     if (locked.state !== 'creating') {
-      await tx.db.updateTable('volume').set({ external_id: made.externalId, lease_token: null, lease_until: null }).where('id', '=', volume.id).execute()
+      await tx.db
+        .updateTable('volume')
+        .set({ external_id: made.externalId, lease_token: null, lease_until: null })
+        .where('id', '=', volume.id)
+        .execute()
       return
     }
     const now = tx.clock.now()
@@ -118,14 +118,18 @@ async function giveUp(tx: Tx, volume: Volume): Promise<void> {
   if ((await moveVolume(tx, volume.id, 'failed', { state_reason: 'engine_failure' })) === undefined) return
   await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
   for (const attached of await listAttachments(tx.db, { volumeIds: [volume.id] })) {
-    await tx.db.deleteFrom('attachment').where('volume_id', '=', volume.id).where('rental_id', '=', attached.rentalId).execute()
+    await tx.db
+      .deleteFrom('attachment')
+      .where('volume_id', '=', volume.id)
+      .where('rental_id', '=', attached.rentalId)
+      .execute()
   }
   recordVolumeEvent(tx, volume, 'volume.failed', { reason: 'engine_failure' })
 }
 
 /** Deleted is said only when the engine no longer shows it. */
 async function remove(app: App, volume: Volume, call: Call): Promise<void> {
-  const tag = tagOf(app.installationId, 'volume', volume.id)
+  const tag = tagOf(app.installationId, 'volume', volume)
   const shown = (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
   for (const one of shown) await call.engine.destroy(one.externalId, call.signal)
   const left = shown.length === 0 ? [] : (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)

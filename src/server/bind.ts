@@ -130,7 +130,10 @@ function tooMany(reply: FastifyReply, rate: RateAnswer, now: Instant): Failure {
 
 type Input = { readonly params: unknown; readonly query: unknown; readonly body: unknown }
 
-function readInput(endpoint: Endpoint, request: FastifyRequest): { ok: true; input: Input } | { ok: false; page: ErrorPage } {
+function readInput(
+  endpoint: Endpoint,
+  request: FastifyRequest,
+): { ok: true; input: Input } | { ok: false; page: ErrorPage } {
   const params = validate(endpoint.params, request.params)
   if (!params.ok) return { ok: false, page: validationPage(endpoint.family, 'path', params.issues) }
   const query = validate(endpoint.query, request.query)
@@ -143,7 +146,12 @@ function readInput(endpoint: Endpoint, request: FastifyRequest): { ok: true; inp
 function readIdempotencyKey(endpoint: Endpoint, request: FastifyRequest): Result<string | undefined> {
   const key = request.headers['idempotency-key']
   if (!endpoint.idempotent || key === undefined) return { ok: true, value: undefined }
-  if (typeof key === 'string' && key.length >= 1 && key.length <= limits.idempotencyKeyChars && /^[\x20-\x7e]+$/.test(key)) {
+  if (
+    typeof key === 'string' &&
+    key.length >= 1 &&
+    key.length <= limits.idempotencyKeyChars &&
+    /^[\x20-\x7e]+$/.test(key)
+  ) {
     return { ok: true, value: key }
   }
   return fail('invalid', `Idempotency-Key has 1 to ${limits.idempotencyKeyChars} printable characters`, {

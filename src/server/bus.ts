@@ -8,7 +8,7 @@ import { listen, type Log } from './listener.ts'
 
 const CHANNEL = 'berth_wake'
 const GATHER_MS = 20
-/** PostgreSQL takes 8,000 bytes; past that everything is woken. */
+/** PostgreSQL takes 8,000 bytes a notification. */
 const PAYLOAD_BYTES = 7_000
 
 export interface Bus {
@@ -16,12 +16,7 @@ export interface Bus {
   close(): Promise<void>
 }
 
-export function openBus(options: {
-  database: Database
-  url: string
-  log: Log
-  onWake: (name: string) => void
-}): Bus {
+export function openBus(options: { database: Database; url: string; log: Log; onWake: (name: string) => void }): Bus {
   let gathered = new Set<string>()
   let timer: NodeJS.Timeout | undefined
   const listener = listen({
@@ -36,10 +31,10 @@ export function openBus(options: {
 
   const flush = (): void => {
     timer = undefined
-    const payload = [...gathered].join(',')
+    const payloads = inPieces([...gathered])
     gathered = new Set()
     options.database.pool
-      .query('select pg_notify($1, $2)', [CHANNEL, payload.length > PAYLOAD_BYTES ? '*' : payload])
+      .query('select pg_notify($1, payload) from unnest($2::text[]) payload', [CHANNEL, payloads])
       .catch((error: unknown) => options.log.warn({ err: error }, 'a wake-up was not sent; timers make up for it'))
   }
 
@@ -56,4 +51,15 @@ export function openBus(options: {
       await listener.close()
     },
   }
+}
+
+/** As few comma-separated lists as fit. */
+function inPieces(names: readonly string[]): string[] {
+  const pieces: string[] = []
+  for (const name of names) {
+    const last = pieces.at(-1)
+    if (last === undefined || last.length + name.length >= PAYLOAD_BYTES) pieces.push(name)
+    else pieces[pieces.length - 1] = `${last},${name}`
+  }
+  return pieces
 }

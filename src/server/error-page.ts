@@ -111,7 +111,11 @@ export function errorPage(family: Family, status: number, fault: Fault): ErrorPa
 }
 
 /** v2: 400 with all issues. v1: 422 with `detail` where something is missing, mistyped or unknown; 400 out of range. */
-export function validationPage(family: Family, part: 'body' | 'query' | 'path', issues: readonly InputIssue[]): ErrorPage {
+export function validationPage(
+  family: Family,
+  part: 'body' | 'query' | 'path',
+  issues: readonly InputIssue[],
+): ErrorPage {
   if (family === 'v2') return errorPage('v2', 400, { message: 'Input validation failed', issues })
   const malformed = issues.some((issue) => issue.malformed)
   const first = issues[0]

@@ -3,14 +3,16 @@
  * an SSH key. A key file is written before the row, so a crash in between costs nothing: the next start takes the key
  * from the file.
  */
-import { parseApiKey, makeApiKey } from '../base/api-key.ts'
+import { rmSync } from 'node:fs'
+import path from 'node:path'
+import { makeApiKey, parseApiKey } from '../base/api-key.ts'
 import { toDate } from '../base/instant.ts'
 import { usd, type NanoUsd } from '../base/money.ts'
 import { region, storageRegion } from '../contract/region.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { parseSshPublicKey } from '../domain/ssh-key.ts'
-import { findAccount, findOrInsertPerson, insertMember } from '../store/account.ts'
-import { insertApiKey, noKeyLimits } from '../store/api-key.ts'
+import { findAccount, findOrInsertPerson, insertMember, listMembers } from '../store/account.ts'
+import { findApiKey, insertApiKey, noKeyLimits } from '../store/api-key.ts'
 import { writeAudit } from '../store/audit.ts'
 import { transact, type Database, type Tx } from '../store/database.ts'
 import { post } from '../store/ledger.ts'
@@ -27,11 +29,44 @@ const DEMO_CREDIT = usd('100')
 
 /** Makes the operator's account where there is none. True: it was made now, and its key is in the data folder. */
 export async function ensureOperator(database: Database, dataDir: string): Promise<boolean> {
-  if ((await findAccount(database.db, 'operator')) !== undefined) return false
-  const key = readOrCreateSecret(dataDir, OPERATOR_KEY, () => makeApiKey().text)
-  return transact(database, (tx) =>
-    openHouseAccount(tx, { id: 'operator', name: 'Operator', key, keyScopes: [...scopes] }),
-  )
+  if ((await findAccount(database.db, 'operator')) === undefined) {
+    const key = readOrCreateSecret(dataDir, OPERATOR_KEY, () => makeApiKey().text)
+    const account = { id: 'operator', name: 'Operator', key, keyScopes: [...scopes] }
+    if (await transact(database, (tx) => openHouseAccount(tx, account))) return true
+  }
+  await dropDudKey(database, dataDir)
+  return false
+}
+
+/** Several servers may start at once on one database: those that came second are left with a file that is no key. */
+async function dropDudKey(database: Database, dataDir: string): Promise<void> {
+  const parsed = parseApiKey(readPrivateFile(dataDir, OPERATOR_KEY)?.trim() ?? '')
+  if (parsed.kind !== 'key') return
+  const known = await findApiKey(database.db, 'operator', parsed.key.publicId)
+  if (known === undefined) rmSync(path.join(dataDir, OPERATOR_KEY), { force: true })
+}
+
+/** For an operator who has lost the key: makes another one, into the data folder. Old ones go on until revoked. */
+export async function renewOperatorKey(database: Database, dataDir: string): Promise<void> {
+  const made = makeApiKey()
+  writePrivateFile(dataDir, OPERATOR_KEY, made.text)
+  await transact(database, async (tx) => {
+    const owner = (await listMembers(tx.db, 'operator')).find((member) => member.role === 'owner')
+    if (owner === undefined) throw new Error('the operator account has no owner')
+    await insertApiKey(tx, made, {
+      accountId: 'operator',
+      personId: owner.id,
+      name: 'renewed key',
+      scopes: [...scopes],
+      limits: noKeyLimits,
+    })
+    await writeAudit(tx, {
+      actor: 'berth serve',
+      action: 'operator_key.renew',
+      accountId: 'operator',
+      reason: 'asked for at the start',
+    })
+  })
 }
 
 export async function ensureDemo(database: Database, dataDir: string): Promise<boolean> {

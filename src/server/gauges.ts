@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
 import type { Metrics } from '../base/metrics.ts'
+import { rentalStatus } from '../contract/rental.ts'
 
 export function watchGauges(app: App, metrics: Metrics): void {
   const rentals = metrics.gauge('berth_rentals', 'Rentals by status; Terminated ones are not counted')
@@ -18,6 +19,7 @@ export function watchGauges(app: App, metrics: Metrics): void {
       union all select 'gpu', 'total', coalesce(sum(gpus_total), 0)::integer from machine
       union all select 'gpu', 'claimed', coalesce(sum(gpus_claimed), 0)::integer from machine
       union all select 'delivery', '', count(*)::integer from webhook_delivery where state = 'pending'`.execute(db)
+    for (const status of rentalStatus.options) rentals.set(0, { status })
     for (const { what, label, n } of counted.rows) {
       if (what === 'rental') rentals.set(n, { status: label })
       else if (what === 'stuck') stuck.set(n)

@@ -1,5 +1,11 @@
 /** The HTTP server: the contract, and the few paths beside it. */
-import Fastify, { LogController, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import Fastify, {
+  LogController,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
 import type { Logger } from 'pino'
 import { randomId } from '../base/id.ts'
 import { limits } from '../base/limits.ts'
@@ -40,7 +46,11 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   }) as unknown as FastifyInstance
   readJson(server)
   const requests = metrics.counter('berth_http_requests_total', 'Requests by operation and status')
-  const seconds = metrics.histogram('berth_http_request_seconds', 'Time to answer', [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10])
+  const seconds = metrics.histogram(
+    'berth_http_request_seconds',
+    'Time to answer',
+    [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
+  )
   server.addHook('onRequest', async (request, reply) => {
     reply.header('X-Request-Id', request.id)
     reply.header('X-Content-Type-Options', 'nosniff')
@@ -51,7 +61,13 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     requests.add({ operation, status: String(reply.statusCode) })
     seconds.observe(reply.elapsedTime / 1_000, { operation })
     request.log.info(
-      { operation, method: request.method, path: request.url.split('?')[0], status: reply.statusCode, ms: Math.round(reply.elapsedTime * 10) / 10 },
+      {
+        operation,
+        method: request.method,
+        path: request.url.split('?')[0],
+        status: reply.statusCode,
+        ms: Math.round(reply.elapsedTime * 10) / 10,
+      },
       'request',
     )
   })
@@ -91,7 +107,10 @@ function familyOf(request: FastifyRequest): Family {
 function faultPage(family: Family, error: FastifyError): ErrorPage {
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return errorPage(family, 413, { message: `The body is larger than ${limits.bodyBytes} bytes`, reason: 'body_too_large' })
+      return errorPage(family, 413, {
+        message: `The body is larger than ${limits.bodyBytes} bytes`,
+        reason: 'body_too_large',
+      })
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return errorPage(family, 415, {
         message: 'Send JSON, with the header Content-Type: application/json',
@@ -104,16 +123,34 @@ function faultPage(family: Family, error: FastifyError): ErrorPage {
     return errorPage(family, 400, { message: 'The request could not be read', reason: 'bad_request' })
   }
   if (isOutage(error)) {
-    return errorPage(family, 503, { message: 'The database does not answer right now; try again in a moment', reason: 'database_unavailable' })
+    return errorPage(family, 503, {
+      message: 'The database does not answer right now; try again in a moment',
+      reason: 'database_unavailable',
+    })
   }
   return errorPage(family, 500, { message: 'Something went wrong on our side; the request id helps us find it' })
 }
 
 function isBadJson(error: FastifyError): boolean {
-  return error instanceof SyntaxError || error.code === 'FST_ERR_CTP_INVALID_JSON_BODY' || error.code === 'FST_ERR_CTP_EMPTY_JSON_BODY'
+  return (
+    error instanceof SyntaxError ||
+    error.code === 'FST_ERR_CTP_INVALID_JSON_BODY' ||
+    error.code === 'FST_ERR_CTP_EMPTY_JSON_BODY'
+  )
 }
 
-const outages = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 'EPIPE', '57P01', '57P02', '57P03', '08006', '53300'])
+const outages = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOENT',
+  'ETIMEDOUT',
+  'EPIPE',
+  '57P01',
+  '57P02',
+  '57P03',
+  '08006',
+  '53300',
+])
 
 function isOutage(error: FastifyError): boolean {
   return outages.has(error.code) || /timeout exceeded when trying to connect|Connection terminated/.test(error.message)
@@ -128,7 +165,9 @@ function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
     const { ok, checks } = await options.ready()
     return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', checks })
   })
-  server.get('/openapi.json', async (_request, reply) => reply.type('application/json; charset=utf-8').send((all ??= JSON.stringify(describeApi('all')))))
+  server.get('/openapi.json', async (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send((all ??= JSON.stringify(describeApi('all')))),
+  )
   server.get('/docs', async (_request, reply) =>
     reply
       .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'; img-src data:")

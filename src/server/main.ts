@@ -13,12 +13,16 @@ async function main(): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const flags = process.argv.slice(process.argv[2] === 'serve' ? 3 : 2)
   if (flags.includes('--help') || flags.includes('-h')) return void process.stdout.write(usage())
-  if (flags.length > 0) throw new SettingsError(`Unknown option ${flags[0]}; berth serve takes its settings from the environment (--help lists them)`)
+  const newOperatorKey = flags.includes('--new-operator-key')
+  if (flags.length > (newOperatorKey ? 1 : 0))
+    throw new SettingsError(
+      `Unknown option ${flags.find((flag) => flag !== '--new-operator-key')}; berth serve takes its settings from the environment (--help lists them)`,
+    )
   const settings = readSettings(process.env)
   const startedAt = performance.now()
   // The rest of the program is loaded while PostgreSQL starts.
   const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
-  const server = await serve(settings, { data })
+  const server = await serve(settings, { data, newOperatorKey })
   process.stdout.write(welcome(server.url, relative(settings), server.made, performance.now() - startedAt))
   stopOnSignal(server)
   void server.broken.then((why) => {

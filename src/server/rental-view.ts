@@ -7,7 +7,7 @@ import type { Region } from '../contract/region.ts'
 import type { RentalRecord, RentalType } from '../contract/rental.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
-import type { EngineSpec } from '../domain/rental.ts'
+import { wholeOf, type EngineSpec } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import type { Person } from '../store/account.ts'
 import type { Rental } from '../store/rental.ts'
@@ -41,7 +41,7 @@ export function rentalRecord(app: App, rental: Rental): RentalRecord {
 
 /** What is known before the engine has answered: the size that was ordered. */
 function pendingProviderData(providerId: ProviderId, spec: EngineSpec): ProviderData {
-  const { cpuModel, cpuCount, ramGb, storageGb } = spec.resources
+  const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
   const size = { cpuModel, gpuCount: spec.gpuCount, ramGb, storageGb }
   const common = {
     networkType: spec.networkType,
@@ -58,7 +58,7 @@ function rentalMeta(rental: Rental, storage: ReturnType<typeof attachedStorage>)
     ...(rental.monitoring_enabled === null ? {} : { monitoring_enabled: rental.monitoring_enabled }),
     ...(rental.status_reason === null || rental.terminate_requested_at === null
       ? {}
-      : { termination_reason: rental.status_reason }),
+      : { termination_reason: rental.termination_note ?? rental.status_reason }),
     ...(storage.length === 0 ? {} : { attached_storage: storage }),
     rental_type: rental.kind,
   }

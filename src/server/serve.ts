@@ -26,7 +26,7 @@ import { makeAuthenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
 import { readOrCreateSecret } from './data-folder.ts'
 import { makeEventStreams } from './event-stream.ts'
-import { ensureDemo, ensureOperator, ensurePrices } from './first-run.ts'
+import { ensureDemo, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
 import { handlers } from './handlers.ts'
 import { makeHttpServer } from './http.ts'
 import { watchGauges } from './gauges.ts'
@@ -50,6 +50,8 @@ export interface ServeOptions {
   readonly clock?: Clock
   readonly log?: Logger
   readonly checkResponses?: boolean
+  /** Makes another operator key, into the data folder. */
+  readonly newOperatorKey?: boolean
   /** Without them the server answers and changes nothing by itself: tests drive the reconcilers by hand. */
   readonly runLoops?: boolean
 }
@@ -77,7 +79,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
       vault: vault.vault,
       allowPrivateAddresses: settings.allowPrivateAddresses,
     }
-    const made = await firstRun(app, settings, data.dir)
+    const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
     const url = await openHttp(app, settings, { log, options, closing, databaseUrl })
     return { url, app, made, broken: data.broken, close }
   } catch (error) {
@@ -86,13 +88,19 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
   }
 }
 
-async function firstRun(app: App, settings: Settings, dataDir: string): Promise<RunningServer['made']> {
+async function firstRun(
+  app: App,
+  settings: Settings,
+  dataDir: string,
+  newOperatorKey: boolean,
+): Promise<RunningServer['made']> {
   const operator = await ensureOperator(app.database, dataDir)
+  if (newOperatorKey) await renewOperatorKey(app.database, dataDir)
   if (app.drivers.has('mock')) await ensurePrices(app.database)
   const demo = settings.databaseUrl === undefined && (await ensureDemo(app.database, dataDir))
   // The first listing should not be empty, so the first inventory is taken before the first answer.
   for (const driver of app.drivers.values()) await inventoryOf(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
-  return { operator, demo }
+  return { operator: operator || newOperatorKey, demo }
 }
 
 interface Wiring {
@@ -115,8 +123,10 @@ async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<s
       ? undefined
       : startLoops(
           allReconcilers(app, webhooks, {
-            massLoss: (driver, missing) => log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
-            reaped: (driver, externalId, why) => log.warn({ driver, externalId, why }, 'ended a machine that was not in the books'),
+            massLoss: (driver, missing) =>
+              log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
+            reaped: (driver, externalId, why) =>
+              log.warn({ driver, externalId, why }, 'ended a machine that was not in the books'),
           }),
           { metrics, onError: (loop, error) => log.error({ loop, err: error }, 'a reconciler failed; it runs again') },
         )
@@ -181,10 +191,17 @@ const READY_MS = 2_000
 async function readiness(app: App): Promise<{ ok: boolean; checks: Record<string, string> }> {
   const check = async (work: Promise<unknown>): Promise<string> => {
     const late = new Promise<string>((resolve) => setTimeout(() => resolve('no answer in time'), READY_MS).unref())
-    return Promise.race([work.then(() => 'ok', () => 'does not answer'), late])
+    return Promise.race([
+      work.then(
+        () => 'ok',
+        () => 'does not answer',
+      ),
+      late,
+    ])
   }
   const checks: Record<string, string> = { database: await check(app.database.pool.query('select 1')) }
-  for (const driver of app.drivers.values()) checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
+  for (const driver of app.drivers.values())
+    checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
   return { ok: Object.values(checks).every((state) => state === 'ok'), checks }
 }
 
@@ -211,7 +228,8 @@ async function openVault(
   settings: Settings,
   dataDir: string,
 ): Promise<{ vault: Vault; installationId: string }> {
-  const secret = settings.secretKey ?? readOrCreateSecret(dataDir, 'secret.key', () => randomBytes(32).toString('base64url'))
+  const secret =
+    settings.secretKey ?? readOrCreateSecret(dataDir, 'secret.key', () => randomBytes(32).toString('base64url'))
   const vault = makeVault(secret)
   const installation = await readOrCreateInstallation(database.db, () => ({
     id: randomBytes(5).toString('hex'),

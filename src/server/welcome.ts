@@ -45,5 +45,13 @@ const settings: ReadonlyArray<readonly [string, string]> = [
 
 export function usage(): string {
   const rows = settings.map(([name, meaning]) => `  ${name.padEnd(30)} ${meaning}`)
-  return ['Usage: berth serve', '', 'Starts a Berth server. Settings come from the environment:', '', ...rows, ''].join('\n')
+  return [
+    'Usage: berth serve [--new-operator-key]',
+    '',
+    'Starts a Berth server. With --new-operator-key it makes another operator key, for one that was lost.',
+    'Settings come from the environment:',
+    '',
+    ...rows,
+    '',
+  ].join('\n')
 }

@@ -144,7 +144,10 @@ export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number
     select key, account_id from hold where expires_at <= ${now} and amount_nano > 0
     order by account_id, key limit ${limit}`.execute(tx.db)
   if (expired.rows.length === 0) return 0
-  await lockAvailable(tx, expired.rows.map((row) => row.account_id))
+  await lockAvailable(
+    tx,
+    expired.rows.map((row) => row.account_id),
+  )
   for (const { key } of expired.rows) {
     await releaseHold(tx, key, `expire:${key}:${tx.clock.now()}`, 'Set aside and not used in time')
   }

@@ -28,7 +28,7 @@ export async function findCandidates(
 ): Promise<PlacementCandidate[]> {
   const rows = await db
     .selectFrom('machine')
-    .select(['id', 'cluster_name', 'driver', 'gpus_total', 'gpus_claimed', 'gpus_sick'])
+    .select(['id', 'cluster_name', 'driver', 'gpus_total', 'gpus_free'])
     .where('offering', '=', order.offering)
     .where('region', '=', order.region)
     .where('gpu_type', '=', order.gpuType)
@@ -41,7 +41,7 @@ export async function findCandidates(
     clusterName: row.cluster_name,
     driver: row.driver,
     gpusTotal: row.gpus_total,
-    gpusFree: row.gpus_total - row.gpus_claimed - row.gpus_sick.length,
+    gpusFree: row.gpus_free,
   }))
 }
 
@@ -57,14 +57,17 @@ export async function listMarketplace(
 ): Promise<Machine[]> {
   let select = db.selectFrom('machine').selectAll().where('offering', '=', 'marketplace').where('listed', '=', true)
   if (page.after !== undefined) select = select.where('id', '>', page.after)
-  const free = sql<number>`gpus_total - gpus_claimed - cardinality(gpus_sick)`
   if (filters.gpu_model !== undefined) {
     select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
   }
-  if (filters.min_gpus_available !== undefined) select = select.where(free, '>=', filters.min_gpus_available)
-  if (filters.available_only) select = select.where(free, '>', 0).where('status', '=', 'node_ready')
+  if (filters.min_gpus_available !== undefined) select = select.where('gpus_free', '>=', filters.min_gpus_available)
+  if (filters.available_only) select = select.where('gpus_free', '>', 0).where('status', '=', 'node_ready')
   if (filters.max_price !== undefined) {
-    select = select.where('price_nano_per_gpu_hour', '<=', usdFromNumber(filters.max_price) ?? (10n ** 18n as NanoUsd))
+    select = select.where(
+      'price_nano_per_gpu_hour',
+      '<=',
+      usdFromNumber(filters.max_price) ?? ((10n ** 18n) as NanoUsd),
+    )
   }
   if (filters.region !== undefined) select = select.where('region', '=', filters.region)
   if (filters.cluster_name !== undefined) select = select.where('cluster_name', '=', filters.cluster_name)
@@ -73,7 +76,8 @@ export async function listMarketplace(
     select = select.where('has_persistent_storage', '=', filters.has_persistent_storage)
   }
   // The wish may be larger than the column's type.
-  if (filters.min_gpu_ram !== undefined) select = select.where(sql`gpu_ram_mib`, '>=', sql`${filters.min_gpu_ram}::bigint`)
+  if (filters.min_gpu_ram !== undefined)
+    select = select.where(sql`gpu_ram_mib`, '>=', sql`${filters.min_gpu_ram}::bigint`)
   return select.orderBy('id').limit(page.limit).execute()
 }
 
@@ -115,7 +119,7 @@ export interface ReportedMachine {
 }
 
 /**
- * Writes what an engine reports. Price and supplier are taken over only for a machine that is new: afterwards they are
+ * Writes what an engine reports, the health of its GPUs included. Price and supplier are taken over only for a machine that is new: afterwards they are
  * the supplier's and the operator's to set. A machine that is no longer reported is lost, not deleted.
  */
 export async function saveInventory(
@@ -141,7 +145,7 @@ export async function saveInventory(
       on conflict (id) do update set
         cluster_name = excluded.cluster_name, region = excluded.region, gpu_model = excluded.gpu_model,
         gpu_ram_mib = excluded.gpu_ram_mib, gpus_total = greatest(excluded.gpus_total, machine.gpus_claimed),
-        hardware = excluded.hardware, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
+        gpus_sick = excluded.gpus_sick, hardware = excluded.hardware, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
         status = case when machine.status = 'node_lost' then 'node_ready' else machine.status end
       where machine.driver = ${driver}`.execute(tx.db)
   }
@@ -194,7 +198,7 @@ export async function changeMachine(
     listed?: boolean
     supplierId?: string | null
     status?: Machine['status']
-    gpusSick?: readonly number[]
+    gpusWithdrawn?: readonly number[]
   },
 ): Promise<Machine | undefined> {
   return tx.db
@@ -205,7 +209,7 @@ export async function changeMachine(
       ...(change.listed === undefined ? {} : { listed: change.listed }),
       ...(change.supplierId === undefined ? {} : { supplier_id: change.supplierId }),
       ...(change.status === undefined ? {} : { status: change.status }),
-      ...(change.gpusSick === undefined ? {} : { gpus_sick: [...change.gpusSick] }),
+      ...(change.gpusWithdrawn === undefined ? {} : { gpus_withdrawn: [...change.gpusWithdrawn] }),
     })
     .where('id', '=', id)
     .returningAll()

@@ -71,23 +71,18 @@ export async function listAllReserveOptions(
   }))
 }
 
-export async function saveGpuPrices(
-  tx: Tx,
-  prices: ReadonlyArray<Omit<GpuPrice, 'updated_at'>>,
-): Promise<void> {
+export async function saveGpuPrices(tx: Tx, prices: ReadonlyArray<Omit<GpuPrice, 'updated_at'>>): Promise<void> {
   if (prices.length === 0) return
   const updated_at = toDate(tx.clock.now())
   await tx.db
     .insertInto('gpu_price')
     .values(prices.map((price) => ({ ...price, updated_at })))
     .onConflict((conflict) =>
-      conflict
-        .columns(['machine_type', 'region', 'gpu_type', 'network_type', 'gpu_count'])
-        .doUpdateSet((e) => ({
-          nano_per_gpu_hour: e.ref('excluded.nano_per_gpu_hour'),
-          enabled: e.ref('excluded.enabled'),
-          updated_at,
-        })),
+      conflict.columns(['machine_type', 'region', 'gpu_type', 'network_type', 'gpu_count']).doUpdateSet((e) => ({
+        nano_per_gpu_hour: e.ref('excluded.nano_per_gpu_hour'),
+        enabled: e.ref('excluded.enabled'),
+        updated_at,
+      })),
     )
     .execute()
 }

@@ -30,7 +30,7 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
       select min(gpu_form_factor) as gpu_form_factor, min(ethernet_variant) as ethernet_variant,
         min(gpus_total) as gpus_total, (array_agg(hardware order by id))[1] as hardware,
         sum(case when status = 'node_ready' and listed
-              then greatest(0, gpus_total - gpus_claimed - cardinality(gpus_sick)) / p.gpu_count else 0 end)::integer as available
+              then gpus_free / p.gpu_count else 0 end)::integer as available
       from machine
       where offering = p.machine_type and region = p.region and gpu_type = p.gpu_type and network_type = p.network_type
         and gpus_total >= p.gpu_count and (p.machine_type <> 'bare-metal' or gpus_total = p.gpu_count)

@@ -111,6 +111,7 @@ type Change = Partial<
   Pick<
     Rental,
     | 'status_reason'
+    | 'termination_note'
     | 'started_at'
     | 'terminate_requested_at'
     | 'terminated_at'
@@ -123,12 +124,7 @@ type Change = Partial<
 >
 
 /** Moves a rental, if the table of moves allows it from where it is. undefined: it does not. */
-export async function moveRental(
-  tx: Tx,
-  id: number,
-  to: RentalStatus,
-  change: Change,
-): Promise<Rental | undefined> {
+export async function moveRental(tx: Tx, id: number, to: RentalStatus, change: Change): Promise<Rental | undefined> {
   const now = toDate(tx.clock.now())
   return tx.db
     .updateTable('rental')
@@ -148,13 +144,14 @@ export async function moveRental(
 }
 
 function toColumns(change: Change) {
-  const { provider_data: data, status_reason, external_id, ...instants } = change
+  const { provider_data: data, status_reason, termination_note, external_id, ...instants } = change
   const dates = Object.fromEntries(
     Object.entries(instants).map(([column, value]) => [column, toDateOrNull(value ?? null)]),
   ) as Record<keyof typeof instants, Date | null>
   return {
     ...dates,
     ...(status_reason === undefined ? {} : { status_reason }),
+    ...(termination_note === undefined ? {} : { termination_note }),
     ...(external_id === undefined ? {} : { external_id }),
     ...(data === undefined ? {} : { provider_data: data === null ? null : JSON.stringify(data) }),
   }
@@ -162,6 +159,7 @@ function toColumns(change: Change) {
 
 export interface LiveRow {
   readonly id: number
+  readonly nonce: string
   readonly status: RentalStatus
   readonly external_id: string | null
   readonly create_asked_at: Instant | null
@@ -173,7 +171,7 @@ export interface LiveRow {
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   return db
     .selectFrom('rental')
-    .select(['id', 'status', 'external_id', 'create_asked_at', 'started_at', 'lease_until'])
+    .select(['id', 'nonce', 'status', 'external_id', 'create_asked_at', 'started_at', 'lease_until'])
     .where('driver', '=', driver)
     .where('released_at', 'is', null)
     .orderBy('id')
@@ -211,12 +209,23 @@ export async function listOverdue(db: Db, status: RentalStatus, since: Instant, 
 }
 
 export interface AuditRow {
+  readonly id: number
+  readonly nonce: string
   readonly released: boolean
   readonly externalId: string | null
 }
 
 export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promise<Map<number, AuditRow>> {
   if (ids.length === 0) return new Map()
-  const rows = await db.selectFrom('rental').select(['id', 'released_at', 'external_id']).where('id', 'in', ids).execute()
-  return new Map(rows.map((row) => [row.id, { released: row.released_at !== null, externalId: row.external_id }]))
+  const rows = await db
+    .selectFrom('rental')
+    .select(['id', 'nonce', 'released_at', 'external_id'])
+    .where('id', 'in', ids)
+    .execute()
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      { id: row.id, nonce: row.nonce, released: row.released_at !== null, externalId: row.external_id },
+    ]),
+  )
 }

@@ -11,7 +11,9 @@ import type { Tables } from './tables.ts'
 export type Segment = Selectable<Tables['segment']>
 
 /** What is metered: its hold is named after it. */
-export type Metered = { readonly rentalId: number; readonly volumeId: null } | { readonly rentalId: null; readonly volumeId: number }
+export type Metered =
+  | { readonly rentalId: number; readonly volumeId: null }
+  | { readonly rentalId: null; readonly volumeId: number }
 
 export function holdKey(metered: Metered): string {
   return metered.rentalId === null ? `volume:${metered.volumeId}` : `rental:${metered.rentalId}`
@@ -125,7 +127,12 @@ async function findRentalKey(db: Db, rentalId: number): Promise<string | null> {
 }
 
 /** Ends the running stretch at `end` and charges it. The hold stays; `closeMeter` gives it back. */
-export async function endSegment(tx: Tx, metered: Metered, end: Instant, memo: string): Promise<Settlement | undefined> {
+export async function endSegment(
+  tx: Tx,
+  metered: Metered,
+  end: Instant,
+  memo: string,
+): Promise<Settlement | undefined> {
   const row = await findOpenSegment(tx.db, metered)
   if (row === undefined) return undefined
   const available = await lockAvailable(tx, [row.account_id])

@@ -122,6 +122,8 @@ export interface Tables {
     gpus_total: number
     gpus_claimed: Counted
     gpus_sick: ColumnType<number[], number[] | undefined, number[]>
+    gpus_withdrawn: ColumnType<number[], number[] | undefined, number[]>
+    gpus_free: GeneratedAlways<number>
     price_nano_per_gpu_hour: NanoOrNull
     has_persistent_storage: ColumnType<boolean, boolean | undefined, boolean>
     hardware: Json<MachineHardware>
@@ -167,6 +169,7 @@ export interface Tables {
     spending_limit_nano: NanoOrNull
     status: ColumnType<RentalStatus, RentalStatus | undefined, RentalStatus>
     status_reason: OrNull<string>
+    termination_note: OrNull<string>
     status_since: At
     stuck_at: AtOrNull
     created_at: At
@@ -174,6 +177,7 @@ export interface Tables {
     started_at: AtOrNull
     terminate_requested_at: AtOrNull
     terminated_at: AtOrNull
+    nonce: GeneratedAlways<string>
     external_id: OrNull<string>
     provider_data: ColumnType<ProviderData | null, string | null | undefined, string | null>
     create_asked_at: AtOrNull
@@ -223,6 +227,7 @@ export interface Tables {
     state_reason: OrNull<string>
     state_since: At
     vip: OrNull<string>
+    nonce: GeneratedAlways<string>
     external_id: OrNull<string>
     create_asked_at: AtOrNull
     created_at: At

@@ -33,7 +33,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await template.end()
   project.provide('postgresUrl', postgres.url)
   const bundleDir = path.resolve('node_modules', '.cache', `berth-test-${process.pid}`)
-  await build({ ...bundleConfig, input: { server: 'src/server/main.ts' }, output: { ...bundleConfig.output, dir: bundleDir } })
+  await build({
+    ...bundleConfig,
+    input: { server: 'src/server/main.ts' },
+    output: { ...bundleConfig.output, dir: bundleDir },
+  })
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
   return async () => {
     await postgres.stop()

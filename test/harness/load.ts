@@ -23,7 +23,16 @@ export interface Told {
   readonly wrong: string[]
 }
 
-const labels = ['', '', '', 'fault-create-timeout', 'fault-duplicate', 'fault-boot-fails', 'fault-destroy-timeout', 'fault-create-refused']
+const labels = [
+  '',
+  '',
+  '',
+  'fault-create-timeout',
+  'fault-duplicate',
+  'fault-boot-fails',
+  'fault-destroy-timeout',
+  'fault-create-refused',
+]
 
 export function startLoad(target: LoadTarget, workers: number): { told: Told; stop(): Promise<void> } {
   const told: Told = { created: new Map(), volumes: new Map(), refused: 0, answered: 0, wrong: [] }
@@ -44,31 +53,74 @@ export function startLoad(target: LoadTarget, workers: number): { told: Told; st
 async function oneAct(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
   const label = labels[randomInt(labels.length)] ?? ''
   const act = randomInt(10)
-  if (act < 3) return createRental(target, told, 'virtual-machine-rentals', { gpuCount: 1, region: 'mock-region', label }, stopping)
+  if (act < 3)
+    return createRental(
+      target,
+      told,
+      'virtual-machine-rentals',
+      { gpuCount: 1, region: 'mock-region', label },
+      stopping,
+    )
   if (act < 4) {
     const storageVolume = { isNew: true, label: 'crash-volume', sizeInGb: 256 }
-    return createRental(target, told, 'bare-metal-rentals', { gpuCount: 8, networkType: 'infiniband', storageVolume, label }, stopping)
+    return createRental(
+      target,
+      told,
+      'bare-metal-rentals',
+      { gpuCount: 8, networkType: 'infiniband', storageVolume, label },
+      stopping,
+    )
   }
   if (act < 6) return createInstance(target, told, stopping)
   if (act < 9) return endOne(target, told, stopping)
   await until(target, told, 'GET', '/v2/customer/balance', undefined, {}, stopping)
 }
 
-async function createRental(target: LoadTarget, told: Told, path: string, body: object, stopping: () => boolean): Promise<void> {
+async function createRental(
+  target: LoadTarget,
+  told: Told,
+  path: string,
+  body: object,
+  stopping: () => boolean,
+): Promise<void> {
   const key = randomBytes(8).toString('hex')
-  const reply = await until(target, told, 'POST', `/v2/alpha/on-demand/${path}`, body, { 'Idempotency-Key': key }, stopping)
+  const reply = await until(
+    target,
+    told,
+    'POST',
+    `/v2/alpha/on-demand/${path}`,
+    body,
+    { 'Idempotency-Key': key },
+    stopping,
+  )
   if (reply?.status === 200) told.created.set(key, String(reply.body.id))
   else if (reply !== undefined) told.refused += 1
 }
 
 async function createInstance(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
-  const listed = await until(target, told, 'POST', '/v1/marketplace', { filters: { available_only: true } }, {}, stopping)
+  const listed = await until(
+    target,
+    told,
+    'POST',
+    '/v1/marketplace',
+    { filters: { available_only: true } },
+    {},
+    stopping,
+  )
   const machines = (listed?.body.instances ?? []) as Array<{ id: string; cluster_name: string }>
   const machine = machines[machines.length === 0 ? 0 : randomInt(machines.length)]
   if (machine === undefined) return
   const key = randomBytes(8).toString('hex')
   const body = { cluster_name: machine.cluster_name, node_name: machine.id, gpu_count: 1 }
-  const reply = await until(target, told, 'POST', '/v1/marketplace/instances/create', body, { 'Idempotency-Key': key }, stopping)
+  const reply = await until(
+    target,
+    told,
+    'POST',
+    '/v1/marketplace/instances/create',
+    body,
+    { 'Idempotency-Key': key },
+    stopping,
+  )
   if (reply?.status === 200) told.created.set(key, reply.body.instance_id as string)
   else if (reply !== undefined) told.refused += 1
 }

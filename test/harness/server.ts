@@ -34,7 +34,12 @@ export interface TestServer {
   readonly demo: Call
   readonly nobody: Call
   /** An account of its own with a key, money and an SSH key. */
-  account(options?: { usd?: string; scopes?: Scope[]; sshKey?: boolean; platformFeePercentage?: number }): Promise<{ id: string; key: string; call: Call }>
+  account(options?: {
+    usd?: string
+    scopes?: Scope[]
+    sshKey?: boolean
+    platformFeePercentage?: number
+  }): Promise<{ id: string; key: string; call: Call }>
   close(): Promise<void>
 }
 
@@ -94,7 +99,8 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
       if (made.status !== 200) throw new Error(`no account: ${JSON.stringify(made.body)}`)
       const { id } = made.body.account as { id: string }
       const key = made.body.key as string
-      if (usd !== undefined) await operator('POST', `/v2/operator/accounts/${id}/credit`, { amountUsd: usd, reason: 'for the test' })
+      if (usd !== undefined)
+        await operator('POST', `/v2/operator/accounts/${id}/credit`, { amountUsd: usd, reason: 'for the test' })
       if (sshKey) await insertTestSshKey(server.app, id)
       return { id, key, call: as(key) }
     },
@@ -112,7 +118,14 @@ export const testSshKey =
 async function insertTestSshKey(app: App, accountId: string): Promise<void> {
   await app.database.db
     .insertInto('ssh_key')
-    .values({ id: `ssh_${accountId}`, account_id: accountId, name: 'test', public_key: testSshKey, fingerprint: 'SHA256:test', created_at: new Date() })
+    .values({
+      id: `ssh_${accountId}`,
+      account_id: accountId,
+      name: 'test',
+      public_key: testSshKey,
+      fingerprint: 'SHA256:test',
+      created_at: new Date(),
+    })
     .execute()
 }
 

@@ -7,7 +7,7 @@ import { addMs, HOUR_MS, type Clock, type Instant } from '../../base/instant.ts'
 import { sha256 } from '../../base/id.ts'
 import { limits } from '../../base/limits.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
 import type { Driver, EngineMachine, InventoryMachine, VolumeEngine } from '../driver.ts'
 import { ATTACH_REFUSALS, faultsOf, planLife, type Life, type MockFault, type OrdinaryTimes } from './faults.ts'
 import { mockFleet } from './fleet.ts'
@@ -203,7 +203,7 @@ function providerDataOf(seed: string, externalId: string, spec: EngineSpec): Pro
     publicIp: `203.0.113.${1 + ((firstHost + i) % 254)}`,
     privateIp: `10.0.${Math.floor(i / 250)}.${2 + (i % 250)}`,
   }))
-  const { cpuModel, cpuCount, ramGb, storageGb } = spec.resources
+  const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
   return {
     providerId: 'mock',
     externalId,

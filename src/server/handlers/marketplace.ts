@@ -6,7 +6,7 @@ import { ok, type Failure } from '../../base/result.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { createInstance, freeGpus, terminateInstance } from '../../app/marketplace.ts'
+import { createInstance, terminateInstance } from '../../app/marketplace.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
 import { listMarketplace, listOccupants, readMachines, type Machine, type Occupant } from '../../store/machine.ts'
@@ -161,7 +161,7 @@ function priceOf(amount: NanoUsd) {
 }
 
 function listedMachine(machine: Machine, occupants: readonly Occupant[]) {
-  const free = freeGpus(machine)
+  const free = machine.gpus_free
   const gpu = { hardware_type: 'gpu' as const, model: machine.gpu_model, ram: machine.gpu_ram_mib }
   return {
     id: machine.id,

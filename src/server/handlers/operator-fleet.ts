@@ -104,8 +104,16 @@ async function auditEngine(app: App, driver: Driver) {
       error: null,
       machines,
       findings: [
-        ...orphans.map((orphan) => ({ check: orphan.why, subject: orphan.tag, detail: `machine ${orphan.externalId} at the engine` })),
-        ...missing.map((row) => ({ check: 'not_shown', subject: `rental:${row.rentalId}`, detail: `${row.status} in the books` })),
+        ...orphans.map((orphan) => ({
+          check: orphan.why,
+          subject: orphan.tag,
+          detail: `machine ${orphan.externalId} at the engine`,
+        })),
+        ...missing.map((row) => ({
+          check: 'not_shown',
+          subject: `rental:${row.rentalId}`,
+          detail: `${row.status} in the books`,
+        })),
       ],
     }
   } catch {

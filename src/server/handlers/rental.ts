@@ -77,7 +77,9 @@ export const rentalHandlers = {
         ...option,
         region: option.region as Region,
         costPerHour: usdToNumber(option.costPerHour),
-        ...(option.ethernetVariant === null ? { ethernetVariant: undefined } : { ethernetVariant: option.ethernetVariant }),
+        ...(option.ethernetVariant === null
+          ? { ethernetVariant: undefined }
+          : { ethernetVariant: option.ethernetVariant }),
       })),
     )
   },
@@ -107,7 +109,10 @@ function once(request: { operation: string; body: unknown; idempotencyKey: strin
 }
 
 /** undefined: leave it. null: take it away. Else the parsed value, or `bad`. */
-function optional<T>(text: string | null | undefined, parse: (text: string) => T | undefined): T | null | undefined | 'bad' {
+function optional<T>(
+  text: string | null | undefined,
+  parse: (text: string) => T | undefined,
+): T | null | undefined | 'bad' {
   return text === undefined || text === null ? text : (parse(text) ?? 'bad')
 }
 
@@ -171,9 +176,11 @@ async function terminate(
     const rental = ownRental(inRange ? await lockRental(tx, body.rentalId) : undefined, actor, kind)
     if (!rental.ok) return rental
     if (rental.value.status === 'Terminated' || rental.value.status === 'Terminating') {
-      return fail('conflict', `Rental ${rental.value.id} is ${rental.value.status} already`, { reason: 'already_terminated' })
+      return fail('conflict', `Rental ${rental.value.id} is ${rental.value.status} already`, {
+        reason: 'already_terminated',
+      })
     }
-    await terminateRental(tx, rental.value, body.reason ?? 'customer_request', tx.clock.now())
+    await terminateRental(tx, rental.value, 'customer_request', tx.clock.now(), body.reason)
     return ok({ message: 'Rental successfully terminated', rentalId: rental.value.id })
   })
 }

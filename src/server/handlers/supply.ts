@@ -51,7 +51,7 @@ export function suppliedMachine(machine: Machine) {
     gpuModel: machine.gpu_model,
     gpusTotal: machine.gpus_total,
     gpusInUse: machine.gpus_claimed,
-    gpusSick: machine.gpus_sick,
+    gpusSick: [...new Set([...machine.gpus_sick, ...machine.gpus_withdrawn])].sort((a, b) => a - b),
     pricePerGpuHourUsd: machine.price_nano_per_gpu_hour === null ? null : formatUsd(machine.price_nano_per_gpu_hour),
     seenAt: formatInstant(machine.seen_at),
   }

@@ -80,7 +80,7 @@ function volumeRecord(app: App, volume: Volume, attachments: readonly AttachedVo
     orgId: volume.account_id,
     startedAt: formatInstantOrNull(volume.started_at),
     terminatedAt: formatInstantOrNull(volume.terminated_at),
-    externalId: tagOf(app.installationId, 'volume', volume.id),
+    externalId: tagOf(app.installationId, 'volume', volume),
     sizeGb: volume.size_gb,
     label: volume.label,
     costPerHour: usdToNumber(volume.cost_nano_per_hour),

@@ -1,0 +1,146 @@
+/** A test over the source tree: borders between rooms, things that are not done, nothing dead, nothing said twice. */
+import fs from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { bans, findBanned } from './tidy/bans.ts'
+import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
+import { listsOfCode, listsOfStore, readSchemaLists } from './tidy/schema-lists.ts'
+import { isTest, listFiles, parseSource, reach, readSources, type Source } from './tidy/source.ts'
+
+const sources = readSources(['src', 'test', 'bench', 'scripts'])
+const code = sources.filter(({ path }) => path.startsWith('src/') && !isTest(path))
+const entries = ['src/server/main.ts', 'src/cli/main.ts']
+
+const MAX_LINES = 400
+
+describe('rooms', () => {
+  const rooms = readRooms()
+
+  test('the table in ARCHITECTURE.md names every folder of src/, and no other', () => {
+    expect([...rooms.keys()].toSorted()).toEqual([...new Set(code.map(({ path }) => roomOf(path) ?? path))].toSorted())
+  })
+
+  test('the table points only downwards', () => {
+    const order = [...rooms.keys()]
+    for (const [room, imports] of rooms) {
+      for (const one of imports) expect(order.indexOf(one), `${room} → ${one}`).toBeLessThan(order.indexOf(room))
+    }
+  })
+
+  test('imports go where the table lets them', () => {
+    const faults = code.flatMap((source) => source.imports.flatMap((one) => whyNot(rooms, source.path, one.path) ?? []))
+    expect([...new Set(faults)]).toEqual([])
+  })
+
+  test.each([
+    ['src/domain/rental.ts', 'src/store/rental.ts'],
+    ['src/store/rental.ts', 'src/engines/driver.ts'],
+    ['src/app/rental.ts', 'src/engines/mock/driver.ts'],
+    ['src/cli/main.ts', 'src/server/settings.ts'],
+    ['src/base/money.ts', 'src/sim/clock.ts'],
+    ['src/app/rental.ts', 'test/harness/server.ts'],
+    ['src/app/rental.ts', 'src/app/rental.test.ts'],
+  ])('%s may not import %s', (from, to) => {
+    expect(whyNot(rooms, from, to)).toBeDefined()
+  })
+
+  test('what browsers load is nothing of Node', () => {
+    const loaded = reach(sources, ['src/contract/api.ts', 'src/client/client.ts'])
+    const faults = code.filter(({ path, packages }) => loaded.has(path) && packages.some((name) => name !== 'zod'))
+    expect(faults.map(({ path }) => path)).toEqual([])
+  })
+})
+
+describe('no file', () => {
+  test.each(bans.map((ban) => [ban.name, ban] as const))('%s', (_, ban) => {
+    const { except = {}, counts, instead, sample } = ban
+    expect(findBanned(ban, parseSource('sample.ts', sample)), 'the sample is caught').not.toEqual([])
+    const found = sources.filter(({ path }) => counts(path)).flatMap((source) => findBanned(ban, source))
+    const pathOf = (place: string): string => place.split(':')[0] ?? ''
+    expect(
+      found.filter((place) => !(pathOf(place) in except)),
+      `instead: ${instead}`,
+    ).toEqual([])
+    const needed = new Set(found.map(pathOf))
+    expect(
+      Object.keys(except).filter((path) => !needed.has(path)),
+      'exceptions that nothing needs',
+    ).toEqual([])
+  })
+
+  test('puts work off', () => {
+    const places = listFiles(['src', 'test', 'bench', 'scripts', 'bin', 'schema', 'docs'], /\.(ts|mjs|sql|md)$/)
+    const marks = /\b(TO(?=DO)DO|FIX(?=ME)ME|XX(?=X)X)\b/
+    expect(marks.test(['TO', 'DO'].join(''))).toBe(true)
+    expect(places.filter((file) => marks.test(fs.readFileSync(file, 'utf8')))).toEqual([])
+  })
+
+  test('has a name that says nothing', () => {
+    const nameless = /(^|[/-])(utils?|helpers?|common|misc|managers?|services?|index)\.ts$/
+    expect(nameless.test('src/base/string-utils.ts')).toBe(true)
+    expect(sources.map(({ path }) => path).filter((path) => nameless.test(path) || /[A-Z_]/.test(path))).toEqual([])
+  })
+
+  test(`in src/ is longer than ${MAX_LINES} lines`, () => {
+    const long = sources.filter(({ path, text }) => path.startsWith('src/') && text.split('\n').length > MAX_LINES)
+    expect(long.map(({ path }) => path)).toEqual([])
+  })
+
+  test('in src/ begins without saying what it is for', () => {
+    expect(code.filter(({ text }) => !/^\/(\*\*|\/)/.test(text)).map(({ path }) => path)).toEqual([])
+  })
+})
+
+describe('nothing is dead', () => {
+  /** Made for tests, and reached from them. */
+  const isForTests = (path: string): boolean => /^src\/(sim\/|engines\/conformance)/.test(path)
+  const tests = sources.filter(({ path }) => path.endsWith('.test.ts')).map(({ path }) => path)
+
+  test('every file of src/ is reached from an entry', () => {
+    const reached = reach(sources, entries)
+    const fromTests = reach(sources, tests)
+    const dead = code.filter(({ path }) => !(isForTests(path) ? fromTests : reached).has(path))
+    expect(dead.map(({ path }) => path)).toEqual([])
+  })
+
+  test('every file of test/ is reached from a test', () => {
+    const config = fs.readFileSync('vitest.config.ts', 'utf8')
+    const named = sources.map(({ path }) => path).filter((path) => config.includes(path))
+    const reached = reach(sources, [...tests, ...named, 'bench/run.ts'])
+    const dead = sources.filter(({ path }) => path.startsWith('test/') && !reached.has(path))
+    expect(dead.map(({ path }) => path)).toEqual([])
+  })
+
+  /** What only tests import counts when the file itself needs it too. */
+  test('every export is used', () => {
+    const namesOf = (some: readonly Source[]): Set<string> =>
+      new Set(some.flatMap(({ imports }) => imports.flatMap((one) => [`${one.path} ${one.name}`])))
+    const byCode = namesOf(sources.filter(({ path }) => !isTest(path)))
+    const byTests = namesOf(sources.filter(({ path }) => isTest(path)))
+    const isUsed = ({ path, text }: Source, { name, isType }: Source['exports'][number]): boolean => {
+      if (byCode.has(`${path} ${name}`) || byCode.has(`${path} *`)) return true
+      const byName = byTests.has(`${path} ${name}`) || byTests.has(`${path} *`)
+      if (byName && isForTests(path)) return true
+      const inItsFile = text.split(new RegExp(`\\b${name}\\b`)).length > 2
+      // A type may be exported for nobody yet where it is part of what else the file exports.
+      return inItsFile && (isType || byName)
+    }
+    const dead = code.flatMap((source) =>
+      source.exports.filter((one) => !isUsed(source, one)).map(({ name }) => `${source.path} ${name}`),
+    )
+    expect(dead).toEqual([])
+  })
+})
+
+describe('the schema says what the code says', () => {
+  const lists = readSchemaLists()
+
+  test('every list of words is compared, or is known to be of the store alone', () => {
+    expect([...lists.keys()].toSorted()).toEqual([...Object.keys(listsOfCode), ...listsOfStore].toSorted())
+  })
+
+  test.each(Object.entries(listsOfCode))('%s', (column, ofCode) => {
+    for (const list of lists.get(column) ?? []) {
+      for (const words of ofCode) expect(list.toSorted()).toEqual(words.toSorted())
+    }
+  })
+})

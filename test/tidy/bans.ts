@@ -1,0 +1,185 @@
+/**
+ * What the code does not do, and why. A ban sees the parsed program, so a word in a comment or a text does no harm.
+ * `sample` must be caught: a rule that would catch nothing is no rule. Each exception has its reason.
+ */
+import { Visitor, type ParseResult } from 'rolldown/utils'
+import { isTest, lineOf, type Source } from './source.ts'
+
+type Program = ParseResult['program']
+type Handlers = NonNullable<ConstructorParameters<typeof Visitor>[0]>
+type Node =
+  | Parameters<NonNullable<Handlers['CallExpression']>>[0]['callee']
+  | { readonly type: string; readonly start: number }
+
+export interface Ban {
+  readonly name: string
+  readonly instead: string
+  readonly sample: string
+  readonly counts: (path: string) => boolean
+  /** By path, why it may all the same. */
+  readonly except?: Readonly<Record<string, string>>
+  readonly handlers: (found: (node: { readonly start: number }) => void) => Handlers
+}
+
+export function findBanned(ban: Ban, source: Source): string[] {
+  const lines: string[] = []
+  const program: Program = source.program
+  new Visitor(ban.handlers((node) => lines.push(`${source.path}:${lineOf(source, node.start)}`))).visit(program)
+  return lines
+}
+
+const inCode = (path: string): boolean => path.startsWith('src/') && !isTest(path)
+const inTests = isTest
+const anywhere = (): boolean => true
+
+/** `a.b` as text, for the plain cases. */
+function nameOf(node: Node): string {
+  if (node.type === 'Identifier' && 'name' in node) return node.name
+  if (node.type !== 'MemberExpression' || !('object' in node) || !('property' in node)) return ''
+  const property = node.property as { name?: string; value?: unknown }
+  return `${nameOf(node.object)}.${property.name ?? String(property.value)}`
+}
+
+const moneyName = /nano|usd|amount|price|cost|balance/i
+
+/** Whether a name in the expression looks like money. */
+function mentionsMoney(node: unknown): boolean {
+  return [...asText(node).matchAll(/"name":"([^"]*)"/g)].some(([, name = '']) => moneyName.test(name))
+}
+
+/** A part of the program as JSON, for patterns that may lie at any depth in it. */
+function asText(node: unknown): string {
+  return JSON.stringify(node ?? null, (_, value: unknown) => (typeof value === 'bigint' ? value.toString() : value))
+}
+
+export const bans: readonly Ban[] = [
+  {
+    name: 'asks the machine for the time',
+    instead: 'take a Clock (base/instant.ts)',
+    sample: 'const a = Date.now(); const b = new Date()',
+    counts: anywhere,
+    except: { 'src/base/instant.ts': 'systemClock is the one place' },
+    handlers: (found) => ({
+      CallExpression: (node) => ['Date.now', 'Date'].includes(nameOf(node.callee)) && found(node),
+      NewExpression: (node) => nameOf(node.callee) === 'Date' && node.arguments.length === 0 && found(node),
+    }),
+  },
+  {
+    name: 'rolls dice that nobody can hold',
+    instead: 'node:crypto for secrets, an argument for the rest',
+    sample: 'const jitter = Math.random()',
+    counts: anywhere,
+    except: { 'src/reconcile/deliver-webhooks.ts': 'the default of an argument: the spread of retries' },
+    handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'Math.random' && found(node) }),
+  },
+  {
+    name: 'makes a float of money',
+    instead: 'base/money.ts, where each way out of a bigint is named',
+    sample: 'const a = Number(row.cost_nano); const b = Number.parseFloat(priceUsd); const c = +balance',
+    counts: inCode,
+    except: { 'src/base/money.ts': 'the one place' },
+    handlers: (found) => ({
+      CallExpression: (node) =>
+        ['Number', 'parseFloat', 'Number.parseFloat'].includes(nameOf(node.callee)) &&
+        mentionsMoney(node.arguments[0]) &&
+        found(node),
+      UnaryExpression: (node) => node.operator === '+' && mentionsMoney(node.argument) && found(node),
+    }),
+  },
+  {
+    name: 'writes to the console',
+    instead: 'the log, or process.stdout in a main.ts',
+    sample: "console.log('here')",
+    counts: (path) => path.startsWith('src/') || path.startsWith('test/'),
+    handlers: (found) => ({ MemberExpression: (node) => nameOf(node).startsWith('console.') && found(node) }),
+  },
+  {
+    name: 'reads the environment',
+    instead: 'an argument; settings.ts reads it once',
+    sample: 'const level = process.env.BERTH_LOG_LEVEL',
+    counts: inCode,
+    except: {
+      'src/server/main.ts': 'the entry of the server',
+      'src/cli/main.ts': 'the entry of the command',
+      'src/server/data-folder.ts': 'hands it on to ps',
+      'src/server/embedded-postgres.ts': 'hands PATH and HOME on to PostgreSQL',
+    },
+    handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'process.env' && found(node) }),
+  },
+  {
+    name: 'waits for a time',
+    instead: 'waitFor (test/harness/wait.ts) waits for a fact; a ManualClock is told to go on',
+    sample: 'await new Promise((resolve) => setTimeout(resolve, 100))',
+    counts: inTests,
+    except: {
+      'test/harness/wait.ts': 'between two looks',
+      'test/harness/load.ts': 'between two tries, while the server is away',
+      'test/crash.test.ts': 'the moment of death is meant to be a matter of time',
+      'src/server/event-stream.test.ts': 'a client that is slow',
+    },
+    handlers: (found) => ({
+      NewExpression: (node) => {
+        const [executor] = node.arguments
+        if (nameOf(node.callee) !== 'Promise' || executor?.type !== 'ArrowFunctionExpression') return
+        const [resolve] = executor.params
+        const body = asText(executor.body)
+        const waits = resolve?.type === 'Identifier' && body.includes('"name":"setTimeout"')
+        // `setTimeout(() => reject(…))` is a limit, not a wait.
+        if (waits && new RegExp(`"arguments":\\[\\{"type":"Identifier"[^}]*"name":"${resolve.name}"`).test(body))
+          found(node)
+      },
+      ImportDeclaration: (node) => node.source.value === 'node:timers/promises' && found(node),
+    }),
+  },
+  {
+    name: 'leaves tests out',
+    instead: 'run all of them, or delete the test',
+    sample: "test.only('one', () => {}); describe.skip('two', () => {}); it.todo('three')",
+    counts: inTests,
+    handlers: (found) => ({
+      MemberExpression: (node) => /^(test|it|describe)(\..+)?\.(only|skip|todo)$/.test(nameOf(node)) && found(node),
+    }),
+  },
+  {
+    name: 'mocks our own modules',
+    instead: 'real modules on a real database',
+    sample: "vi.mock('./ledger.ts')",
+    counts: inTests,
+    handlers: (found) => ({ CallExpression: (node) => /^vi\.(mock|doMock)$/.test(nameOf(node.callee)) && found(node) }),
+  },
+  {
+    name: 'turns the types off',
+    instead: 'unknown, and a look at it',
+    sample: 'const a = b as any',
+    counts: anywhere,
+    handlers: (found) => ({ TSAsExpression: (node) => node.typeAnnotation.type === 'TSAnyKeyword' && found(node) }),
+  },
+  {
+    name: 'has an enum or a namespace',
+    instead: 'a union of texts; a file',
+    sample: 'enum State { On }; namespace Space { export const a = 1 }',
+    counts: anywhere,
+    handlers: (found) => ({
+      TSEnumDeclaration: found,
+      // `declare module 'vitest'` adds to another's types and has no other form.
+      TSModuleDeclaration: (node) => node.id.type === 'Identifier' && found(node),
+    }),
+  },
+  {
+    name: 'has a default export',
+    instead: 'a name that can be searched for',
+    sample: 'export default 1',
+    counts: (path) => !path.endsWith('.config.ts') && !path.startsWith('test/harness/'),
+    handlers: (found) => ({ ExportDefaultDeclaration: found }),
+  },
+  {
+    name: 'hands on what another file exports',
+    instead: 'import it from where it is',
+    sample: "export { post } from './ledger.ts'",
+    counts: inCode,
+    handlers: (found) => ({
+      ExportAllDeclaration: found,
+      ExportNamedDeclaration: (node) => node.source !== null && found(node),
+    }),
+  },
+]

@@ -1,0 +1,55 @@
+/** Lists of words in schema/ (`check (status in (…))`), and what the code says about the same thing. */
+import fs from 'node:fs'
+import { memberRecord } from '../../src/contract/account.ts'
+import { statementLine } from '../../src/contract/billing.ts'
+import { deliveryRecord } from '../../src/contract/event.ts'
+import { operatorEndpoints } from '../../src/contract/operator.ts'
+import { rentalStatus, rentalType, term } from '../../src/contract/rental.ts'
+import { ethernetVariant, gpuFormFactor, gpuType, networkType } from '../../src/contract/shared.ts'
+import { suppliedMachine } from '../../src/contract/supply.ts'
+import { rentalMoves } from '../../src/domain/rental.ts'
+import { volumeMoves } from '../../src/domain/volume.ts'
+import { listFiles } from './source.ts'
+
+/** From `table.column` to each list of words that its checks have. */
+export function readSchemaLists(): Map<string, string[][]> {
+  const lists = new Map<string, string[][]>()
+  for (const file of listFiles(['schema'], /\.sql$/)) {
+    const text = fs.readFileSync(file, 'utf8').replaceAll(/--.*$/gm, '')
+    for (const [, table = '', body = ''] of text.matchAll(/create table ([\w.]+) \(\n(.*?)^\);/gms)) {
+      for (const [, column = '', words = ''] of body.matchAll(/\b(?!not\b)(\w+) in \(('[^)]*)\)/g)) {
+        const name = `${table}.${column}`
+        lists.set(name, [...(lists.get(name) ?? []), words.split(',').map((word) => word.trim().slice(1, -1))])
+      }
+    }
+  }
+  return lists
+}
+
+const listedRental = operatorEndpoints.listAllRentals.response.shape.rentals.element
+/** Everything that stands on a statement, and what only moves money between a customer's own pockets. */
+const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release']
+
+/** By `table.column`: the lists of the code that it must agree with. */
+export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[]>>> = {
+  'member.role': [memberRecord.shape.role.options],
+  'posting.kind': [postingKinds],
+  'machine.offering': [suppliedMachine.shape.offering.options],
+  'machine.gpu_type': [gpuType.options],
+  'machine.gpu_form_factor': [gpuFormFactor.options],
+  'machine.network_type': [networkType.options],
+  'machine.ethernet_variant': [ethernetVariant.options],
+  'gpu_price.machine_type': [rentalType.options],
+  'gpu_price.gpu_type': [gpuType.options],
+  'gpu_price.network_type': [networkType.options],
+  'rental.kind': [[...rentalType.options, 'container'], listedRental.shape.kind.options],
+  'rental.gpu_type': [gpuType.options],
+  'rental.network_type': [networkType.options],
+  'rental.status': [rentalStatus.options, Object.keys(rentalMoves)],
+  'term.term_type': [term.options.map((option) => option.shape.termType.value)],
+  'volume.state': [Object.keys(volumeMoves)],
+  'webhook_delivery.state': [deliveryRecord.shape.state.options],
+}
+
+/** Words of the store alone: the contract does not show them. */
+export const listsOfStore = ['ledger_account.kind', 'machine.status', 'attachment.state']
