@@ -204,6 +204,9 @@ describe('beyond what a schema can say', () => {
       rentalIds,
     })
     expect([attach.status, attach.body.issues[0].path]).toEqual([400, ['rentalIds']])
+    const tooLate = '9999-12-31T23:59:59-12:00'
+    const end = await asCustomer('POST', machine, { gpuCount: 1, autoTerminateAt: tooLate })
+    expect([end.status, end.body.issues[0].path]).toEqual([400, ['autoTerminateAt']])
   })
 
   test('an address that cannot be read is answered in the form of its family', async () => {

@@ -68,7 +68,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
 }
 
 /** CPU, memory and disk follow the share of the GPUs. */
-export function shareOfMachine(machine: Machine, gpuCount: number) {
+function shareOfMachine(machine: Machine, gpuCount: number) {
   const share = gpuCount / machine.gpus_total
   return {
     cpuModel: machine.hardware.cpuModel,

@@ -6,7 +6,7 @@
 declare const nanoUsd: unique symbol
 export type NanoUsd = bigint & { readonly [nanoUsd]: true }
 
-export const NANO_PER_USD = 1_000_000_000n
+const NANO_PER_USD = 1_000_000_000n
 const NANO_PER_CENT = 10_000_000n
 const MS_PER_HOUR = 3_600_000n
 

@@ -61,7 +61,7 @@ export function openSession(shell: Shell, options: GlobalOptions, who: Who): Ses
   }
 }
 
-export function dataFolder(shell: Shell): string {
+function dataFolder(shell: Shell): string {
   return given(shell, 'BERTH_DATA_DIR') ?? '.berth'
 }
 

@@ -23,7 +23,7 @@ export const memberRecord = z
   })
   .meta({ id: 'Member' })
 
-export const apiKeyRecord = z
+const apiKeyRecord = z
   .object({
     publicId: z.string(),
     name: z.string(),
@@ -40,7 +40,7 @@ export const apiKeyRecord = z
   })
   .meta({ id: 'ApiKey' })
 
-export const sshKeyRecord = z
+const sshKeyRecord = z
   .object({
     id: z.string(),
     name: z.string(),

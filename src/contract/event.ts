@@ -49,7 +49,7 @@ export const eventRecord = z
   .meta({ id: 'Event' })
 export type EventRecord = z.output<typeof eventRecord>
 
-export const webhookRecord = z
+const webhookRecord = z
   .object({
     id: z.string(),
     url: z.string(),

@@ -32,7 +32,7 @@ const sampling = {
   repetition_penalty: z.number().min(0).default(1),
 }
 
-export const chatBody = z
+const chatBody = z
   .looseObject({
     messages: z.array(chatMessage).min(1),
     model,

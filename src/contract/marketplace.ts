@@ -49,9 +49,9 @@ const machineFields = {
   cluster_name: z.string(),
 }
 
-export const marketplaceMachine = z.object(machineFields).meta({ id: 'MarketplaceMachine' })
+const marketplaceMachine = z.object(machineFields).meta({ id: 'MarketplaceMachine' })
 
-export const marketplaceFilters = z
+const marketplaceFilters = z
   .strictObject({
     gpu_model: z.string().max(100).optional().describe('Part of the name, in any case'),
     min_gpus_available: z.int().min(0).max(64).optional(),
@@ -69,7 +69,7 @@ export type MarketplaceFilters = z.output<typeof marketplaceFilters>
 export const instanceStatus = z.enum(['creating', 'starting', 'online', 'stopping', 'terminated', 'failed', 'unknown'])
 export type InstanceStatus = z.infer<typeof instanceStatus>
 
-export const marketplaceInstance = z
+const marketplaceInstance = z
   .object({
     id: z.string(),
     created: z.string(),

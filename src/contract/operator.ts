@@ -38,7 +38,7 @@ const operatedAccount = accountRecord
   })
   .meta({ id: 'OperatedAccount' })
 
-export const gpuPrice = z
+const gpuPrice = z
   .strictObject({
     machineType: rentalType,
     region,
@@ -50,7 +50,7 @@ export const gpuPrice = z
   })
   .meta({ id: 'GpuPrice' })
 
-export const storagePrice = z
+const storagePrice = z
   .strictObject({ region: storageRegion, perGbHourUsd: positiveUsdText, enabled: z.boolean() })
   .meta({ id: 'StoragePrice' })
 

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { gpuFormFactor, networkType } from './shared.ts'
 
-export const providerIds = [
+const providerIds = [
   'lambda',
   'voltage-park',
   'latitude',

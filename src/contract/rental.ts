@@ -49,10 +49,10 @@ const recordFields = {
   gpuCount: z.int32(),
 }
 
-export const rentalRecord = z.strictObject({ ...recordFields, meta: z.any().optional() }).meta({ id: 'Rental' })
+const rentalRecord = z.strictObject({ ...recordFields, meta: z.any().optional() }).meta({ id: 'Rental' })
 export type RentalRecord = z.output<typeof rentalRecord>
 
-export const attachedStorage = z
+const attachedStorage = z
   .object({
     id: positiveId,
     cost_per_hour: z.number().positive(),
@@ -63,7 +63,7 @@ export const attachedStorage = z
   })
   .meta({ id: 'AttachedStorage' })
 
-export const rentalMeta = z
+const rentalMeta = z
   .strictObject({
     monitoring_enabled: z.boolean().optional(),
     termination_reason: z.string().optional(),
@@ -98,7 +98,7 @@ export const term = z
   ])
   .meta({ id: 'Term' })
 
-export const nodeResources = z.object({
+const nodeResources = z.object({
   cpuModel: z.string(),
   gpuCount: z.number(),
   ramGb: z.number(),
@@ -126,10 +126,10 @@ const activeFields = {
   status: rentalStatus.default('Unknown'),
 }
 
-export const activeBareMetalRental = z
+const activeBareMetalRental = z
   .object({ ...activeFields, rentalType: z.literal('bare-metal') })
   .meta({ id: 'ActiveBareMetalRental' })
-export const activeVirtualMachineRental = z
+const activeVirtualMachineRental = z
   .object({ ...activeFields, rentalType: z.literal('virtual-machine') })
   .meta({ id: 'ActiveVirtualMachineRental' })
 

@@ -17,8 +17,13 @@ export const ethernetVariant = z.enum(['normal', 'rocev2'])
 
 export const orderableTermType = z.enum(['on-demand', 'reserved'])
 
+/** With an offset, the last hours of 9999 are in a year that RFC 3339 cannot write. */
+const LAST_TIME = '9999-12-31T23:59:59.999Z'
+
 /** RFC 3339. Responses are UTC with milliseconds; requests may use any offset. */
-export const timeText = z.iso.datetime({ offset: true })
+export const timeText = z.iso
+  .datetime({ offset: true })
+  .refine((text) => Date.parse(text) <= Date.parse(LAST_TIME), `no later than ${LAST_TIME}`)
 
 /** The interface gives labels no length. Ours is checked and told in words, and stays out of the schema it fixes. */
 export const labelText = z

@@ -5,10 +5,10 @@ import { endpoint } from './endpoint.ts'
 import { storageRegion } from './region.ts'
 import { MAX_SAFE, message, positiveId, volumeLabel } from './shared.ts'
 
-export const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
+const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
 export type VolumeStatus = z.infer<typeof volumeStatus>
 
-export const volumeRecord = z
+const volumeRecord = z
   .object({
     id: z.int32(),
     createdAt: z.string(),
@@ -38,7 +38,7 @@ function fitsOneVolume(ids: readonly number[]): boolean {
   return ids.length <= limits.attachmentsPerVolume
 }
 
-export const createVolumeBody = z
+const createVolumeBody = z
   .object({
     region: storageRegion,
     label: volumeLabel,

@@ -5,7 +5,6 @@ import { instantOf } from '../base/instant.ts'
 import { instanceStatus as instanceStatuses } from '../contract/marketplace.ts'
 import { rentalStatus, type RentalStatus } from '../contract/rental.ts'
 import {
-  billedStates,
   instanceStatus,
   isLiving,
   livingStates,
@@ -68,16 +67,12 @@ describe('kinds of states', () => {
     for (const state of livingStates) expect(mayMove(state, 'Terminating')).toBe(true)
   })
 
-  test('what is billed lives', () => {
-    for (const state of billedStates) expect(isLiving(state)).toBe(true)
-  })
-
   test('a limit that fails a state is on a state that can fail, and every passing state has a limit', () => {
     for (const [state, limit] of Object.entries(stateLimits)) {
       expect(limit.ms).toBeGreaterThan(0)
       expect(mayMove(state as RentalStatus, 'Failed')).toBe(limit.past === 'fail')
     }
-    expect(Object.keys(stateLimits).toSorted()).toEqual(['Pending', 'Terminating', 'Unknown'])
+    expect(Object.keys(stateLimits).toSorted()).toEqual(['Failed', 'Pending', 'Terminating', 'Unknown'])
   })
 })
 

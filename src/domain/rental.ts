@@ -37,9 +37,6 @@ export const stateLimits = {
   Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'engine_does_not_let_go' },
 } as const satisfies Partial<Record<RentalStatus, { ms: number; past: 'fail' | 'flag'; reason: string }>>
 
-/** States in which the customer pays, provided that the engine shows the machine. */
-export const billedStates = ['Running', 'Unknown'] as const satisfies readonly RentalStatus[]
-
 /** States in which a rental still counts against the account's quota and can be ended. */
 export const livingStates = ['Pending', 'Running', 'Unknown'] as const satisfies readonly RentalStatus[]
 

@@ -3,7 +3,7 @@ import { addMs, HOUR_MS, type Instant } from '../base/instant.ts'
 import { spanAffordable, type NanoUsd } from '../base/money.ts'
 
 /** Hours of runway at which a warning is raised, tightest last. */
-export const runwayWarningsH = [24, 6, 1] as const
+const runwayWarningsH = [24, 6, 1] as const
 
 export function emptyAt(balance: NanoUsd, hourlySpend: NanoUsd, now: Instant): Instant | null {
   if (hourlySpend <= 0n) return null

@@ -54,7 +54,7 @@ export async function sendWebhook(
   }
 }
 
-export function formatMessage(event: EventRecord): string {
+function formatMessage(event: EventRecord): string {
   const { id, subject, data } = event
   return JSON.stringify({ type: event.type, timestamp: event.at, data: { ...data, subject, id } })
 }

@@ -36,6 +36,8 @@ export function bind(server: FastifyInstance, binding: Binding): void {
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { operation, endpoint },
+      // A stream without its body would have no end.
+      exposeHeadRoute: endpoint.media !== 'text/event-stream',
       handler: (request, reply) => answer(binding, operation, endpoint, request, reply),
     })
   }

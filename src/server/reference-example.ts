@@ -76,7 +76,7 @@ function quoteForShell(text: string): string {
 }
 
 /** One line when it fits the column, else one line a field. */
-export function writeJson(value: unknown): string {
+function writeJson(value: unknown): string {
   const short = JSON.stringify(value)
   return short.length <= 36 ? short : JSON.stringify(value, null, 2)
 }

@@ -5,7 +5,7 @@ import { anywhereStatuses, statusMeanings } from '../contract/openapi.ts'
 import { html, prose, type Markup } from './markup.ts'
 import { colour } from './reference-example.ts'
 
-export const scopeMeanings: Readonly<Record<Scope, string>> = {
+const scopeMeanings: Readonly<Record<Scope, string>> = {
   inference: 'Call models and read what calls cost.',
   'compute:read': 'See rentals, volumes, instances and events.',
   'compute:write': 'Rent, change and end machines and volumes.',

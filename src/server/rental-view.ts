@@ -64,7 +64,7 @@ function rentalMeta(rental: Rental, storage: ReturnType<typeof attachedStorage>)
   }
 }
 
-export function attachedStorage(
+function attachedStorage(
   rentalId: number,
   attachments: readonly AttachedVolume[],
   volumes: ReadonlyMap<number, Volume>,

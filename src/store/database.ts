@@ -92,18 +92,6 @@ export function errorCode(error: unknown): string | undefined {
     : undefined
 }
 
-/** The constraint that refused a write, where that is an expected outcome. */
-export function violatedConstraint(error: unknown): string | undefined {
-  const expected = ['23505', '23514', '23503', '23P01']
-  return expected.includes(errorCode(error) ?? '') &&
-    typeof error === 'object' &&
-    error !== null &&
-    'constraint' in error &&
-    typeof error.constraint === 'string'
-    ? error.constraint
-    : undefined
-}
-
 function isRetryable(error: unknown): boolean {
   const code = errorCode(error)
   return code === DEADLOCK || code === SERIALIZATION_FAILURE

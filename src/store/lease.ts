@@ -46,15 +46,6 @@ export async function claimDue<Row>(
   return { token, rows: claimed.rows }
 }
 
-/** When the next row that matches `where` is due: a loop sleeps until then. */
-export async function nextDue(db: Db, table: LeasedTable, where: ReturnType<typeof sql>): Promise<Instant | null> {
-  const found = await sql<{ due: Instant | null }>`
-    select min(greatest(t.due_at, coalesce(t.lease_until, t.due_at))) as due from ${sql.table(table)} t where ${where}`.execute(
-    db,
-  )
-  return found.rows[0]?.due ?? null
-}
-
 /** Takes the turn of a loop that runs on one server at a time. undefined: it is not due, or another server has it. */
 export async function takeTurn(
   db: Db,

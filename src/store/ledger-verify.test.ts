@@ -148,7 +148,7 @@ describe('a fault that a hand or a bug has planted', () => {
     what_ended_costs_nothing | its money is set aside  | rental {ended}           | update hold set amount_nano = 5 where key = 'rental:{ended}'
     what_ended_costs_nothing | a volume's meter runs on | volume {volume}         | update volume set state = 'deleting' where id = {volume}
     what_ended_costs_nothing | a volume's money        | volume {volume}          | update volume set state = 'deleted' where id = {volume}; update segment set ended_at = settled_until
-    gpus_claimed_are_counted | one too many            | machine m1               | update machine set gpus_claimed = gpus_claimed + 1
+    gpus_claimed_are_counted | one too few             | machine m1               | update machine set gpus_claimed = gpus_claimed - 1
     gpus_claimed_are_in_use  | by what was released    | machine m1 GPU 0         | update gpu_claim set rental_id = {ended} where gpu_index = 0
     key_spend_is_its_charges | it grew                 | key verifykey 2026-01    | update key_spend set spent_nano = spent_nano + 1 where api_key_id = 'verifykey'
     key_spend_is_its_charges | it is gone              | key verifykey 2026-01    | delete from key_spend where api_key_id = 'verifykey'`

@@ -5,7 +5,7 @@ import path from 'node:path'
 import type pg from 'pg'
 
 const LOCK = 8_420_001
-export const OLDEST_POSTGRES = 14
+const OLDEST_POSTGRES = 14
 
 export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[]> {
   const client = await pool.connect()

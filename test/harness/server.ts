@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { pino } from 'pino'
 import type { App } from '../../src/app/app.ts'
-import type { Clock } from '../../src/base/instant.ts'
+import { toDate, type Clock } from '../../src/base/instant.ts'
 import type { Scope } from '../../src/contract/endpoint.ts'
 import { readPrivateFile } from '../../src/server/data-folder.ts'
 import { ensureDemo } from '../../src/server/first-run.ts'
@@ -124,7 +124,7 @@ async function insertTestSshKey(app: App, accountId: string): Promise<void> {
       name: 'test',
       public_key: testSshKey,
       fingerprint: 'SHA256:test',
-      created_at: new Date(),
+      created_at: toDate(app.clock.now()),
     })
     .execute()
 }

@@ -113,7 +113,7 @@ test('money is added, given and corrected, never below zero, and each change sta
     ['balance.adjustment', 'charged wrongly'],
     ['balance.credit', 'welcome'],
     ['balance.purchase', 'invoice 7 paid'],
-    ['account.created', null],
+    ['account.create', null],
   ])
   const { records: all } = await operate('GET', 'audit?limit=1000')
   expect(all.map((record: { action: string }) => record.action)).toContain('price_book.change')

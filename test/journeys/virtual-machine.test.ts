@@ -84,7 +84,7 @@ test('it is created at once, runs soon, is ended, and costs exactly the time bet
     providerData: { providerId: 'mock', networkType: 'ethernet', resources: { gpuCount: 4, vcpuCount: 112 } },
     meta: { monitoring_enabled: true },
   })
-  expect(created.externalId).toMatch(new RegExp(`^berth-[0-9a-f]+-${created.id}$`))
+  expect(created.externalId).toMatch(new RegExp(`^berth-[0-9a-f]+-${created.id}-[0-9a-f]{8}$`))
 
   const running = await waitForStatus(created.id, 'Running')
   expect(running.providerData.sshNetworking).toEqual([

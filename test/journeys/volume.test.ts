@@ -63,7 +63,7 @@ test('a volume answers at once, and is active when the engine has made it', asyn
     orgId: ada.id,
     startedAt: journey.now(),
     terminatedAt: null,
-    externalId: expect.stringMatching(new RegExp(`^berth-[0-9a-f]+-v${kept}$`)),
+    externalId: expect.stringMatching(new RegExp(`^berth-[0-9a-f]+-v${kept}-[0-9a-f]{8}$`)),
     sizeGb: 2048,
     label: 'datasets',
     costPerHour: 0.2048,

@@ -119,6 +119,9 @@ test('events can be followed instead, from the first on', async () => {
     if (types.filter((type) => type === 'rental.terminated').length === 3) break
   }
   leave.abort()
+  // Without a body there is nothing to follow.
+  const head = await fetch(`${server.url}/v2/events/stream`, { method: 'HEAD' })
+  expect(head.status).toBe(404)
   expect(types.slice(0, 2)).toEqual(['key.created', 'balance.credited'])
   expect(await recountBooks(server)).toEqual([])
 })

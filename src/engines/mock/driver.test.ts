@@ -106,7 +106,7 @@ describe('the simulated engine', () => {
     const data = providerData.parse(machine?.data)
     expect(data).toMatchObject({
       externalId: machine?.externalId,
-      resources: { vcpuCount: 56, gpuCount: 16 },
+      resources: { vcpuCount: 112, gpuCount: 16 },
       networkType: 'ethernet',
       gpuFormFactor: 'sxm5',
       sshNetworking: [ssh, ssh],
