@@ -41,7 +41,7 @@ it('writes keys that only their owner can read, says what to try, and what it sa
   const dir = await folder()
   const server = await start({ BERTH_DATA_DIR: dir })
   for (const name of ['operator.key', 'demo.key', 'demo_ssh_key', 'secret.key']) {
-    expect(((await stat(path.join(dir, name))).mode & 0o777).toString(8), name).toBe('600')
+    expect(`${name} ${((await stat(path.join(dir, name))).mode & 0o777).toString(8)}`).toBe(`${name} 600`)
   }
   expect(server.output()).toContain(`${server.url}/docs`)
   expect(server.output()).toContain('demo.key')

@@ -47,6 +47,7 @@ describe('help and usage', () => {
       ['operator', 'credit', 'demo', '5'],
       "required option '--reason <text>' not specified\n  berth operator credit --help",
     ],
+    [['operator', 'credit', '..', '5', '--reason', 'why'], 'An id has letters'],
     [['operator', 'credit', 'demo', '-5', '--reason', 'why'], 'An amount is above zero'],
     [['operator', 'credit', 'demo', '1.0000000001', '--reason', 'why'], 'An amount is above zero'],
     [['events', '--limit', '0'], 'From 1 to 1000'],

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { tagOf } from '../domain/rental.ts'
 
 let cli: CliTest
 
@@ -165,14 +166,16 @@ describe('for operators', () => {
   })
 
   test('engines are compared with the books: exit code 1 when they differ', async () => {
+    const { call } = await cli.server.account({ usd: '100' })
+    await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, region: 'mock-region' })
     const same = await cli.berth(['audit'])
     expect(same.code).toBe(0)
     expect(same.out).toMatch(/^mock +yes +\d+  nothing$/m)
-    const driver = cli.server.app.drivers.get('mock')
-    const [row] = await cli.server.app.database.db.selectFrom('rental').selectAll().limit(1).execute()
-    if (driver === undefined || row === undefined) throw new Error('no rental to copy')
-    const tag = `berth-${cli.server.app.installationId}-999999`
-    const made = await driver.create(tag, row.spec, AbortSignal.timeout(driver.callTimeoutMs))
+    const { app } = cli.server
+    const driver = app.drivers.get('mock')
+    const { spec } = await app.database.db.selectFrom('rental').select('spec').limit(1).executeTakeFirstOrThrow()
+    const tag = tagOf(app.installationId, 'rental', { id: 999_999, nonce: '0badcafe' })
+    await driver?.create(tag, spec, AbortSignal.timeout(driver.callTimeoutMs))
     // An engine's list may lag behind a create.
     const differs = await waitFor('the engine to list it', async () => {
       const audit = await cli.berth(['audit'])
@@ -180,6 +183,5 @@ describe('for operators', () => {
     })
     expect(differs.out).toMatch(new RegExp(`^unknown_rental +${tag} +machine `, 'm'))
     expect(differs.out).toContain('Engines and books differ. Nothing was changed.')
-    if (made.kind === 'created') await driver.destroy(made.externalId, AbortSignal.timeout(driver.callTimeoutMs))
   })
 })

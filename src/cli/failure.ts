@@ -83,15 +83,3 @@ export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
   }
   return error.exitCode
 }
-
-export const keysHelp = `Keys:
-  Named with --key-file, --key or BERTH_KEY. Without, and only for a server on
-  this machine, the key is read from the data folder (BERTH_DATA_DIR, default
-  .berth): operator.key for operators' commands, demo.key for customers'.
-
-Exit codes:
-  0  done
-  1  failed, or problems were found
-  2  wrong usage
-  3  the server cannot be reached
-  4  the key is missing or was refused`

@@ -75,7 +75,7 @@ function addCreateAccount(accounts: Command, run: Run): void {
     .requiredOption('--owner-email <email>', 'who owns it')
     .option('--owner-name <name>', "the owner's name")
     .addOption(
-      new Option('--scope <scope...>', 'scopes of the first key (default: all but operator, supply)').choices(scopes),
+      new Option('--scope <scope...>', 'scopes of the first key (default: all that it may need)').choices(scopes),
     )
     .option('--platform-fee <percent>', 'makes it a supplier: what the house keeps of its prices', parsePercent)
   create.action(
@@ -106,7 +106,7 @@ function addCredit(operator: Command, run: Run): void {
   const credit = operator
     .command('credit')
     .description('add money to an account')
-    .argument('<account>', 'its id, as berth operator accounts shows it')
+    .argument('<account>', 'its id, as berth operator accounts shows it', parseAccount)
     .argument('<usd>', 'how much, such as 25 or 12.50', parseAmount)
     .requiredOption('--reason <text>', 'why; it stands in the audit log')
     .addOption(
@@ -134,6 +134,11 @@ function addCredit(operator: Command, run: Run): void {
       ])
     }),
   )
+}
+
+function parseAccount(text: string): string {
+  if (!/^[\w-]+$/.test(text)) throw new InvalidArgumentError('An id has letters, digits, - and _ only.')
+  return text
 }
 
 function parseAmount(text: string): string {

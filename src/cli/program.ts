@@ -4,7 +4,7 @@ import packageJson from '../../package.json' with { type: 'json' }
 import { addBillingCommands } from './billing.ts'
 import { addEngineCommands } from './engine.ts'
 import { addEventCommands } from './event.ts'
-import { explain, keysHelp, report } from './failure.ts'
+import { explain, report } from './failure.ts'
 import { addLedgerCommands } from './ledger.ts'
 import { addOperatorCommands } from './operator.ts'
 import { addRentalCommands } from './rental.ts'
@@ -76,6 +76,18 @@ function buildProgram(shell: Shell, run: Run): Command {
   pointToHelp(program, 'berth')
   return program
 }
+
+const keysHelp = `Keys:
+  Named with --key-file, --key or BERTH_KEY. Without, and only for a server on
+  this machine, the key is read from the data folder (BERTH_DATA_DIR, default
+  .berth): operator.key for operators' commands, demo.key for customers'.
+
+Exit codes:
+  0  done
+  1  failed, or problems were found
+  2  wrong usage
+  3  the server cannot be reached
+  4  the key is missing or was refused`
 
 /** What can be typed, in one list: a group that does nothing by itself is left out for what is in it. */
 function leavesOf(command: Command): Command[] {

@@ -108,8 +108,9 @@ function noKey(who: Who, url: string, dataDir: string): CliError {
   const next = isLocal(url)
     ? [
         `Looked for --key, --key-file, BERTH_KEY and the file ${files}.`,
-        'A server writes that file at its first start (berth serve; in a checkout: npm start).',
+        'A server writes that file at its first start (berth serve; in a checkout: npm start), for its own user only.',
         'Run this in the folder where the server was started, or set BERTH_DATA_DIR to its data folder.',
+        ...(who === 'operator' ? ['A lost key is replaced by another with: berth serve --new-operator-key'] : []),
       ]
     : [
         `Give one with --key-file or BERTH_KEY: keys in ${dataDir} are used by themselves only for a server on this machine.`,

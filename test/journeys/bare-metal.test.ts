@@ -149,6 +149,11 @@ test('a rental that is not yet asked for is gone at once; the books agree', asyn
   const { id } = await rent()
   await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: id, reason: 'changed my mind' })
   const rental = await succeed(ada.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
-  expect(rental).toMatchObject({ status: 'Terminated', statusReason: 'customer_request', meta: { termination_reason: 'changed my mind' }, costSoFarUsd: '0.000000000' })
+  expect(rental).toMatchObject({
+    status: 'Terminated',
+    statusReason: 'customer_request',
+    meta: { termination_reason: 'changed my mind' },
+    costSoFarUsd: '0.000000000',
+  })
   expect(await recountBooks(journey)).toEqual([])
 })

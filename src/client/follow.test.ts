@@ -1,0 +1,97 @@
+/** A stream of events that is cut, ended and opened again, against a whole server. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { EventRecord } from '../contract/event.ts'
+import { testServer, type TestServer } from '../../test/harness/server.ts'
+import { makeClient, type Client } from './client.ts'
+
+let server: TestServer
+let client: Client
+
+beforeAll(async () => {
+  server = await testServer()
+  client = makeClient({ url: server.url, key: server.demoKey })
+})
+afterAll(() => server.close())
+
+async function emit(made: number): Promise<void> {
+  for (let n = 0; n < made; n += 1) {
+    await client.call('createApiKey', { body: { name: `key ${n}`, scopes: ['inference'] } })
+  }
+}
+
+async function take(events: AsyncGenerator<EventRecord, void>, count: number): Promise<string[]> {
+  const ids: string[] = []
+  while (ids.length < count) {
+    const { value, done } = await events.next()
+    if (done === true || value === undefined) break
+    ids.push(value.id)
+  }
+  return ids
+}
+
+async function newest(count: number): Promise<string[]> {
+  const { events } = await client.call('listEvents', { query: { limit: count } })
+  return events.map((event) => event.id).toReversed()
+}
+
+test('begins after the given event', async () => {
+  await emit(3)
+  const [first = '', ...rest] = await newest(3)
+  const events = client.follow({ after: first })
+  expect(await take(events, 2)).toEqual(rest)
+  await events.return()
+})
+
+test('goes on after the last event when the stream is cut, and leaves nothing out', async () => {
+  let opened = 0
+  // Cuts each stream after its first event, while more are already on the way.
+  const cutting: typeof fetch = async (input, init) => {
+    const line = new AbortController()
+    init?.signal?.addEventListener('abort', () => line.abort())
+    const response = await fetch(input, { ...init, signal: line.signal })
+    if (response.headers.get('content-type') !== 'text/event-stream') return response
+    opened += 1
+    return new Response(response.body?.pipeThrough(cutAfterFirstEvent(() => line.abort())), response)
+  }
+  await emit(4)
+  const [first = '', ...rest] = await newest(4)
+  const events = makeClient({ url: server.url, key: server.demoKey, fetch: cutting }).follow({ after: first })
+  expect(await take(events, 3)).toEqual(rest)
+  await events.return()
+  expect(opened).toBeGreaterThanOrEqual(3)
+})
+
+test('without a beginning gives what happens from now on', async () => {
+  await emit(1)
+  const events = client.follow()
+  const controller = new AbortController()
+  const quiet = client.follow({ signal: controller.signal })
+  const [before = ''] = await newest(1)
+  const coming = [take(events, 1), quiet.next()] as const
+  await emit(1)
+  const [[after = ''], met] = await Promise.all(coming)
+  expect(BigInt(after)).toBeGreaterThan(BigInt(before))
+  expect(met.value).toMatchObject({ id: after, type: 'key.created' })
+  const ended = quiet.next()
+  controller.abort()
+  expect(await ended).toEqual({ done: true, value: undefined })
+  await events.return()
+})
+
+test('ends with the refusal of a key', async () => {
+  const refused = makeClient({ url: server.url, key: 'bk_wrong' }).follow().next()
+  await expect(refused).rejects.toMatchObject({ kind: 'api', status: 401 })
+})
+
+function cutAfterFirstEvent(cut: () => void): TransformStream<Uint8Array, Uint8Array> {
+  return new TransformStream({
+    transform: (chunk, controller) => {
+      const text = new TextDecoder().decode(chunk)
+      const end = text.indexOf('\n\n', text.indexOf('id: '))
+      if (!text.includes('id: ') || end === -1) return controller.enqueue(chunk)
+      controller.enqueue(new TextEncoder().encode(text.slice(0, end + 2)))
+      controller.terminate()
+      cut()
+    },
+  })
+}
