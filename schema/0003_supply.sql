@@ -29,7 +29,7 @@ create table machine (
   -- Neither claimed nor sick nor withdrawn. Kept by a trigger (0004).
   gpus_free               integer not null default 0,
   -- Marketplace only: v2 machines are priced by the price book.
-  price_nano_per_gpu_hour bigint check (price_nano_per_gpu_hour >= 0),
+  price_nano_per_gpu_hour bigint check (price_nano_per_gpu_hour between 0 and 1000000000000),
   has_persistent_storage  boolean not null default false,
   -- cpus, storage, ram, clock, interface: as the listing shows them.
   hardware                jsonb not null,
@@ -51,7 +51,7 @@ create table gpu_price (
   gpu_type           text not null check (gpu_type in ('h100', 'h200', 'b200')),
   network_type       text not null check (network_type in ('infiniband', 'ethernet')),
   gpu_count          integer not null check (gpu_count between 1 and 64),
-  nano_per_gpu_hour  bigint not null check (nano_per_gpu_hour >= 0),
+  nano_per_gpu_hour  bigint not null check (nano_per_gpu_hour between 0 and 1000000000000),
   enabled            boolean not null default true,
   updated_at         timestamptz(3) not null,
   primary key (machine_type, region, gpu_type, network_type, gpu_count)
@@ -59,7 +59,7 @@ create table gpu_price (
 
 create table storage_price (
   region           text primary key,
-  nano_per_gb_hour bigint not null check (nano_per_gb_hour > 0),
+  nano_per_gb_hour bigint not null check (nano_per_gb_hour between 1 and 1000000000),
   enabled          boolean not null default true,
   updated_at       timestamptz(3) not null
 );

@@ -1,16 +1,17 @@
 /** Compares what an engine shows with the books. `berth audit` prints it, `reap` acts on part of it. */
 import type { Instant } from '../base/instant.ts'
 import { addMs } from '../base/instant.ts'
-import { rentalIdOfTag, tagPrefix } from '../domain/rental.ts'
-import type { Driver, EngineMachine } from '../engines/driver.ts'
+import { idOfTag, tagOf, tagPrefix } from '../domain/rental.ts'
+import type { Driver, EngineMachine, EngineVolume } from '../engines/driver.ts'
 import { findRentalsForAudit, listUnreleased, type AuditRow } from '../store/rental.ts'
+import { readVolumes } from '../store/volume.ts'
 import type { App } from './app.ts'
 import { rentalTag } from './rental.ts'
 
 export interface Orphan {
   readonly externalId: string
   readonly tag: string
-  readonly why: 'rental_released' | 'second_machine' | 'unknown_rental'
+  readonly why: 'rental_released' | 'second_machine' | 'unknown_rental' | 'volume_deleted' | 'second_volume' | 'unknown_volume'
   /** Ours to end without asking. */
   readonly endIt: boolean
 }
@@ -18,6 +19,8 @@ export interface Orphan {
 export interface EngineComparison {
   readonly machines: number
   readonly orphans: Orphan[]
+  readonly volumes: number
+  readonly orphanVolumes: Orphan[]
   /** In the books as running, and not shown. */
   readonly missing: Array<{ rentalId: number; status: string }>
 }
@@ -26,12 +29,15 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
   const { db } = app.database
   const startedAt = app.clock.now()
   const shown = await driver.list(tagPrefix(app.installationId), signal)
-  const ids = shown.flatMap((machine) => rentalIdOfTag(app.installationId, machine.tag) ?? [])
+  const ids = shown.flatMap((machine) => idOfTag(app.installationId, 'rental', machine.tag) ?? [])
   const rows = await findRentalsForAudit(db, ids)
   const shownTags = new Set(shown.map((machine) => machine.tag))
   const alive = await listUnreleased(db, driver.id)
+  const volumes = (await driver.volumes?.list(tagPrefix(app.installationId), signal)) ?? []
   return {
     machines: shown.length,
+    volumes: volumes.length,
+    orphanVolumes: await orphansAmong(app, volumes),
     orphans: shown.flatMap((machine) => orphanOf(app, machine, rows) ?? []),
     missing: alive
       .filter(
@@ -45,7 +51,7 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
 }
 
 function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, AuditRow>): Orphan | undefined {
-  const id = rentalIdOfTag(app.installationId, machine.tag)
+  const id = idOfTag(app.installationId, 'rental', machine.tag)
   if (id === undefined) return undefined
   const row = rows.get(id)
   const base = { externalId: machine.externalId, tag: machine.tag }
@@ -61,4 +67,21 @@ function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, Au
 
 function settled(askedAt: Instant | null, driver: Driver, now: Instant): boolean {
   return askedAt === null || addMs(askedAt, driver.listLagMs) <= now
+}
+
+/** As with machines: what was deleted or given up, and second ones under a tag. */
+async function orphansAmong(app: App, shown: readonly EngineVolume[]): Promise<Orphan[]> {
+  const ids = shown.flatMap((one) => idOfTag(app.installationId, 'volume', one.tag) ?? [])
+  const rows = await readVolumes(app.database.db, ids)
+  return shown.flatMap(({ externalId, tag }): Orphan[] => {
+    const id = idOfTag(app.installationId, 'volume', tag)
+    if (id === undefined) return []
+    const row = rows.get(id)
+    if (row === undefined || tagOf(app.installationId, 'volume', row) !== tag) {
+      return [{ externalId, tag, why: 'unknown_volume', endIt: false }]
+    }
+    if (row.state === 'deleted' || row.state === 'failed') return [{ externalId, tag, why: 'volume_deleted', endIt: true }]
+    if (row.external_id !== null && row.external_id !== externalId) return [{ externalId, tag, why: 'second_volume', endIt: true }]
+    return []
+  })
 }

@@ -8,10 +8,11 @@ import { rentalStatus, rentalType } from './rental.ts'
 import {
   gpuType,
   networkType,
-  nonNegativeUsdText,
   pageQuery,
   positiveUsdText,
+  priceUsdText,
   reasonText,
+  storagePriceUsdText,
   textIdParams,
   usdText,
 } from './shared.ts'
@@ -45,13 +46,13 @@ const gpuPrice = z
     gpuType,
     networkType,
     gpuCount: z.int().min(1).max(64).describe('GPUs a machine'),
-    perGpuHourUsd: nonNegativeUsdText,
+    perGpuHourUsd: priceUsdText,
     enabled: z.boolean(),
   })
   .meta({ id: 'GpuPrice' })
 
 const storagePrice = z
-  .strictObject({ region: storageRegion, perGbHourUsd: positiveUsdText, enabled: z.boolean() })
+  .strictObject({ region: storageRegion, perGbHourUsd: storagePriceUsdText, enabled: z.boolean() })
   .meta({ id: 'StoragePrice' })
 
 const priceBook = z.object({
@@ -331,6 +332,7 @@ export const operatorEndpoints = {
           reachable: z.boolean(),
           error: z.string().nullable(),
           machines: z.number(),
+          volumes: z.number(),
           findings: z.array(finding),
         }),
       ),

@@ -1,7 +1,7 @@
 /** What a supplier does: price machines, take them off sale, see what they earn. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
-import { nonNegativeUsdText, pageQuery, textIdParams } from './shared.ts'
+import { pageQuery, priceUsdText, textIdParams } from './shared.ts'
 
 export const suppliedMachine = z
   .object({
@@ -40,7 +40,7 @@ export const supplyEndpoints = {
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
-      .strictObject({ pricePerGpuHourUsd: nonNegativeUsdText.optional(), listed: z.boolean().optional() })
+      .strictObject({ pricePerGpuHourUsd: priceUsdText.optional(), listed: z.boolean().optional() })
       .meta({ id: 'ChangeSuppliedMachine' }),
     response: suppliedMachine,
   }),

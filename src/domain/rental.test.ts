@@ -9,7 +9,7 @@ import {
   isLiving,
   livingStates,
   mayMove,
-  rentalIdOfTag,
+  idOfTag,
   rentalMoves,
   stateLimits,
   statesBefore,
@@ -99,9 +99,9 @@ describe('tags', () => {
         const row = { id, nonce: '0badcafe' }
         const tag = tagOf(installation, 'rental', row)
         expect(tag.startsWith(tagPrefix(installation))).toBe(true)
-        expect(rentalIdOfTag(installation, tag)).toBe(id)
-        expect(rentalIdOfTag('other1', tag)).toBeUndefined()
-        expect(rentalIdOfTag(installation, tagOf(installation, 'volume', row))).toBeUndefined()
+        expect(idOfTag(installation, 'rental', tag)).toBe(id)
+        expect(idOfTag('other1', 'rental', tag)).toBeUndefined()
+        expect(idOfTag(installation, 'rental', tagOf(installation, 'volume', row))).toBeUndefined()
       }),
     )
   })
@@ -115,6 +115,6 @@ describe('tags', () => {
     'berth-a1b2c3-17',
     'someone-else-17',
   ])('%j names no rental', (tag) => {
-    expect(rentalIdOfTag(installation, tag)).toBeUndefined()
+    expect(idOfTag(installation, 'rental', tag)).toBeUndefined()
   })
 })

@@ -105,9 +105,9 @@ export function tagPrefix(installationId: string): string {
   return `berth-${installationId}-`
 }
 
-/** The rental that a tag may belong to; it does when it is that rental's tag to the letter. */
-export function rentalIdOfTag(installationId: string, tag: string): number | undefined {
-  const prefix = tagPrefix(installationId)
+/** The row that a tag may belong to; it does when it is that row's tag to the letter. */
+export function idOfTag(installationId: string, noun: 'rental' | 'volume', tag: string): number | undefined {
+  const prefix = `${tagPrefix(installationId)}${noun === 'rental' ? '' : 'v'}`
   const match = tag.startsWith(prefix) ? /^(\d{1,10})-[0-9a-f]+$/.exec(tag.slice(prefix.length)) : null
   return match?.[1] === undefined ? undefined : Number.parseInt(match[1], 10)
 }

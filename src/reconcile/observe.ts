@@ -111,6 +111,8 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
   const visible = asked === null || addMs(asked, driver.callTimeoutMs + driver.listLagMs) <= now
   const known = row.external_id !== null && asked !== null && addMs(asked, driver.listLagMs) <= now
   const idle = row.lease_until === null || row.lease_until <= now
+  // What the engine has named must have been asked to go before its absence counts.
+  const askedToGo = row.external_id === null || row.destroy_asked_at !== null
   switch (row.status) {
     case 'Running':
       return { kind: 'lost', id }
@@ -118,7 +120,7 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
       return known ? { kind: 'never_came', id } : undefined
     case 'Failed':
     case 'Terminating':
-      return (known || visible) && idle && shown.length === 0 ? { kind: 'gone', id } : undefined
+      return (known || visible) && idle && askedToGo && shown.length === 0 ? { kind: 'gone', id } : undefined
     case 'Unknown':
     case 'Terminated':
       return undefined

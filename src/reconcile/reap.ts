@@ -1,6 +1,6 @@
 /**
- * Ends what carries our tag at an engine and is not in the books as alive: machines of rentals that have ended, and
- * second machines under one tag. A tag whose rental the books have never heard of is left alone and shown by the audit:
+ * Ends what carries our tag at an engine and is not in the books as alive: machines of rentals that have ended, volumes
+ * that were deleted, and second ones under one tag. A tag whose rental the books have never heard of is left alone and shown by the audit:
  * it means that the database was set back, and a person must decide.
  */
 import type { App } from '../app/app.ts'
@@ -37,9 +37,13 @@ async function reapDriver(
   const token = await takeTurn(db, `reap:${driver.id}`, { now, leaseMs: driver.callTimeoutMs + LEASE_SLACK_MS })
   if (token === undefined) return
   try {
-    const { orphans } = await compareEngine(app, driver, callSignal(signal, driver.callTimeoutMs))
+    const { orphans, orphanVolumes } = await compareEngine(app, driver, callSignal(signal, driver.callTimeoutMs))
     for (const orphan of orphans.filter((one) => one.endIt)) {
       await driver.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
+      onReaped(driver.id, orphan.externalId, orphan.why)
+    }
+    for (const orphan of orphanVolumes.filter((one) => one.endIt)) {
+      await driver.volumes?.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
       onReaped(driver.id, orphan.externalId, orphan.why)
     }
   } finally {

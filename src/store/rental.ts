@@ -163,6 +163,7 @@ export interface LiveRow {
   readonly status: RentalStatus
   readonly external_id: string | null
   readonly create_asked_at: Instant | null
+  readonly destroy_asked_at: Instant | null
   readonly started_at: Instant | null
   readonly lease_until: Instant | null
 }
@@ -171,7 +172,7 @@ export interface LiveRow {
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   return db
     .selectFrom('rental')
-    .select(['id', 'nonce', 'status', 'external_id', 'create_asked_at', 'started_at', 'lease_until'])
+    .select(['id', 'nonce', 'status', 'external_id', 'create_asked_at', 'destroy_asked_at', 'started_at', 'lease_until'])
     .where('driver', '=', driver)
     .where('released_at', 'is', null)
     .orderBy('id')

@@ -97,17 +97,18 @@ export const operatorFleetHandlers = {
 
 async function auditEngine(app: App, driver: Driver) {
   try {
-    const { machines, orphans, missing } = await compareEngine(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
+    const { machines, volumes, orphans, orphanVolumes, missing } = await compareEngine(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
     return {
       driver: driver.id,
       reachable: true,
       error: null,
       machines,
+      volumes,
       findings: [
-        ...orphans.map((orphan) => ({
+        ...[...orphans, ...orphanVolumes].map((orphan) => ({
           check: orphan.why,
           subject: orphan.tag,
-          detail: `machine ${orphan.externalId} at the engine`,
+          detail: `${orphan.externalId} at the engine`,
         })),
         ...missing.map((row) => ({
           check: 'not_shown',
@@ -117,7 +118,7 @@ async function auditEngine(app: App, driver: Driver) {
       ],
     }
   } catch {
-    return { driver: driver.id, reachable: false, error: 'the engine did not answer', machines: 0, findings: [] }
+    return { driver: driver.id, reachable: false, error: 'the engine did not answer', machines: 0, volumes: 0, findings: [] }
   }
 }
 
