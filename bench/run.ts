@@ -29,7 +29,9 @@ const commit = git.status === 0 ? git.stdout.trim() : 'unknown'
 const results: Array<{ bench: string; figures: Figure[] }> = []
 for (const bench of all.filter((one) => wanted.length === 0 || wanted.includes(one.name))) {
   console.error(`${bench.name}: ${bench.about} …`)
-  results.push({ bench: bench.name, figures: await bench.run() })
+  const figures = await bench.run()
+  for (const { name, value, unit } of figures) console.error(`  ${name}: ${format(value)} ${unit}`)
+  results.push({ bench: bench.name, figures })
 }
 
 const rows = results.flatMap(({ bench, figures }) =>

@@ -11,7 +11,13 @@ import { rentalTag } from './rental.ts'
 export interface Orphan {
   readonly externalId: string
   readonly tag: string
-  readonly why: 'rental_released' | 'second_machine' | 'unknown_rental' | 'volume_deleted' | 'second_volume' | 'unknown_volume'
+  readonly why:
+    | 'rental_released'
+    | 'second_machine'
+    | 'unknown_rental'
+    | 'volume_deleted'
+    | 'second_volume'
+    | 'unknown_volume'
   /** Ours to end without asking. */
   readonly endIt: boolean
 }
@@ -52,8 +58,7 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
 
 function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, AuditRow>): Orphan | undefined {
   const id = idOfTag(app.installationId, 'rental', machine.tag)
-  if (id === undefined) return undefined
-  const row = rows.get(id)
+  const row = id === undefined ? undefined : rows.get(id)
   const base = { externalId: machine.externalId, tag: machine.tag }
   if (row === undefined || rentalTag(app, row) !== machine.tag) return { ...base, why: 'unknown_rental', endIt: false }
   if (machine.state === 'stopping') return undefined
@@ -80,8 +85,10 @@ async function orphansAmong(app: App, shown: readonly EngineVolume[]): Promise<O
     if (row === undefined || tagOf(app.installationId, 'volume', row) !== tag) {
       return [{ externalId, tag, why: 'unknown_volume', endIt: false }]
     }
-    if (row.state === 'deleted' || row.state === 'failed') return [{ externalId, tag, why: 'volume_deleted', endIt: true }]
-    if (row.external_id !== null && row.external_id !== externalId) return [{ externalId, tag, why: 'second_volume', endIt: true }]
+    if (row.state === 'deleted' || row.state === 'failed')
+      return [{ externalId, tag, why: 'volume_deleted', endIt: true }]
+    if (row.external_id !== null && row.external_id !== externalId)
+      return [{ externalId, tag, why: 'second_volume', endIt: true }]
     return []
   })
 }

@@ -47,7 +47,9 @@ export const positiveUsdText = z
 export const nonNegativeUsdText = z.string().regex(/^\d{1,9}(\.\d{1,9})?$/, 'an amount in USD such as "12.50"')
 
 /** A price an hour. The cap keeps the largest order that a quota allows inside a 64-bit ledger. */
-export const priceUsdText = z.string().regex(/^(\d{1,3}(\.\d{1,9})?|1000(\.0{1,9})?)$/, 'a price in USD up to 1000, such as "2.49"')
+export const priceUsdText = z
+  .string()
+  .regex(/^(\d{1,3}(\.\d{1,9})?|1000(\.0{1,9})?)$/, 'a price in USD up to 1000, such as "2.49"')
 export const storagePriceUsdText = z
   .string()
   .regex(/^(?!0(\.0+)?$)(0(\.\d{1,9})?|1(\.0{1,9})?)$/, 'a price in USD above zero and up to 1, such as "0.0001"')

@@ -156,8 +156,9 @@ async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<s
     trustProxy: settings.trustProxy,
     ready: () => readiness(app),
   })
+  const drain = makeDrain(server.server, () => server.close())
   await server.listen({ host: settings.host, port: settings.port })
-  closing.push(() => drain(server.server, () => server.close()))
+  closing.push(drain)
   closing.push(() => streams.close())
   if (settings.metricsPort !== undefined) closing.push(await openMetrics(metrics, settings.metricsPort))
   const address = server.server.address()
@@ -165,12 +166,27 @@ async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<s
   return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`
 }
 
-/** Requests under way may end, for a bounded time; then their connections are cut. */
-async function drain(server: http.Server, close: () => Promise<unknown>): Promise<void> {
-  const cut = setTimeout(() => server.closeAllConnections(), limits.drainMs)
-  server.closeIdleConnections()
-  await close()
-  clearTimeout(cut)
+/** Requests under way may end, for a bounded time; then every connection is cut, also those that never said a word. */
+function makeDrain(server: http.Server, close: () => Promise<unknown>): () => Promise<void> {
+  let underWay = 0
+  let whenIdle = (): void => {}
+  server.on('request', (_request, response) => {
+    underWay += 1
+    response.once('close', () => {
+      underWay -= 1
+      if (underWay === 0) whenIdle()
+    })
+  })
+  return async () => {
+    const closed = close()
+    await new Promise<void>((resolve) => {
+      whenIdle = resolve
+      if (underWay === 0) resolve()
+      setTimeout(resolve, limits.drainMs).unref()
+    })
+    server.closeAllConnections()
+    await closed
+  }
 }
 
 /** Bound to loopback and without a key, for a scraper on the same machine. */

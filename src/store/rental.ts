@@ -172,7 +172,16 @@ export interface LiveRow {
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   return db
     .selectFrom('rental')
-    .select(['id', 'nonce', 'status', 'external_id', 'create_asked_at', 'destroy_asked_at', 'started_at', 'lease_until'])
+    .select([
+      'id',
+      'nonce',
+      'status',
+      'external_id',
+      'create_asked_at',
+      'destroy_asked_at',
+      'started_at',
+      'lease_until',
+    ])
     .where('driver', '=', driver)
     .where('released_at', 'is', null)
     .orderBy('id')

@@ -133,7 +133,9 @@ const sickGpus: Readonly<Record<string, readonly number[]>> = { 'mock-pdx-rtx409
 export function scaledFleet(scale: number): InventoryMachine[] {
   const fleet = mockFleet()
   return Array.from({ length: scale }, (_, copy) =>
-    copy === 0 ? fleet : fleet.map((one) => ({ ...one, id: `${one.id}-c${copy}`, clusterName: `${one.clusterName}-c${copy}` })),
+    copy === 0
+      ? fleet
+      : fleet.map((one) => ({ ...one, id: `${one.id}-c${copy}`, clusterName: `${one.clusterName}-c${copy}` })),
   ).flat()
 }
 

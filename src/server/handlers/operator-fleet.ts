@@ -97,7 +97,11 @@ export const operatorFleetHandlers = {
 
 async function auditEngine(app: App, driver: Driver) {
   try {
-    const { machines, volumes, orphans, orphanVolumes, missing } = await compareEngine(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
+    const { machines, volumes, orphans, orphanVolumes, missing } = await compareEngine(
+      app,
+      driver,
+      AbortSignal.timeout(driver.callTimeoutMs),
+    )
     return {
       driver: driver.id,
       reachable: true,
@@ -118,7 +122,14 @@ async function auditEngine(app: App, driver: Driver) {
       ],
     }
   } catch {
-    return { driver: driver.id, reachable: false, error: 'the engine did not answer', machines: 0, volumes: 0, findings: [] }
+    return {
+      driver: driver.id,
+      reachable: false,
+      error: 'the engine did not answer',
+      machines: 0,
+      volumes: 0,
+      findings: [],
+    }
   }
 }
 
