@@ -101,6 +101,18 @@ export async function call(
   return { status: response.statusCode, body: await response.body.json() }
 }
 
+/** One POST whose answer is read and not parsed: what the client makes of it is its own time. */
+export async function fetchBytes(url: string, pathname: string, body: unknown): Promise<number> {
+  const response = await request(`${url}${pathname}`, {
+    method: 'POST',
+    dispatcher: agent,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  if (response.statusCode !== 200) throw new Error(`unexpected answer ${response.statusCode}`)
+  return (await response.body.arrayBuffer()).byteLength
+}
+
 const TICKS_PER_SECOND = 100
 
 /** User and system time of a process and everything below it, in milliseconds. */

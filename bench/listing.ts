@@ -1,6 +1,6 @@
 /** The marketplace of 100,000 machines with filters: the whole request against the same query on a plain connection. */
 import pg from 'pg'
-import { call, median, startServer, type Bench } from './harness.ts'
+import { fetchBytes, median, startServer, type Bench } from './harness.ts'
 import { fillMachines } from './fixtures.ts'
 
 const MACHINES = 100_000
@@ -41,7 +41,7 @@ export const listing: Bench = {
           query.push(await timed(() => client.query(one.sql)))
           whole.push(
             await timed(() =>
-              call(server.url, null, 'POST', `/v1/marketplace?limit=${one.limit}`, { filters: one.filters }),
+              fetchBytes(server.url, `/v1/marketplace?limit=${one.limit}`, { filters: one.filters }),
             ),
           )
         }

@@ -49,13 +49,33 @@ export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
   await sql`select release_gpus(${rentalId})`.execute(tx.db)
 }
 
+/** What the listing shows. The rest of a row is not read: a page of a hundred is read often. */
+const listedColumns = [
+  'id',
+  'driver',
+  'cluster_name',
+  'region',
+  'supplier_id',
+  'status',
+  'gpu_model',
+  'gpu_ram_mib',
+  'network_type',
+  'gpus_total',
+  'gpus_claimed',
+  'gpus_free',
+  'price_nano_per_gpu_hour',
+  'has_persistent_storage',
+  'hardware',
+] as const
+export type ListedMachine = Pick<Machine, (typeof listedColumns)[number]>
+
 /** The marketplace, in the order of ids. Filters are part of the one query; see bench/listing.ts for its cost. */
 export async function listMarketplace(
   db: Db,
   filters: MarketplaceFilters,
   page: { after?: string; limit: number },
-): Promise<Machine[]> {
-  let select = db.selectFrom('machine').selectAll().where('offering', '=', 'marketplace').where('listed', '=', true)
+): Promise<ListedMachine[]> {
+  let select = db.selectFrom('machine').select(listedColumns).where('offering', '=', 'marketplace').where('listed', '=', true)
   if (page.after !== undefined) select = select.where('id', '>', page.after)
   if (filters.gpu_model !== undefined) {
     select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)

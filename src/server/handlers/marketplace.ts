@@ -9,7 +9,7 @@ import { createOnce } from '../../app/idempotency.ts'
 import { createInstance, terminateInstance } from '../../app/marketplace.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
-import { listMarketplace, listOccupants, readMachines, type Machine, type Occupant } from '../../store/machine.ts'
+import { listMarketplace, listOccupants, readMachines, type ListedMachine, type Machine, type Occupant } from '../../store/machine.ts'
 import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
@@ -160,7 +160,7 @@ function priceOf(amount: NanoUsd) {
   return { amount: usdToNumber(amount), period: 'hourly', agent: 'platform' }
 }
 
-function listedMachine(machine: Machine, occupants: readonly Occupant[]) {
+function listedMachine(machine: ListedMachine, occupants: readonly Occupant[]) {
   const free = machine.gpus_free
   const gpu = { hardware_type: 'gpu' as const, model: machine.gpu_model, ram: machine.gpu_ram_mib }
   return {
@@ -190,7 +190,7 @@ function listedMachine(machine: Machine, occupants: readonly Occupant[]) {
 }
 
 function machineHardware(
-  machine: Machine,
+  machine: ListedMachine,
   gpus: number,
   size: { cores: number; virtualCores: number; ramGb: number; storageGb: number },
 ): ListedHardware {
