@@ -18,20 +18,23 @@ export const claims: Bench = {
   about: `GPU-exact claims, ${MACHINES} machines × 8 GPUs, ${WIDTH} at a time`,
   run: async () => {
     // No engine: what is measured is the claim with its money and its record, not a simulated boot.
-    const server = await startServer({ BERTH_ENGINES: '', BERTH_DATABASE_CONNECTIONS: '24' })
+    const server = await startServer({ BERTH_ENGINES: '', BERTH_DATABASE_CONNECTIONS: '10' })
     try {
       await fillMachines(server.databaseUrl, MACHINES)
       const keys = await openAccounts(server, readKey(server, 'operator'), ACCOUNTS)
       const rates: number[] = []
       const cpus: number[] = []
+      const databaseCpus: number[] = []
       let won = 0
       for (let round = 0; round < ROUNDS; round += 1) {
         const cpuBefore = cpuMs(server.pid)
+        const databaseCpuBefore = cpuMs(server.postgresPid)
         const tookMs = await inParallel(range(CLAIMS_PER_ROUND), WIDTH, async (n) => {
           if (await claim(server, keys[n % keys.length] ?? '')) won += 1
         })
         rates.push((CLAIMS_PER_ROUND * 1_000) / tookMs)
         cpus.push(((cpuMs(server.pid) - cpuBefore) * 1_000) / CLAIMS_PER_ROUND)
+        databaseCpus.push(((cpuMs(server.postgresPid) - databaseCpuBefore) * 1_000) / CLAIMS_PER_ROUND)
       }
       const limit = await claimsBySqlAlone(server.databaseUrl)
       return [
@@ -42,6 +45,7 @@ export const claims: Bench = {
           against: 'to reach: ≥ 300/s; kube-scheduler 180/s, Kueue 43/s (their own figures)',
         },
         { name: 'CPU of the server a claim', value: median(cpus), unit: 'µs' },
+        { name: 'CPU of PostgreSQL a claim', value: median(databaseCpus), unit: 'µs' },
         { name: 'requests a claim, refusals included', value: requests / (ROUNDS * CLAIMS_PER_ROUND), unit: '' },
         {
           name: 'the claim function alone',

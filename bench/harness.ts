@@ -30,6 +30,7 @@ export interface BenchServer {
   readonly pid: number
   readonly dataDir: string
   readonly databaseUrl: string
+  readonly postgresPid: number
   stop(): Promise<void>
 }
 
@@ -46,6 +47,7 @@ export async function startServer(env: Readonly<Record<string, string>> = {}): P
     pid: child.pid ?? 0,
     dataDir: path.join(dataDir, 'server'),
     databaseUrl: postgres.url,
+    postgresPid: postgres.pid,
     stop: () => stopAll(child, postgres, dataDir),
   }
 }

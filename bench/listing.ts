@@ -40,9 +40,7 @@ export const listing: Bench = {
         for (let round = 0; round < ROUNDS; round += 1) {
           query.push(await timed(() => client.query(one.sql)))
           whole.push(
-            await timed(() =>
-              fetchBytes(server.url, `/v1/marketplace?limit=${one.limit}`, { filters: one.filters }),
-            ),
+            await timed(() => fetchBytes(server.url, `/v1/marketplace?limit=${one.limit}`, { filters: one.filters })),
           )
         }
         figures.push(

@@ -72,7 +72,8 @@ create index rental_ending on rental (auto_terminate_at) where auto_terminate_at
 create table gpu_claim (
   machine_id text not null references machine,
   gpu_index  integer not null check (gpu_index >= 0),
-  rental_id  integer not null references rental,
+  -- Checked at the commit: an order claims first and is written with what it got.
+  rental_id  integer not null references rental deferrable initially deferred,
   claimed_at timestamptz(3) not null,
   primary key (machine_id, gpu_index)
 );
@@ -85,7 +86,9 @@ begin
       and not exists (select 1 from gpu_claim c where c.machine_id = new.id and c.gpu_index = i);
   return new;
 end $$;
-create trigger machine_counts_free before insert or update on machine for each row execute function count_free_gpus();
+-- Claims and releases keep the count themselves; what else changes it has it counted anew.
+create trigger machine_counts_free before insert or update of gpus_total, gpus_sick, gpus_withdrawn on machine
+  for each row execute function count_free_gpus();
 
 -- Takes `p_count` healthy free GPUs of one machine, or none. Concurrent claims on one machine queue on its row.
 create function claim_gpus(p_machine text, p_count integer, p_rental integer, p_at timestamptz) returns integer[]
@@ -103,7 +106,7 @@ begin
   if coalesce(cardinality(v_free), 0) < p_count then return null; end if;
   insert into gpu_claim (machine_id, gpu_index, rental_id, claimed_at)
     select p_machine, i, p_rental, p_at from unnest(v_free) i;
-  update machine set gpus_claimed = gpus_claimed + p_count where id = p_machine;
+  update machine set gpus_claimed = gpus_claimed + p_count, gpus_free = gpus_free - p_count where id = p_machine;
   return v_free;
 end $$;
 
@@ -116,8 +119,8 @@ begin
   with gone as (delete from gpu_claim where rental_id = p_rental returning machine_id),
        counted as (select machine_id, count(*)::integer as n from gone group by machine_id)
   select array_agg(machine_id), array_agg(n) into v_machines, v_counts from counted;
-  -- A statement of its own, so that the count of what is free sees the claims gone.
-  update machine m set gpus_claimed = m.gpus_claimed - c.n
+  -- Setting what is withdrawn to what it is has what is free counted, now that the claims are gone.
+  update machine m set gpus_claimed = m.gpus_claimed - c.n, gpus_withdrawn = m.gpus_withdrawn
     from unnest(v_machines, v_counts) as c (machine_id, n) where m.id = c.machine_id;
 end $$;
 
@@ -204,6 +207,7 @@ create function write_order(
   p_rental jsonb, p_names text[], p_term jsonb, p_hold_nano bigint, p_places jsonb, p_at timestamptz
 ) returns table (outcome text, rental rental) language plpgsql as $$
 declare
+  v_id      integer := nextval(pg_get_serial_sequence('rental', 'id'));
   v_rental  rental;
   v_name    text;
   v_place   jsonb;
@@ -211,24 +215,10 @@ declare
   v_indexes integer[];
   v_nodes   jsonb;
 begin
-  foreach v_name in array p_names loop
-    insert into rental (account_id, person_id, api_key_id, kind, name, label, region, cluster_name, gpu_type, gpu_count,
-        network_type, driver, spec, convert_on_expiry, monitoring_enabled, auto_terminate_at, spending_limit_nano,
-        status_since, created_at, due_at)
-      select r.account_id, r.person_id, r.api_key_id, r.kind, v_name, r.label, r.region, '', r.gpu_type, r.gpu_count,
-        r.network_type, r.driver, r.spec, r.convert_on_expiry, r.monitoring_enabled, r.auto_terminate_at,
-        r.spending_limit_nano, p_at, p_at, p_at
-      from jsonb_populate_record(null::rental, p_rental) r
-      on conflict (name) do nothing
-      returning * into v_rental;
-    exit when v_rental.id is not null;
-  end loop;
-  if v_rental.id is null then raise exception 'none of % names is free', cardinality(p_names); end if;
-
   if p_hold_nano = 0 then
-    insert into hold (key, account_id, amount_nano, created_at) values ('rental:' || v_rental.id, v_rental.account_id, 0, p_at);
-  elsif ledger_hold('rental:' || v_rental.id || ':hold', 'rental:' || v_rental.id, p_at, v_rental.account_id, p_hold_nano,
-                    'Set aside for the first hour of ' || v_name, null) = 'insufficient' then
+    insert into hold (key, account_id, amount_nano, created_at) values ('rental:' || v_id, p_rental ->> 'account_id', 0, p_at);
+  elsif ledger_hold('rental:' || v_id || ':hold', 'rental:' || v_id, p_at, p_rental ->> 'account_id', p_hold_nano,
+                    'Set aside for the first hour of rental ' || v_id, null) = 'insufficient' then
     return query select 'insufficient'::text, v_rental;
     return;
   end if;
@@ -236,23 +226,37 @@ begin
   for v_place in select value from jsonb_array_elements(p_places) loop
     v_nodes := '[]';
     for v_machine in select value from jsonb_array_elements(v_place -> 'machines') loop
-      v_indexes := claim_gpus(v_machine ->> 'machineId', (v_machine ->> 'gpus')::integer, v_rental.id, p_at);
+      v_indexes := claim_gpus(v_machine ->> 'machineId', (v_machine ->> 'gpus')::integer, v_id, p_at);
       exit when v_indexes is null;
       v_nodes := v_nodes || jsonb_build_object('machineId', v_machine ->> 'machineId', 'gpuIndexes', v_indexes);
     end loop;
-    if v_indexes is not null then
-      insert into term (rental_id, n, term_type, effective_at, cost_nano_per_hour, reservation_ends_at, term_period_days,
-          discount_percentage, original_cost_nano)
-        select v_rental.id, 1, t.term_type, t.effective_at, t.cost_nano_per_hour, t.reservation_ends_at,
-          t.term_period_days, t.discount_percentage, t.original_cost_nano
-        from jsonb_populate_record(null::term, p_term) t;
-      update rental set cluster_name = v_place ->> 'clusterName',
-          spec = spec || jsonb_build_object('name', v_name, 'clusterName', v_place ->> 'clusterName', 'nodes', v_nodes)
-        where id = v_rental.id returning * into v_rental;
-      return query select 'written'::text, v_rental;
-      return;
-    end if;
-    if v_nodes <> '[]' then perform release_gpus(v_rental.id); end if;
+    exit when v_indexes is not null;
+    if v_nodes <> '[]' then perform release_gpus(v_id); end if;
   end loop;
-  return query select 'no_place'::text, v_rental;
+  if v_indexes is null then
+    return query select 'no_place'::text, v_rental;
+    return;
+  end if;
+
+  foreach v_name in array p_names loop
+    insert into rental (id, account_id, person_id, api_key_id, kind, name, label, region, cluster_name, gpu_type, gpu_count,
+        network_type, driver, spec, convert_on_expiry, monitoring_enabled, auto_terminate_at, spending_limit_nano,
+        status_since, created_at, due_at)
+      overriding system value
+      select v_id, r.account_id, r.person_id, r.api_key_id, r.kind, v_name, r.label, r.region, v_place ->> 'clusterName',
+        r.gpu_type, r.gpu_count, r.network_type, r.driver,
+        r.spec || jsonb_build_object('name', v_name, 'clusterName', v_place ->> 'clusterName', 'nodes', v_nodes),
+        r.convert_on_expiry, r.monitoring_enabled, r.auto_terminate_at, r.spending_limit_nano, p_at, p_at, p_at
+      from jsonb_populate_record(null::rental, p_rental) r
+      on conflict (name) do nothing
+      returning * into v_rental;
+    exit when v_rental.id is not null;
+  end loop;
+  if v_rental.id is null then raise exception 'none of % names is free', cardinality(p_names); end if;
+  insert into term (rental_id, n, term_type, effective_at, cost_nano_per_hour, reservation_ends_at, term_period_days,
+      discount_percentage, original_cost_nano)
+    select v_id, 1, t.term_type, t.effective_at, t.cost_nano_per_hour, t.reservation_ends_at, t.term_period_days,
+      t.discount_percentage, t.original_cost_nano
+    from jsonb_populate_record(null::term, p_term) t;
+  return query select 'written'::text, v_rental;
 end $$;

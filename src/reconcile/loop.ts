@@ -19,6 +19,7 @@ export interface Loops {
   stop(): Promise<void>
 }
 
+const GATHER_MS = 10
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 
 export function startLoops(
@@ -68,6 +69,8 @@ export function startLoops(
         }
         seconds?.observe((performance.now() - startedAt) / 1_000, { loop: reconciler.name })
         if (waitMs > 0) await pause(waitMs)
+        // Under load wake-ups come one upon the other; a moment's patience makes one pass of many.
+        if (woken) await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
       }
     })()
   })

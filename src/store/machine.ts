@@ -75,7 +75,11 @@ export async function listMarketplace(
   filters: MarketplaceFilters,
   page: { after?: string; limit: number },
 ): Promise<ListedMachine[]> {
-  let select = db.selectFrom('machine').select(listedColumns).where('offering', '=', 'marketplace').where('listed', '=', true)
+  let select = db
+    .selectFrom('machine')
+    .select(listedColumns)
+    .where('offering', '=', 'marketplace')
+    .where('listed', '=', true)
   if (page.after !== undefined) select = select.where('id', '>', page.after)
   if (filters.gpu_model !== undefined) {
     select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)

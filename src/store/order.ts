@@ -1,4 +1,5 @@
 /** Orders: what one is held against, and how it is written down. */
+import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../base/id.ts'
 import { formatInstant, formatInstantOrNull, toDate, type Instant } from '../base/instant.ts'
@@ -62,7 +63,11 @@ export type OrderOutcome =
   | { readonly kind: 'insufficient' }
   | { readonly kind: 'no_place' }
 
-const NAMES_TRIED = 20
+/** Names are for ever; once many are taken, a number makes them long enough to go on. */
+function candidateNames(): string[] {
+  const number = (digits: number): string => String(randomInt(10 ** digits)).padStart(digits, '0')
+  return [randomName(), randomName(), `${randomName()}-${number(4)}`, `${randomName()}-${number(9)}`]
+}
 
 /** After any outcome but `written` the transaction must be rolled back. */
 export async function writeOrder(tx: Tx, order: NewOrder): Promise<OrderOutcome> {
@@ -93,9 +98,8 @@ export async function writeOrder(tx: Tx, order: NewOrder): Promise<OrderOutcome>
     discount_percentage: reservation?.discountPercentage ?? null,
     original_cost_nano: reservation?.originalCostPerHour.toString() ?? null,
   }
-  const names = Array.from({ length: NAMES_TRIED }, randomName)
   const answered = await sql<Rental & { outcome: OrderOutcome['kind'] }>`
-    select o.outcome, (o.rental).* from write_order(${JSON.stringify(rental)}::jsonb, ${names}::text[],
+    select o.outcome, (o.rental).* from write_order(${JSON.stringify(rental)}::jsonb, ${candidateNames()}::text[],
       ${JSON.stringify(term)}::jsonb, ${order.firstHour.toString()}::bigint, ${JSON.stringify(order.places)}::jsonb,
       ${toDate(tx.clock.now())}) o`.execute(tx.db)
   const row = answered.rows[0]

@@ -9,7 +9,14 @@ import { createOnce } from '../../app/idempotency.ts'
 import { createInstance, terminateInstance } from '../../app/marketplace.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
-import { listMarketplace, listOccupants, readMachines, type ListedMachine, type Machine, type Occupant } from '../../store/machine.ts'
+import {
+  listMarketplace,
+  listOccupants,
+  readMachines,
+  type ListedMachine,
+  type Machine,
+  type Occupant,
+} from '../../store/machine.ts'
 import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
