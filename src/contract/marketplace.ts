@@ -97,7 +97,14 @@ const image = z.object({
 
 const gpuCount = z.union([z.int().min(1).max(64), z.string().regex(/^[1-9]\d?$/, 'a whole number of GPUs')])
 
-const instanceList = z.object({ instances: z.array(marketplaceInstance) })
+const instanceList = z.object({
+  instances: z.array(marketplaceInstance),
+  next_cursor: z.string().nullable().optional().describe('Only when there are more'),
+})
+const instancePage = z.object({
+  limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional(),
+  cursor: z.string().max(200).optional().describe('`next_cursor` of the page before'),
+})
 const marketplace = { family: 'v1', tag: 'Marketplace' } as const
 
 const listInstances = {
@@ -105,7 +112,8 @@ const listInstances = {
   path: '/v1/marketplace/instances',
   access: ['compute:read'],
   summary: 'Instances of the account that have not ended',
-  errors: [401, 403, 422, 500],
+  errors: [400, 401, 403, 422, 500],
+  query: instancePage,
   response: instanceList,
 } as const
 

@@ -6,6 +6,7 @@ import { eventRecord } from './event.ts'
 import { providerData } from './provider-data.ts'
 import { bareMetalRegion, region, virtualMachineRegion } from './region.ts'
 import {
+  beforeQuery,
   ethernetVariant,
   gpuFormFactor,
   gpuType,
@@ -239,6 +240,7 @@ export const rentalEndpoints = {
     access: ['compute:read'],
     summary: 'List bare-metal rentals that are not yet terminated',
     errors: [400, 401, 403, 404, 500],
+    query: beforeQuery,
     response: z.array(activeBareMetalRental),
   }),
   terminateBareMetalRental: endpoint({
@@ -275,6 +277,7 @@ export const rentalEndpoints = {
     access: ['compute:read'],
     summary: 'List virtual-machine rentals that are not yet terminated',
     errors: [400, 401, 403, 404, 500],
+    query: beforeQuery,
     response: z.array(activeVirtualMachineRental),
   }),
   terminateVirtualMachineRental: endpoint({

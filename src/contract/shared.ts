@@ -1,6 +1,6 @@
 /** Shapes that several nouns use. */
 import { z } from 'zod'
-import { limits } from '../base/limits.ts'
+import { limits, MAX_INT32 } from '../base/limits.ts'
 
 export const MAX_SAFE = Number.MAX_SAFE_INTEGER
 
@@ -62,8 +62,14 @@ export const pageQuery = z.strictObject({
   cursor: z.string().max(200).optional().describe('`nextCursor` of the page before'),
 })
 
+/** Lists whose answer is a bare array are read in pieces by the id of the last row that was seen. */
+export const beforeQuery = z.object({
+  limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional().describe('Rows at most; default 10,000'),
+  before: z.coerce.number().int().positive().max(MAX_INT32).optional().describe('Only rows with a smaller id'),
+})
+
 export const message = z.object({ message: z.string() })
 
 /** Path parameter that is a whole number. */
-export const numericIdParams = z.object({ id: z.coerce.number().int().positive().max(2_147_483_647) })
+export const numericIdParams = z.object({ id: z.coerce.number().int().positive().max(MAX_INT32) })
 export const textIdParams = z.object({ id: z.string().min(1).max(100) })

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { storageRegion } from './region.ts'
-import { MAX_SAFE, message, positiveId, volumeLabel } from './shared.ts'
+import { beforeQuery, MAX_SAFE, message, positiveId, volumeLabel } from './shared.ts'
 
 const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
 export type VolumeStatus = z.infer<typeof volumeStatus>
@@ -87,6 +87,7 @@ export const volumeEndpoints = {
     access: ['compute:read'],
     summary: 'List storage volumes',
     errors: [400, 401, 403, 404, 500],
+    query: beforeQuery,
     response: z.array(volumeRecord),
   }),
   attachVolume: endpoint({

@@ -45,15 +45,14 @@ export async function lockVolume(tx: Tx, id: number): Promise<Volume | undefined
   return tx.db.selectFrom('volume').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 }
 
-export async function listVolumes(db: Db, accountId: string, limit: number): Promise<Volume[]> {
-  return db
-    .selectFrom('volume')
-    .selectAll()
-    .where('account_id', '=', accountId)
-    .where('state', '!=', 'deleted')
-    .orderBy('id', 'desc')
-    .limit(limit)
-    .execute()
+export async function listVolumes(
+  db: Db,
+  accountId: string,
+  query: { before?: number; limit: number },
+): Promise<Volume[]> {
+  let select = db.selectFrom('volume').selectAll().where('account_id', '=', accountId).where('state', '!=', 'deleted')
+  if (query.before !== undefined) select = select.where('id', '<', query.before)
+  return select.orderBy('id', 'desc').limit(query.limit).execute()
 }
 
 export async function countVolumes(db: Db, accountId: string): Promise<{ volumes: number; gb: number }> {

@@ -1,6 +1,6 @@
 /** v1 marketplace on the wire. */
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
-import { limits } from '../../base/limits.ts'
+import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { floorDivide, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
 import { ok, type Failure } from '../../base/result.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
@@ -58,23 +58,12 @@ export const marketplaceHandlers = {
       return ok({ status: 'success' as const, instance_name: rental.value.name, instance_id: rental.value.name })
     }),
 
-  listInstances: (app, { actor }) => listInstances(app, actor.accountId),
-  listInstancesByPost: (app, { actor }) => listInstances(app, actor.accountId),
+  listInstances: (app, { actor, query }) => listInstances(app, actor.accountId, query),
+  listInstancesByPost: (app, { actor, query }) => listInstances(app, actor.accountId, query),
 
   listInstanceHistory: async (app, { actor, query }) => {
-    const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
-    if (query.cursor !== undefined && (before === undefined || before > 2_147_483_647n)) {
-      return badCursor()
-    }
-    const limit = query.limit ?? limits.plainListRows
-    const found = await listRentals(app.database.db, {
-      accountId: actor.accountId,
-      kind: 'container',
-      ended: true,
-      ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
-      limit: rowsToAsk(limit),
-    })
-    const page = pageOf(found, limit, (rental) => rental.id)
+    const page = await pageOfInstances(app, actor.accountId, true, query)
+    if (page === undefined) return badCursor()
     const machines = await readMachines(app.database.db, machineIds(page.rows))
     const terms = await readTerms(
       app.database.db,
@@ -111,9 +100,31 @@ function inWireNames(failure: Failure): Failure {
   return { ...failure, issues }
 }
 
-async function listInstances(app: App, accountId: string) {
+interface PageQuery {
+  readonly limit?: number | undefined
+  readonly cursor?: string | undefined
+}
+
+/** undefined: not a cursor of this list. */
+async function pageOfInstances(app: App, accountId: string, ended: boolean, query: PageQuery) {
+  const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
+  if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return undefined
+  const limit = query.limit ?? limits.plainListRows
+  const found = await listRentals(app.database.db, {
+    accountId,
+    kind: 'container',
+    ended,
+    ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+    limit: rowsToAsk(limit),
+  })
+  return pageOf(found, limit, (rental) => rental.id)
+}
+
+async function listInstances(app: App, accountId: string, query: PageQuery) {
   const { db } = app.database
-  const rentals = await listRentals(db, { accountId, kind: 'container', ended: false, limit: limits.plainListRows })
+  const page = await pageOfInstances(app, accountId, false, query)
+  if (page === undefined) return badCursor()
+  const rentals = page.rows
   const machines = await readMachines(db, machineIds(rentals))
   const terms = await readTerms(
     db,
@@ -126,6 +137,7 @@ async function listInstances(app: App, accountId: string) {
       const price = perGpu(terms.get(rental.id)?.costPerHour ?? nanoUsdOf(0n), rental.gpu_count)
       return instanceRecord(rental, machine, price)
     }),
+    ...(page.nextCursor === null ? {} : { next_cursor: page.nextCursor }),
   })
 }
 

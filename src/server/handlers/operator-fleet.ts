@@ -1,5 +1,6 @@
 /** What operators see and do about prices, machines, rentals and engines, on the wire. */
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
+import { MAX_INT32 } from '../../base/limits.ts'
 import { formatUsd, usd } from '../../base/money.ts'
 import { ok } from '../../base/result.ts'
 import type { Region } from '../../contract/region.ts'
@@ -60,7 +61,7 @@ export const operatorFleetHandlers = {
 
   listAllRentals: async (app, { query }) => {
     const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
-    if (query.cursor !== undefined && (before === undefined || before > 2_147_483_647n)) return badCursor()
+    if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
     const found = await listAllRentals(app.database.db, {
       ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
       ...(query.status === undefined ? {} : { status: query.status }),

@@ -34,13 +34,13 @@ export const rentalHandlers = {
       return rental.ok ? ok(rentalRecord(app, rental.value)) : rental
     }),
 
-  listBareMetalRentals: async (app, { actor }) => {
-    const { rentals, around } = await readActive(app, actor, 'bare-metal')
+  listBareMetalRentals: async (app, { actor, query }) => {
+    const { rentals, around } = await readActive(app, actor, 'bare-metal', query)
     return ok(rentals.map((rental) => activeRental<'bare-metal'>(app, rental, around)))
   },
 
-  listVirtualMachineRentals: async (app, { actor }) => {
-    const { rentals, around } = await readActive(app, actor, 'virtual-machine')
+  listVirtualMachineRentals: async (app, { actor, query }) => {
+    const { rentals, around } = await readActive(app, actor, 'virtual-machine', query)
     return ok(rentals.map((rental) => activeRental<'virtual-machine'>(app, rental, around)))
   },
 
@@ -116,12 +116,18 @@ function optional<T>(
   return text === undefined || text === null ? text : (parse(text) ?? 'bad')
 }
 
-async function readActive(app: App, actor: Actor, kind: 'bare-metal' | 'virtual-machine') {
+async function readActive(
+  app: App,
+  actor: Actor,
+  kind: 'bare-metal' | 'virtual-machine',
+  query: { limit?: number | undefined; before?: number | undefined },
+) {
   const rentals = await listRentals(app.database.db, {
     accountId: actor.accountId,
     kind,
     ended: false,
-    limit: limits.plainListRows,
+    ...(query.before === undefined ? {} : { before: query.before }),
+    limit: query.limit ?? limits.plainListRows,
   })
   return { rentals, around: await readSurroundings(app.database.db, rentals) }
 }

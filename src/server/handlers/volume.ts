@@ -33,8 +33,11 @@ export const volumeHandlers = {
       })
     }),
 
-  listVolumes: async (app, { actor }) => {
-    const volumes = await listVolumes(app.database.db, actor.accountId, limits.plainListRows)
+  listVolumes: async (app, { actor, query }) => {
+    const volumes = await listVolumes(app.database.db, actor.accountId, {
+      ...(query.before === undefined ? {} : { before: query.before }),
+      limit: query.limit ?? limits.plainListRows,
+    })
     const attachments = await listAttachments(app.database.db, { volumeIds: volumes.map((volume) => volume.id) })
     return ok(volumes.map((volume) => volumeRecord(app, volume, attachments)))
   },
