@@ -48,7 +48,7 @@ describe('for customers', () => {
       for (const line of [first, second]) expect(line.slice(at - 2, at)).toBe('  ')
     }
     expect(gap).toBe('')
-    expect(sum).toMatch(/^2 rentals, \$\d+\.\d\d an hour$/)
+    expect(sum).toMatch(/^2 rentals, [012] running at \$\d+\.\d\d an hour$/)
     expect(await cli.json('rentals', '--key', key)).toMatchObject({
       virtualMachines: [{ status: 'Running' }],
       bareMetal: [],

@@ -9,6 +9,7 @@ const columns = [
   { title: 'ENGINE' },
   { title: 'ANSWERS' },
   { title: 'MACHINES', right: true },
+  { title: 'VOLUMES', right: true },
   { title: 'FOUND' },
 ] as const
 
@@ -24,6 +25,7 @@ export function addEngineCommands(program: Command, run: Run): void {
           engine.driver,
           engine.reachable ? 'yes' : { text: engine.error ?? 'no', style: 'red' },
           String(engine.machines),
+          String(engine.volumes),
           engine.findings.length === 0
             ? { text: 'nothing', style: 'green' }
             : { text: String(engine.findings.length), style: 'red' },

@@ -20,8 +20,14 @@ export function addRentalCommands(program: Command, run: Run): void {
         const rows = [...[...virtualMachines, ...bareMetal].map(rowOfRental), ...instances.map(rowOfInstance)]
         screen.show({ virtualMachines, bareMetal, instances }, () => {
           if (rows.length === 0) return ['Nothing is rented.', `What can be, and how: ${client.url}/docs`]
-          const cost = formatUsdForPeople(sumUsd(rows.map((row) => row.costPerHour)))
-          return [...table(screen, columns, rows.map(cellsOf)), '', `${count(rows.length, 'rental')}, ${cost} an hour`]
+          // Only what runs is paid for.
+          const running = rows.filter((row) => row.status === 'Running' || row.status === 'online')
+          const cost = formatUsdForPeople(sumUsd(running.map((row) => row.costPerHour)))
+          return [
+            ...table(screen, columns, rows.map(cellsOf)),
+            '',
+            `${count(rows.length, 'rental')}, ${running.length} running at ${cost} an hour`,
+          ]
         })
       }),
     )

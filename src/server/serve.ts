@@ -126,7 +126,7 @@ async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<s
             massLoss: (driver, missing) =>
               log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
             reaped: (driver, externalId, why) =>
-              log.warn({ driver, externalId, why }, 'ended a machine that was not in the books'),
+              log.warn({ driver, externalId, why }, 'ended what was not in the books'),
           }),
           { metrics, onError: (loop, error) => log.error({ loop, err: error }, 'a reconciler failed; it runs again') },
         )
