@@ -36,6 +36,8 @@ create table member (
   account_id text not null references account,
   person_id  text not null references person,
   role       text not null check (role in ('owner', 'member', 'viewer')),
+  -- What this account calls the person. What others call them is not this account's to know.
+  name       text check (length(name) <= 255),
   created_at timestamptz(3) not null,
   primary key (account_id, person_id)
 );

@@ -48,6 +48,8 @@ create table rental (
   destroy_asked_at       timestamptz(3),
   -- When the engine last showed it running.
   seen_at                timestamptz(3),
+  -- Since when the engine's list leaves it out. null: it was there when we last looked, or was never asked for.
+  missing_since          timestamptz(3),
   -- When the engine had shown it gone and its GPUs went back on sale. null: not yet.
   released_at            timestamptz(3),
 
@@ -189,13 +191,15 @@ begin
     (select coalesce(sum(r.gpu_count), 0)::integer from rental r
      where r.account_id = p_account and r.status in ('Pending', 'Running', 'Unknown')),
     (select coalesce(array_agg(s.public_key order by s.created_at, s.id), '{}') from ssh_key s where s.account_id = p_account),
-    -- null: the key has no limit. What its machines have set aside counts as spent.
+    -- null: the key has no limit. What its machines and volumes have set aside counts as spent.
     (select least(
        k.total_limit_nano - (select coalesce(sum(spent_nano), 0) from key_spend where api_key_id = p_key),
        k.monthly_limit_nano - coalesce((select spent_nano from key_spend
          where api_key_id = p_key and month = date_trunc('month', p_at at time zone 'UTC')::date), 0)
      )::bigint - (select coalesce(sum(h.amount_nano), 0)::bigint from rental r join hold h on h.key = 'rental:' || r.id
                   where r.api_key_id = p_key and r.account_id = p_account and r.status in ('Pending', 'Running', 'Unknown'))
+       - (select coalesce(sum(h.amount_nano), 0)::bigint from volume v join hold h on h.key = 'volume:' || v.id
+          where v.api_key_id = p_key and v.account_id = p_account and v.state in ('creating', 'active'))
      from api_key k where k.public_id = p_key and num_nonnulls(k.total_limit_nano, k.monthly_limit_nano) > 0)
   from account a where a.id = p_account;
 end $$;

@@ -4,6 +4,8 @@ create table volume (
   id                 integer generated always as identity primary key,
   account_id         text not null references account,
   person_id          text not null references person,
+  -- The key that asked for it: its spending limits count this volume.
+  api_key_id         text references api_key,
   region             text not null,
   driver             text not null,
   label              text not null,

@@ -59,10 +59,13 @@ export async function addMember(
   const refused = await requireOwner(tx, actor)
   if (refused !== undefined) return refused
   const person = await findOrInsertPerson(tx, input)
-  if (!(await insertMember(tx, { accountId: actor.accountId, personId: person.id, role: input.role }))) {
+  if (
+    !(await insertMember(tx, { accountId: actor.accountId, personId: person.id, role: input.role, name: input.name }))
+  ) {
     return fail('conflict', 'This person is in the account already', { reason: 'member_exists' })
   }
-  return ok({ ...person, role: input.role, created_at: tx.clock.now() })
+  const added = await findMember(tx.db, actor.accountId, person.id)
+  return added === undefined ? noSuchMember() : ok(added)
 }
 
 export async function changeMember(
@@ -114,7 +117,7 @@ export interface OpenedAccount {
 export async function openAccount(tx: Tx, input: NewAccount): Promise<OpenedAccount> {
   const account = await insertAccount(tx, { ...input, id: randomId('acc') })
   const person = await findOrInsertPerson(tx, { email: input.ownerEmail, name: input.ownerName })
-  await insertMember(tx, { accountId: account.id, personId: person.id, role: 'owner' })
+  await insertMember(tx, { accountId: account.id, personId: person.id, role: 'owner', name: input.ownerName })
   const key = makeApiKey()
   const written = await insertApiKey(tx, key, {
     accountId: account.id,

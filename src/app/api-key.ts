@@ -71,6 +71,10 @@ function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | un
   if (calling.expires_at !== null && (input.expiresAt === null || input.expiresAt > calling.expires_at)) {
     return failField(['expiresAt'], 'The new key cannot outlive the calling one', 'outlives_caller')
   }
+  const { requests_per_min: rate } = calling
+  if (rate !== null && (input.requestsPerMinute === null || input.requestsPerMinute > rate)) {
+    return failField(['requestsPerMinute'], `The calling key has ${rate} requests a minute`, 'outgrows_caller')
+  }
   return undefined
 }
 

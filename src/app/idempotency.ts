@@ -25,7 +25,8 @@ export async function createOnce<T>(
 ): Promise<Result<T>> {
   const { key } = once
   if (key === undefined) return transact(app.database, work)
-  const bodyHash = sha256(JSON.stringify(once.request))
+  // The key is part of it: a remembered answer may hold a secret that another key has no right to.
+  const bodyHash = sha256(JSON.stringify([actor.keyId, once.request]))
   return transact(app.database, async (tx): Promise<Result<T>> => {
     const started = await startIdempotency(tx, { accountId: actor.accountId, key, operation: once.operation, bodyHash })
     if (started) {

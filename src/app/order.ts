@@ -8,7 +8,7 @@ import { groupForWhole, rankForShare, type Candidate } from '../domain/placement
 import { grantTerm, pricePerHour } from '../domain/term.ts'
 import type { Tx } from '../store/database.ts'
 import { findCandidates, findMachine, type PlacementCandidate } from '../store/machine.ts'
-import { findGpuPrices, listReserveOptions } from '../store/price.ts'
+import { findGpuPrices, listReserveOptions, type GpuPrice } from '../store/price.ts'
 import type { Rental } from '../store/rental.ts'
 import type { z } from 'zod'
 import type { Actor, App } from './app.ts'
@@ -67,20 +67,23 @@ async function orderFromBook(
   body: VirtualMachineBody | BareMetalBody,
   rank: (candidates: PlacementCandidate[]) => RentalOrder['places'],
 ): Promise<Result<Rental>> {
-  const price = await findListPrice(tx, kind, body)
+  const price = await findPriceRow(tx, kind, body)
   if (!price.ok) return price
+  const listPrice = pricePerHour(price.value.nano_per_gpu_hour, body.gpuCount)
   const options = await listReserveOptions(tx.db, actor.accountId)
-  const term = grantTerm(body, price.value, options, tx.clock.now())
+  const term = grantTerm(body, listPrice, options, tx.clock.now())
   if (!term.ok) return term
   const guards = readGuards(body)
   if (!guards.ok) return guards
 
-  const candidates = await findCandidates(tx.db, {
+  const found = await findCandidates(tx.db, {
     offering: kind,
     region: body.region,
     gpuType: body.gpuType,
     networkType: body.networkType,
   })
+  // Bare machines are priced by their size, so only those of that size serve the order.
+  const candidates = kind === 'bare-metal' ? found.filter((one) => one.gpusTotal === price.value.gpu_count) : found
   const noPlace = `No ${body.gpuCount} free GPUs of type ${body.gpuType} with ${body.networkType} in ${body.region} right now; rental-options shows what is free`
   const example = candidates[0] === undefined ? undefined : await findMachine(tx.db, candidates[0].machineId)
   if (example === undefined) return fail('no_capacity', noPlace, { reason: 'no_capacity' })
@@ -114,12 +117,12 @@ async function orderFromBook(
   })
 }
 
-/** The list price of the whole order an hour, or the field for which the book has no row. */
-async function findListPrice(
+/** The row of the price book for an order, or the field for which there is none. */
+async function findPriceRow(
   tx: Tx,
   kind: 'virtual-machine' | 'bare-metal',
   body: VirtualMachineBody | BareMetalBody,
-): Promise<Result<NanoUsd>> {
+): Promise<Result<GpuPrice>> {
   const prices = await findGpuPrices(tx.db, {
     machineType: kind,
     region: body.region,
@@ -142,7 +145,7 @@ async function findListPrice(
     const offered = enabled.map((price) => price.gpu_count).join(', ')
     return failField(['gpuCount'], `gpuCount must be one of ${offered} here`, 'option_not_offered')
   }
-  return ok(pricePerHour(row.nano_per_gpu_hour, body.gpuCount))
+  return ok(row)
 }
 
 /** The optional end and limit, which all kinds of orders take. */

@@ -168,10 +168,16 @@ export async function terminateRental(
 }
 
 /** Marks a locked rental as failed. It costs nothing from then on, and its GPUs go back once the engine shows it gone. */
-export async function failRental(tx: Tx, rental: Rental, reason: string, detail?: string): Promise<Rental | undefined> {
+export async function failRental(
+  tx: Tx,
+  rental: Rental,
+  reason: string,
+  detail?: string,
+  shownUntil: Instant = tx.clock.now(),
+): Promise<Rental | undefined> {
   const moved = await moveRental(tx, rental.id, 'Failed', { status_reason: reason })
   if (moved === undefined) return undefined
-  await closeMeter(tx, { rentalId: rental.id, volumeId: null }, billedUntil(rental, tx.clock.now()), rentalMemo(rental))
+  await closeMeter(tx, { rentalId: rental.id, volumeId: null }, billedUntil(rental, shownUntil), rentalMemo(rental))
   await detach(tx, { rentalId: rental.id })
   recordRentalEvent(tx, rental, 'rental.failed', { reason, ...(detail === undefined ? {} : { detail }) })
   if (neverAsked(moved, tx.clock.now())) return releaseRental(tx, moved)

@@ -7,10 +7,10 @@ import { limits, MAX_INT32 } from '../base/limits.ts'
 import { isLiving } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import { volumePricePerHour } from '../domain/volume.ts'
-import { findAccount } from '../store/account.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
-import { lockAvailable, placeHold } from '../store/ledger.ts'
+import { placeHold } from '../store/ledger.ts'
+import { lockOrderFacts } from '../store/order.ts'
 import { findStoragePrice } from '../store/price.ts'
 import { lockRentals, type Rental } from '../store/rental.ts'
 import { closeMeter, holdKey } from '../store/segment.ts'
@@ -78,8 +78,8 @@ async function insertPaidVolume(app: App, tx: Tx, actor: Actor, order: VolumeOrd
   if (driver === undefined || price === undefined || !price.enabled) {
     return failField(['region'], `Storage is not offered in ${order.region}`, 'region_disabled')
   }
-  await lockAvailable(tx, [actor.accountId])
-  const quota = quotaOf((await findAccount(tx.db, actor.accountId))?.quota ?? {})
+  const facts = await lockOrderFacts(tx, actor.accountId, actor.keyId)
+  const quota = quotaOf(facts.quota)
   const has = await countVolumes(tx.db, actor.accountId)
   if (has.volumes + 1 > quota.volumes || has.gb + order.sizeGb > quota.volumeGb) {
     return fail(
@@ -92,6 +92,7 @@ async function insertPaidVolume(app: App, tx: Tx, actor: Actor, order: VolumeOrd
   const volume = await insertVolume(tx, {
     accountId: actor.accountId,
     personId: actor.personId,
+    keyId: actor.keyId,
     region: order.region,
     driver: driver.id,
     label: order.label,
@@ -99,6 +100,15 @@ async function insertPaidVolume(app: App, tx: Tx, actor: Actor, order: VolumeOrd
     costPerHour,
   })
   const firstHour = costOfSpan(costPerHour, HOUR_MS)
+  if (facts.key_budget !== null && facts.key_budget < firstHour) {
+    return fail(
+      'forbidden',
+      `This key may still spend ${formatUsdForPeople(facts.key_budget)}; the first hour costs ${formatUsdForPeople(firstHour)}`,
+      {
+        reason: 'key_spending_limit',
+      },
+    )
+  }
   const held = await placeHold(tx, {
     postingKey: `volume:${volume.id}:hold`,
     holdKey: holdKey({ rentalId: null, volumeId: volume.id }),

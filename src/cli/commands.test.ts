@@ -170,7 +170,7 @@ describe('for operators', () => {
     await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, region: 'mock-region' })
     const same = await cli.berth(['audit'])
     expect(same.code).toBe(0)
-    expect(same.out).toMatch(/^mock +yes +\d+  nothing$/m)
+    expect(same.out).toMatch(/^mock +yes +\d+ +\d+  nothing$/m)
     const { app } = cli.server
     const driver = app.drivers.get('mock')
     const { spec } = await app.database.db.selectFrom('rental').select('spec').limit(1).executeTakeFirstOrThrow()

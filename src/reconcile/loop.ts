@@ -84,13 +84,18 @@ export function startLoops(
   }
 }
 
-/** Works through `items`, at most `width` at a time. */
+/** Works through all `items`, at most `width` at a time; the first error is thrown when all have had their turn. */
 export async function eachOf<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
   const queue = [...items]
   const worker = async (): Promise<void> => {
     for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item)
   }
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker))
+  const errors: unknown[] = []
+  const workers = Array.from({ length: Math.min(width, items.length) }, async () => {
+    while (queue.length > 0) await worker().catch((error: unknown) => void errors.push(error))
+  })
+  await Promise.all(workers)
+  if (errors.length > 0) throw errors[0]
 }
 
 /** A signal that ends with the server or with the driver's own time limit, whichever comes first. */

@@ -15,17 +15,23 @@ import { recordEvent } from '../store/event.ts'
 import { lockAvailable } from '../store/ledger.ts'
 import { lockRental } from '../store/rental.ts'
 import { openSegmentOf, readAllowance, readHold, settleSegment, type Segment } from '../store/segment.ts'
-import { lockVolume, moveVolume } from '../store/volume.ts'
+import { detach, lockVolume, moveVolume } from '../store/volume.ts'
 import type { Reconciler } from './loop.ts'
 
 const BATCH = 50
+/** Of a batch, so that many rentals do not keep volumes waiting. */
+const RENTALS_OF_BATCH = 40
+/** An engine whose last good list is older than this is away; until it is back there is nothing to charge. */
+const STALE_MS = 30_000
+const STUCK_MS = 60_000
 
 export function meter(app: App): Reconciler {
   return {
     name: 'meter',
     everyMs: SECOND_MS,
     run: async () => {
-      const settled = await transact(app.database, (tx) => settleBatch(tx))
+      const { settled, errors } = await transact(app.database, settleBatch)
+      if (errors.length > 0) throw errors[0]
       return settled === BATCH
     },
   }
@@ -36,16 +42,30 @@ interface DueSegment extends Segment {
   readonly proved_until: Instant | null
 }
 
-async function settleBatch(tx: Tx): Promise<number> {
+async function settleBatch(tx: Tx): Promise<{ settled: number; errors: unknown[] }> {
   const now = tx.clock.now()
   const due = await lockDue(tx, now)
-  if (due.length === 0) return 0
+  if (due.length === 0) return { settled: 0, errors: [] }
+  // Suppliers too, whose earnings the charges touch: all locks of the batch are taken here, in one order.
   await lockAvailable(
     tx,
-    due.map((segment) => segment.account_id),
+    due.flatMap(({ account_id, supplier_id }) => (supplier_id === null ? [account_id] : [account_id, supplier_id])),
   )
-  for (const segment of due) await settleOne(tx, segment, now)
-  return due.length
+  const errors: unknown[] = []
+  for (const segment of due) {
+    const told = tx.events.length
+    await sql`savepoint one_segment`.execute(tx.db)
+    try {
+      await settleOne(tx, segment, now)
+    } catch (error) {
+      // One stretch that cannot be settled must not stop everybody's meter: it waits, and is told about.
+      await sql`rollback to savepoint one_segment`.execute(tx.db)
+      tx.events.length = told
+      await postpone(tx, segment, addMs(now, STUCK_MS))
+      errors.push(error)
+    }
+  }
+  return { settled: due.length, errors }
 }
 
 /** Due stretches, their rentals and volumes locked; what another transaction has locked is left for the next pass. */
@@ -53,7 +73,7 @@ async function lockDue(tx: Tx, now: Instant): Promise<DueSegment[]> {
   const rentals = await sql<{ id: number }>`
     select r.id from rental r join segment s on s.rental_id = r.id
     where s.ended_at is null and s.due_at <= ${toDate(now)}
-    order by s.due_at limit ${BATCH} for update of r skip locked`.execute(tx.db)
+    order by s.due_at limit ${RENTALS_OF_BATCH} for update of r skip locked`.execute(tx.db)
   const volumes = await sql<{ id: number }>`
     select v.id from volume v join segment s on s.volume_id = v.id
     where s.ended_at is null and s.due_at <= ${toDate(now)}
@@ -86,8 +106,10 @@ async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<voi
     },
     upTo,
   )
-  // Something that is due but not proved yet is looked at again in a moment, not in a busy loop.
-  const dueAt = plan.endsAt === null ? later(plan.dueAt, addMs(now, SECOND_MS)) : plan.dueAt
+  // Something that is due but not proved yet is looked at again in a moment, or later when its engine is away.
+  const stale = now - (segment.proved_until ?? segment.settled_until) > STALE_MS
+  const dueAt = plan.endsAt === null ? later(plan.dueAt, addMs(now, stale ? STALE_MS : SECOND_MS)) : plan.dueAt
+  if (stale && plan.charge === 0n && plan.topUp === 0n && plan.endsAt === null) return postpone(tx, segment, dueAt)
   if (segment.rental_id !== null) {
     const rental = await lockRental(tx, segment.rental_id)
     if (rental === undefined) return
@@ -101,9 +123,20 @@ async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<voi
   if (volume === undefined) return
   await settleSegment(tx, segment, { ...plan, dueAt }, volumeMemo(volume))
   if (plan.endsAt === null) return
-  if ((await moveVolume(tx, volume.id, 'suspended', { state_reason: 'balance_empty' })) === undefined) return
-  recordVolumeEvent(tx, volume, 'volume.suspended', { reason: 'balance_empty' })
-  recordBalanceEmpty(tx, segment.account_id)
+  if ((await moveVolume(tx, volume.id, 'suspended', { state_reason: plan.endReason })) === undefined) return
+  // What is not paid for is not used: its data stays, its mounts go.
+  await detach(tx, { volumeId: volume.id })
+  tx.wake.add('attachments')
+  recordVolumeEvent(tx, volume, 'volume.suspended', { reason: plan.endReason })
+  if (plan.endReason === 'balance_empty') recordBalanceEmpty(tx, segment.account_id)
+}
+
+async function postpone(tx: Tx, segment: Segment, dueAt: Instant): Promise<void> {
+  await tx.db
+    .updateTable('segment')
+    .set({ due_at: toDate(dueAt) })
+    .where('id', '=', segment.id)
+    .execute()
 }
 
 function recordBalanceEmpty(tx: Tx, accountId: string): void {

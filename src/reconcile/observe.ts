@@ -5,7 +5,7 @@
  * What runs needs no write: that an engine's list was good at a certain time is one row (`loop.done_at`), and the meter
  * never charges past it. So an engine that we cannot reach stops the bills of its machines by itself.
  */
-import { addMs, later, type Instant } from '../base/instant.ts'
+import { addMs, later, MINUTE_MS, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { failRental, recordRentalEvent, releaseRental, rentalTag } from '../app/rental.ts'
 import { tagPrefix } from '../domain/rental.ts'
@@ -23,6 +23,9 @@ const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
 /** More of an engine's machines missing at once than this share (and number) is taken for a fault of the engine. */
 const MASS_SHARE = 0.5
+/** How long a machine must be left out of the list before it is given up: while it starts, and after it had to go. */
+const ABSENT_AT_START_MS = MINUTE_MS
+const ABSENT_AT_END_MS = 10 * MINUTE_MS
 const MASS_COUNT = 10
 /** After so many passes in a row the engine is believed. */
 const MASS_PASSES = 5
@@ -66,16 +69,18 @@ async function observeDriver(
     const rows = await listUnreleased(db, driver.id)
     const shown = groupByTag(await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs)))
     const steps = rows.flatMap((row) => stepFor(driver, row, shown.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
-    const vanished = steps.filter((step) => step.kind === 'lost').length
-    const running = rows.filter((row) => row.status === 'Running').length
-    const believed = vanished < MASS_COUNT || vanished <= running * MASS_SHARE
+    const vanished = steps.filter((step) => step.kind === 'lost' || step.kind === 'missing').length
+    const expected = rows.filter((row) => row.status === 'Running' || row.status === 'Pending').length
+    const believed = vanished < MASS_COUNT || vanished <= expected * MASS_SHARE
     doubtful.set(driver.id, believed ? 0 : (doubtful.get(driver.id) ?? 0) + 1)
     const doubted = !believed && (doubtful.get(driver.id) ?? 0) < MASS_PASSES
     if (doubted) onMassLoss(driver.id, vanished)
-    await eachOf(doubted ? steps.filter((step) => step.kind !== 'lost') : steps, WIDTH, (step) =>
+    const taken = await eachOf(doubted ? steps.filter((step) => 'machine' in step) : steps, WIDTH, (step) =>
       transact(app.database, (tx) => takeStep(tx, driver, step, startedAt, lastGood)),
-    )
+    ).catch((error: unknown) => ({ error }))
+    // One row that cannot be written does not make the list any less good.
     good = !doubted
+    if (taken !== undefined) throw taken.error
   } finally {
     await endTurn(db, loop, token, { dueAt: startedAt, ...(good ? { doneAt: startedAt } : {}) })
   }
@@ -89,7 +94,7 @@ function groupByTag(machines: readonly EngineMachine[]): Map<string, EngineMachi
 
 type Step =
   | { readonly kind: 'adopt' | 'running' | 'failed'; readonly id: number; readonly machine: EngineMachine }
-  | { readonly kind: 'lost' | 'never_came' | 'gone'; readonly id: number }
+  | { readonly kind: 'shown_again' | 'lost' | 'missing' | 'never_came' | 'gone'; readonly id: number }
 
 /** What a row and what the engine shows of it call for. undefined: nothing. */
 function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], now: Instant): Step | undefined {
@@ -104,7 +109,8 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
       if (machine.state === 'failed') return { kind: 'failed', id, machine }
     }
     if (row.status === 'Running' && machine.state === 'failed') return { kind: 'failed', id, machine }
-    return row.external_id === null ? { kind: 'adopt', id, machine } : undefined
+    if (row.external_id === null) return { kind: 'adopt', id, machine }
+    return row.missing_since === null ? undefined : { kind: 'shown_again', id }
   }
   // Nothing is shown. While a call may still be under way, or the list may lag, that means nothing.
   const asked = row.create_asked_at
@@ -113,14 +119,20 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
   const idle = row.lease_until === null || row.lease_until <= now
   // What the engine has named must have been asked to go before its absence counts.
   const askedToGo = row.external_id === null || row.destroy_asked_at !== null
+  const missing = row.missing_since
   switch (row.status) {
     case 'Running':
       return { kind: 'lost', id }
     case 'Pending':
-      return known ? { kind: 'never_came', id } : undefined
+      if (!known) return undefined
+      if (missing === null) return { kind: 'missing', id }
+      return addMs(missing, ABSENT_AT_START_MS) <= now ? { kind: 'never_came', id } : undefined
     case 'Failed':
-    case 'Terminating':
-      return (known || visible) && idle && askedToGo && shown.length === 0 ? { kind: 'gone', id } : undefined
+    case 'Terminating': {
+      // One that the list had left out before it was asked to go proves nothing by being left out still, for a while.
+      const absent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
+      return (known || visible) && idle && askedToGo && absent && shown.length === 0 ? { kind: 'gone', id } : undefined
+    }
     case 'Unknown':
     case 'Terminated':
       return undefined
@@ -137,8 +149,13 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
       return becomeRunning(tx, rental, step.machine, now)
     case 'failed':
       await adopt(tx, rental, step.machine)
-      await failRental(tx, rental, step.machine.failure ?? 'engine_failure')
+      // It is paid for as long as the engine has shown it running, and no longer.
+      await failRental(tx, rental, step.machine.failure ?? 'engine_failure', undefined, lastGood ?? now)
       return
+    case 'shown_again':
+      return markMissing(tx, rental, null)
+    case 'missing':
+      return markMissing(tx, rental, now)
     case 'lost':
       return becomeUnknown(tx, rental, lastGood)
     case 'never_came':
@@ -147,6 +164,14 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
     case 'gone':
       if (rental.status === 'Terminating' || rental.status === 'Failed') await releaseRental(tx, rental)
   }
+}
+
+async function markMissing(tx: Tx, rental: Rental, since: Instant | null): Promise<void> {
+  await tx.db
+    .updateTable('rental')
+    .set({ missing_since: toDateOrNull(since) })
+    .where('id', '=', rental.id)
+    .execute()
 }
 
 async function adopt(tx: Tx, rental: Rental, machine: EngineMachine): Promise<void> {
@@ -159,6 +184,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   const change = {
     external_id: machine.externalId,
     seen_at: now,
+    missing_since: null,
     ...(machine.data === undefined ? {} : { provider_data: machine.data }),
   }
   if (rental.status === 'Unknown') {
@@ -198,6 +224,7 @@ async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; 
 async function becomeUnknown(tx: Tx, rental: Rental, lastGood: Instant | null): Promise<void> {
   if (rental.status !== 'Running' || rental.started_at === null) return
   const seenAt = later(rental.started_at, lastGood ?? rental.started_at)
-  if ((await moveRental(tx, rental.id, 'Unknown', { seen_at: seenAt })) === undefined) return
+  if ((await moveRental(tx, rental.id, 'Unknown', { seen_at: seenAt, missing_since: tx.clock.now() })) === undefined)
+    return
   recordRentalEvent(tx, rental, 'rental.unknown', { lastSeenAt: new Date(seenAt).toISOString() })
 }

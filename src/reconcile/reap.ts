@@ -8,7 +8,7 @@ import { MINUTE_MS } from '../base/instant.ts'
 import { compareEngine } from '../app/engine-audit.ts'
 import type { Driver } from '../engines/driver.ts'
 import { endTurn, takeTurn } from '../store/lease.ts'
-import { callSignal, type Reconciler } from './loop.ts'
+import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const LEASE_SLACK_MS = 60_000
 
@@ -20,7 +20,7 @@ export function reap(
     name: 'reap',
     everyMs: MINUTE_MS / 2,
     run: async (signal) => {
-      for (const driver of app.drivers.values()) await reapDriver(app, driver, onReaped, signal)
+      await eachOf([...app.drivers.values()], app.drivers.size, (driver) => reapDriver(app, driver, onReaped, signal))
       return false
     },
   }
@@ -38,14 +38,23 @@ async function reapDriver(
   if (token === undefined) return
   try {
     const { orphans, orphanVolumes } = await compareEngine(app, driver, callSignal(signal, driver.callTimeoutMs))
-    for (const orphan of orphans.filter((one) => one.endIt)) {
-      await driver.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
-      onReaped(driver.id, orphan.externalId, orphan.why)
-    }
-    for (const orphan of orphanVolumes.filter((one) => one.endIt)) {
-      await driver.volumes?.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
-      onReaped(driver.id, orphan.externalId, orphan.why)
-    }
+    // One that will not go does not keep the others.
+    await eachOf(
+      orphans.filter((one) => one.endIt),
+      1,
+      async (orphan) => {
+        await driver.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
+        onReaped(driver.id, orphan.externalId, orphan.why)
+      },
+    )
+    await eachOf(
+      orphanVolumes.filter((one) => one.endIt),
+      1,
+      async (orphan) => {
+        await driver.volumes?.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
+        onReaped(driver.id, orphan.externalId, orphan.why)
+      },
+    )
   } finally {
     await endTurn(db, `reap:${driver.id}`, token, { dueAt: now })
   }

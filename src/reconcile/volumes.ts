@@ -11,6 +11,7 @@ import type { VolumeEngine } from '../engines/driver.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { claimDue } from '../store/lease.ts'
 import { placeHold } from '../store/ledger.ts'
+import { lockOrderFacts } from '../store/order.ts'
 import { closeMeter, holdKey, openSegment } from '../store/segment.ts'
 import { listAttachments, lockVolume, moveVolume, postponeVolume, type Volume } from '../store/volume.ts'
 import { longestCallMs, ofOurDrivers } from './drivers.ts'
@@ -150,14 +151,20 @@ async function resumeOrGiveUp(app: App, volume: Volume, token: string): Promise<
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== token || locked.state !== 'suspended') return
     const now = tx.clock.now()
-    const paid = await placeHold(tx, {
-      postingKey: `volume:${volume.id}:resume:${now}`,
-      holdKey: holdKey({ rentalId: null, volumeId: volume.id }),
-      accountId: volume.account_id,
-      amount: costOfSpan(volume.cost_nano_per_hour, HOLD_COVERS_MS),
-      memo: `Set aside for volume ${volume.label}`,
-    })
-    if (paid !== 'insufficient') {
+    const hour = costOfSpan(volume.cost_nano_per_hour, HOLD_COVERS_MS)
+    const budget =
+      volume.api_key_id === null ? null : (await lockOrderFacts(tx, volume.account_id, volume.api_key_id)).key_budget
+    const allowed = budget === null || budget >= hour
+    const paid =
+      allowed &&
+      (await placeHold(tx, {
+        postingKey: `volume:${volume.id}:resume:${now}`,
+        holdKey: holdKey({ rentalId: null, volumeId: volume.id }),
+        accountId: volume.account_id,
+        amount: hour,
+        memo: `Set aside for volume ${volume.label}`,
+      })) !== 'insufficient'
+    if (paid) {
       await moveVolume(tx, volume.id, 'active', { state_reason: null })
       await startMeter(tx, locked, now)
       recordVolumeEvent(tx, volume, 'volume.resumed')

@@ -193,7 +193,7 @@ describe('rights that are taken away', () => {
     const { actor, keyText, accountId } = await openTestAccount(fixture)
     const boss = await openTestAccount(fixture)
     await transact(fixture.database, (tx) =>
-      insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner' }),
+      insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner', name: null }),
     )
     const owner = { ...boss.actor, accountId }
     expect(await server.authenticate(bearer(keyText))).toMatchObject({ value: { role: 'owner' } })

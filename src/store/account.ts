@@ -109,7 +109,8 @@ function selectMembers(db: Db, accountId: string) {
   return db
     .selectFrom('member')
     .innerJoin('person', 'person.id', 'member.person_id')
-    .select(['person.id', 'person.email', 'person.name', 'person.picture', 'member.role', 'member.created_at'])
+    .select(['person.id', 'person.email', 'member.name', 'member.role', 'member.created_at'])
+    .select(sql<string | null>`null`.as('picture'))
     .where('member.account_id', '=', accountId)
 }
 
@@ -128,7 +129,7 @@ export async function findMember(db: Db, accountId: string, personId: string): P
 /** False when the person is in the account already. */
 export async function insertMember(
   tx: Tx,
-  member: { accountId: string; personId: string; role: Role },
+  member: { accountId: string; personId: string; role: Role; name: string | null },
 ): Promise<boolean> {
   const inserted = await tx.db
     .insertInto('member')
@@ -136,6 +137,7 @@ export async function insertMember(
       account_id: member.accountId,
       person_id: member.personId,
       role: member.role,
+      name: member.name,
       created_at: toDate(tx.clock.now()),
     })
     .onConflict((conflict) => conflict.doNothing())

@@ -168,8 +168,10 @@ export async function saveInventory(
       order by m.id
       on conflict (id) do update set
         cluster_name = excluded.cluster_name, region = excluded.region, gpu_model = excluded.gpu_model,
-        gpu_ram_mib = excluded.gpu_ram_mib, gpus_total = greatest(excluded.gpus_total, machine.gpus_claimed),
-        gpus_sick = excluded.gpus_sick, hardware = excluded.hardware, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
+        gpu_ram_mib = excluded.gpu_ram_mib, gpus_total = greatest(excluded.gpus_total, machine.gpus_total),
+        -- A machine that has lost GPUs keeps their places, so that what is rented stays what it is: the lost ones are sick.
+        gpus_sick = excluded.gpus_sick || array(select generate_series(excluded.gpus_total, machine.gpus_total - 1)),
+        hardware = excluded.hardware, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
         status = case when machine.status = 'node_lost' then 'node_ready' else machine.status end
       where machine.driver = ${driver}`.execute(tx.db)
   }
@@ -177,7 +179,7 @@ export async function saveInventory(
     .updateTable('machine')
     .set({ status: 'node_lost' })
     .where('driver', '=', driver)
-    .where('status', 'in', ['node_ready', 'node_draining'])
+    .where('status', '=', 'node_ready')
     .where((e) => e.not(e('id', '=', sql<string>`any (${machines.map((machine) => machine.id)}::text[])`)))
     .execute()
 }

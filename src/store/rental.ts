@@ -117,6 +117,7 @@ type Change = Partial<
     | 'terminated_at'
     | 'released_at'
     | 'seen_at'
+    | 'missing_since'
     | 'external_id'
     | 'provider_data'
     | 'create_asked_at'
@@ -164,6 +165,7 @@ export interface LiveRow {
   readonly external_id: string | null
   readonly create_asked_at: Instant | null
   readonly destroy_asked_at: Instant | null
+  readonly missing_since: Instant | null
   readonly started_at: Instant | null
   readonly lease_until: Instant | null
 }
@@ -179,6 +181,7 @@ export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRo
       'external_id',
       'create_asked_at',
       'destroy_asked_at',
+      'missing_since',
       'started_at',
       'lease_until',
     ])

@@ -56,9 +56,8 @@ export async function findOpenSegment(db: Db, metered: Metered): Promise<Segment
   return select.executeTakeFirst()
 }
 
-/** What limits of the rental and of the key that asked for it still allow. null: no limit is set. */
+/** What limits of a rental and of the key that asked for it still allow. null: no limit is set. */
 export async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> {
-  if (segment.rental_id === null) return null
   const rows = await sql<{ allowance: NanoUsd | null }>`
     select least(
       r.spending_limit_nano - (select coalesce(sum(settled_nano), 0) from segment where rental_id = r.id),
@@ -66,8 +65,11 @@ export async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd |
       k.monthly_limit_nano - coalesce((select spent_nano from key_spend
         where api_key_id = k.public_id and month = date_trunc('month', ${toDate(segment.due_at)}::timestamptz at time zone 'UTC')::date), 0)
     )::bigint as allowance
-    from rental r left join api_key k on k.public_id = r.api_key_id
-    where r.id = ${segment.rental_id}`.execute(db)
+    from segment s
+    left join rental r on r.id = s.rental_id
+    left join volume v on v.id = s.volume_id
+    left join api_key k on k.public_id = coalesce(r.api_key_id, v.api_key_id)
+    where s.id = ${segment.id.toString()}::bigint`.execute(db)
   return rows.rows[0]?.allowance ?? null
 }
 
@@ -104,7 +106,7 @@ export async function settleSegment(tx: Tx, row: Segment, plan: Settlement, memo
     supplierAmount: plan.supplierShare,
     rentalId: row.rental_id,
     volumeId: row.volume_id,
-    apiKeyId: row.rental_id === null ? null : await findRentalKey(tx.db, row.rental_id),
+    apiKeyId: await findKeyOf(tx.db, row),
   })
   await tx.db
     .updateTable('segment')
@@ -121,8 +123,12 @@ export async function settleSegment(tx: Tx, row: Segment, plan: Settlement, memo
     .execute()
 }
 
-async function findRentalKey(db: Db, rentalId: number): Promise<string | null> {
-  const row = await db.selectFrom('rental').select('api_key_id').where('id', '=', rentalId).executeTakeFirst()
+/** The key that asked for what is metered, and whose limits count it. */
+async function findKeyOf(db: Db, segment: Segment): Promise<string | null> {
+  const [table, id] =
+    segment.rental_id === null ? (['volume', segment.volume_id] as const) : (['rental', segment.rental_id] as const)
+  const row =
+    id === null ? undefined : await db.selectFrom(table).select('api_key_id').where('id', '=', id).executeTakeFirst()
   return row?.api_key_id ?? null
 }
 

@@ -42,7 +42,7 @@ export interface Tables {
     created_at: At
   }
   person: { id: string; email: string; name: OrNull<string>; picture: OrNull<string>; created_at: At }
-  member: { account_id: string; person_id: string; role: Role; created_at: At }
+  member: { account_id: string; person_id: string; role: Role; name: OrNull<string>; created_at: At }
   api_key: {
     public_id: string
     account_id: string
@@ -183,6 +183,7 @@ export interface Tables {
     create_asked_at: AtOrNull
     destroy_asked_at: AtOrNull
     seen_at: AtOrNull
+    missing_since: AtOrNull
     released_at: AtOrNull
   } & Leased
   gpu_claim: { machine_id: string; gpu_index: number; rental_id: number; claimed_at: At }
@@ -218,6 +219,7 @@ export interface Tables {
     id: GeneratedAlways<number>
     account_id: string
     person_id: string
+    api_key_id: OrNull<string>
     region: string
     driver: ProviderId
     label: string

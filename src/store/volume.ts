@@ -15,6 +15,7 @@ export async function insertVolume(
   volume: {
     accountId: string
     personId: string
+    keyId: string
     region: string
     driver: ProviderId
     label: string
@@ -28,6 +29,7 @@ export async function insertVolume(
     .values({
       account_id: volume.accountId,
       person_id: volume.personId,
+      api_key_id: volume.keyId,
       region: volume.region,
       driver: volume.driver,
       label: volume.label,

@@ -153,6 +153,7 @@ export async function startVolume(books: Books, actor: Actor, perGbHour: NanoUsd
     const { id } = await insertVolume(tx, {
       accountId: actor.accountId,
       personId: actor.personId,
+      keyId: actor.keyId,
       region: 'mock-region',
       driver: 'mock',
       label: 'datasets',
