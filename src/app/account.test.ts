@@ -59,7 +59,7 @@ describe('getMe', () => {
 })
 
 describe('members', () => {
-  test('a person that exists is reused by e-mail, whatever its case, and keeps their name', async () => {
+  test('a person that exists is reused by e-mail, whatever its case, and each account has its own name for them', async () => {
     const first = await openTestAccount(fixture)
     const second = await openTestAccount(fixture)
     const here = await add(first.actor, 'Shared@Example.com', 'member')
@@ -67,7 +67,8 @@ describe('members', () => {
       addMember(tx, second.actor, { email: 'shared@example.com', name: 'Another Name', role: 'viewer' }),
     )
     if (!here.ok || !there.ok) throw new Error('not added')
-    expect(there.value).toMatchObject({ id: here.value.id, name: 'Given Name', email: 'shared@example.com' })
+    expect(there.value).toMatchObject({ id: here.value.id, name: 'Another Name', email: 'shared@example.com' })
+    expect(here.value.name).toBe('Given Name')
     expect(await add(first.actor, 'shared@example.com', 'owner')).toMatchObject({
       kind: 'conflict',
       reason: 'member_exists',

@@ -52,7 +52,8 @@ async function terminateOne(app: App, rental: Rental, token: string, signal: Abo
       due_at: toDate(addMs(now, asked ? ASK_AGAIN_MS : backOffMs(rental.attempts))),
       lease_token: null,
       lease_until: null,
-      ...(asked ? { destroy_asked_at: toDate(now) } : {}),
+      // The first asking counts: how long it has been left out since is what shows it gone.
+      ...(asked && rental.destroy_asked_at === null ? { destroy_asked_at: toDate(now) } : {}),
     })
     .where('id', '=', rental.id)
     .where('lease_token', '=', token)

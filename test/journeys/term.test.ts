@@ -150,6 +150,7 @@ describe('a machine that its engine no longer shows', () => {
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(PRICE, 40 * SECOND_MS))
     expect(await succeed(ada.call, 'GET', '/v2/customer/balance')).toMatchObject({ heldUsd: '0.000000000' })
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
+    await journey.advanceBy(4 * MINUTE_MS, 3)
     expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Terminated' })
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(PRICE, 40 * SECOND_MS))
   })
@@ -160,9 +161,25 @@ describe('a machine that its engine no longer shows', () => {
     await journey.advanceBy(20 * SECOND_MS, 3)
     await journey.advance(30 * MINUTE_MS)
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
+    // That the list leaves it out proves nothing yet: it did so before the machine was asked to go.
     await journey.pass()
+    expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Terminating' })
+    await journey.advanceBy(4 * MINUTE_MS, 3)
     expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Terminated' })
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(PRICE, 40 * SECOND_MS))
+  })
+
+  test('that is ended while it is hidden keeps its GPUs until it has really gone', async () => {
+    const ada = await journey.account({ usd: '100' })
+    const rental = await journey.rentVirtualMachine(ada.call, { label: 'fault-flap fault-destroy-slow' })
+    await journey.advanceBy(20 * SECOND_MS, 4)
+    expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Unknown' })
+    await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
+    // Hidden for three minutes, then shown on its way out for the rest of twenty.
+    await journey.advanceBy(2 * MINUTE_MS, 8)
+    expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Terminating' })
+    await journey.advanceBy(2 * MINUTE_MS, 4)
+    expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Terminated' })
   })
 
   test('when its term ends meanwhile, it is not paid for the time after it was last seen', async () => {
