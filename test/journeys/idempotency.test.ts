@@ -35,6 +35,17 @@ test('twenty at once with one key and one body: one rental, twenty times the sam
   expect(await heldBy(bob.call)).toBe('2.490000000')
 })
 
+test('an answer with a secret is given again to the key that asked, and to no other', async () => {
+  const headers = { 'Idempotency-Key': 'deploy-1' }
+  const wanted = { name: 'deploy', scopes: ['compute:write'] }
+  const lesser = await succeed(ada.call, 'POST', '/v2/api-keys', { name: 'lesser', scopes: ['keys'] })
+  const made = await succeed(ada.call, 'POST', '/v2/api-keys', wanted, headers)
+  expect(await succeed(ada.call, 'POST', '/v2/api-keys', wanted, headers)).toEqual(made)
+  const stolen = await journey.as(lesser.key as string)('POST', '/v2/api-keys', wanted, headers)
+  expect([stolen.status, stolen.body.reason]).toEqual([400, 'idempotency_key_reused'])
+  expect(JSON.stringify(stolen.body)).not.toContain(made.key)
+})
+
 test('the same key for something else is refused, and the key of another account is another key', async () => {
   const headers = { 'Idempotency-Key': 'order-2' }
   const first = await succeed(ada.call, 'POST', path, order, headers)

@@ -183,3 +183,21 @@ test('a refund gives back at most what was paid, once', async () => {
 test('and after all of that the books are in order', async () => {
   expect(await recountBooks(journey)).toEqual([])
 })
+
+test("a key's limit counts volumes, and a volume that it no longer pays for is put aside", async () => {
+  const ada = await journey.account({ usd: '100' })
+  const limited = await succeed(ada.call, 'POST', '/v2/api-keys', {
+    name: 'limited',
+    scopes: ['compute:read', 'compute:write'],
+    totalLimitUsd: '0.1',
+  })
+  const byKey = journey.as(limited.key as string)
+  const path = '/v2/alpha/on-demand/storage-volumes'
+  const large = await byKey('POST', path, { region: 'us-central-1', label: 'too-large', sizeInGb: 63_744 })
+  expect([large.status, large.body.reason]).toEqual([403, 'key_spending_limit'])
+  await succeed(byKey, 'POST', path, { region: 'us-central-1', label: 'small-one', sizeInGb: 512 })
+  await journey.advanceBy(20 * MINUTE_MS, 9)
+  const [volume] = await succeed(byKey, 'GET', path)
+  expect(volume).toMatchObject({ status: 'inactive', meta: { termination_reason: 'spending_limit' } })
+  expect(await recountBooks(journey)).toEqual([])
+})

@@ -1,0 +1,51 @@
+/** What an engine reports, against what is rented and what an operator has decided. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { mockFleet } from '../engines/mock/fleet.ts'
+import { usd } from '../base/money.ts'
+import { openBooks, type Books } from '../../test/harness/books.ts'
+import { transact } from './database.ts'
+import { changeMachine, findMachine, saveInventory, type ReportedMachine } from './machine.ts'
+
+let books: Books
+beforeAll(async () => {
+  books = await openBooks()
+})
+afterAll(() => books.close())
+
+const machine = mockFleet().find((one) => one.offering === 'marketplace' && one.gpusTotal === 8)
+if (machine === undefined) throw new Error('the simulated fleet has changed')
+const reported: ReportedMachine = { ...machine, supplierId: null, price: usd('2') }
+
+const report = (machines: readonly ReportedMachine[]) =>
+  transact(books.database, (tx) => saveInventory(tx, 'mock', machines, tx.clock.now()))
+const read = async () => findMachine(books.database.db, reported.id)
+
+test('a machine that is left out is lost, and ready when it is reported again; one that is drained stays drained', async () => {
+  await report([reported])
+  expect(await read()).toMatchObject({ status: 'node_ready', gpus_free: 8 })
+  await report([])
+  expect(await read()).toMatchObject({ status: 'node_lost' })
+  await report([reported])
+  expect(await read()).toMatchObject({ status: 'node_ready' })
+  await transact(books.database, (tx) => changeMachine(tx, reported.id, { status: 'node_draining' }))
+  await report([])
+  await report([reported])
+  expect(await read()).toMatchObject({ status: 'node_draining' })
+})
+
+test('the price is the supplier’s after the first report', async () => {
+  await transact(books.database, (tx) => changeMachine(tx, reported.id, { price: usd('3') }))
+  await report([{ ...reported, price: usd('1') }])
+  expect(await read()).toMatchObject({ price_nano_per_gpu_hour: usd('3') })
+})
+
+test('GPUs that are sick, withdrawn or no longer there are not free, and keep their places', async () => {
+  await report([{ ...reported, gpusSick: [1] }])
+  expect(await read()).toMatchObject({ gpus_total: 8, gpus_sick: [1], gpus_free: 7 })
+  await transact(books.database, (tx) => changeMachine(tx, reported.id, { gpusWithdrawn: [1, 2] }))
+  expect(await read()).toMatchObject({ gpus_free: 6 })
+  await report([{ ...reported, gpusTotal: 4 }])
+  expect(await read()).toMatchObject({ gpus_total: 8, gpus_sick: [4, 5, 6, 7], gpus_withdrawn: [1, 2], gpus_free: 2 })
+  await report([reported])
+  expect(await read()).toMatchObject({ gpus_sick: [], gpus_free: 6 })
+})
