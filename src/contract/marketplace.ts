@@ -101,7 +101,7 @@ const instanceList = z.object({
   instances: z.array(marketplaceInstance),
   next_cursor: z.string().nullable().optional().describe('Only when there are more'),
 })
-const instancePage = z.object({
+const instancePage = z.strictObject({
   limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional(),
   cursor: z.string().max(200).optional().describe('`next_cursor` of the page before'),
 })

@@ -63,7 +63,7 @@ export const pageQuery = z.strictObject({
 })
 
 /** Lists whose answer is a bare array are read in pieces by the id of the last row that was seen. */
-export const beforeQuery = z.object({
+export const beforeQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional().describe('Rows at most; default 10,000'),
   before: z.coerce.number().int().positive().max(MAX_INT32).optional().describe('Only rows with a smaller id'),
 })
