@@ -91,13 +91,15 @@ function refuseOrder(app: App, order: RentalOrder, facts: OrderFacts, now: Insta
       reason: 'no_ssh_key',
     })
   }
-  if (facts.key_budget !== null && facts.key_budget < firstHourOf(order)) {
-    const [left, needed] = [facts.key_budget, firstHourOf(order)].map(formatUsdForPeople)
-    return fail('forbidden', `This key may still spend ${left}; the first hour costs ${needed}`, {
-      reason: 'key_spending_limit',
-    })
-  }
-  return undefined
+  return overKeyBudget(facts, firstHourOf(order))
+}
+
+export function overKeyBudget(facts: OrderFacts, firstHour: NanoUsd): Failure | undefined {
+  if (facts.key_budget === null || facts.key_budget >= firstHour) return undefined
+  const [left, needed] = [facts.key_budget, firstHour].map(formatUsdForPeople)
+  return fail('forbidden', `This key may still spend ${left}; the first hour costs ${needed}`, {
+    reason: 'key_spending_limit',
+  })
 }
 
 function firstHourOf(order: RentalOrder): NanoUsd {

@@ -25,6 +25,7 @@ import {
   type Volume,
 } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
+import { overKeyBudget } from './rental.ts'
 
 export interface VolumeOrder {
   readonly region: string
@@ -100,15 +101,8 @@ async function insertPaidVolume(app: App, tx: Tx, actor: Actor, order: VolumeOrd
     costPerHour,
   })
   const firstHour = costOfSpan(costPerHour, HOUR_MS)
-  if (facts.key_budget !== null && facts.key_budget < firstHour) {
-    return fail(
-      'forbidden',
-      `This key may still spend ${formatUsdForPeople(facts.key_budget)}; the first hour costs ${formatUsdForPeople(firstHour)}`,
-      {
-        reason: 'key_spending_limit',
-      },
-    )
-  }
+  const refused = overKeyBudget(facts, firstHour)
+  if (refused !== undefined) return refused
   const held = await placeHold(tx, {
     postingKey: `volume:${volume.id}:hold`,
     holdKey: holdKey({ rentalId: null, volumeId: volume.id }),

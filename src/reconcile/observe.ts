@@ -23,12 +23,12 @@ const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
 /** More of an engine's machines missing at once than this share (and number) is taken for a fault of the engine. */
 const MASS_SHARE = 0.5
-/** How long a machine must be left out of the list before it is given up: while it starts, and after it had to go. */
-const ABSENT_AT_START_MS = MINUTE_MS
-const ABSENT_AT_END_MS = 10 * MINUTE_MS
 const MASS_COUNT = 10
 /** After so many passes in a row the engine is believed. */
 const MASS_PASSES = 5
+/** How long a machine must be left out of the list before it is given up: while it starts, and after it had to go. */
+const ABSENT_AT_START_MS = MINUTE_MS
+const ABSENT_AT_END_MS = 10 * MINUTE_MS
 
 export function observe(app: App, onMassLoss: (driver: string, missing: number) => void = () => {}): Reconciler {
   const doubtful = new Map<string, number>()
