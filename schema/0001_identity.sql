@@ -119,7 +119,6 @@ create index audit_by_account on audit (account_id, id);
 -- The loops that must run on one server at a time take turns here.
 create table loop (
   name        text primary key,
-  due_at      timestamptz(3) not null,
   -- When its last good turn began. For `observe:<driver>`: up to when that engine has shown what runs.
   done_at     timestamptz(3),
   lease_token uuid,

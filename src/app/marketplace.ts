@@ -1,8 +1,9 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
 import { fail, failField, ok, type Result } from '../base/result.ts'
+import { shareOfMachine } from '../domain/machine.ts'
 import { pricePerHour } from '../domain/term.ts'
 import type { Tx } from '../store/database.ts'
-import { findMachine, type Machine } from '../store/machine.ts'
+import { findMachine } from '../store/machine.ts'
 import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
@@ -55,7 +56,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
       costPerHour: pricePerHour(machine.price_nano_per_gpu_hour, order.gpuCount),
       reservation: null,
     },
-    resources: shareOfMachine(machine, order.gpuCount),
+    resources: shareOfMachine(machine.hardware, order.gpuCount, machine.gpus_total),
     ports: [...(order.image?.port === undefined ? [] : [order.image.port]), ...(order.image?.ports ?? [])],
     image: order.image === null ? null : { name: order.image.name, tag: order.image.tag ?? null },
     cudaVersion: null,
@@ -67,18 +68,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
   })
 }
 
-/** CPU, memory and disk follow the share of the GPUs. */
-function shareOfMachine(machine: Machine, gpuCount: number) {
-  const share = gpuCount / machine.gpus_total
-  return {
-    cpuModel: machine.hardware.cpuModel,
-    cpuCount: Math.max(1, Math.floor(machine.hardware.virtualCores * share)),
-    ramGb: Math.floor(machine.hardware.ramGb * share),
-    storageGb: Math.floor(machine.hardware.storageGb * share),
-  }
-}
-
-/** By name or number. Ending what has ended succeeds again. */
+/** By name. Ending what has ended succeeds again. */
 export async function terminateInstance(tx: Tx, actor: Actor, id: string): Promise<Result<Rental>> {
   const found = await findRentalByName(tx.db, id)
   const rental = found === undefined ? undefined : await lockRental(tx, found.id)

@@ -4,6 +4,7 @@ import { parseInstant, type Instant } from '../base/instant.ts'
 import { parseUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../base/result.ts'
 import type { createBareMetalRentalBody, createVirtualMachineRentalBody } from '../contract/rental.ts'
+import { shareOfMachine } from '../domain/machine.ts'
 import { groupForWhole, rankForShare, type Candidate } from '../domain/placement.ts'
 import { grantTerm, pricePerHour } from '../domain/term.ts'
 import type { Tx } from '../store/database.ts'
@@ -88,7 +89,6 @@ async function orderFromBook(
   const example = candidates[0] === undefined ? undefined : await findMachine(tx.db, candidates[0].machineId)
   if (example === undefined) return fail('no_capacity', noPlace, { reason: 'no_capacity' })
 
-  const share = kind === 'bare-metal' ? 1 : body.gpuCount / example.gpus_total
   return placeOrder(app, tx, actor, {
     kind,
     region: body.region,
@@ -100,12 +100,12 @@ async function orderFromBook(
     label: body.label ?? null,
     driver: example.driver,
     term: term.value,
-    resources: {
-      cpuModel: example.hardware.cpuModel,
-      cpuCount: Math.max(1, Math.floor(example.hardware.virtualCores * share)),
-      ramGb: Math.floor(example.hardware.ramGb * share),
-      storageGb: Math.floor(example.hardware.storageGb * share),
-    },
+    // Of one node: the whole machine where it is bare.
+    resources: shareOfMachine(
+      example.hardware,
+      kind === 'bare-metal' ? example.gpus_total : body.gpuCount,
+      example.gpus_total,
+    ),
     ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
     image: null,
     cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,

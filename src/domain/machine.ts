@@ -9,3 +9,14 @@ export interface MachineHardware {
   readonly gpuComputePower: number
   readonly gpuInterface: string
 }
+
+/** CPU, memory and disk follow the share of the GPUs. */
+export function shareOfMachine(hardware: MachineHardware, gpus: number, gpusTotal: number) {
+  const share = gpus / gpusTotal
+  return {
+    cpuModel: hardware.cpuModel,
+    cpuCount: Math.max(1, Math.floor(hardware.virtualCores * share)),
+    ramGb: Math.floor(hardware.ramGb * share),
+    storageGb: Math.floor(hardware.storageGb * share),
+  }
+}

@@ -47,7 +47,7 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
       )
     })
   } finally {
-    await endTurn(db, loop, token, { dueAt: now, doneAt: now })
+    await endTurn(db, loop, token)
   }
 }
 

@@ -19,7 +19,7 @@ async function showEverything(): Promise<void> {
   const done_at = toDate(books.clock.now())
   await books.database.db
     .insertInto('loop')
-    .values({ name: 'observe:mock', due_at: done_at, done_at })
+    .values({ name: 'observe:mock', done_at })
     .onConflict((conflict) => conflict.column('name').doUpdateSet({ done_at }))
     .execute()
 }

@@ -59,7 +59,6 @@ async function observeDriver(
   const token = await takeTurn(db, loop, {
     now: startedAt,
     leaseMs: driver.callTimeoutMs + LEASE_SLACK_MS,
-    evenIfNotDue: true,
   })
   if (token === undefined) return
   let good = false
@@ -82,7 +81,7 @@ async function observeDriver(
     good = !doubted
     if (taken !== undefined) throw taken.error
   } finally {
-    await endTurn(db, loop, token, { dueAt: startedAt, ...(good ? { doneAt: startedAt } : {}) })
+    await endTurn(db, loop, token, good ? startedAt : undefined)
   }
 }
 

@@ -56,6 +56,6 @@ async function reapDriver(
       },
     )
   } finally {
-    await endTurn(db, `reap:${driver.id}`, token, { dueAt: now })
+    await endTurn(db, `reap:${driver.id}`, token)
   }
 }

@@ -46,37 +46,31 @@ export async function claimDue<Row>(
   return { token, rows: claimed.rows }
 }
 
-/** Takes the turn of a loop that runs on one server at a time. undefined: it is not due, or another server has it. */
+/** Takes the turn of a loop that runs on one server at a time. undefined: another server has it. */
 export async function takeTurn(
   db: Db,
   name: string,
-  options: { now: Instant; leaseMs: number; evenIfNotDue?: boolean },
+  options: { now: Instant; leaseMs: number },
 ): Promise<string | undefined> {
   const token = randomUUID()
   const now = toDate(options.now)
   const taken = await sql<{ name: string }>`
-    insert into loop (name, due_at, lease_token, lease_until)
-    values (${name}, ${now}, ${token}, ${toDate(addMs(options.now, options.leaseMs))})
+    insert into loop (name, lease_token, lease_until)
+    values (${name}, ${token}, ${toDate(addMs(options.now, options.leaseMs))})
     on conflict (name) do update set lease_token = excluded.lease_token, lease_until = excluded.lease_until
-      where (${options.evenIfNotDue ?? false} or loop.due_at <= ${now}) and (loop.lease_until is null or loop.lease_until <= ${now})
+      where loop.lease_until is null or loop.lease_until <= ${now}
     returning name`.execute(db)
   return taken.rows.length === 0 ? undefined : token
 }
 
 /** `doneAt`: when a good turn began; leave it out for one that failed. */
-export async function endTurn(
-  db: Db,
-  name: string,
-  token: string,
-  when: { dueAt: Instant; doneAt?: Instant },
-): Promise<void> {
+export async function endTurn(db: Db, name: string, token: string, doneAt?: Instant): Promise<void> {
   await db
     .updateTable('loop')
     .set({
-      due_at: toDate(when.dueAt),
       lease_token: null,
       lease_until: null,
-      ...(when.doneAt === undefined ? {} : { done_at: toDate(when.doneAt) }),
+      ...(doneAt === undefined ? {} : { done_at: toDate(doneAt) }),
     })
     .where('name', '=', name)
     .where('lease_token', '=', token)

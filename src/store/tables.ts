@@ -81,7 +81,7 @@ export interface Tables {
     reason: OrNull<string>
     detail: JsonOr<Record<string, unknown>>
   }
-  loop: { name: string; due_at: At; done_at: AtOrNull; lease_token: OrNull<string>; lease_until: AtOrNull }
+  loop: { name: string; done_at: AtOrNull; lease_token: OrNull<string>; lease_until: AtOrNull }
   ledger_account: {
     id: GeneratedAlways<bigint>
     account_id: OrNull<string>
