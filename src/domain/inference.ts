@@ -1,0 +1,47 @@
+/**
+ * What inference costs. Every price is for a million units, so a request is priced by one sum and one division, which
+ * rounds down: the customer keeps the fraction of a nano-dollar.
+ */
+import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+
+export type ModelKind = 'chat' | 'embedding' | 'image' | 'speech'
+
+/** nano-USD per million units. */
+export interface ModelPrices {
+  readonly input: NanoUsd
+  readonly cached: NanoUsd
+  readonly output: NanoUsd
+  readonly pixelStep: NanoUsd
+  readonly character: NanoUsd
+}
+
+/** What a request used. `inputTokens` counts all tokens of the prompt, the cached ones among them. */
+export interface InferenceUnits {
+  readonly inputTokens: number
+  readonly cachedTokens: number
+  readonly outputTokens: number
+  /** Width × height × steps, of all pictures. */
+  readonly pixelSteps: number
+  readonly characters: number
+}
+
+export const noUnits: InferenceUnits = {
+  inputTokens: 0,
+  cachedTokens: 0,
+  outputTokens: 0,
+  pixelSteps: 0,
+  characters: 0,
+}
+
+const PER_MILLION = 1_000_000n
+
+export function costOf(prices: ModelPrices, units: InferenceUnits): NanoUsd {
+  const cached = Math.min(units.cachedTokens, units.inputTokens)
+  const millionths =
+    prices.input * BigInt(units.inputTokens - cached) +
+    prices.cached * BigInt(cached) +
+    prices.output * BigInt(units.outputTokens) +
+    prices.pixelStep * BigInt(units.pixelSteps) +
+    prices.character * BigInt(units.characters)
+  return nanoUsdOf(millionths / PER_MILLION)
+}
