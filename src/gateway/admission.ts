@@ -1,0 +1,172 @@
+/**
+ * Who may start now: requests and tokens a minute of key and account, requests under way, and money for the worst case.
+ * In the steady state all of it is in memory and `tryAdmit` answers at once; when a counter or a purse must be filled
+ * first, it answers `undefined` having taken nothing, and `admit` does the same with waiting.
+ */
+import type { NanoUsd } from '../base/money.ts'
+import { fail, type Failure, type Result } from '../base/result.ts'
+import type { Caller } from './call.ts'
+import type { Meter, Reservation } from './meter.ts'
+
+export interface RateAnswer {
+  readonly allowed: boolean
+  readonly limit: number
+  readonly remaining: number
+  readonly resetAt: number
+}
+
+/** Counters a minute, over all servers. */
+export interface Rates {
+  /** undefined: a slice of the minute must be fetched first. */
+  tryTake(subject: string, limitPerMinute: number, amount: number): RateAnswer | undefined
+  take(subject: string, limitPerMinute: number, amount: number): Promise<RateAnswer>
+  giveBack(subject: string, amount: number): void
+}
+
+export interface Admitted {
+  readonly reservation: Reservation
+  /** Of the key's requests; undefined where they were counted before. */
+  readonly rate: RateAnswer | undefined
+  /** To be called once, when the request has ended. */
+  readonly leave: (tokensUsed: number) => void
+}
+
+interface Ask {
+  readonly caller: Caller
+  /** What it will use, as far as can be guessed. */
+  readonly tokens: number
+  readonly worst: NanoUsd
+  /** Whether the key's request is still to be counted. */
+  readonly countKey: boolean
+}
+
+interface Counted {
+  readonly subject: string
+  readonly limit: number
+  readonly amount: number
+  readonly what: 'requests' | 'tokens'
+}
+
+export interface AdmissionOptions {
+  readonly rates: Rates
+  readonly meter: Meter
+  /** Servers that answer now: they share what an account may have under way. */
+  readonly liveGateways: () => number
+  readonly now: () => number
+}
+
+export interface Admission {
+  tryAdmit(ask: Ask): Admitted | undefined
+  admit(ask: Ask): Promise<Result<Admitted>>
+  underWay(): number
+}
+
+export function makeAdmission(options: AdmissionOptions): Admission {
+  const { rates, meter } = options
+  const running = new Map<string, number>()
+  let total = 0
+
+  const places = (caller: Caller): number =>
+    Math.max(1, Math.floor(caller.account.streams / Math.max(1, options.liveGateways())))
+  const isFull = (caller: Caller): boolean => (running.get(caller.accountId) ?? 0) >= places(caller)
+
+  const enter = (ask: Ask, reservation: Reservation, rate: RateAnswer | undefined): Admitted => {
+    const { accountId, keyId, tokensPerMinute, account } = ask.caller
+    running.set(accountId, (running.get(accountId) ?? 0) + 1)
+    total += 1
+    return {
+      reservation,
+      rate,
+      leave: (tokensUsed) => {
+        total -= 1
+        const left = (running.get(accountId) ?? 1) - 1
+        if (left === 0) running.delete(accountId)
+        else running.set(accountId, left)
+        const giveBack = (subject: string, limit: number): void => {
+          const unused = Math.min(ask.tokens, limit) - tokensUsed
+          if (unused > 0) rates.giveBack(subject, unused)
+          // More than was guessed: it counts, although it can no longer be refused.
+          else if (unused < 0) rates.tryTake(subject, limit, -unused)
+        }
+        if (ask.tokens === 0) return
+        giveBack(`account-tokens:${accountId}`, account.tokensPerMinute)
+        if (tokensPerMinute !== null) giveBack(`key-tokens:${keyId}`, tokensPerMinute)
+      },
+    }
+  }
+
+  const undo = (taken: readonly Counted[]): void => {
+    for (const count of taken) rates.giveBack(count.subject, count.amount)
+  }
+
+  return {
+    tryAdmit: (ask) => {
+      if (isFull(ask.caller)) return undefined
+      const taken: Counted[] = []
+      let rate: RateAnswer | undefined
+      for (const count of countsOf(ask)) {
+        const answer = rates.tryTake(count.subject, count.limit, count.amount)
+        if (answer === undefined || !answer.allowed) {
+          undo(taken)
+          return undefined
+        }
+        rate ??= answer
+        taken.push(count)
+      }
+      const reservation = meter.tryReserve(ask.caller.purse, ask.worst)
+      if (reservation !== undefined) return enter(ask, reservation, rate)
+      undo(taken)
+      return undefined
+    },
+
+    admit: async (ask) => {
+      const taken: Counted[] = []
+      let rate: RateAnswer | undefined
+      for (const count of countsOf(ask)) {
+        const answer = await rates.take(count.subject, count.limit, count.amount)
+        if (!answer.allowed) {
+          undo(taken)
+          return tooMany(count, answer, options.now())
+        }
+        if (ask.countKey) rate ??= answer
+        taken.push(count)
+      }
+      const reservation = await meter.reserve(ask.caller.purse, ask.worst)
+      if (!reservation.ok) {
+        undo(taken)
+        return reservation
+      }
+      if (!isFull(ask.caller)) return { ok: true, value: enter(ask, reservation.value, rate) }
+      undo(taken)
+      meter.cancel(reservation.value)
+      return fail('rate_limited', `More than ${ask.caller.account.streams} requests of the account at once`, {
+        reason: 'too_many_at_once',
+        retryAfterMs: 1_000,
+      })
+    },
+
+    underWay: () => total,
+  }
+}
+
+function countsOf({ caller, tokens, countKey }: Ask): Counted[] {
+  const { accountId, keyId, account } = caller
+  const counts: Counted[] = []
+  if (countKey) counts.push({ subject: `key:${keyId}`, limit: caller.requestsPerMinute, amount: 1, what: 'requests' })
+  counts.push({ subject: `account:${accountId}`, limit: account.requestsPerMinute, amount: 1, what: 'requests' })
+  if (tokens === 0) return counts
+  // A request that is larger than the whole limit would never start: it may take all of a minute.
+  const count = (subject: string, limit: number): void => {
+    counts.push({ subject, limit, amount: Math.min(tokens, limit), what: 'tokens' })
+  }
+  count(`account-tokens:${accountId}`, account.tokensPerMinute)
+  if (caller.tokensPerMinute !== null) count(`key-tokens:${keyId}`, caller.tokensPerMinute)
+  return counts
+}
+
+function tooMany(count: Counted, answer: RateAnswer, now: number): Failure {
+  return fail('rate_limited', `More than ${count.limit} ${count.what} a minute`, {
+    reason: 'rate_limited',
+    retryAfterMs: Math.max(1_000, answer.resetAt - now),
+  })
+}

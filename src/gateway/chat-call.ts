@@ -1,0 +1,152 @@
+/** From a chat request to a call: what it can cost, which texts it shares with others, what the engine is sent. */
+import { costOf, noUnits } from '../domain/inference.ts'
+import type { NanoUsd } from '../base/money.ts'
+import { fail, failField, type Failure } from '../base/result.ts'
+import type { Caller } from './call.ts'
+import type { Catalog, Deployment, ServedModel } from './catalog.ts'
+import type { ChatScan } from './chat-scan.ts'
+
+/** Asked of an engine whose model has no known limit, when the request names none. */
+export const DEFAULT_OUTPUT_TOKENS = 4_096
+const GUESSED_BYTES_PER_TOKEN = 4
+/** What a chat template may add around the messages. */
+const TEMPLATE_TOKENS = 64
+/** Prefixes are hashed up to here: enough to tell conversations and documents apart. */
+const MOST_HASHED_BYTES = 16_384
+const BLOCK_BYTES = 1_024
+
+export interface Parameters {
+  readonly stream: boolean
+  readonly includeUsage: boolean
+  readonly n: number
+  readonly maxTokens: number | null
+}
+
+export function readParameters(head: Readonly<Record<string, unknown>>): Parameters {
+  const options = head['stream_options'] as { include_usage?: boolean } | null | undefined
+  return {
+    stream: head['stream'] === true,
+    includeUsage: options?.include_usage === true,
+    n: (head['n'] as number | null | undefined) ?? 1,
+    maxTokens: ((head['max_completion_tokens'] ?? head['max_tokens']) as number | null | undefined) ?? null,
+  }
+}
+
+/** undefined: it may be called. */
+export function refuseModel(
+  model: ServedModel | undefined,
+  name: string,
+  caller: Caller,
+  param = 'model',
+): Failure | undefined {
+  if (caller.allowedModels !== null && !caller.allowedModels.includes(name)) {
+    return fail('forbidden', `This key may not call the model ${JSON.stringify(name)}`, { reason: 'model_not_allowed' })
+  }
+  if (model === undefined) {
+    return fail(
+      'invalid',
+      `The model ${JSON.stringify(name)} is not served here; GET /v1/models lists those that are`,
+      {
+        reason: 'model_not_found',
+        issues: [{ code: 'model_not_found', path: [param], message: 'Not a model of this server' }],
+      },
+    )
+  }
+  if (model.notReady === undefined) return undefined
+  const { message, retryAfterMs } = model.notReady
+  return fail('unavailable', message, { reason: 'model_loading', retryAfterMs })
+}
+
+/** What a customer calls by default of a kind: the first that was registered. */
+export function defaultModel(catalog: Catalog, kind: ServedModel['kind']): ServedModel | undefined {
+  return [...catalog.values()].find((model) => model.kind === kind)
+}
+
+export function refuseParameters(model: ServedModel, head: Readonly<Record<string, unknown>>): Failure | undefined {
+  if (model.kind !== 'chat') {
+    return failField(['model'], `The model ${model.name} does not chat: it is for ${model.kind}`, 'wrong_model_kind')
+  }
+  if (Array.isArray(head['tools']) && head['tools'].length > 0 && !model.supportsTools) {
+    return failField(['tools'], `The model ${model.name} cannot call tools`, 'not_supported')
+  }
+  const logprobs = head['logprobs']
+  const top = head['top_logprobs']
+  if (typeof top === 'number' && top > 0 && (logprobs === undefined || logprobs === null || logprobs === false)) {
+    return failField(['top_logprobs'], 'top_logprobs needs logprobs to be true', 'logprobs_missing')
+  }
+  return undefined
+}
+
+export interface Bounds {
+  readonly worst: NanoUsd
+  /** Tokens in and out as far as can be guessed, for the limit a minute; what was used counts in the end. */
+  readonly tokens: number
+}
+
+/**
+ * A token is at least one byte of the prompt, and prompt and answer together fit into the context: that bounds a
+ * request before anyone has counted its tokens.
+ */
+export function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameters): Bounds {
+  const context = model.contextTokens ?? Number.MAX_SAFE_INTEGER
+  const inputTokens = Math.min(promptBytes + TEMPLATE_TOKENS, context)
+  const most = Math.min(model.maxOutputTokens ?? context, context)
+  const each = Math.min(parameters.maxTokens ?? (most === Number.MAX_SAFE_INTEGER ? DEFAULT_OUTPUT_TOKENS : most), most)
+  const outputTokens = each * parameters.n
+  return {
+    worst: costOf(model.prices, { ...noUnits, inputTokens, outputTokens }),
+    tokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN) + Math.min(each, DEFAULT_OUTPUT_TOKENS) * parameters.n,
+  }
+}
+
+/** Whether the engine must be told how long an answer may be, since neither the request nor the model says so. */
+export function needsMaxTokens(model: ServedModel, parameters: Parameters): boolean {
+  return parameters.maxTokens === null && model.contextTokens === null && model.maxOutputTokens === null
+}
+
+/** The client's bytes with the engine's name of the model in them; nothing is copied but the small pieces between. */
+export function patchBody(
+  body: Buffer,
+  scan: ChatScan,
+  deployment: Deployment,
+  more: { streamOptions: string | undefined; maxTokens: number | undefined },
+): Uint8Array[] {
+  const edits: Array<{ start: number; end: number; text: string }> = [
+    { ...scan.model, text: JSON.stringify(deployment.upstreamModel) },
+  ]
+  if (more.streamOptions !== undefined && scan.streamOptions !== undefined) {
+    edits.push({ ...scan.streamOptions, text: more.streamOptions })
+  }
+  let tail = ''
+  if (more.streamOptions !== undefined && scan.streamOptions === undefined)
+    tail += `,"stream_options":${more.streamOptions}`
+  if (more.maxTokens !== undefined) tail += `,"max_tokens":${more.maxTokens}`
+  if (tail !== '') edits.push({ start: scan.closing, end: scan.closing, text: tail })
+  edits.sort((a, b) => a.start - b.start)
+  const pieces: Uint8Array[] = []
+  let at = 0
+  for (const edit of edits) {
+    pieces.push(body.subarray(at, edit.start), Buffer.from(edit.text))
+    at = edit.end
+  }
+  pieces.push(body.subarray(at))
+  return pieces
+}
+
+/** Hashes of the prompt up to the end of each message and of each block, shortest first. */
+export function hashPrefixes(bytes: Uint8Array, start: number, ends: readonly number[]): number[] {
+  const hashes: number[] = []
+  let hash = 0x811c9dc5
+  let next = 0
+  const last = Math.min(ends.at(-1) ?? start, start + MOST_HASHED_BYTES)
+  for (let at = start; at < last; at++) {
+    hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193)
+    if (at + 1 === ends[next]) {
+      hashes.push(hash >>> 0)
+      next += 1
+    } else if ((at + 1 - start) % BLOCK_BYTES === 0) {
+      hashes.push(hash >>> 0)
+    }
+  }
+  return hashes
+}

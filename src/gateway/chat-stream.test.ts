@@ -1,0 +1,137 @@
+/** Streams of engines become streams of ours, however their bytes are cut. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ChatStream, MOST_EVENT_BYTES } from './chat-stream.ts'
+
+const options = {
+  id: 'chatcmpl-ours',
+  model: 'öur model',
+  object: 'chat.completion.chunk' as const,
+  created: 7,
+  includeUsage: false,
+}
+
+interface Chunk {
+  id: string
+  model: string
+  choices: Array<{ delta: { role?: string; content?: string }; finish_reason: string | null }>
+  usage?: { completion_tokens: number } | null
+}
+
+function chunk(delta: object, finish: string | null = null, more: object = {}): string {
+  const choices = [{ index: 0, delta, finish_reason: finish }]
+  return `data: ${JSON.stringify({ id: 'up-1', object: 'chat.completion.chunk', created: 1, model: 'their/model', choices, ...more })}\n\n`
+}
+
+const usageOf = (output: number) => ({
+  prompt_tokens: 9,
+  completion_tokens: output,
+  total_tokens: 9 + output,
+  prompt_tokens_details: { cached_tokens: 4 },
+})
+
+function run(stream: ChatStream, bytes: Buffer, cuts: readonly number[] = []): string | undefined {
+  const places = [0, ...[...cuts].sort((a, b) => a - b), bytes.length]
+  let out = ''
+  for (let i = 1; i < places.length; i++) {
+    const text = stream.push(bytes.subarray(places[i - 1], places[i]))
+    if (text === undefined) return undefined
+    out += text
+  }
+  return out
+}
+
+function read(out: string | undefined): Chunk[] {
+  return Buffer.from(out ?? '', 'latin1')
+    .toString('utf8')
+    .split('\n\n')
+    .filter((event) => event.startsWith('data: '))
+    .map((event) => JSON.parse(event.slice(6)) as Chunk)
+}
+
+const said = ['Zwölf ', 'Boxkämpfer "jagen" ', '{"usage":{"completion_tokens":99}} ', '漢字 "id":"up-1"']
+const whole =
+  chunk({ role: 'assistant', content: '' }) +
+  said.map((content, i) => chunk({ content }, null, { usage: usageOf(i + 1) })).join('') +
+  chunk({}, 'stop', { usage: usageOf(5) }) +
+  `data: ${JSON.stringify({ id: 'up-1', model: 'their/model', choices: [], usage: usageOf(5) })}\n\n` +
+  'data: [DONE]\n\n'
+
+describe('a stream', () => {
+  it('says the same whatever the cuts, under our id and name, without usage', () => {
+    const bytes = Buffer.from(whole)
+    fc.assert(
+      fc.property(fc.array(fc.nat(bytes.length), { maxLength: 40 }), (cuts) => {
+        const stream = new ChatStream(options)
+        const chunks = read(run(stream, bytes, cuts))
+        expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(said.join(''))
+        expect(chunks.every((one) => one.id === options.id && one.model === options.model)).toBe(true)
+        expect(chunks.some((one) => one.usage !== undefined)).toBe(false)
+        expect(stream.usage).toEqual({ inputTokens: 9, cachedTokens: 4, outputTokens: 5 })
+        expect([stream.done, stream.finished]).toEqual([true, true])
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('carries usage on a last event to a client that asked for it', () => {
+    const stream = new ChatStream({ ...options, includeUsage: true })
+    const chunks = read(run(stream, Buffer.from(whole)))
+    expect(chunks.filter((one) => one.usage !== undefined)).toHaveLength(1)
+    expect(chunks.at(-1)?.usage?.completion_tokens).toBe(5)
+    expect(stream.closing({ inputTokens: 9, cachedTokens: 0, outputTokens: 5 })).toBe('data: [DONE]\n\n')
+  })
+
+  it('tells usage by itself where the engine told none on a last event', () => {
+    const stream = new ChatStream({ ...options, includeUsage: true })
+    run(stream, Buffer.from(chunk({ role: 'assistant', content: 'x' }, 'stop') + 'data: [DONE]\n\n'))
+    const [last] = read(
+      stream.closing({ inputTokens: 9, cachedTokens: 0, outputTokens: 1 }).replace('data: [DONE]', ''),
+    )
+    expect(last).toMatchObject({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 } })
+  })
+
+  it('knows at any moment what was generated, for the bill of a stream that is cut', () => {
+    const stream = new ChatStream(options)
+    const [first = '', second = '', third = ''] = whole.split(/(?<=\n\n)/)
+    run(stream, Buffer.from(first + second + third))
+    expect(stream.usage?.outputTokens).toBe(2)
+    expect(stream.finished).toBe(false)
+  })
+
+  it('counts events where the engine does not count tokens', () => {
+    const stream = new ChatStream(options)
+    run(
+      stream,
+      Buffer.from(chunk({ role: 'assistant', content: '' }) + chunk({ content: 'a' }) + chunk({ content: 'b' })),
+    )
+    expect([stream.usage, stream.events]).toEqual([undefined, 3])
+  })
+
+  it('opens as the convention has it, when the engine forgot to', () => {
+    const [first] = read(run(new ChatStream(options), Buffer.from(chunk({ content: 'a' }))))
+    expect(first?.choices[0]?.delta).toEqual({ role: 'assistant', content: '' })
+  })
+
+  it('takes comments and line ends of other systems', () => {
+    const stream = new ChatStream(options)
+    const chunks = read(run(stream, Buffer.from(`: ping\r\n\r\n${whole.replaceAll('\n', '\r\n')}`)))
+    expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(said.join(''))
+  })
+
+  it.each([
+    ['garbage', 'hello\n\n'],
+    ['half JSON', 'data: {"id":\n\n'],
+    ['another object', 'data: {"error":"x"}\n\n'],
+  ])('that is %s is none', (_what, text) => {
+    expect(new ChatStream(options).push(Buffer.from(text))).toBeUndefined()
+  })
+
+  it('with an event that has no end is given up, and memory with it', () => {
+    const stream = new ChatStream(options)
+    let out: string | undefined = ''
+    for (let sent = 0; sent <= MOST_EVENT_BYTES && out !== undefined; sent += 65_536)
+      out = stream.push(Buffer.alloc(65_536, 'x'))
+    expect(out).toBeUndefined()
+  })
+})

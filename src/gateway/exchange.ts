@@ -1,0 +1,281 @@
+/**
+ * A chat or completion from the moment it is paid for to its end. However it ends (answered, cut by the client, broken
+ * by the engine, failed before a byte), there is exactly one record of it, written before the client sees the end: a
+ * client that has its answer has paid for it, and a client that has none has not.
+ */
+import type { Clock } from '../base/instant.ts'
+import { nanoUsdOf, zeroUsd } from '../base/money.ts'
+import type { Failure } from '../base/result.ts'
+import { costOf, noUnits, type InferenceUnits } from '../domain/inference.ts'
+import type { InferenceRecord } from '../domain/purse.ts'
+import type { Admitted } from './admission.ts'
+import type { Call, Reply } from './call.ts'
+import type { Deployment } from './catalog.ts'
+import { asLatin1, ChatStream } from './chat-stream.ts'
+import { explainFailure, explainRefusal } from './failure.ts'
+import type { Meter } from './meter.ts'
+import type {
+  Dispatcher,
+  UpstreamCall,
+  UpstreamFailure,
+  UpstreamHandle,
+  UpstreamHead,
+  UpstreamSink,
+} from './upstream-call.ts'
+import { findUsage, parseObject, type EngineUsage } from './usage.ts'
+
+/** A plain answer longer than this is refused. */
+const MOST_ANSWER_BYTES = 33_554_432
+const MOST_ERROR_BYTES = 65_536
+/** Where an engine does not tell, a token is taken to be this many bytes of text. */
+const BYTES_PER_TOKEN = 4
+const MOST_KEPT_BODY_BYTES = 1_048_576
+
+export interface ExchangePorts {
+  readonly dispatcher: Dispatcher
+  readonly meter: Meter
+  readonly clock: Clock
+  /** Told of every request that has ended. */
+  readonly ended: (record: EndedRequest) => void
+  /** Failures that are for the operator to read. */
+  readonly warn: (facts: Readonly<Record<string, unknown>>, message: string) => void
+}
+
+export type EndedRequest = Omit<InferenceRecord, 'holdKey' | 'cost'> & { readonly seconds: number }
+
+export interface ChatCall extends Call {
+  readonly stream: boolean
+  readonly includeUsage: boolean
+  /** Bytes of the prompt, for engines that do not count. */
+  readonly promptBytes: number
+}
+
+export class ChatExchange implements UpstreamSink {
+  readonly #call: ChatCall
+  readonly #ports: ExchangePorts
+  readonly #reply: Reply
+  readonly #admitted: Admitted
+  readonly #startedAt: number
+  readonly #answerId: string
+  #handle: UpstreamHandle | undefined
+  #deployment: Deployment | undefined
+  #status = 0
+  #stream: ChatStream | undefined
+  #begun = false
+  #body = ''
+  #firstByteMs: number | null = null
+  #kept = ''
+  #over = false
+
+  constructor(call: ChatCall, ports: ExchangePorts, reply: Reply, admitted: Admitted) {
+    this.#call = call
+    this.#ports = ports
+    this.#reply = reply
+    this.#admitted = admitted
+    this.#startedAt = performance.now()
+    this.#answerId = `${call.operation === 'chat' ? 'chatcmpl' : 'cmpl'}-${call.requestId.slice(4)}`
+  }
+
+  start(upstream: UpstreamCall): void {
+    this.#reply.onGone(() => this.#gone())
+    this.#handle = this.#ports.dispatcher.send(upstream, this)
+    this.#reply.onDrain(() => this.#handle?.resume())
+  }
+
+  head(head: UpstreamHead): void {
+    this.#deployment = head.deployment
+    this.#status = head.status
+    this.#firstByteMs = this.#elapsedMs()
+    const isEvents = head.headers.get('content-type')?.startsWith('text/event-stream') ?? false
+    if (head.status !== 200) return
+    if (this.#call.stream !== isEvents) return this.#breakOff('the engine answered in another form than asked for')
+    if (!isEvents) return
+    this.#stream = new ChatStream({
+      id: this.#answerId,
+      model: this.#call.model.name,
+      object: this.#call.operation === 'chat' ? 'chat.completion.chunk' : 'text_completion',
+      created: Math.floor(this.#ports.clock.now() / 1_000),
+      includeUsage: this.#call.includeUsage,
+    })
+  }
+
+  data(bytes: Buffer): void {
+    if (this.#over) return
+    if (this.#stream === undefined) return this.#collect(bytes)
+    const text = this.#stream.push(bytes)
+    if (text === undefined) return this.#breakOff('the engine sent something that is no stream of events')
+    if (text !== '') this.#pass(text)
+    if (this.#stream.done) this.#endStream()
+  }
+
+  end(): void {
+    if (this.#over) return
+    if (this.#stream !== undefined) {
+      if (this.#stream.finished) return this.#endStream()
+      return this.#breakOff('the stream of the engine ended in the middle')
+    }
+    if (this.#status === 200) return this.#answerPlain()
+    this.#refuse(explainRefusal(this.#status, this.#body, this.#call.model.name), this.#status)
+  }
+
+  fail(failure: UpstreamFailure): void {
+    if (this.#over) return
+    this.#deployment = failure.deployment ?? this.#deployment
+    this.#warn(failure.detail)
+    if (this.#begun) return this.#breakStream(failure.kind)
+    this.#refuse(explainFailure(failure, this.#call.model.name), 503)
+  }
+
+  #collect(bytes: Buffer): void {
+    this.#body += bytes.toString('latin1')
+    const most = this.#status === 200 ? MOST_ANSWER_BYTES : MOST_ERROR_BYTES
+    if (this.#body.length <= most) return
+    if (this.#status === 200) return this.#breakOff('the answer of the engine is too long')
+    this.#handle?.cancel()
+    this.end()
+  }
+
+  #pass(text: string): void {
+    if (this.#call.caller.account.keepsBodies && this.#kept.length < MOST_KEPT_BODY_BYTES) this.#kept += text
+    const hasRoom = this.#begun ? this.#reply.write(text) : this.#reply.startStream(text)
+    this.#begun = true
+    if (!hasRoom) this.#handle?.pause()
+  }
+
+  #endStream(): void {
+    const stream = this.#stream
+    if (stream === undefined) return
+    const usage = this.#usage()
+    this.#finish('answered', 200, null, usage, () => {
+      const closing = stream.closing(usage)
+      if (this.#begun) return this.#reply.endStream(closing)
+      this.#reply.startStream('')
+      this.#reply.endStream(closing)
+    })
+  }
+
+  #answerPlain(): void {
+    const answer = parseObject(this.#body)
+    if (answer === undefined || !Array.isArray(answer['choices'])) {
+      return this.#breakOff('the answer of the engine is no answer to a chat')
+    }
+    const found = findUsage(this.#body, 0)
+    const usage = found?.usage ?? this.#counted(Math.ceil(textBytes(answer['choices']) / BYTES_PER_TOKEN))
+    const body = renamed(
+      renamed(this.#body, 'id', answer['id'], this.#answerId),
+      'model',
+      answer['model'],
+      this.#call.model.name,
+    )
+    this.#kept = body
+    this.#finish('answered', 200, null, usage, () => this.#reply.send(200, 'application/json; charset=utf-8', body))
+  }
+
+  /** The engine did not keep to the convention. */
+  #breakOff(detail: string): void {
+    this.#warn(detail)
+    this.#handle?.cancel()
+    if (this.#begun) return this.#breakStream('broken')
+    this.#refuse(
+      explainFailure(
+        { kind: 'broken', detail, deployment: this.#deployment, retryAfterMs: undefined },
+        this.#call.model.name,
+      ),
+      503,
+    )
+  }
+
+  /** In the middle of a stream: the client is told, and pays for what it was given. */
+  #breakStream(kind: UpstreamFailure['kind']): void {
+    const message = 'The engine failed in the middle of the answer; what was sent until here is billed'
+    const error = {
+      message,
+      type: 'server_error',
+      param: null,
+      code: kind === 'timeout' ? 'engine_timeout' : 'engine_failed',
+    }
+    this.#finish('broken', 200, error.code, this.#usage(), () =>
+      this.#reply.endStream(asLatin1(`data: ${JSON.stringify({ error })}\n\n`)),
+    )
+  }
+
+  #refuse(failure: Failure, status: number): void {
+    this.#finish('failed', status, failure.reason ?? failure.kind, undefined, () => this.#reply.refuse(failure))
+  }
+
+  #gone(): void {
+    if (this.#over) return
+    this.#handle?.cancel()
+    // Before the first byte of an answer nothing was generated that anyone could show.
+    const usage = this.#stream === undefined ? undefined : this.#usage()
+    this.#finish('cut', 499, 'client_gone', usage, () => {})
+  }
+
+  #usage(): EngineUsage {
+    return this.#stream?.usage ?? this.#counted(this.#stream?.events ?? 0)
+  }
+
+  #counted(outputTokens: number): EngineUsage {
+    return { inputTokens: Math.ceil(this.#call.promptBytes / BYTES_PER_TOKEN), cachedTokens: 0, outputTokens }
+  }
+
+  #finish(
+    outcome: InferenceRecord['outcome'],
+    status: number,
+    reason: string | null,
+    usage: EngineUsage | undefined,
+    then: () => void,
+  ): void {
+    if (this.#over) return
+    this.#over = true
+    const { caller, model, requestId, traceId, operation } = this.#call
+    const units: InferenceUnits = usage === undefined ? noUnits : { ...noUnits, ...usage }
+    const totalMs = this.#elapsedMs()
+    const record = {
+      requestId,
+      accountId: caller.accountId,
+      apiKeyId: caller.keyId,
+      operation,
+      model: model.name,
+      deployment: this.#deployment?.id ?? null,
+      at: this.#ports.clock.now(),
+      status,
+      outcome,
+      reason,
+      streamed: this.#call.stream,
+      units,
+      firstByteMs: this.#firstByteMs,
+      totalMs,
+      traceId,
+      requestBody: caller.account.keepsBodies ? this.#call.bodyText() : null,
+      responseBody: caller.account.keepsBodies ? Buffer.from(this.#kept, 'latin1').toString('utf8') : null,
+    }
+    this.#ports.ended({ ...record, seconds: totalMs / 1_000 })
+    const cost = usage === undefined ? zeroUsd : nanoUsdOf(costOf(model.prices, units))
+    this.#admitted.leave(units.inputTokens + units.outputTokens)
+    this.#ports.meter.finish(this.#admitted.reservation, { ...record, cost }, then)
+  }
+
+  #elapsedMs(): number {
+    return Math.round(performance.now() - this.#startedAt)
+  }
+
+  #warn(detail: string): void {
+    const { requestId, model } = this.#call
+    this.#ports.warn({ requestId, model: model.name, deployment: this.#deployment?.id, detail }, 'an engine failed')
+  }
+}
+
+/** Our name for something in place of the engine's. The first one in the text is the outermost. */
+function renamed(text: string, name: string, theirs: unknown, ours: string): string {
+  if (theirs === ours) return text
+  const member = `"${name}":${asLatin1(JSON.stringify(ours))}`
+  if (typeof theirs !== 'string') return text.replace('{', `{${member},`)
+  return text.replace(new RegExp(`"${name}"\\s*:\\s*"(?:[^"\\\\]|\\\\.)*"`), () => member)
+}
+
+function textBytes(choices: readonly unknown[]): number {
+  return (choices as ReadonlyArray<{ message?: { content?: unknown }; text?: unknown }>)
+    .map((choice) => choice.message?.content ?? choice.text)
+    .reduce<number>((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0)
+}

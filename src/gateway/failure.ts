@@ -1,0 +1,59 @@
+/** What went wrong at an engine, in words for the customer. Which engine it was, and its own words, stay inside. */
+import { fail, type Failure } from '../base/result.ts'
+import type { UpstreamFailure } from './upstream-call.ts'
+import { parseObject } from './usage.ts'
+
+const RETRY_MS = 1_000
+
+export function explainFailure(failure: UpstreamFailure, model: string): Failure {
+  const retryAfterMs = failure.retryAfterMs ?? RETRY_MS
+  switch (failure.kind) {
+    case 'no_deployment':
+      return fail('unavailable', `Nothing serves the model ${model} at the moment`, {
+        reason: 'no_deployment',
+        retryAfterMs,
+      })
+    case 'overloaded':
+      return fail('unavailable', `The model ${model} is busy; try again in ${Math.ceil(retryAfterMs / 1_000)} s`, {
+        reason: 'overloaded',
+        retryAfterMs,
+      })
+    case 'timeout':
+      return fail('unavailable', `The model ${model} did not answer in time; nothing is billed`, {
+        reason: 'engine_timeout',
+        retryAfterMs,
+      })
+    case 'unreachable':
+    case 'broken':
+    case 'status':
+      return fail('unavailable', `The model ${model} failed to answer; nothing is billed`, {
+        reason: 'engine_failed',
+        retryAfterMs,
+      })
+  }
+}
+
+/** Statuses by which an engine says that the request itself was at fault. */
+const clientFaults = new Set([400, 413, 422])
+
+/** An engine refused: with a reason that is the client's to read, or for one that is the operator's to mend. */
+export function explainRefusal(status: number, body: string, model: string): Failure {
+  if (!clientFaults.has(status)) {
+    return fail('unavailable', `The model ${model} failed to answer; nothing is billed`, {
+      reason: 'engine_refused',
+      retryAfterMs: RETRY_MS,
+    })
+  }
+  const answer = parseObject(Buffer.from(body, 'latin1').toString('utf8'))
+  const error = (typeof answer?.['error'] === 'object' ? answer['error'] : answer) as
+    | Record<string, unknown>
+    | undefined
+  const message = typeof error?.['message'] === 'string' ? error['message'] : 'The engine refused the request'
+  const param = typeof error?.['param'] === 'string' ? error['param'] : undefined
+  return fail('invalid', message.slice(0, 1_000), {
+    reason: 'refused_by_engine',
+    ...(param === undefined
+      ? {}
+      : { issues: [{ code: 'refused_by_engine', path: [param], message: message.slice(0, 1_000) }] }),
+  })
+}

@@ -1,0 +1,311 @@
+/**
+ * The front door for chats. It takes connections before node:http does, answers plain chat requests on the bare socket,
+ * and hands a connection over, with all bytes it has read, at the first request that is anything else; from then on the
+ * connection is node:http's. It never refuses anything itself: who has no money, a wrong key or a bad parameter is
+ * handed over too, and gets the answer that everyone gets.
+ */
+import type { Socket } from 'node:net'
+import type { Failure } from '../base/result.ts'
+import type { Caller, Reply } from './call.ts'
+import { readFrontHead, type FrontHead } from './front-head.ts'
+import { newRequestId, type Gateway, type RateHead } from './gateway.ts'
+
+/** Larger bodies go the way of all others, which has a limit of its own. */
+const MOST_BODY_BYTES = 16_777_216
+/** What a client may send ahead while its last request is answered. */
+const MOST_AHEAD_BYTES = 65_536
+const IDLE_MS = 75_000
+const BODY_MS = 30_000
+const SWEEP_MS = 1_000
+
+export interface FrontOptions {
+  readonly gateway: Gateway
+  /** For one connection: who sends, from memory and at once. undefined: not known now, or not a key that may. */
+  readonly identifier: () => (authorization: string) => Caller | undefined
+  readonly handOver: (socket: Socket) => void
+  /** A failure as a whole HTTP body. */
+  readonly page: (failure: Failure) => { status: number; body: string }
+  readonly now: () => number
+}
+
+export interface Front {
+  take(socket: Socket): void
+  underWay(): number
+  /** Idle connections are closed at once, the others after their answer. */
+  close(): void
+}
+
+export function makeFront(options: FrontOptions): Front {
+  const connections = new Set<FrontConnection>()
+  let closing = false
+  const sweep = setInterval(() => {
+    const now = performance.now()
+    for (const connection of connections) connection.endIfLate(now)
+  }, SWEEP_MS).unref()
+  return {
+    take: (socket) => {
+      const connection = new FrontConnection(
+        socket,
+        options,
+        () => closing,
+        () => connections.delete(connection),
+      )
+      connections.add(connection)
+    },
+    underWay: () => [...connections].filter((connection) => connection.isBusy).length,
+    close: () => {
+      closing = true
+      clearInterval(sweep)
+      for (const connection of connections) connection.endIfIdle()
+    },
+  }
+}
+
+class FrontConnection {
+  readonly #socket: Socket
+  readonly #options: FrontOptions
+  readonly #identify: (authorization: string) => Caller | undefined
+  readonly #isClosing: () => boolean
+  readonly #left: () => void
+  readonly #onData = (bytes: Buffer): void => this.#read(bytes)
+  readonly #onEnd = (): void => this.#ended()
+  readonly #onClose = (): void => this.#closed()
+  readonly #onError = (): void => {}
+  readonly #onDrain = (): void => this.#answer?.drained()
+  /** Bytes of requests that were not begun yet. */
+  #ahead: Buffer | undefined
+  #body: { head: FrontHead; headBytes: Buffer; bytes: Buffer; filled: number } | undefined
+  #answer: FrontReply | undefined
+  #since = performance.now()
+
+  constructor(socket: Socket, options: FrontOptions, isClosing: () => boolean, left: () => void) {
+    this.#socket = socket
+    this.#options = options
+    this.#identify = options.identifier()
+    this.#isClosing = isClosing
+    this.#left = left
+    socket.setNoDelay(true)
+    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
+    socket.on('error', this.#onError).on('drain', this.#onDrain)
+  }
+
+  get isBusy(): boolean {
+    return this.#answer !== undefined || this.#body !== undefined
+  }
+
+  endIfIdle(): void {
+    if (!this.isBusy) this.#socket.destroy()
+  }
+
+  endIfLate(now: number): void {
+    if (this.#answer !== undefined) return
+    if (now - this.#since > (this.#body === undefined ? IDLE_MS : BODY_MS)) this.#socket.destroy()
+  }
+
+  #read(bytes: Buffer): void {
+    if (this.#body !== undefined) return this.#fill(bytes)
+    const all = this.#ahead === undefined ? bytes : Buffer.concat([this.#ahead, bytes])
+    this.#ahead = undefined
+    if (this.#answer === undefined) return this.#begin(all)
+    this.#ahead = all
+    if (all.length > MOST_AHEAD_BYTES) this.#socket.pause()
+  }
+
+  #begin(bytes: Buffer): void {
+    const head = readFrontHead(bytes)
+    if (head === undefined || head.bodyBytes > MOST_BODY_BYTES) return this.#handOver(bytes)
+    const end = head.headBytes + head.bodyBytes
+    if (bytes.length >= end) {
+      const body = bytes.subarray(head.headBytes, end)
+      const isStarted = this.#start(head, body, bytes.length > end ? bytes.subarray(end) : undefined)
+      return isStarted ? undefined : this.#handOver(bytes)
+    }
+    // One buffer of the right size: the pieces are copied into it as they come, and let go.
+    const body = {
+      head,
+      headBytes: bytes.subarray(0, head.headBytes),
+      bytes: Buffer.allocUnsafe(head.bodyBytes),
+      filled: 0,
+    }
+    this.#body = body
+    this.#since = performance.now()
+    body.filled = bytes.copy(body.bytes, 0, head.headBytes)
+  }
+
+  #fill(bytes: Buffer): void {
+    const body = this.#body
+    if (body === undefined) return
+    const taken = bytes.copy(body.bytes, body.filled)
+    body.filled += taken
+    if (body.filled < body.bytes.length) return
+    this.#body = undefined
+    const rest = taken < bytes.length ? bytes.subarray(taken) : undefined
+    if (this.#start(body.head, body.bytes, rest)) return
+    this.#handOver(Buffer.concat([body.headBytes, body.bytes, ...(rest === undefined ? [] : [rest])]))
+  }
+
+  /** false: nothing was begun. */
+  #start(head: FrontHead, body: Buffer, rest: Buffer | undefined): boolean {
+    const { gateway } = this.#options
+    const caller = this.#identify(head.authorization)
+    if (caller === undefined) return false
+    const requestId = newRequestId()
+    const headers = { requestId, traceparent: head.traceparent, session: head.session }
+    // Known before the exchange starts: it may end at once.
+    this.#ahead = rest
+    const isStarted = gateway.tryChat(caller, body, headers, (rate) => {
+      const answer = new FrontReply(this.#socket, requestId, rate, this.#options, this.#isClosing, () => this.#next())
+      this.#answer = answer
+      return answer
+    })
+    if (!isStarted) this.#ahead = undefined
+    return isStarted
+  }
+
+  /** The answer is out: what was sent ahead is next. */
+  #next(): void {
+    this.#answer = undefined
+    this.#since = performance.now()
+    if (this.#isClosing()) return void this.#socket.end()
+    const ahead = this.#ahead
+    if (ahead === undefined) return
+    this.#ahead = undefined
+    this.#socket.resume()
+    // Not from inside the last answer: a thousand requests in one piece would be a thousand calls deep.
+    setImmediate(() => {
+      if (!this.#socket.destroyed) this.#read(ahead)
+    })
+  }
+
+  #handOver(bytes: Buffer): void {
+    const socket = this.#socket
+    socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
+    socket.off('error', this.#onError).off('drain', this.#onDrain)
+    this.#left()
+    if (socket.destroyed) return
+    socket.pause()
+    socket.unshift(bytes)
+    this.#options.handOver(socket)
+  }
+
+  /** A client that has closed its side has gone: the engine stops, as it does behind other proxies. */
+  #ended(): void {
+    this.#answer?.gone()
+    this.#socket.destroy()
+  }
+
+  #closed(): void {
+    this.#left()
+    this.#body = undefined
+    this.#answer?.gone()
+  }
+}
+
+/** An answer on the bare socket: one write for the head with the first bytes, then one a piece. */
+class FrontReply implements Reply {
+  readonly #socket: Socket
+  readonly #requestId: string
+  readonly #rate: RateHead
+  readonly #options: FrontOptions
+  readonly #isClosing: () => boolean
+  readonly #done: () => void
+  #goneListener: (() => void) | undefined
+  #drainListener: (() => void) | undefined
+  #isOver = false
+
+  constructor(
+    socket: Socket,
+    requestId: string,
+    rate: RateHead,
+    options: FrontOptions,
+    isClosing: () => boolean,
+    done: () => void,
+  ) {
+    this.#socket = socket
+    this.#requestId = requestId
+    this.#rate = rate
+    this.#options = options
+    this.#isClosing = isClosing
+    this.#done = done
+  }
+
+  send(status: number, contentType: string, body: string): void {
+    this.#socket.write(`${this.#head(status, contentType)}Content-Length: ${body.length}\r\n\r\n${body}`, 'latin1')
+    this.#finish()
+  }
+
+  startStream(first: string): boolean {
+    const head = `${this.#head(200, 'text/event-stream; charset=utf-8')}Transfer-Encoding: chunked\r\n\r\n`
+    return this.#socket.write(head + chunkOf(first), 'latin1')
+  }
+
+  write(text: string): boolean {
+    return this.#socket.write(chunkOf(text), 'latin1')
+  }
+
+  endStream(last: string): void {
+    this.#socket.write(`${chunkOf(last)}0\r\n\r\n`, 'latin1')
+    this.#finish()
+  }
+
+  refuse(failure: Failure): void {
+    const { status, body } = this.#options.page(failure)
+    const retry =
+      failure.retryAfterMs === undefined ? '' : `Retry-After: ${Math.ceil(failure.retryAfterMs / 1_000)}\r\n`
+    const bytes = Buffer.from(body)
+    this.#socket.write(
+      `${this.#head(status, 'application/json; charset=utf-8')}${retry}Content-Length: ${bytes.length}\r\n\r\n`,
+      'latin1',
+    )
+    this.#socket.write(bytes)
+    this.#finish()
+  }
+
+  onGone(listener: () => void): void {
+    this.#goneListener = listener
+  }
+
+  onDrain(listener: () => void): void {
+    this.#drainListener = listener
+  }
+
+  gone(): void {
+    if (!this.#isOver) this.#goneListener?.()
+  }
+
+  drained(): void {
+    this.#drainListener?.()
+  }
+
+  #finish(): void {
+    this.#isOver = true
+    this.#done()
+  }
+
+  #head(status: number, contentType: string): string {
+    const { limit, remaining, resetAt } = this.#rate
+    const reset = Math.max(0, Math.ceil((resetAt - this.#options.now()) / 1_000))
+    return (
+      `HTTP/1.1 ${status} ${reasons[status] ?? 'Error'}\r\n` +
+      `Content-Type: ${contentType}\r\n` +
+      `X-Inference-Request-Id: ${this.#requestId}\r\nX-Request-Id: ${this.#requestId}\r\n` +
+      `X-RateLimit-Limit: ${limit}\r\nX-RateLimit-Remaining: ${Math.max(0, remaining)}\r\nX-RateLimit-Reset: ${reset}\r\n` +
+      'Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n' +
+      (this.#isClosing() ? 'Connection: close\r\n' : '')
+    )
+  }
+}
+
+const reasons: Readonly<Record<number, string>> = {
+  200: 'OK',
+  400: 'Bad Request',
+  413: 'Payload Too Large',
+  422: 'Unprocessable Entity',
+  429: 'Too Many Requests',
+  503: 'Service Unavailable',
+}
+
+/** Nothing to say is no chunk: an empty one would be the end. */
+function chunkOf(text: string): string {
+  return text === '' ? '' : `${text.length.toString(16)}\r\n${text}\r\n`
+}

@@ -1,0 +1,212 @@
+/**
+ * The data plane of inference. A chat comes in by one of two doors: `tryChat`, which decides in memory and at once or
+ * leaves everything as it was, and `chat`, which may wait and explains every refusal. Behind the doors it is the same
+ * exchange. No door asks the database.
+ */
+import type { Clock } from '../base/instant.ts'
+import type { Failure } from '../base/result.ts'
+import { makeAdmission, type Admission, type Rates } from './admission.ts'
+import { randomHex, type Caller, type Reply } from './call.ts'
+import type { Catalog, Deployment, ServedModel } from './catalog.ts'
+import {
+  boundsOf,
+  DEFAULT_OUTPUT_TOKENS,
+  hashPrefixes,
+  needsMaxTokens,
+  patchBody,
+  readParameters,
+  refuseModel,
+  refuseParameters,
+} from './chat-call.ts'
+import { isPlainChat } from './chat-parameter.ts'
+import { scanChat } from './chat-scan.ts'
+import { ChatExchange, type ChatCall, type EndedRequest, type ExchangePorts } from './exchange.ts'
+import { MediaGateway } from './media.ts'
+import type { Meter } from './meter.ts'
+import { traceIdOf, tracingOf, type CallHeaders } from './trace.ts'
+import type { Dispatcher, UpstreamCall } from './upstream-call.ts'
+
+export interface GatewayOptions {
+  readonly dispatcher: Dispatcher
+  readonly meter: Meter
+  readonly rates: Rates
+  readonly clock: Clock
+  readonly liveGateways: () => number
+  readonly ended: (record: EndedRequest) => void
+  readonly warn: ExchangePorts['warn']
+}
+
+/** With usage in every event a stream that is cut is billed to the token. */
+const EVERY_USAGE = '{"include_usage":true,"continuous_usage_stats":true}'
+const LAST_USAGE = '{"include_usage":true}'
+
+export class Gateway {
+  readonly media: MediaGateway
+  readonly #admission: Admission
+  readonly #ports: ExchangePorts
+  #catalog: Catalog = new Map()
+
+  constructor(options: GatewayOptions) {
+    this.#admission = makeAdmission({ ...options, now: () => options.clock.now() })
+    this.#ports = options
+    this.media = new MediaGateway({ ...options, admission: this.#admission })
+  }
+
+  get catalog(): Catalog {
+    return this.#catalog
+  }
+
+  setCatalog(catalog: Catalog): void {
+    this.#catalog = catalog
+  }
+
+  underWay(): number {
+    return this.#admission.underWay()
+  }
+
+  /** false: nothing was done, and the careful way is to be taken. */
+  tryChat(caller: Caller, body: Buffer, headers: CallHeaders, reply: (rate: RateHead) => Reply): boolean {
+    const scan = scanChat(body)
+    if (scan === undefined || !isPlainChat(scan.head)) return false
+    const name = scan.head['model'] as string
+    const model = this.#catalog.get(name)
+    if (model === undefined || refuseModel(model, name, caller) !== undefined || model.kind !== 'chat') return false
+    const parameters = readParameters(scan.head)
+    const promptBytes = scan.messages.end - scan.messages.start
+    const bounds = boundsOf(model, promptBytes, parameters)
+    const admitted = this.#admission.tryAdmit({ caller, ...bounds, countKey: true })
+    if (admitted === undefined) return false
+    const maxTokens = needsMaxTokens(model, parameters) ? DEFAULT_OUTPUT_TOKENS : undefined
+    const call: ChatCall = {
+      requestId: headers.requestId,
+      traceId: traceIdOf(headers),
+      caller,
+      operation: 'chat',
+      model,
+      worst: bounds.worst,
+      bodyText: () => body.toString('utf8'),
+      stream: parameters.stream,
+      includeUsage: parameters.includeUsage,
+      promptBytes,
+    }
+    const upstream: UpstreamCall = {
+      model,
+      accountId: caller.accountId,
+      request: (deployment) => ({
+        path: '/v1/chat/completions',
+        extraHeaders: tracingOf(call),
+        contentType: 'application/json',
+        body: patchBody(body, scan, deployment, {
+          streamOptions: streamOptionsFor(deployment, parameters.stream),
+          maxTokens,
+        }),
+      }),
+      prefixes: hasChoice(model) ? hashPrefixes(body, scan.messages.start, scan.messageEnds) : [],
+      session: headers.session,
+    }
+    new ChatExchange(call, this.#ports, reply(admitted.rate ?? noRate), admitted).start(upstream)
+    return true
+  }
+
+  /** A request that the contract's schema has accepted. The key's request was counted by the caller of this. */
+  async chat(
+    caller: Caller,
+    operation: 'chat' | 'completion',
+    body: Readonly<Record<string, unknown>>,
+    headers: CallHeaders,
+    reply: Reply,
+  ): Promise<Failure | undefined> {
+    const name = body['model'] as string
+    const model = this.#catalog.get(name)
+    const refused = refuseModel(model, name, caller)
+    if (refused !== undefined || model === undefined) return refused
+    const unfit = refuseParameters(model, body)
+    if (unfit !== undefined) return unfit
+    const parameters = readParameters(body)
+    const promptText = JSON.stringify([body['messages'] ?? body['prompt'], body['tools'] ?? null])
+    const promptBytes = Buffer.byteLength(promptText)
+    const bounds = boundsOf(model, promptBytes, parameters)
+    const admitted = await this.#admission.admit({ caller, ...bounds, countKey: false })
+    if (!admitted.ok) return admitted
+    const call: ChatCall = {
+      requestId: headers.requestId,
+      traceId: traceIdOf(headers),
+      caller,
+      operation,
+      model,
+      worst: bounds.worst,
+      bodyText: () => JSON.stringify(body),
+      stream: parameters.stream,
+      includeUsage: parameters.includeUsage,
+      promptBytes,
+    }
+    const maxTokens = needsMaxTokens(model, parameters) ? { max_tokens: DEFAULT_OUTPUT_TOKENS } : {}
+    const upstream: UpstreamCall = {
+      model,
+      accountId: caller.accountId,
+      request: (deployment) => {
+        const streamOptions = streamOptionsFor(deployment, parameters.stream)
+        const sent = {
+          ...body,
+          ...translated(operation, body),
+          ...maxTokens,
+          model: deployment.upstreamModel,
+          ...(streamOptions === undefined ? {} : { stream_options: JSON.parse(streamOptions) as unknown }),
+        }
+        return {
+          path: operation === 'chat' ? '/v1/chat/completions' : '/v1/completions',
+          extraHeaders: tracingOf(call),
+          contentType: 'application/json',
+          body: [Buffer.from(JSON.stringify(sent))],
+        }
+      },
+      prefixes: hasChoice(model) ? prefixesOf(body, promptText) : [],
+      session: headers.session,
+    }
+    new ChatExchange(call, this.#ports, reply, admitted.value).start(upstream)
+    return undefined
+  }
+}
+
+export interface RateHead {
+  readonly limit: number
+  readonly remaining: number
+  readonly resetAt: number
+}
+
+const noRate: RateHead = { limit: 0, remaining: 0, resetAt: 0 }
+
+/** Engines known to tell their usage with every event are asked to; elsewhere an unknown option may be an error. */
+function streamOptionsFor(deployment: Deployment, stream: boolean): string | undefined {
+  if (!stream) return undefined
+  return deployment.protocol === 'embedded' || deployment.readsMetrics ? EVERY_USAGE : LAST_USAGE
+}
+
+/** The interface's number of log probabilities, as the convention writes it. */
+function translated(operation: string, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { logprobs } = body
+  if (operation !== 'chat' || typeof logprobs !== 'number') return {}
+  return { logprobs: true, top_logprobs: body['top_logprobs'] ?? Math.min(20, logprobs) }
+}
+
+function hasChoice(model: ServedModel): boolean {
+  return model.deployments.length > 1
+}
+
+/** The same hashes as of the bytes that a plain client sends, so that both doors lead to the same engine. */
+function prefixesOf(body: Readonly<Record<string, unknown>>, promptText: string): number[] {
+  const { messages } = body
+  if (!Array.isArray(messages)) return hashPrefixes(Buffer.from(promptText), 0, [Buffer.byteLength(promptText)])
+  const bytes = Buffer.from(JSON.stringify(messages))
+  let at = 1
+  const ends = messages.map((message) => {
+    const end = at + Buffer.byteLength(JSON.stringify(message))
+    at = end + 1
+    return end
+  })
+  return hashPrefixes(bytes, 0, ends)
+}
+
+export function newRequestId(): string {
+  return `req_${randomHex()}`
+}

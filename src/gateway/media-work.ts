@@ -1,0 +1,208 @@
+/** How each kind of media is asked of each protocol, and what its answer comes to. */
+import { failField, type Failure } from '../base/result.ts'
+import { noUnits } from '../domain/inference.ts'
+import type { Collected } from './collect.ts'
+import type { Deployment } from './catalog.ts'
+import type { MediaAnswer, MediaWork } from './media.ts'
+import { readMp3 } from './mp3.ts'
+import { parseObject } from './usage.ts'
+
+const JSON_TYPE = 'application/json'
+
+export interface EmbeddingBody {
+  readonly model: string
+  readonly input: string | readonly string[]
+}
+
+export function embeddingWork(body: EmbeddingBody): MediaWork {
+  const inputs = typeof body.input === 'string' ? [body.input] : body.input
+  // A token is at least a byte; each text has a beginning and an end.
+  const inputTokens = inputs.reduce((sum, text) => sum + Buffer.byteLength(text) + 2, 0)
+  return {
+    operation: 'embedding',
+    kind: 'embedding',
+    modelName: body.model,
+    modelField: 'model',
+    most: { ...noUnits, inputTokens },
+    unfit: (deployment) => protocolFault(deployment, ['chat', 'embedded'], 'model'),
+    request: (deployment) => json('/v1/embeddings', { ...body, model: deployment.upstreamModel }),
+    read: ({ body: bytes }) => {
+      const answer = parseObject(bytes.toString('utf8'))
+      if (!Array.isArray(answer?.['data'])) return undefined
+      const used = (answer['usage'] as { prompt_tokens?: unknown } | undefined)?.prompt_tokens
+      const tokens = Number.isSafeInteger(used) ? (used as number) : Math.ceil(inputTokens / 4)
+      return {
+        body: { ...answer, object: 'list', model: body.model, usage: { prompt_tokens: tokens, total_tokens: tokens } },
+        units: { ...noUnits, inputTokens: tokens },
+      }
+    },
+    body: { ...body },
+  }
+}
+
+export interface ImageBody {
+  readonly model_name: string
+  readonly prompt: string
+  readonly height: number
+  readonly width: number
+  readonly steps: number
+  readonly cfg_scale: number
+  readonly seed?: number | undefined
+  readonly negative_prompt?: string | undefined
+}
+
+/** Of the parameters, those that servers of OpenAI's form do not have. */
+const beyondPlainImages = ['negative_prompt', 'seed', 'cfg_scale', 'steps'] as const
+
+/** `named`: the parameters that the client has sent, where the others are defaults. */
+export function imageWork(body: ImageBody, named: ReadonlySet<string>): MediaWork {
+  const { width, height, steps } = body
+  const units = { ...noUnits, pixelSteps: width * height * steps }
+  return {
+    operation: 'image',
+    kind: 'image',
+    modelName: body.model_name,
+    modelField: 'model_name',
+    most: units,
+    unfit: (deployment) => {
+      const fault = protocolFault(deployment, ['images', 'txt2img', 'embedded'], 'model_name')
+      if (fault !== undefined || deployment.protocol !== 'images') return fault
+      const beyond = beyondPlainImages.find((name) => named.has(name))
+      if (beyond === undefined) return undefined
+      return failField([beyond], `The engines of this model have no ${beyond}; leave it out`, 'not_supported')
+    },
+    request: (deployment) => imageRequest(deployment, body),
+    read: (collected, seconds) => {
+      const images = readImages(collected, body.seed)
+      return images === undefined ? undefined : { body: { images, inference_time: seconds }, units }
+    },
+    body: { ...body },
+  }
+}
+
+function imageRequest(deployment: Deployment, body: ImageBody) {
+  const { prompt, width, height, steps, cfg_scale, seed, negative_prompt } = body
+  switch (deployment.protocol) {
+    case 'txt2img':
+      return json('/sdapi/v1/txt2img', {
+        prompt,
+        negative_prompt: negative_prompt ?? '',
+        width,
+        height,
+        steps,
+        cfg_scale,
+        seed: seed ?? -1,
+        batch_size: 1,
+        override_settings: { sd_model_checkpoint: deployment.upstreamModel },
+      })
+    case 'images':
+      return json('/v1/images/generations', {
+        model: deployment.upstreamModel,
+        prompt,
+        size: `${width}x${height}`,
+        n: 1,
+        response_format: 'b64_json',
+      })
+    default:
+      return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel })
+  }
+}
+
+interface Picture {
+  readonly index: number
+  readonly image: string
+  readonly random_seed: number
+}
+
+function readImages({ head, body }: Collected, askedSeed: number | undefined): Picture[] | undefined {
+  const answer = parseObject(body.toString('utf8'))
+  if (answer === undefined) return undefined
+  const { protocol } = head.deployment
+  if (protocol === 'embedded') return answer['images'] as Picture[] | undefined
+  const list = (protocol === 'images' ? answer['data'] : answer['images']) as unknown
+  if (!Array.isArray(list) || list.length === 0) return undefined
+  const pictures = list.map((one) =>
+    protocol === 'images' ? (one as { b64_json?: unknown }).b64_json : (one as unknown),
+  )
+  if (!pictures.every((picture) => typeof picture === 'string' && picture !== '')) return undefined
+  const info = typeof answer['info'] === 'string' ? parseObject(answer['info']) : undefined
+  const told = info?.['seed']
+  const seed = Number.isSafeInteger(told) ? (told as number) : (askedSeed ?? 0)
+  return pictures.map((picture, index) => ({ index, image: String(picture), random_seed: seed + index }))
+}
+
+export interface SpeechBody {
+  readonly text: string
+  readonly language?: string | undefined
+  readonly speaker?: string | undefined
+  readonly speed: number
+  readonly model?: string | undefined
+}
+
+export function speechWork(body: SpeechBody): MediaWork {
+  const characters = [...body.text].length
+  const units = { ...noUnits, characters }
+  return {
+    operation: 'speech',
+    kind: 'speech',
+    modelName: body.model,
+    modelField: 'model',
+    most: units,
+    unfit: (deployment) => {
+      const fault = protocolFault(deployment, ['speech', 'embedded'], 'model')
+      if (fault !== undefined || deployment.protocol === 'embedded' || body.language === undefined) return fault
+      return failField(
+        ['language'],
+        'The engines of this model find the language themselves; leave it out',
+        'not_supported',
+      )
+    },
+    request: (deployment) =>
+      deployment.protocol === 'embedded'
+        ? json('/v1/audio/generation', { ...body, model: deployment.upstreamModel })
+        : json('/v1/audio/speech', {
+            model: deployment.upstreamModel,
+            input: body.text,
+            voice: body.speaker ?? 'alloy',
+            speed: body.speed,
+            response_format: 'mp3',
+          }),
+    read: (collected, seconds) => readSpeech(collected, seconds, characters),
+    body: { ...body },
+  }
+}
+
+function readSpeech({ head, body }: Collected, seconds: number, characters: number): MediaAnswer | undefined {
+  const units = { ...noUnits, characters }
+  if (head.deployment.protocol === 'embedded') {
+    const answer = parseObject(body.toString('latin1'))
+    if (typeof answer?.['audio'] !== 'string') return undefined
+    return { body: { ...answer, usage: characters }, units }
+  }
+  const facts = readMp3(body)
+  if (facts === undefined) return undefined
+  return {
+    body: {
+      audio: body.toString('base64'),
+      inference_time: seconds,
+      sample_rate: facts.sampleRate,
+      usage: characters,
+      duration: facts.seconds,
+    },
+    units,
+  }
+}
+
+function protocolFault(
+  deployment: Deployment,
+  able: ReadonlyArray<Deployment['protocol']>,
+  field: string,
+): Failure | undefined {
+  return able.includes(deployment.protocol)
+    ? undefined
+    : failField([field], 'The engines of this model cannot do this', 'not_supported')
+}
+
+function json(path: string, body: unknown) {
+  return { path, contentType: JSON_TYPE, body: [Buffer.from(JSON.stringify(body))] }
+}

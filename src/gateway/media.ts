@@ -1,0 +1,179 @@
+/**
+ * Embeddings, pictures and speech: the answer is one piece, so it is taken whole from the engine, put into our form,
+ * written into the books and only then given to the client. Each kind is a small value that says how it is asked of
+ * which protocol, how its answer is read and what it uses; the way is the same for all.
+ */
+import { zeroUsd } from '../base/money.ts'
+import { failField, fail, ok, type Failure, type Result } from '../base/result.ts'
+import { costOf, type InferenceUnits } from '../domain/inference.ts'
+import type { Admission } from './admission.ts'
+import type { Caller, InferenceOperation } from './call.ts'
+import type { Catalog, Deployment, ServedModel } from './catalog.ts'
+import { defaultModel, refuseModel } from './chat-call.ts'
+import { collect, type Collected } from './collect.ts'
+import { traceIdOf, tracingOf, type CallHeaders } from './trace.ts'
+import type { EndedRequest, ExchangePorts } from './exchange.ts'
+import { explainFailure, explainRefusal } from './failure.ts'
+import type { UpstreamRequest } from './upstream-call.ts'
+
+const MOST_ANSWER_BYTES = 67_108_864
+
+/** What an answer of an engine comes to. */
+export interface MediaAnswer {
+  readonly body: unknown
+  readonly units: InferenceUnits
+}
+
+/** One kind of work, for one request. */
+export interface MediaWork {
+  readonly operation: InferenceOperation
+  readonly kind: ServedModel['kind']
+  /** undefined: the first model of its kind. */
+  readonly modelName: string | undefined
+  readonly modelField: string
+  /** The most it can use. */
+  readonly most: InferenceUnits
+  /** The first fault of asking this engine: what it cannot do, by the name of the parameter. undefined: it can. */
+  readonly unfit: (deployment: Deployment) => Failure | undefined
+  readonly request: (deployment: Deployment) => Omit<UpstreamRequest, 'extraHeaders'>
+  /** undefined: the engine's answer is none. */
+  readonly read: (collected: Collected, seconds: number) => MediaAnswer | undefined
+  readonly body: Readonly<Record<string, unknown>>
+}
+
+export interface MediaPorts extends ExchangePorts {
+  readonly admission: Admission
+}
+
+export class MediaGateway {
+  readonly #ports: MediaPorts
+
+  constructor(ports: MediaPorts) {
+    this.#ports = ports
+  }
+
+  async run(
+    catalog: Catalog,
+    caller: Caller,
+    work: MediaWork,
+    headers: CallHeaders,
+    signal: AbortSignal,
+  ): Promise<Result<unknown>> {
+    const model = work.modelName === undefined ? defaultModel(catalog, work.kind) : catalog.get(work.modelName)
+    const refused = refuseModel(model, work.modelName ?? `the default for ${work.kind}`, caller, work.modelField)
+    if (refused !== undefined) return refused
+    if (model === undefined) return fail('unavailable', 'No such model', { reason: 'no_deployment' })
+    const unfit = refuseKind(model, work) ?? refuseAll(model, work)
+    if (unfit !== undefined) return unfit
+    const worst = costOf(model.prices, work.most)
+    const tokens = work.most.inputTokens + work.most.outputTokens
+    const admitted = await this.#ports.admission.admit({ caller, tokens, worst, countKey: false })
+    if (!admitted.ok) return admitted
+
+    const startedAt = performance.now()
+    const seconds = (): number => (performance.now() - startedAt) / 1_000
+    const traceId = traceIdOf(headers)
+    const collected = await collect(
+      this.#ports.dispatcher,
+      {
+        model,
+        accountId: caller.accountId,
+        request: (deployment) => ({
+          ...work.request(deployment),
+          extraHeaders: tracingOf({ traceId, requestId: headers.requestId }),
+        }),
+        prefixes: [],
+        session: headers.session,
+        accepts: (deployment) => work.unfit(deployment) === undefined,
+      },
+      { mostBytes: MOST_ANSWER_BYTES, signal },
+    )
+    const outcome = this.#judge(collected, model, work, seconds())
+    const ended = {
+      requestId: headers.requestId,
+      accountId: caller.accountId,
+      apiKeyId: caller.keyId,
+      operation: work.operation,
+      model: model.name,
+      deployment: outcome.deployment,
+      at: this.#ports.clock.now(),
+      status: outcome.status,
+      outcome: outcome.outcome,
+      reason: outcome.result.ok ? null : (outcome.result.reason ?? outcome.result.kind),
+      streamed: false,
+      units: outcome.units,
+      firstByteMs: collected.ok ? collected.value.firstByteMs : null,
+      totalMs: Math.round(seconds() * 1_000),
+      traceId,
+      requestBody: caller.account.keepsBodies ? JSON.stringify(work.body) : null,
+      responseBody: null,
+    } satisfies Omit<EndedRequest, 'seconds'>
+    admitted.value.leave(outcome.units.inputTokens + outcome.units.outputTokens)
+    this.#ports.ended({ ...ended, seconds: seconds() })
+    const cost = outcome.result.ok ? costOf(model.prices, outcome.units) : zeroUsd
+    await new Promise<void>((done) => this.#ports.meter.finish(admitted.value.reservation, { ...ended, cost }, done))
+    return outcome.result
+  }
+
+  #judge(collected: Awaited<ReturnType<typeof collect>>, model: ServedModel, work: MediaWork, seconds: number): Judged {
+    if (!collected.ok) {
+      if (collected.failure.kind === 'gone') {
+        return {
+          ...nothing,
+          status: 499,
+          outcome: 'cut',
+          result: fail('unavailable', 'The client went away', { reason: 'client_gone' }),
+        }
+      }
+      const { failure } = collected
+      this.#warn(model, failure.deployment, failure.detail)
+      return { ...nothing, deployment: failure.deployment?.id ?? null, result: explainFailure(failure, model.name) }
+    }
+    const { head, body } = collected.value
+    const deployment = head.deployment.id
+    if (head.status !== 200) {
+      this.#warn(model, head.deployment, `answered with status ${head.status}`)
+      const result = explainRefusal(head.status, body.toString('latin1'), model.name)
+      return { ...nothing, deployment, status: head.status, result }
+    }
+    const answer = work.read(collected.value, seconds)
+    if (answer !== undefined) {
+      return { deployment, status: 200, outcome: 'answered', units: answer.units, result: ok(answer.body) }
+    }
+    const detail = 'the answer of the engine is not what was asked for'
+    this.#warn(model, head.deployment, detail)
+    const failure = { kind: 'broken' as const, detail, deployment: head.deployment, retryAfterMs: undefined }
+    return { ...nothing, deployment, result: explainFailure(failure, model.name) }
+  }
+
+  #warn(model: ServedModel, deployment: Deployment | undefined, detail: string): void {
+    this.#ports.warn({ model: model.name, deployment: deployment?.id, detail }, 'an engine failed')
+  }
+}
+
+interface Judged {
+  readonly deployment: string | null
+  readonly status: number
+  readonly outcome: EndedRequest['outcome']
+  readonly units: InferenceUnits
+  readonly result: Result<unknown>
+}
+
+const nothing = {
+  deployment: null,
+  status: 503,
+  outcome: 'failed' as const,
+  units: { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 0 },
+}
+
+function refuseKind(model: ServedModel, work: MediaWork): Failure | undefined {
+  // A chat server may also embed.
+  if (model.kind === work.kind || (work.kind === 'embedding' && model.kind === 'chat')) return undefined
+  return failField([work.modelField], `The model ${model.name} is for ${model.kind}`, 'wrong_model_kind')
+}
+
+/** When no engine of the model can do it, the first one's reason is the answer. */
+function refuseAll(model: ServedModel, work: MediaWork): Failure | undefined {
+  const reasons = model.deployments.map((deployment) => work.unfit(deployment))
+  return reasons.length > 0 && reasons.every((reason) => reason !== undefined) ? reasons[0] : undefined
+}

@@ -1,0 +1,69 @@
+/**
+ * Reading what an engine says it has used, out of the text of its answer. Inside a JSON string every quote is escaped,
+ * so `"usage":` with its quotes bare is always a key, never something a model has said.
+ */
+
+export interface EngineUsage {
+  readonly inputTokens: number
+  readonly cachedTokens: number
+  readonly outputTokens: number
+}
+
+/** The first `"usage"` behind `from` whose value is an object, with where that key and value stand. */
+export interface FoundUsage {
+  readonly usage: EngineUsage
+  readonly start: number
+  readonly end: number
+}
+
+const KEY = '"usage"'
+
+export function findUsage(text: string, from: number): FoundUsage | undefined {
+  const start = text.indexOf(KEY, from)
+  if (start === -1) return undefined
+  const open = text.indexOf('{', start)
+  // Between the key and its object stand a colon and at most some space; else it is null.
+  if (open === -1 || !/^\s*:\s*$/.test(text.slice(start + KEY.length, open))) return findUsage(text, start + KEY.length)
+  const end = endOfObject(text, open)
+  if (end === -1) return undefined
+  return { usage: readUsage(text.slice(open, end)), start, end }
+}
+
+/** There are only numbers, nulls and plain names in it, so braces are braces. */
+function endOfObject(text: string, open: number): number {
+  let depth = 0
+  for (let at = open; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0x7b) depth += 1
+    else if (code === 0x7d && --depth === 0) return at + 1
+  }
+  return -1
+}
+
+function readUsage(text: string): EngineUsage {
+  return {
+    inputTokens: numberAfter(text, '"prompt_tokens"'),
+    cachedTokens: numberAfter(text, '"cached_tokens"'),
+    outputTokens: numberAfter(text, '"completion_tokens"'),
+  }
+}
+
+/** Tokens are counts: whatever else an engine writes there is taken as none. */
+function numberAfter(text: string, key: string): number {
+  const at = text.indexOf(key)
+  if (at === -1) return 0
+  const [, digits = ''] = /^\s*:\s*(\d{1,12})/.exec(text.slice(at + key.length, at + key.length + 24)) ?? []
+  return digits === '' ? 0 : Number.parseInt(digits, 10)
+}
+
+/** A JSON text that is an answer, or undefined where it is none. Bytes are read one by one, so texts in it are not to be shown. */
+export function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined
+  } catch {
+    return undefined
+  }
+}

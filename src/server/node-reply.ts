@@ -1,0 +1,58 @@
+/** An inference answer through node:http, for the requests that the front door has handed over. */
+import type { ServerResponse } from 'node:http'
+import type { Failure } from '../base/result.ts'
+import type { Reply } from '../gateway/call.ts'
+
+export class NodeReply implements Reply {
+  readonly #response: ServerResponse
+  readonly #page: (failure: Failure) => { status: number; body: string }
+  #isOver = false
+
+  constructor(response: ServerResponse, page: (failure: Failure) => { status: number; body: string }) {
+    this.#response = response
+    this.#page = page
+  }
+
+  send(status: number, contentType: string, body: string): void {
+    this.#isOver = true
+    this.#response.statusCode = status
+    this.#response.setHeader('Content-Type', contentType)
+    this.#response.end(body, 'latin1')
+  }
+
+  startStream(first: string): boolean {
+    this.#response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
+    if (first === '') {
+      this.#response.flushHeaders()
+      return true
+    }
+    return this.#response.write(first, 'latin1')
+  }
+
+  write(text: string): boolean {
+    return this.#response.write(text, 'latin1')
+  }
+
+  endStream(last: string): void {
+    this.#isOver = true
+    this.#response.end(last, 'latin1')
+  }
+
+  refuse(failure: Failure): void {
+    const { status, body } = this.#page(failure)
+    if (failure.retryAfterMs !== undefined) {
+      this.#response.setHeader('Retry-After', Math.ceil(failure.retryAfterMs / 1_000))
+    }
+    this.send(status, 'application/json; charset=utf-8', Buffer.from(body).toString('latin1'))
+  }
+
+  onGone(listener: () => void): void {
+    this.#response.once('close', () => {
+      if (!this.#isOver) listener()
+    })
+  }
+
+  onDrain(listener: () => void): void {
+    this.#response.on('drain', listener)
+  }
+}
