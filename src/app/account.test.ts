@@ -1,14 +1,23 @@
 /** The promises: only owners change who is in an account, there is always an owner, and who leaves loses the keys. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openTestAccount, startIdentityTest, type IdentityTest, type TestAccount } from '../../test/harness/identity.ts'
+import {
+  openOperator,
+  openTestAccount,
+  startIdentityTest,
+  type IdentityTest,
+  type TestAccount,
+} from '../../test/harness/identity.ts'
+import { waitFor } from '../../test/harness/wait.ts'
 import type { Role } from '../contract/account.ts'
 import { listMembers } from '../store/account.ts'
-import { findApiKey, insertApiKey, noKeyLimits } from '../store/api-key.ts'
+import { findApiKey, findKnownKey, insertApiKey, noKeyLimits } from '../store/api-key.ts'
 import { makeApiKey } from '../base/api-key.ts'
 import { transact } from '../store/database.ts'
 import { listEvents } from '../store/event.ts'
-import { addMember, changeMember, getMe, removeMember } from './account.ts'
+import { addMember, changeAccountSettings, changeMember, getMe, removeMember } from './account.ts'
 import type { Actor } from './app.ts'
+import { changeAccount } from './operator-account.ts'
+import { makeKeyCache } from '../server/key-cache.ts'
 
 let fixture: IdentityTest
 beforeAll(async () => {
@@ -55,6 +64,33 @@ describe('getMe', () => {
   test('a person who has just left is refused', async () => {
     const { actor } = await openTestAccount(fixture)
     expect(await getMe(fixture.app, { ...actor, personId: 'usr_gone' })).toMatchObject({ reason: 'not_a_member' })
+  })
+})
+
+describe('settings', () => {
+  const keep = (actor: Actor, keepsBodies: boolean) =>
+    transact(fixture.database, (tx) => changeAccountSettings(tx, actor, { keepsBodies }))
+
+  test('bodies are kept when an owner says so; servers that keep keys in memory hear of it, and of a quota', async () => {
+    const { actor, accountId } = await openTestAccount(fixture)
+    const operator = await openOperator(fixture)
+    const cache = makeKeyCache({ ...fixture, log: { warn: () => {} } })
+    await waitFor('keys to be cached', () => cache.isCaching())
+    expect(await cache.find(actor.keyId)).toMatchObject({ keeps_bodies: false, account_quota: {} })
+    expect(await keep(actor, true)).toMatchObject({ ok: true, value: { id: accountId, keeps_bodies: true } })
+    await waitFor('the choice to be heard', async () => (await cache.find(actor.keyId))?.keeps_bodies === true)
+    const quota = { streams: 7 }
+    await transact(fixture.database, (tx) => changeAccount(tx, operator.actor, { accountId, quota, reason: 'a test' }))
+    await waitFor('the quota to be heard', async () => (await cache.find(actor.keyId))?.account_quota.streams === 7)
+    await cache.close()
+    expect(await keep(actor, false)).toMatchObject({ ok: true, value: { keeps_bodies: false } })
+  })
+
+  test.each(['member', 'viewer'] as const)('a %s changes none', async (role) => {
+    const account = await openTestAccount(fixture)
+    const actor = await addOrThrow(account, `settings-${role}@example.com`, role)
+    expect(await keep(actor, true)).toMatchObject({ kind: 'forbidden', reason: 'owner_only' })
+    expect(await findKnownKey(fixture.database.db, actor.keyId)).toMatchObject({ keeps_bodies: false })
   })
 })
 

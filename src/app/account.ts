@@ -17,6 +17,7 @@ import {
   insertMember,
   lockAccount,
   setRole,
+  updateAccount,
   type Account,
   type Member,
 } from '../store/account.ts'
@@ -96,6 +97,21 @@ export async function removeMember(tx: Tx, actor: Actor, personId: string): Prom
   return ok(member)
 }
 
+/** What the account has chosen for itself. */
+export async function changeAccountSettings(
+  tx: Tx,
+  actor: Actor,
+  settings: { keepsBodies: boolean },
+): Promise<Result<Account>> {
+  const refused = await requireOwner(tx, actor, 'Only an owner of the account changes its settings')
+  if (refused !== undefined) return refused
+  await updateAccount(tx, actor.accountId, settings)
+  // Servers keep the choice beside the keys.
+  await notifyAccountKeys(tx, actor.accountId)
+  const account = await findAccount(tx.db, actor.accountId)
+  return account === undefined ? notAMember() : ok(account)
+}
+
 export interface NewAccount {
   readonly name: string
   readonly ownerEmail: string
@@ -131,12 +147,16 @@ export async function openAccount(tx: Tx, input: NewAccount): Promise<OpenedAcco
 }
 
 /** Takes the account's lock. */
-async function requireOwner(tx: Tx, actor: Actor): Promise<Failure | undefined> {
+async function requireOwner(
+  tx: Tx,
+  actor: Actor,
+  otherwise = 'Only an owner of the account changes who is in it',
+): Promise<Failure | undefined> {
   await lockAccount(tx, actor.accountId)
   const caller = await findMember(tx.db, actor.accountId, actor.personId)
   if (caller === undefined) return notAMember()
   if (caller.role === 'owner') return undefined
-  return fail('forbidden', 'Only an owner of the account changes who is in it', { reason: 'owner_only' })
+  return fail('forbidden', otherwise, { reason: 'owner_only' })
 }
 
 function noSuchMember(): Failure {

@@ -25,6 +25,7 @@ const plain: ApiKeyInput = {
   monthlyLimit: null,
   totalLimit: null,
   requestsPerMinute: null,
+  tokensPerMinute: null,
 }
 const create = (actor: Actor, more: Partial<ApiKeyInput> = {}) =>
   transact(fixture.database, (tx) => createApiKey(tx, actor, { ...plain, ...more }))
@@ -41,6 +42,7 @@ describe('making a key', () => {
       monthlyLimit: usd('5'),
       totalLimit: usd('50'),
       requestsPerMinute: 60,
+      tokensPerMinute: 9_000,
     })
     expect(made).toMatchObject({
       ok: true,
@@ -53,6 +55,7 @@ describe('making a key', () => {
           monthly_limit_nano: usd('5'),
           total_limit_nano: usd('50'),
           requests_per_min: 60,
+          tokens_per_min: 9_000,
           revoked_at: null,
         },
       },
@@ -78,6 +81,20 @@ describe('making a key', () => {
       reason: 'viewer_reads_only',
     })
     expect(await create(actor, { scopes: ['compute:read', 'billing:read'] })).toMatchObject({ ok: true })
+  })
+
+  test('gives no more requests or tokens a minute than the calling key has', async () => {
+    const { actor } = await openTestAccount(fixture)
+    const made = await create(actor, { scopes: ['keys'], requestsPerMinute: 10, tokensPerMinute: 500 })
+    if (!made.ok) throw new Error(made.message)
+    const held = { ...actor, keyId: made.value.key.public_id }
+    const ask = (requestsPerMinute: number | null, tokensPerMinute: number | null) =>
+      create(held, { scopes: ['keys'], requestsPerMinute, tokensPerMinute })
+    const refused = (field: string) => ({ reason: 'outgrows_caller', issues: [{ path: [field] }] })
+    expect(await ask(11, 500)).toMatchObject(refused('requestsPerMinute'))
+    expect(await ask(10, 501)).toMatchObject(refused('tokensPerMinute'))
+    expect(await ask(10, null)).toMatchObject(refused('tokensPerMinute'))
+    expect(await ask(10, 500)).toMatchObject({ ok: true, value: { key: { tokens_per_min: 500 } } })
   })
 
   test('an end that is not in the future is refused', async () => {

@@ -21,6 +21,7 @@ export interface ApiKeyInput {
   readonly monthlyLimit: NanoUsd | null
   readonly totalLimit: NanoUsd | null
   readonly requestsPerMinute: number | null
+  readonly tokensPerMinute: number | null
 }
 
 /** `text` is the key itself, which is stored nowhere. */
@@ -71,9 +72,12 @@ function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | un
   if (calling.expires_at !== null && (input.expiresAt === null || input.expiresAt > calling.expires_at)) {
     return failField(['expiresAt'], 'The new key cannot outlive the calling one', 'outlives_caller')
   }
-  const { requests_per_min: rate } = calling
+  const { requests_per_min: rate, tokens_per_min: tokens } = calling
   if (rate !== null && (input.requestsPerMinute === null || input.requestsPerMinute > rate)) {
     return failField(['requestsPerMinute'], `The calling key has ${rate} requests a minute`, 'outgrows_caller')
+  }
+  if (tokens !== null && (input.tokensPerMinute === null || input.tokensPerMinute > tokens)) {
+    return failField(['tokensPerMinute'], `The calling key has ${tokens} tokens a minute`, 'outgrows_caller')
   }
   return undefined
 }

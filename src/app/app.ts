@@ -1,8 +1,10 @@
 /** What every use case is handed: where things are, and who is asking. */
 import type { Clock } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
 import type { Vault } from '../base/vault.ts'
 import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
+import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Driver } from '../engines/driver.ts'
 import type { Database } from '../store/database.ts'
@@ -16,6 +18,18 @@ export interface App {
   readonly vault: Vault
   /** Lets webhooks go to private addresses: for tests and for operators whose customers are inside. */
   readonly allowPrivateAddresses: boolean
+  /** Absent: this server runs no models and reaches none. */
+  readonly modelSight?: ModelSight
+  /** What a request has cost that this server answered lately: the books may not have it yet. */
+  readonly recentCost?: (requestId: string) => { readonly accountId: string; readonly cost: NanoUsd } | undefined
+}
+
+/** What only the server that answers can tell of models: none of it is in the books. */
+export interface ModelSight {
+  /** undefined: not a model that this server runs itself. */
+  localState(model: string): LocalModelState | undefined
+  /** undefined: this server does not use it. */
+  deploymentHealth(id: string): DeploymentHealth | undefined
 }
 
 /** Who acts: a key, for a person, in an account. */

@@ -65,7 +65,12 @@ export async function readCostsOfRequests(
   actor: Actor,
   input: { requestIds: readonly string[] },
 ): Promise<Result<RequestCost[]>> {
-  return ok(await readRequestCosts(app.database.db, actor.accountId, input.requestIds))
+  const known = input.requestIds.flatMap((requestId) => {
+    const recent = app.recentCost?.(requestId)
+    return recent?.accountId === actor.accountId ? [{ requestId, cost: recent.cost }] : []
+  })
+  const unknown = input.requestIds.filter((id) => !known.some(({ requestId }) => requestId === id))
+  return ok([...known, ...(await readRequestCosts(app.database.db, actor.accountId, unknown))])
 }
 
 /** The longest stretch that a summary covers: a leap year. */

@@ -95,7 +95,8 @@ export async function changeAccount(
     ...(suspended === undefined ? {} : { suspendedAt: suspended ? (account.suspended_at ?? tx.clock.now()) : null }),
   }
   await updateAccount(tx, accountId, changed)
-  if (suspended !== undefined) await notifyAccountKeys(tx, accountId)
+  // Servers keep both beside the keys.
+  if (suspended !== undefined || quota !== undefined) await notifyAccountKeys(tx, accountId)
   await writeAudit(tx, {
     actor: actor.keyId,
     action: 'account.change',

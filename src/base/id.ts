@@ -15,7 +15,7 @@ export function base62(bytes: Uint8Array): string {
   return text.padStart(Math.ceil((bytes.length * 8) / Math.log2(62)), '0')
 }
 
-export type IdPrefix = 'acc' | 'usr' | 'ssh' | 'whk' | 'req'
+export type IdPrefix = 'acc' | 'usr' | 'ssh' | 'whk' | 'req' | 'dep'
 
 /** 120 random bits behind a prefix that says what it names: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {

@@ -2,6 +2,8 @@
 
 export const limits = {
   bodyBytes: 1_048_576,
+  /** Prompts are long, and pictures in them longer. */
+  inferenceBodyBytes: 16_777_216,
   /** Of a request's body, in objects and lists. */
   jsonDepth: 64,
   pageRows: 1_000,
@@ -25,6 +27,8 @@ export const limits = {
   sseBufferedBytes: 1_048_576,
   sseHeartbeatMs: 15_000,
   keyCacheEntries: 50_000,
+  models: 1_000,
+  deploymentsPerModel: 100,
   rateSubjects: 100_000,
   drainMs: 8_000,
   requestTimeoutMs: 30_000,
@@ -42,6 +46,9 @@ export const defaultQuota = {
   keys: 100,
   sshKeys: 100,
   webhooks: 20,
+  requestsPerMinute: 60_000,
+  tokensPerMinute: 10_000_000,
+  streams: 500,
 } as const
 export type Quota = { readonly [noun in keyof typeof defaultQuota]: number }
 

@@ -14,6 +14,8 @@ interface Metric {
 
 export interface Counter {
   add(labels?: Labels, amount?: number): void
+  /** The same for one set of labels, which is then not put together each time. */
+  bind(labels: Labels): (amount?: number) => void
 }
 
 export interface Gauge {
@@ -22,6 +24,7 @@ export interface Gauge {
 
 export interface Histogram {
   observe(value: number, labels?: Labels): void
+  bind(labels: Labels): (value: number) => void
 }
 
 export class Metrics {
@@ -31,10 +34,12 @@ export class Metrics {
   counter(name: string, help: string): Counter {
     const values = new Map<string, number>()
     this.#register({ name, help, type: 'counter', lines: () => sampleLines(name, values) })
+    const addTo = (key: string, amount: number): void => void values.set(key, (values.get(key) ?? 0) + amount)
     return {
-      add: (labels = {}, amount = 1) => {
+      add: (labels = {}, amount = 1) => addTo(formatLabels(labels), amount),
+      bind: (labels) => {
         const key = formatLabels(labels)
-        values.set(key, (values.get(key) ?? 0) + amount)
+        return (amount = 1) => addTo(key, amount)
       },
     }
   }
@@ -55,18 +60,19 @@ export class Metrics {
         `${name}_count${formatLabels(labels)} ${count}`,
       ])
     this.#register({ name, help, type: 'histogram', lines })
-    return {
-      observe: (value, labels = {}) => {
-        const key = formatLabels(labels)
-        const one = series.get(key) ?? { labels, counts: buckets.map(() => 0), sum: 0, count: 0 }
-        series.set(key, one)
-        buckets.forEach((le, i) => {
-          if (value <= le) one.counts[i] = (one.counts[i] ?? 0) + 1
-        })
+    const bind = (labels: Labels): ((value: number) => void) => {
+      const key = formatLabels(labels)
+      const one = series.get(key) ?? { labels, counts: buckets.map(() => 0), sum: 0, count: 0 }
+      series.set(key, one)
+      return (value) => {
+        // Buckets hold all that is at most their bound, so the smallest that fits and all above it count.
+        for (let i = buckets.length - 1; i >= 0 && value <= (buckets[i] ?? 0); i--)
+          one.counts[i] = (one.counts[i] ?? 0) + 1
         one.sum += value
         one.count += 1
-      },
+      }
     }
+    return { observe: (value, labels = {}) => bind(labels)(value), bind }
   }
 
   /** Runs before each scrape, to set gauges that are cheaper to ask for than to keep. */

@@ -156,6 +156,7 @@ describe('colours', () => {
       write,
       writeError: write,
       readFile: () => undefined,
+      readInput: () => undefined,
     }
     await runCli(args, shell)
     return shown

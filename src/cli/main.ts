@@ -10,13 +10,16 @@ const shell: Shell = {
   colour: { out: process.stdout.isTTY && !plain, error: process.stderr.isTTY && !plain },
   write: (text) => void process.stdout.write(text),
   writeError: (text) => void process.stderr.write(text),
-  readFile: (path) => {
-    try {
-      return readFileSync(path, 'utf8')
-    } catch {
-      return undefined
-    }
-  },
+  readFile: read,
+  readInput: () => read(process.stdin.fd),
+}
+
+function read(file: string | number): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
 }
 
 // `berth events | head`: who reads has seen enough.

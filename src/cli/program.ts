@@ -6,6 +6,8 @@ import { addEngineCommands } from './engine.ts'
 import { addEventCommands } from './event.ts'
 import { explain, report } from './failure.ts'
 import { addLedgerCommands } from './ledger.ts'
+import { addDeploymentCommands } from './model-deployment.ts'
+import { addModelCommands } from './model.ts'
 import { addOperatorCommands } from './operator.ts'
 import { addRentalCommands } from './rental.ts'
 import { paint } from './screen.ts'
@@ -71,6 +73,8 @@ function buildProgram(shell: Shell, run: Run): Command {
   addEventCommands(program, run)
   program.commandsGroup('Operators:')
   addOperatorCommands(program, run)
+  addModelCommands(program, run, shell)
+  addDeploymentCommands(program, run, shell)
   addLedgerCommands(program, run)
   addEngineCommands(program, run)
   pointToHelp(program, 'berth')

@@ -7,6 +7,8 @@ export interface Shell {
   writeError(text: string): void
   /** undefined: there is no such file, or it cannot be read. */
   readFile(path: string): string | undefined
+  /** All of the standard input, to its end. undefined: it cannot be read. */
+  readInput(): string | undefined
 }
 
 /** Documented in `berth --help`. */

@@ -9,7 +9,14 @@ const role = z.enum(['owner', 'member', 'viewer'])
 export type Role = z.infer<typeof role>
 
 export const accountRecord = z
-  .object({ id: z.string(), name: z.string(), createdAt: z.string(), suspended: z.boolean(), supplier: z.boolean() })
+  .object({
+    id: z.string(),
+    name: z.string(),
+    createdAt: z.string(),
+    suspended: z.boolean(),
+    supplier: z.boolean(),
+    keepsBodies: z.boolean().describe('Whether the request log keeps the texts of inference requests and answers'),
+  })
   .meta({ id: 'Account' })
 
 export const memberRecord = z
@@ -33,6 +40,7 @@ const apiKeyRecord = z
     monthlyLimitUsd: z.string().nullable(),
     totalLimitUsd: z.string().nullable(),
     requestsPerMinute: z.number().nullable(),
+    tokensPerMinute: z.number().nullable(),
     createdAt: z.string(),
     expiresAt: z.string().nullable(),
     lastUsedAt: z.string().nullable(),
@@ -69,6 +77,22 @@ export const accountEndpoints = {
       account: accountRecord,
       key: z.object({ publicId: z.string(), name: z.string(), scopes: z.array(z.enum(scopes)) }),
     }),
+  }),
+  changeAccountSettings: endpoint({
+    ...account,
+    method: 'PATCH',
+    path: '/v2/account/settings',
+    access: ['keys'],
+    summary: 'Change what the account has chosen for itself (owners only)',
+    errors: [400, 401, 403, 500],
+    body: z
+      .strictObject({
+        keepsBodies: z
+          .boolean()
+          .describe('true: from now on the request log keeps the texts of inference requests and answers, sealed'),
+      })
+      .meta({ id: 'ChangeAccountSettings' }),
+    response: accountRecord,
   }),
   listMembers: endpoint({
     ...account,
@@ -137,6 +161,7 @@ export const accountEndpoints = {
         monthlyLimitUsd: nonNegativeUsdText.optional(),
         totalLimitUsd: nonNegativeUsdText.optional(),
         requestsPerMinute: z.int().min(1).max(1_000_000).optional(),
+        tokensPerMinute: z.int().min(1).max(1_000_000_000).optional().describe('Of inference'),
       })
       .meta({ id: 'CreateApiKey' }),
     response: apiKeyRecord.extend({ key: z.string().describe('`bk_…`, shown once') }).meta({ id: 'NewApiKey' }),

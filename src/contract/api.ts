@@ -6,7 +6,9 @@ import { endpoint } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
+import { modelEndpoints } from './model.ts'
 import { operatorEndpoints } from './operator.ts'
+import { requestLogEndpoints } from './request-log.ts'
 import { rentalEndpoints } from './rental.ts'
 import { supplyEndpoints } from './supply.ts'
 import { volumeEndpoints } from './volume.ts'
@@ -25,12 +27,14 @@ export const api = {
   ...rentalEndpoints,
   ...volumeEndpoints,
   ...billingEndpoints,
+  ...requestLogEndpoints,
   ...marketplaceEndpoints,
   ...inferenceEndpoints,
   ...accountEndpoints,
   ...eventEndpoints,
   ...supplyEndpoints,
   ...operatorEndpoints,
+  ...modelEndpoints,
 }
 
 export type Api = typeof api

@@ -1,6 +1,7 @@
 /** Serverless inference (v1). */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
+import { modelKind } from './model.ts'
 
 const model = z.string().min(1).max(200)
 
@@ -32,11 +33,41 @@ const sampling = {
   repetition_penalty: z.number().min(0).default(1),
 }
 
+/** Only what we look at has a shape; the rest goes to the engine as it came. */
+const tool = z.looseObject({
+  type: z.string(),
+  function: z
+    .looseObject({
+      name: z.string(),
+      description: z.string().nullable().optional(),
+      parameters: z.unknown().optional(),
+    })
+    .optional(),
+})
+
 const chatBody = z
   .looseObject({
     messages: z.array(chatMessage).min(1),
     model,
     ...sampling,
+    max_completion_tokens: z.int().min(1).nullable().optional().describe('The newer name of `max_tokens`'),
+    tools: z.array(tool).nullable().optional(),
+    tool_choice: z
+      .union([z.string(), z.looseObject({ type: z.string() })])
+      .nullable()
+      .optional()
+      .describe('`auto`, `none`, `required`, or the function to call'),
+    parallel_tool_calls: z.boolean().nullable().optional(),
+    response_format: z
+      .looseObject({ type: z.string(), json_schema: z.looseObject({ name: z.string() }).nullable().optional() })
+      .nullable()
+      .optional()
+      .describe('`text`, `json_object`, or `json_schema` with a schema'),
+    stream_options: z
+      .looseObject({ include_usage: z.boolean().nullable().optional() })
+      .nullable()
+      .optional()
+      .describe('`include_usage`: the last chunk says what was used'),
     logprobs: z
       .union([z.boolean(), z.int().min(0)])
       .nullable()
@@ -45,7 +76,26 @@ const chatBody = z
   })
   .meta({ id: 'ChatCompletionRequest' })
 
-const usage = z.object({ prompt_tokens: z.int(), total_tokens: z.int(), completion_tokens: z.int() })
+const usage = z.object({
+  prompt_tokens: z.int(),
+  total_tokens: z.int(),
+  completion_tokens: z.int(),
+  prompt_tokens_details: z
+    .looseObject({ cached_tokens: z.int().nullable().optional() })
+    .nullable()
+    .optional()
+    .describe('`cached_tokens`: of the prompt, what the engine had at hand'),
+})
+
+/** As the engine gives them. In a stream a call comes in parts, which `index` holds together. */
+const toolCall = z.looseObject({
+  index: z.int().optional(),
+  id: z.string().nullable().optional(),
+  type: z.string().nullable().optional(),
+  function: z.looseObject({ name: z.string().nullable().optional(), arguments: z.string().nullable().optional() }),
+})
+const toolCalls = z.array(toolCall).nullable().optional()
+const logprobs = z.record(z.string(), z.unknown()).nullable().optional()
 
 const chatCompletion = z
   .object({
@@ -56,7 +106,8 @@ const chatCompletion = z
     choices: z.array(
       z.object({
         index: z.int(),
-        message: z.object({ role: z.literal('assistant'), content: z.string().nullable() }),
+        message: z.object({ role: z.literal('assistant'), content: z.string().nullable(), tool_calls: toolCalls }),
+        logprobs,
         finish_reason: z.string(),
       }),
     ),
@@ -70,7 +121,7 @@ const textCompletion = z
     object: z.literal('text_completion'),
     created: z.int(),
     model: z.string(),
-    choices: z.array(z.object({ index: z.int(), text: z.string(), finish_reason: z.string() })),
+    choices: z.array(z.object({ index: z.int(), text: z.string(), logprobs, finish_reason: z.string() })),
     usage,
   })
   .meta({ id: 'TextCompletion' })
@@ -84,7 +135,12 @@ const chatChunk = z
     choices: z.array(
       z.object({
         index: z.int(),
-        delta: z.object({ role: z.literal('assistant').optional(), content: z.string().nullable().optional() }),
+        delta: z.object({
+          role: z.literal('assistant').optional(),
+          content: z.string().nullable().optional(),
+          tool_calls: toolCalls,
+        }),
+        logprobs,
         finish_reason: z.string().nullable(),
       }),
     ),
@@ -94,7 +150,7 @@ const textChunk = z
   .object({
     ...chunkFields,
     object: z.literal('text_completion'),
-    choices: z.array(z.object({ index: z.int(), text: z.string(), finish_reason: z.string().nullable() })),
+    choices: z.array(z.object({ index: z.int(), text: z.string(), logprobs, finish_reason: z.string().nullable() })),
   })
   .meta({ id: 'TextCompletionChunk' })
 
@@ -110,6 +166,11 @@ const modelRecord = z
     supports_chat: z.boolean(),
     supports_tools: z.boolean(),
     supports_image_input: z.boolean(),
+    kind: modelKind.optional(),
+    status: z
+      .enum(['ready', 'loading', 'unavailable'])
+      .optional()
+      .describe('loading: it is being downloaded or started; unavailable: nothing runs it at the moment'),
   })
   .meta({ id: 'Model' })
 
@@ -183,13 +244,26 @@ export const inferenceEndpoints = {
     summary: 'Turn texts into vectors',
     errors: [400, 401, 402, 403, 422, 500],
     body: z
-      .looseObject({ model, input: z.union([z.string(), z.array(z.string()).min(1).max(2048)]) })
+      .looseObject({
+        model,
+        input: z.union([z.string(), z.array(z.string()).min(1).max(2048)]),
+        encoding_format: z.enum(['float', 'base64']).nullable().optional(),
+        dimensions: z.int().min(1).nullable().optional(),
+      })
       .meta({ id: 'EmbeddingRequest' }),
     response: z
       .object({
         object: z.literal('list'),
         model: z.string(),
-        data: z.array(z.object({ object: z.literal('embedding'), index: z.int(), embedding: z.array(z.number()) })),
+        data: z.array(
+          z.object({
+            object: z.literal('embedding'),
+            index: z.int(),
+            embedding: z
+              .union([z.array(z.number()), z.string()])
+              .describe('With `encoding_format: base64`, 32-bit floats in little-endian order, base64'),
+          }),
+        ),
         usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
       })
       .meta({ id: 'EmbeddingList' }),

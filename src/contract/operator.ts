@@ -26,6 +26,9 @@ const quota = z
     keys: z.int().min(0).max(100_000),
     sshKeys: z.int().min(0).max(100_000),
     webhooks: z.int().min(0).max(10_000),
+    requestsPerMinute: z.int().min(0).max(100_000_000).describe('Inference requests, of all keys together'),
+    tokensPerMinute: z.int().min(0).max(1_000_000_000).describe('Tokens of inference, of all keys together'),
+    streams: z.int().min(0).max(1_000_000).describe('Inference requests at a time'),
   })
   .partial()
 

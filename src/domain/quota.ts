@@ -14,6 +14,9 @@ const words: Readonly<Record<keyof Quota, string>> = {
   keys: 'live API keys',
   sshKeys: 'SSH keys',
   webhooks: 'webhooks',
+  requestsPerMinute: 'inference requests a minute',
+  tokensPerMinute: 'tokens a minute',
+  streams: 'inference requests at a time',
 }
 
 /** `overrides` is what stands in the account's row. */

@@ -30,9 +30,10 @@ export interface FrontOptions {
 
 export interface Front {
   take(socket: Socket): void
-  underWay(): number
-  /** Idle connections are closed at once, the others after their answer. */
-  close(): void
+  /** Idle connections are closed at once, the others after their answer; resolves when there is none left. */
+  close(): Promise<void>
+  /** Ends what is left. */
+  destroy(): void
 }
 
 export function makeFront(options: FrontOptions): Front {
@@ -42,21 +43,24 @@ export function makeFront(options: FrontOptions): Front {
     const now = performance.now()
     for (const connection of connections) connection.endIfLate(now)
   }, SWEEP_MS).unref()
+  let whenEmpty = (): void => {}
   return {
     take: (socket) => {
-      const connection = new FrontConnection(
-        socket,
-        options,
-        () => closing,
-        () => connections.delete(connection),
-      )
+      const leave = (): void => {
+        connections.delete(connection)
+        if (connections.size === 0) whenEmpty()
+      }
+      const connection = new FrontConnection(socket, options, () => closing, leave)
       connections.add(connection)
     },
-    underWay: () => [...connections].filter((connection) => connection.isBusy).length,
-    close: () => {
+    close: async () => {
       closing = true
       clearInterval(sweep)
       for (const connection of connections) connection.endIfIdle()
+      if (connections.size > 0) await new Promise<void>((resolve) => (whenEmpty = resolve))
+    },
+    destroy: () => {
+      for (const connection of connections) connection.destroy()
     },
   }
 }
@@ -89,12 +93,12 @@ class FrontConnection {
     socket.on('error', this.#onError).on('drain', this.#onDrain)
   }
 
-  get isBusy(): boolean {
-    return this.#answer !== undefined || this.#body !== undefined
+  endIfIdle(): void {
+    if (this.#answer === undefined && this.#body === undefined) this.#socket.destroy()
   }
 
-  endIfIdle(): void {
-    if (!this.isBusy) this.#socket.destroy()
+  destroy(): void {
+    this.#socket.destroy()
   }
 
   endIfLate(now: number): void {
@@ -183,7 +187,6 @@ class FrontConnection {
     socket.off('error', this.#onError).off('drain', this.#onDrain)
     this.#left()
     if (socket.destroyed) return
-    socket.pause()
     socket.unshift(bytes)
     this.#options.handOver(socket)
   }

@@ -19,6 +19,7 @@ export interface UpstreamCall {
 }
 
 export interface UpstreamRequest {
+  /** Of the operation: `/v1/chat/completions`. The deployment's `basePath` is put before it by who sends. */
   readonly path: string
   /** Complete lines, each with its CR LF, beside Host, Authorization, Content-Type and Content-Length. */
   readonly extraHeaders: string
@@ -64,5 +65,6 @@ export interface UpstreamHandle {
 }
 
 export interface Dispatcher {
+  /** No sink method is called before this has returned. */
   send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle
 }

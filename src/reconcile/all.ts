@@ -4,6 +4,7 @@ import { SECOND_MS } from '../base/instant.ts'
 import { tendAttachments } from './attachments.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { expireOddments, expireStates, expireTerms } from './expire.ts'
+import { tendGateways } from './gateways.ts'
 import { takeInventory } from './inventory.ts'
 import type { Reconciler } from './loop.ts'
 import { meter } from './meter.ts'
@@ -33,6 +34,7 @@ export function allReconcilers(app: App, webhooks: DeliverWebhooks, notices: Not
     tendVolumes(app),
     tendAttachments(app),
     reap(app, notices.reaped),
+    tendGateways(app),
     {
       name: 'deliver-webhooks',
       everyMs: SECOND_MS,

@@ -45,6 +45,7 @@ const plain: ApiKeyInput = {
   monthlyLimit: null,
   totalLimit: null,
   requestsPerMinute: null,
+  tokensPerMinute: null,
 }
 
 describe('what is not a key', () => {

@@ -7,9 +7,11 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Actor } from '../app/app.ts'
 import { parseApiKey, type ApiKeyParts } from '../base/api-key.ts'
 import { formatInstant, type Clock, type Instant } from '../base/instant.ts'
-import { limits } from '../base/limits.ts'
+import { defaultRates, limits } from '../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../base/result.ts'
-import { effectiveScopes } from '../domain/api-key.ts'
+import { effectiveScopes, holdsScope } from '../domain/api-key.ts'
+import { quotaOf } from '../domain/quota.ts'
+import type { Caller } from '../gateway/call.ts'
 import { writeLastUsed, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
 import { makeKeyCache, remember } from './key-cache.ts'
@@ -23,12 +25,16 @@ export interface Authenticated extends Actor {
   readonly accountName: string
   /** null: the default of base/limits. */
   readonly requestsPerMinute: number | null
-  /** null: any model. */
-  readonly allowedModels: readonly string[] | null
+  /** As it was found: what was made from it lives as long. */
+  readonly key: KnownKey
 }
 
 export interface Authenticator {
   authenticate(authorization: string | undefined): Promise<Result<Authenticated>>
+  /** The inference caller behind a key, when `authenticated` came from this authenticator. */
+  callerOf(authenticated: Authenticated): Caller
+  /** For one connection: who sends, when that can be told from memory and the key may call models. */
+  identifier(): (authorization: string) => Caller | undefined
   /** Whether keys are cached at the moment. */
   isCaching(): boolean
   /** Writes when keys were last used. Runs every few seconds by itself; never rejects. */
@@ -52,6 +58,14 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
       for (const [publicId, at] of batch) if (!used.has(publicId)) remember(used, publicId, at, limits.keyCacheEntries)
     }
   }
+  const callers = new WeakMap<KnownKey, Caller>()
+  const callerOf = (key: KnownKey): Caller => {
+    const known = callers.get(key)
+    if (known !== undefined) return known
+    const made = makeCaller(key)
+    callers.set(key, made)
+    return made
+  }
   const flushing = setInterval(() => void flushLastUsed(), FLUSH_MS).unref()
 
   return {
@@ -74,6 +88,25 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
       remember(used, publicId, now, limits.keyCacheEntries)
       return ok(authenticated(key))
     },
+    callerOf: (given) => callerOf(given.key),
+    identifier: () => {
+      let last: { authorization: string; publicId: string; key: KnownKey } | undefined
+      return (authorization) => {
+        if (last?.authorization !== authorization || cache.peek(last.publicId) !== last.key) {
+          const given = readAuthorization(authorization)
+          const key = given.ok ? cache.peek(given.value.publicId) : undefined
+          if (!given.ok || key === undefined || !timingSafeEqual(key.secret_hash, given.value.secretHash))
+            return undefined
+          last = { authorization, publicId: given.value.publicId, key }
+        }
+        const { key, publicId } = last
+        const now = clock.now()
+        if (refuseStanding(key, now) !== undefined) return undefined
+        if (!holdsScope(effectiveScopes(key.role, key.scopes), 'inference')) return undefined
+        remember(used, publicId, now, limits.keyCacheEntries)
+        return callerOf(key)
+      }
+    },
     isCaching: () => cache.isCaching(),
     flushLastUsed,
     close: async () => {
@@ -94,7 +127,26 @@ function authenticated(key: KnownKey): Authenticated {
     keyName: key.name,
     accountName: key.account_name,
     requestsPerMinute: key.requests_per_min,
+    key,
+  }
+}
+
+function makeCaller(key: KnownKey): Caller {
+  const quota = quotaOf(key.account_quota)
+  const isCapped = key.monthly_limit_nano !== null || key.total_limit_nano !== null
+  return {
+    accountId: key.account_id,
+    keyId: key.public_id,
+    purse: { accountId: key.account_id, apiKeyId: isCapped ? key.public_id : null },
     allowedModels: key.allowed_models,
+    requestsPerMinute: key.requests_per_min ?? defaultRates.perKey,
+    tokensPerMinute: key.tokens_per_min,
+    account: {
+      requestsPerMinute: quota.requestsPerMinute,
+      tokensPerMinute: quota.tokensPerMinute,
+      streams: quota.streams,
+      keepsBodies: key.keeps_bodies,
+    },
   }
 }
 

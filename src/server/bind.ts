@@ -2,19 +2,21 @@
  * The contract as HTTP. Every operation goes the same way: address and key are counted, the key is checked, then its
  * scope, then the input, then the handler runs; each step answers in the form of the operation's family.
  */
-import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor, App } from '../app/app.ts'
 import type { Instant } from '../base/instant.ts'
 import { limits, defaultRates } from '../base/limits.ts'
-import { fail, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../base/result.ts'
 import { api, type OperationId } from '../contract/api.ts'
 import type { Access, Endpoint } from '../contract/endpoint.ts'
 import { holdsScope } from '../domain/api-key.ts'
+import type { Caller } from '../gateway/call.ts'
+import { newRequestId, type Gateway } from '../gateway/gateway.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
 import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import { resumeAfter, type EventStreams } from './event-stream.ts'
 import type { HandlerRequest, Handlers } from './handler.ts'
+import { answerChat, answerMedia, listServedModels } from './inference-door.ts'
 import type { RateAnswer, RateLimiter } from './rate-limit.ts'
 import { validate } from './validation.ts'
 
@@ -24,6 +26,7 @@ export interface Binding {
   readonly authenticator: Authenticator
   readonly rates: RateLimiter
   readonly streams: EventStreams
+  readonly gateway: Gateway
   /** Parses every answer by its schema: for tests and development. */
   readonly checkResponses: boolean
 }
@@ -38,6 +41,7 @@ export function bind(server: FastifyInstance, binding: Binding): void {
       config: { operation, endpoint },
       // A stream without its body would have no end.
       exposeHeadRoute: endpoint.media !== 'text/event-stream',
+      bodyLimit: endpoint.inference ? limits.inferenceBodyBytes : limits.bodyBytes,
       handler: (request, reply) => answer(binding, operation, endpoint, request, reply),
     })
   }
@@ -50,7 +54,8 @@ async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  if (endpoint.inference) reply.header('X-Inference-Request-Id', `req_${randomBytes(16).toString('hex')}`)
+  const inferenceId = newRequestId()
+  if (endpoint.inference) reply.header('X-Inference-Request-Id', inferenceId)
   const caller = await admit(binding, endpoint, request, reply)
   if (!caller.ok) return send(reply, failurePage(endpoint, caller), caller)
 
@@ -60,17 +65,19 @@ async function answer(
   if (!idempotencyKey.ok) return send(reply, failurePage(endpoint, idempotencyKey))
 
   if (operation === 'followEvents') return follow(binding, endpoint, caller.value, request, reply)
-  const handler = binding.handlers[operation] as (
-    app: App,
-    request: HandlerRequest<OperationId>,
-  ) => Promise<Result<unknown>>
-  const result = await handler(binding.app, {
-    ...read.input,
-    operation,
-    actor: caller.value,
-    requestId: request.id,
+  if (operation === 'createChatCompletion' || operation === 'createCompletion') {
+    const kind = operation === 'createCompletion' ? 'completion' : 'chat'
+    await answerChat(binding.gateway, inferring(binding, caller.value), kind, request, reply, inferenceId)
+    return reply
+  }
+  const result = await handle(binding, operation, endpoint, {
+    caller: caller.value,
+    read,
+    request,
+    reply,
+    inferenceId,
     idempotencyKey: idempotencyKey.value,
-  } as HandlerRequest<OperationId>)
+  })
   if (!result.ok) return send(reply, failurePage(endpoint, result), result)
   if (binding.checkResponses) endpoint.response.parse(result.value)
   if (endpoint.media === 'text/html') {
@@ -82,13 +89,55 @@ async function answer(
   return reply.type('application/json; charset=utf-8').send(JSON.stringify(result.value))
 }
 
+interface Asked {
+  readonly caller: Actor | Authenticated
+  readonly read: { readonly input: Input }
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly inferenceId: string
+  readonly idempotencyKey: string | undefined
+}
+
+/** By the gateway, where models run; else by the operation's handler. */
+async function handle(
+  binding: Binding,
+  operation: OperationId,
+  endpoint: Endpoint,
+  asked: Asked,
+): Promise<Result<unknown>> {
+  const { caller, read, request, reply } = asked
+  if (operation === 'listModels') {
+    return ok(listServedModels(binding.gateway, inferring(binding, caller)))
+  }
+  if (endpoint.inference) {
+    const by = inferring(binding, caller)
+    return answerMedia(binding.gateway, by, operation, read.input.body, request, reply, asked.inferenceId)
+  }
+  const handler = binding.handlers[operation as keyof Handlers] as (
+    app: App,
+    request: HandlerRequest<OperationId>,
+  ) => Promise<Result<unknown>>
+  return handler(binding.app, {
+    ...read.input,
+    operation,
+    actor: caller,
+    requestId: request.id,
+    idempotencyKey: asked.idempotencyKey,
+  } as HandlerRequest<OperationId>)
+}
+
+function inferring(binding: Binding, caller: Actor | Authenticated): Caller {
+  if (!('key' in caller)) throw new Error('models are called with a key')
+  return binding.authenticator.callerOf(caller)
+}
+
 /** Counts the caller, checks the key and its scope. */
 async function admit(
   binding: Binding,
   endpoint: Endpoint,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<Result<Actor>> {
+): Promise<Result<Actor | Authenticated>> {
   const { rates, authenticator } = binding
   if (endpoint.access === 'public') {
     const rate = rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)

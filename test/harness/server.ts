@@ -64,6 +64,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     BERTH_MOCK_BOOT_MS: '0',
     BERTH_MOCK_DESTROY_MS: '0',
     BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
+    BERTH_LOCAL_ENGINES: 'false',
     ...options.env,
   })
   const server = await serve(settings, {

@@ -63,6 +63,7 @@ describe('account handlers', () => {
       expiresAt: '2026-06-01T02:00:00+02:00',
       monthlyLimitUsd: '5.5',
       requestsPerMinute: 60,
+      tokensPerMinute: 9_000,
     }
     const first = valueOf(await createKey(actor, body, 'once'), api.createApiKey.response)
     expect(first).toMatchObject({
@@ -70,6 +71,8 @@ describe('account handlers', () => {
       monthlyLimitUsd: '5.500000000',
       totalLimitUsd: null,
       allowedModels: null,
+      requestsPerMinute: 60,
+      tokensPerMinute: 9_000,
     })
     expect(await createKey(actor, body, 'once')).toEqual({ ok: true, value: first })
     expect(await createKey(actor, { ...body, name: 'Other' }, 'once')).toMatchObject({

@@ -1,5 +1,5 @@
 /** The account, its people and its keys on the wire. */
-import { addMember, changeMember, getMe, removeMember } from '../../app/account.ts'
+import { addMember, changeAccountSettings, changeMember, getMe, removeMember } from '../../app/account.ts'
 import { createApiKey, revokeApiKey } from '../../app/api-key.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { addSshKey, deleteSshKey } from '../../app/ssh-key.ts'
@@ -30,6 +30,11 @@ export const accountHandlers = {
       // The scopes that count, not those written down: a viewer's key only reads.
       key: { publicId: key.public_id, name: key.name, scopes: [...actor.scopes] },
     })
+  },
+
+  changeAccountSettings: async (app, { actor, body }) => {
+    const changed = await transact(app.database, (tx) => changeAccountSettings(tx, actor, body))
+    return changed.ok ? ok(accountOnWire(changed.value)) : changed
   },
 
   listMembers: async (app, { actor }) => {
@@ -71,6 +76,7 @@ export const accountHandlers = {
         monthlyLimit: usdOrNull(body.monthlyLimitUsd),
         totalLimit: usdOrNull(body.totalLimitUsd),
         requestsPerMinute: body.requestsPerMinute ?? null,
+        tokensPerMinute: body.tokensPerMinute ?? null,
       })
       return made.ok ? ok({ ...apiKeyOnWire(made.value.key), key: made.value.text }) : made
     }),
@@ -104,6 +110,7 @@ export function accountOnWire(account: Account): ResponseOf<Api['getMe']>['accou
     createdAt: formatInstant(account.created_at),
     suspended: account.suspended_at !== null,
     supplier: account.platform_fee_bp !== null,
+    keepsBodies: account.keeps_bodies,
   }
 }
 
@@ -122,6 +129,7 @@ function apiKeyOnWire(key: ApiKey): ResponseOf<Api['revokeApiKey']> {
     monthlyLimitUsd: usdTextOrNull(key.monthly_limit_nano),
     totalLimitUsd: usdTextOrNull(key.total_limit_nano),
     requestsPerMinute: key.requests_per_min,
+    tokensPerMinute: key.tokens_per_min,
     createdAt: formatInstant(key.created_at),
     expiresAt: formatInstantOrNull(key.expires_at),
     lastUsedAt: formatInstantOrNull(key.last_used_at),

@@ -1,0 +1,201 @@
+/**
+ * Berth as a side: a server of its own with an account, money, a key, models with prices and a deployment each, set up
+ * over the operator's API as an operator would. At the end the books must hold exactly what was answered, so that what
+ * was measured is the whole way of a request and no short cut.
+ */
+import pg from 'pg'
+import { call, readKey, startServer, type BenchServer } from '../harness.ts'
+import { shortChat } from './chat-body.ts'
+import { pause } from './child.ts'
+import type { Side } from './side.ts'
+
+export const BERTH = 'Berth'
+
+/** A model and the engine behind it. */
+export interface BenchModel {
+  readonly name: string
+  readonly upstreamPort: number
+}
+
+export interface BerthSide extends Side {
+  readonly pid: number
+  readonly server: BenchServer
+  readonly accountId: string
+  /** Answers of the time before the measuring: until the first model was served. */
+  readonly answeredBefore: number
+}
+
+export const CREDIT_USD = 1_000
+/** nano-USD a token, as the prices below say it. */
+export const INPUT_NANO = 100
+export const OUTPUT_NANO = 400
+const prices = { inputUsdPerMillion: '0.1', outputUsdPerMillion: '0.4' }
+
+/** The contract's own maxima. */
+const mostRates = { requestsPerMinute: 1_000_000, tokensPerMinute: 1_000_000_000 }
+const mostQuota = { requestsPerMinute: 100_000_000, tokensPerMinute: 1_000_000_000, streams: 1_000_000 }
+const CONTEXT_TOKENS = 2_000_000
+const MAX_OUTPUT_TOKENS = 4_096
+const CONCURRENCY = 10_000
+const SERVED_WITHIN_MS = 15_000
+
+export async function startBerth(
+  models: readonly [BenchModel, ...BenchModel[]],
+  env: Readonly<Record<string, string>> = {},
+): Promise<BerthSide> {
+  const server = await startServer({
+    BERTH_LOCAL_ENGINES: 'false',
+    BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
+    BERTH_ENGINES: '',
+    ...env,
+  })
+  try {
+    const operatorKey = readKey(server, 'operator')
+    const { accountId, key } = await openAccount(server, operatorKey)
+    for (const model of models) await offerModel(server, operatorKey, model)
+    const answeredBefore = await untilServed(server, key, models[0].name)
+    const { port } = new URL(server.url)
+    return {
+      name: BERTH,
+      port: Number.parseInt(port, 10),
+      pid: server.pid,
+      headers: { Authorization: `Bearer ${key}` },
+      server,
+      accountId,
+      answeredBefore,
+      stop: () => server.stop(),
+    }
+  } catch (error) {
+    await server.stop()
+    throw error
+  }
+}
+
+async function openAccount(server: BenchServer, operatorKey: string): Promise<{ accountId: string; key: string }> {
+  const made = await ask(server, operatorKey, 'POST', '/v2/operator/accounts', {
+    name: 'Bench',
+    ownerEmail: 'bench@example.test',
+  })
+  const { account, key: firstKey } = made as { account: { id: string }; key: string }
+  const path = `/v2/operator/accounts/${account.id}`
+  await ask(server, operatorKey, 'POST', `${path}/credit`, { amountUsd: String(CREDIT_USD), reason: 'bench' })
+  await ask(server, operatorKey, 'PATCH', path, { quota: mostQuota, reason: 'bench' })
+  const inference = await ask(server, firstKey, 'POST', '/v2/api-keys', {
+    name: 'bench',
+    scopes: ['inference'],
+    ...mostRates,
+  })
+  return { accountId: account.id, key: (inference as { key: string }).key }
+}
+
+async function offerModel(server: BenchServer, operatorKey: string, { name, upstreamPort }: BenchModel): Promise<void> {
+  await ask(server, operatorKey, 'POST', '/v2/operator/models', {
+    name,
+    kind: 'chat',
+    contextTokens: CONTEXT_TOKENS,
+    maxOutputTokens: MAX_OUTPUT_TOKENS,
+    ...prices,
+    reason: 'bench',
+  })
+  await ask(server, operatorKey, 'POST', '/v2/operator/deployments', {
+    model: name,
+    url: `http://127.0.0.1:${upstreamPort}/v1`,
+    upstreamModel: 'engine',
+    concurrency: CONCURRENCY,
+    reason: 'bench',
+  })
+}
+
+/** Servers hear of a new model some moments later. Answers how many requests were answered, and so cost. */
+async function untilServed(server: BenchServer, key: string, model: string): Promise<number> {
+  const giveUpAt = performance.now() + SERVED_WITHIN_MS
+  for (;;) {
+    const reply = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body: shortChat(model),
+    })
+    const text = await reply.text()
+    if (reply.status === 200) return 1
+    if (performance.now() > giveUpAt) throw new Error(`${model} is not served: ${reply.status} ${text}`)
+    await pause(100)
+  }
+}
+
+async function ask(
+  server: BenchServer,
+  key: string,
+  method: 'GET' | 'POST' | 'PATCH',
+  path: string,
+  body?: unknown,
+): Promise<unknown> {
+  const reply = await call(server.url, key, method, path, body)
+  if (reply.status === 200) return reply.body
+  throw new Error(`${method} ${path} was answered with ${reply.status}: ${JSON.stringify(reply.body)}`)
+}
+
+/** By model, what each of its answers must have cost in nano-USD; a model that is left out may cost what it did. */
+export type ExpectedCosts = Readonly<Record<string, number>>
+
+const SETTLED_WITHIN_MS = 30_000
+
+/**
+ * Waits until the books have as many answered requests as there were, then holds them against each other: costs of
+ * requests, charges in the ledger, what is gone from the balance. Answers the number of requests; throws where a
+ * nano-dollar is missing or too many.
+ */
+export async function checkBooks(berth: BerthSide, answered: number, costs: ExpectedCosts): Promise<number> {
+  const client = new pg.Client({ connectionString: berth.server.databaseUrl })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    const giveUpAt = performance.now() + SETTLED_WITHIN_MS
+    let found = await countAnswered(client, berth.accountId)
+    while (found < answered && performance.now() < giveUpAt) {
+      await pause(200)
+      found = await countAnswered(client, berth.accountId)
+    }
+    if (found !== answered) throw new Error(`${answered} requests were answered, and ${found} are in the books`)
+    await compareSums(client, berth.accountId, costs)
+  } finally {
+    await client.end()
+  }
+  const verdict = await ask(berth.server, readKey(berth.server, 'operator'), 'GET', '/v2/operator/ledger/verify')
+  const { ok, findings } = verdict as { ok: boolean; findings: unknown[] }
+  if (!ok) throw new Error(`the ledger does not verify: ${JSON.stringify(findings.slice(0, 5))}`)
+  return answered
+}
+
+async function countAnswered(client: pg.Client, accountId: string): Promise<number> {
+  const { rows } = await client.query<{ n: number }>(
+    `select count(*)::integer as n from request_log join request_cost using (request_id)
+     where request_log.account_id = $1 and outcome = 'answered'`,
+    [accountId],
+  )
+  return rows[0]?.n ?? 0
+}
+
+async function compareSums(client: pg.Client, accountId: string, costs: ExpectedCosts): Promise<void> {
+  const { rows: models } = await client.query<{ model: string; least: string; most: string }>(
+    `select request_cost.model, min(request_cost.cost_nano) as least, max(request_cost.cost_nano) as most
+     from request_cost join request_log using (request_id)
+     where request_cost.account_id = $1 and outcome = 'answered' group by 1`,
+    [accountId],
+  )
+  for (const { model, least, most } of models) {
+    const expected = costs[model]
+    if (expected !== undefined && (least !== String(expected) || most !== String(expected)))
+      throw new Error(`answers of ${model} cost ${least} to ${most} nano-USD, and should cost ${expected}`)
+  }
+  const { rows } = await client.query<{ cost: string; charged: string; gone: string }>(
+    `select (select coalesce(sum(cost_nano), 0) from request_cost where account_id = $1) as cost,
+            (select coalesce(sum(t.amount_nano), 0) from posting p join transfer t on t.posting_id = p.id
+             where p.account_id = $1 and p.kind = 'charge') as charged,
+            (select $2::bigint * 1000000000 - sum(balance_nano) from ledger_account
+             where account_id = $1 and kind in ('available', 'held')) as gone`,
+    [accountId, CREDIT_USD],
+  )
+  const { cost, charged, gone } = rows[0] ?? { cost: '?', charged: '?', gone: '?' }
+  if (cost !== charged || cost !== gone)
+    throw new Error(`requests cost ${cost} nano-USD, ${charged} were charged, and ${gone} are gone from the balance`)
+}

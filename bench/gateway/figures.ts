@@ -1,0 +1,32 @@
+/** Rows of the table, from what was measured. */
+import { median, type Figure } from '../harness.ts'
+import { ratioOf, type Measured } from './rounds.ts'
+import type { MissingSide } from './side.ts'
+
+export function figureOf(name: string, rounds: readonly number[], unit: string, against?: string): Figure {
+  return { name, value: median(rounds), unit, rounds, ...(against === undefined ? {} : { against }) }
+}
+
+/** CPU first, since that is what is compared; the rest stands beside it. */
+export function sideFigures({ side, cpuUs, rates, p50Ms, p99Ms }: Measured, what: string): Figure[] {
+  return [
+    ...(side.pid === undefined ? [] : [figureOf(`${side.name}: CPU a ${what}`, cpuUs, 'µs')]),
+    figureOf(`${side.name}: ${what}s a second`, rates, '/s'),
+    figureOf(`${side.name}: latency, median`, p50Ms, 'ms'),
+    figureOf(`${side.name}: latency, 99 of 100`, p99Ms, 'ms'),
+  ]
+}
+
+export function ratioFigure(
+  name: string,
+  one: Measured | undefined,
+  other: Measured | undefined,
+  goal: string,
+): Figure {
+  const value = one === undefined || other === undefined ? Number.NaN : ratioOf(one, other)
+  return { name, value, unit: '×', against: goal }
+}
+
+export function missingFigure({ name, missing }: MissingSide): Figure {
+  return { name: `${name}: not measured`, value: Number.NaN, unit: '', against: missing }
+}

@@ -1,0 +1,235 @@
+/**
+ * Sends requests over bare sockets and judges the answers. Jobs come as lines on standard input, several may run at a
+ * time, and each is answered by one line on standard output. The bytes of a request are put together once a job.
+ */
+import net, { type Socket } from 'node:net'
+import { createInterface } from 'node:readline'
+import { AnswerReader } from './answer-reader.ts'
+import type { LoadJob, LoadResult, Percentiles } from './load.ts'
+import { PLAIN_MARK, STREAM_END, WORD_MARK } from './upstream-answer.ts'
+
+const READ_BUFFER_BYTES = 65_536
+const ANSWER_WITHIN_MS = 60_000
+const SWEEP_EVERY_MS = 1_000
+const FAULT_TEXTS = 5
+/** A side that answers wrongly is not asked any longer. */
+const MOST_FAULTS = 50
+/** So many connections are opened at a time, or the listener's queue overflows. */
+const OPEN_AT_ONCE = 100
+const OPEN_EVERY_MS = 40
+
+/** Shared by all: what was read is used up before the next read. */
+const readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES)
+
+class Run {
+  readonly job: LoadJob
+  readonly request: Buffer
+  readonly #startedAt = performance.now()
+  readonly #latencies: number[] = []
+  readonly #firstBytes: number[] = []
+  readonly #faultTexts: string[] = []
+  #faults = 0
+
+  constructor(job: LoadJob) {
+    this.job = job
+    const body = Buffer.from(job.body)
+    const headers = { ...job.headers, 'Content-Type': 'application/json', 'Content-Length': String(body.length) }
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${job.port}\r\n${lines.join('')}\r\n`
+    this.request = Buffer.concat([Buffer.from(head), body])
+  }
+
+  mayGoOn(sent: number): boolean {
+    if (this.#faults >= MOST_FAULTS) return false
+    if (sent >= (this.job.requestsPerConnection ?? Infinity)) return false
+    return performance.now() - this.#startedAt < this.job.durationMs
+  }
+
+  count(latencyMs: number, firstByteMs: number): void {
+    this.#latencies.push(latencyMs)
+    this.#firstBytes.push(firstByteMs)
+  }
+
+  fault(text: string): void {
+    this.#faults += 1
+    if (this.#faultTexts.length < FAULT_TEXTS) this.#faultTexts.push(text)
+  }
+
+  async finish(): Promise<LoadResult> {
+    const connections: LoadConnection[] = []
+    const sweep = setInterval(() => {
+      for (const connection of connections) connection.endIfLate()
+    }, SWEEP_EVERY_MS)
+    await Promise.all(
+      Array.from(
+        { length: this.job.connections },
+        (_, n) =>
+          new Promise<void>((resolve) => {
+            const open = (): void => void connections.push(new LoadConnection(this, resolve))
+            if (n < OPEN_AT_ONCE) open()
+            else setTimeout(open, Math.floor(n / OPEN_AT_ONCE) * OPEN_EVERY_MS)
+          }),
+      ),
+    )
+    clearInterval(sweep)
+    return {
+      answered: this.#latencies.length,
+      tookMs: performance.now() - this.#startedAt,
+      latencyMs: percentilesOf(this.#latencies),
+      firstByteMs: percentilesOf(this.#firstBytes),
+      faults: this.#faults,
+      faultTexts: this.#faultTexts,
+    }
+  }
+}
+
+class LoadConnection {
+  readonly #run: Run
+  readonly #left: () => void
+  readonly #reader = new AnswerReader()
+  #socket: Socket
+  #sent = 0
+  /** NaN: no request is under way. */
+  #sentAt = Number.NaN
+  #firstByteAt = Number.NaN
+  #cutTimer: NodeJS.Timeout | undefined
+  #isConnecting = true
+
+  constructor(run: Run, left: () => void) {
+    this.#run = run
+    this.#left = left
+    this.#socket = this.#open()
+  }
+
+  endIfLate(): void {
+    if (performance.now() - this.#sentAt < ANSWER_WITHIN_MS || Number.isNaN(this.#sentAt)) return
+    this.#fail(`no answer within ${ANSWER_WITHIN_MS} ms`)
+  }
+
+  #open(): Socket {
+    this.#isConnecting = true
+    const socket: Socket = net.connect({
+      port: this.#run.job.port,
+      host: '127.0.0.1',
+      noDelay: true,
+      onread: {
+        buffer: readBuffer,
+        callback: (length: number): boolean => {
+          if (socket === this.#socket) this.#read(readBuffer.toString('latin1', 0, length))
+          return true
+        },
+      },
+    })
+    socket.once('connect', () => {
+      this.#isConnecting = false
+      this.#send()
+    })
+    socket.on('error', (error) => socket === this.#socket && this.#lost(error.message))
+    socket.on('end', () => socket === this.#socket && this.#lost('the connection was closed'))
+    return socket
+  }
+
+  #send(): void {
+    this.#sent += 1
+    this.#reader.reset()
+    this.#firstByteAt = Number.NaN
+    this.#sentAt = performance.now()
+    this.#socket.write(this.#run.request)
+  }
+
+  #read(piece: string): void {
+    if (Number.isNaN(this.#sentAt)) return this.#fail(`bytes that nobody asked for: ${piece.slice(0, 80)}`)
+    try {
+      this.#reader.push(piece)
+    } catch (error) {
+      return this.#fail(error instanceof Error ? error.message : String(error))
+    }
+    if (Number.isNaN(this.#firstByteAt) && this.#reader.body !== '') this.#begun()
+    if (this.#reader.isEnded) this.#judge()
+  }
+
+  #begun(): void {
+    this.#firstByteAt = performance.now()
+    const { expects } = this.#run.job
+    if (expects.kind === 'cut' && this.#reader.status === 200) {
+      this.#cutTimer = setTimeout(() => this.#cut(), expects.afterMs)
+    }
+  }
+
+  #cut(): void {
+    this.#count()
+    this.#next(true)
+  }
+
+  #judge(): void {
+    const why = faultOf(this.#run.job, this.#reader)
+    if (why !== undefined) return this.#fail(why)
+    this.#count()
+    this.#next(this.#reader.isLast)
+  }
+
+  #count(): void {
+    this.#run.count(performance.now() - this.#sentAt, this.#firstByteAt - this.#sentAt)
+    this.#sentAt = Number.NaN
+  }
+
+  #next(isOver: boolean): void {
+    clearTimeout(this.#cutTimer)
+    if (!this.#run.mayGoOn(this.#sent)) return this.#leave()
+    const goOn = (): void => {
+      if (!this.#run.mayGoOn(this.#sent)) this.#leave()
+      else if (isOver || this.#socket.destroyed) this.#socket = this.#open()
+      else this.#send()
+    }
+    if (isOver) this.#socket.destroy()
+    if (this.#run.job.pauseMs === undefined) goOn()
+    else setTimeout(goOn, this.#run.job.pauseMs)
+  }
+
+  /** A connection that is closed between two requests is no fault: the next one goes by a new one. */
+  #lost(why: string): void {
+    this.#socket.destroy()
+    if (this.#isConnecting || !Number.isNaN(this.#sentAt)) this.#fail(why)
+  }
+
+  #fail(why: string): void {
+    this.#run.fault(why)
+    this.#sentAt = Number.NaN
+    this.#socket.destroy()
+    if (this.#sent === 0) this.#leave()
+    else this.#next(true)
+  }
+
+  #leave(): void {
+    this.#socket.destroy()
+    this.#left()
+  }
+}
+
+/** undefined: it is what it should be. */
+function faultOf({ expects }: LoadJob, { status, body }: AnswerReader): string | undefined {
+  const shown = `${status}: ${body.slice(0, 300)}`
+  if (expects.kind === 'refusal') return status >= 400 && body.endsWith('}') ? undefined : `not refused, ${shown}`
+  if (expects.kind === 'cut') return `ended before it was cut, ${shown}`
+  if (status !== 200) return shown
+  if (expects.kind === 'plain') {
+    return body.includes(PLAIN_MARK) && body.includes('"usage"') && body.endsWith('}') ? undefined : `torn, ${shown}`
+  }
+  if (!body.endsWith(STREAM_END)) return `a stream without its end: … ${body.slice(-200)}`
+  const words = body.split(WORD_MARK).length - 1
+  return words === expects.words ? undefined : `a stream of ${words} words in place of ${expects.words}`
+}
+
+function percentilesOf(values: number[]): Percentiles {
+  const sorted = Float64Array.from(values).sort()
+  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
+  return { p50: at(0.5), p99: at(0.99) }
+}
+
+createInterface({ input: process.stdin })
+  .on('line', (line) => {
+    const { id, job } = JSON.parse(line) as { id: number; job: LoadJob }
+    void new Run(job).finish().then((result) => process.stdout.write(`${JSON.stringify({ id, result })}\n`))
+  })
+  .on('close', () => process.exit(0))
+process.stdout.write('ready\n')

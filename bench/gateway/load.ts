@@ -1,0 +1,96 @@
+/** The load generator: one process of our own that all sides are asked by. A wrong answer fails the whole bench. */
+import { startChild } from './child.ts'
+
+/** Closed loop: a connection sends its next request when the answer to the last one has ended. */
+export interface LoadJob {
+  readonly port: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  readonly connections: number
+  /** For so long new requests are begun; those under way are waited for. */
+  readonly durationMs: number
+  /** Of one connection. undefined: as many as the time allows. */
+  readonly requestsPerConnection?: number
+  /** Between an answer and the next request. */
+  readonly pauseMs?: number
+  readonly expects: Expectation
+}
+
+export type Expectation =
+  | { readonly kind: 'plain' }
+  | { readonly kind: 'stream'; readonly words: number }
+  /** The client goes away in the middle of a stream, some time after its first byte. */
+  | { readonly kind: 'cut'; readonly afterMs: number }
+  /** An answer that is no success. */
+  | { readonly kind: 'refusal' }
+
+export interface Percentiles {
+  readonly p50: number
+  readonly p99: number
+}
+
+export interface LoadResult {
+  /** Whole and right, to the last byte; of `cut`, those that were cut as meant. */
+  readonly answered: number
+  /** Until the last of them had ended. */
+  readonly tookMs: number
+  readonly latencyMs: Percentiles
+  /** To the first byte of the body. */
+  readonly firstByteMs: Percentiles
+  readonly faults: number
+  /** The first of them. */
+  readonly faultTexts: readonly string[]
+}
+
+export interface LoadGenerator {
+  readonly pid: number
+  run(job: LoadJob): Promise<LoadResult>
+  /** How many requests of all jobs so far were answered from a port. */
+  answeredFrom(port: number): number
+  stop(): Promise<void>
+}
+
+export async function startLoad(): Promise<LoadGenerator> {
+  const child = startChild('load-child.ts')
+  if ((await child.nextLine()) !== 'ready') throw new Error('the load generator did not start')
+  const answered = new Map<number, number>()
+  const waiting = new Map<number, (result: LoadResult) => void>()
+  let jobs = 0
+  let ending: Error | undefined
+  const failAll = new Set<(error: Error) => void>()
+  const read = async (): Promise<void> => {
+    for (;;) {
+      const { id, result } = JSON.parse(await child.nextLine()) as { id: number; result: LoadResult }
+      waiting.get(id)?.(result)
+      waiting.delete(id)
+    }
+  }
+  void read().catch((error: unknown) => {
+    ending = error instanceof Error ? error : new Error(String(error))
+    for (const reject of failAll) reject(ending)
+  })
+
+  return {
+    pid: child.pid,
+    run: async (job) => {
+      if (ending !== undefined) throw ending
+      jobs += 1
+      const id = jobs
+      const result = await new Promise<LoadResult>((resolve, reject) => {
+        failAll.add(reject)
+        waiting.set(id, (done) => {
+          failAll.delete(reject)
+          resolve(done)
+        })
+        child.send(JSON.stringify({ id, job }))
+      })
+      answered.set(job.port, (answered.get(job.port) ?? 0) + result.answered)
+      if (result.faults === 0 && result.answered > 0) return result
+      throw new Error(
+        `${result.faults} wrong answers from port ${job.port}, ${result.answered} right ones:\n${result.faultTexts.join('\n')}`,
+      )
+    },
+    answeredFrom: (port) => answered.get(port) ?? 0,
+    stop: () => child.stop(),
+  }
+}

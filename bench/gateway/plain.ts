@@ -1,0 +1,59 @@
+/** Plain chat completions through each proxy: key, model, money, meter and a durable record against bare forwarding. */
+import type { Bench, Figure } from '../harness.ts'
+import { BERTH, checkBooks, INPUT_NANO, OUTPUT_NANO, startBerth } from './berth.ts'
+import { shortChat } from './chat-body.ts'
+import { figureOf, missingFigure, ratioFigure, sideFigures } from './figures.ts'
+import { startLoad } from './load.ts'
+import { startNginx } from './nginx.ts'
+import { PLAIN_PROXY, startPlainProxy } from './plain-proxy.ts'
+import { PORTKEY, startPortkey } from './portkey.ts'
+import { compareSides, ROUNDS } from './rounds.ts'
+import { directSide } from './side.ts'
+import { withAll } from './stage.ts'
+import { INPUT_TOKENS, PLAIN_ANSWER_BYTES, PLAIN_OUTPUT_TOKENS } from './upstream-answer.ts'
+import { startUpstream } from './upstream.ts'
+
+const CONNECTIONS = 32
+const MODEL = 'bench'
+const NGINX = 'nginx'
+
+export const gatewayPlain: Bench = {
+  name: 'gateway-plain',
+  about: `chat completions of ${PLAIN_ANSWER_BYTES} B, ${CONNECTIONS} connections, medians of ${ROUNDS} rounds`,
+  run: () =>
+    withAll(async (stage) => {
+      const upstream = await stage.add(startUpstream())
+      const load = await stage.add(startLoad())
+      const { plain } = upstream.ports
+      const berth = await stage.add(startBerth([{ name: MODEL, upstreamPort: plain }]))
+      const nginx = await stage.add(startNginx({ name: NGINX, upstreamPort: plain }))
+      const node = await stage.add(startPlainProxy(plain))
+      const portkey = await startPortkey(plain)
+      const isThere = 'port' in portkey
+      if (isThere) await stage.add(Promise.resolve(portkey))
+      const measured = await compareSides({
+        sides: [berth, nginx, node, ...(isThere ? [portkey] : []), directSide(plain)],
+        load,
+        jobOf: () => ({ body: shortChat(MODEL), connections: CONNECTIONS, expects: { kind: 'plain' } }),
+        beside: new Map([[BERTH, berth.server.postgresPid]]),
+      })
+      const answered = load.answeredFrom(berth.port) + berth.answeredBefore
+      const cost = INPUT_TOKENS * INPUT_NANO + PLAIN_OUTPUT_TOKENS * OUTPUT_NANO
+      const inBooks = await checkBooks(berth, answered, { [MODEL]: cost })
+      const of = (name: string) => measured.get(name)
+      const figures: Figure[] = [
+        ratioFigure('CPU a request: Berth to nginx', of(BERTH), of(NGINX), 'to reach: ≤ 4 ×'),
+        ratioFigure('CPU a request: Berth to the plain Node proxy', of(BERTH), of(PLAIN_PROXY), 'to reach: < 1 ×'),
+        ratioFigure('CPU a request: Portkey to Berth', of(PORTKEY), of(BERTH), 'to reach: ≥ 20 ×'),
+        ...[...measured.values()].flatMap((one) => sideFigures(one, 'request')),
+        figureOf('Berth: CPU of PostgreSQL a request', of(BERTH)?.besideUs ?? [], 'µs'),
+        {
+          name: 'Berth: requests in the books, each charged once',
+          value: inBooks,
+          unit: '',
+          against: `${answered} were answered`,
+        },
+      ]
+      return isThere ? figures : [...figures, missingFigure(portkey)]
+    }),
+}

@@ -1,0 +1,130 @@
+/** Streamed chats: what passing on each word costs, what is added to the first one, and what a quiet stream holds. */
+import { median, type Bench, type Figure } from '../harness.ts'
+import { BERTH, checkBooks, INPUT_NANO, OUTPUT_NANO, startBerth, type BerthSide } from './berth.ts'
+import { shortChat } from './chat-body.ts'
+import { figureOf, missingFigure, ratioFigure, sideFigures } from './figures.ts'
+import { startLoad, type LoadGenerator } from './load.ts'
+import { memoryBetween, memoryNow, watchMemory } from './memory.ts'
+import { startNginx } from './nginx.ts'
+import { PLAIN_PROXY, startPlainProxy } from './plain-proxy.ts'
+import { PORTKEY, startPortkey } from './portkey.ts'
+import { compareSides, ROUNDS, type Measured } from './rounds.ts'
+import { directSide, FLOOR } from './side.ts'
+import { withAll } from './stage.ts'
+import {
+  INPUT_TOKENS,
+  SLOW_STREAM_WORD_EVERY_MS,
+  SLOW_STREAM_WORDS,
+  STREAM_WORD_EVERY_MS,
+  STREAM_WORDS,
+} from './upstream-answer.ts'
+import { startUpstream } from './upstream.ts'
+
+const STREAMS = 32
+const QUIET_STREAMS = 1_000
+const MODEL = 'bench'
+const QUIET_MODEL = 'bench-quiet'
+const NGINX = 'nginx'
+const WARM_UP_MS = 3_000
+
+export const gatewayStream: Bench = {
+  name: 'gateway-stream',
+  about: `${STREAMS} streams of ${STREAM_WORDS} chunks over ${STREAM_WORDS * STREAM_WORD_EVERY_MS} ms, ${ROUNDS} rounds; memory of ${QUIET_STREAMS}`,
+  run: () =>
+    withAll(async (stage) => {
+      const upstream = await stage.add(startUpstream())
+      const load = await stage.add(startLoad())
+      const { stream, 'slow-stream': slow } = upstream.ports
+      const berth = await stage.add(
+        startBerth([
+          { name: MODEL, upstreamPort: stream },
+          { name: QUIET_MODEL, upstreamPort: slow },
+        ]),
+      )
+      const quietKb = await measureQuietStreams(berth, load)
+      const nginx = await stage.add(
+        startNginx({ name: NGINX, upstreamPort: stream, directives: ['proxy_buffering off;'] }),
+      )
+      const node = await stage.add(startPlainProxy(stream))
+      const portkey = await startPortkey(stream)
+      const isThere = 'port' in portkey
+      if (isThere) await stage.add(Promise.resolve(portkey))
+      const measured = await compareSides({
+        sides: [berth, nginx, node, ...(isThere ? [portkey] : []), directSide(stream)],
+        load,
+        jobOf: () => ({
+          body: shortChat(MODEL, true),
+          connections: STREAMS,
+          expects: { kind: 'stream', words: STREAM_WORDS },
+        }),
+        beside: new Map([[BERTH, berth.server.postgresPid]]),
+      })
+      const answered = load.answeredFrom(berth.port) + berth.answeredBefore
+      const costOf = (words: number): number => INPUT_TOKENS * INPUT_NANO + words * OUTPUT_NANO
+      const costs = { [MODEL]: costOf(STREAM_WORDS), [QUIET_MODEL]: costOf(SLOW_STREAM_WORDS) }
+      const inBooks = await checkBooks(berth, answered, costs)
+      const of = (name: string) => measured.get(name)
+      const figures: Figure[] = [
+        ratioFigure('CPU a stream: Berth to nginx', of(BERTH), of(NGINX), 'to reach: ≤ 2.5 ×'),
+        ratioFigure('CPU a stream: Berth to the plain Node proxy', of(BERTH), of(PLAIN_PROXY), ''),
+        ratioFigure('CPU a stream: Portkey to Berth', of(PORTKEY), of(BERTH), ''),
+        addedFirstByte(of(BERTH), of(FLOOR)),
+        {
+          name: `Berth: memory of a stream, ${QUIET_STREAMS} at a time`,
+          value: quietKb,
+          unit: 'KB',
+          against: 'to reach: < 40 KB',
+        },
+        ...[...measured.values()].flatMap((one) => [
+          ...sideFigures(one, 'stream'),
+          figureOf(`${one.side.name}: first token, median`, one.firstByteMs, 'ms'),
+        ]),
+        figureOf('Berth: CPU of PostgreSQL a stream', of(BERTH)?.besideUs ?? [], 'µs'),
+        {
+          name: 'Berth: streams in the books, each charged once',
+          value: inBooks,
+          unit: '',
+          against: `${answered} were answered`,
+        },
+      ]
+      return isThere ? figures : [...figures, missingFigure(portkey)]
+    }),
+}
+
+function addedFirstByte(berth: Measured | undefined, floor: Measured | undefined): Figure {
+  const added = (berth?.firstByteMs ?? []).map((value, round) => value - (floor?.firstByteMs[round] ?? Number.NaN))
+  return {
+    name: 'Berth: added to the first token, median',
+    value: median(added),
+    unit: 'ms',
+    rounds: added,
+    against: 'to reach: < 1 ms',
+  }
+}
+
+/** All of them are open and have had words, and none has ended: from some seconds in until some before the end. */
+async function measureQuietStreams(berth: BerthSide, load: LoadGenerator): Promise<number> {
+  const job = { port: berth.port, headers: berth.headers }
+  const words = { kind: 'stream', words: STREAM_WORDS } as const
+  const slowWords = { kind: 'stream', words: SLOW_STREAM_WORDS } as const
+  // What a server takes for itself once it works, the compiled code above all, is no part of a stream.
+  await load.run({
+    ...job,
+    body: shortChat(MODEL, true),
+    connections: STREAMS,
+    durationMs: WARM_UP_MS,
+    expects: words,
+  })
+  const before = await memoryNow(berth.pid)
+  const streaming = load.run({
+    ...job,
+    body: shortChat(QUIET_MODEL, true),
+    connections: QUIET_STREAMS,
+    durationMs: SLOW_STREAM_WORDS * SLOW_STREAM_WORD_EVERY_MS,
+    requestsPerConnection: 1,
+    expects: slowWords,
+  })
+  const watched = await watchMemory(berth.pid, streaming)
+  const endMs = (SLOW_STREAM_WORDS - 2) * SLOW_STREAM_WORD_EVERY_MS
+  return ((memoryBetween(watched, endMs / 2, endMs) - before) * 1_024) / QUIET_STREAMS
+}

@@ -1,0 +1,204 @@
+/** What an operator does with models. Each change stands in the audit log, in the same transaction. */
+import { limits } from '../base/limits.ts'
+import { formatUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import type { EngineName, ModelFile, ModelPriceName } from '../contract/model.ts'
+import type { ModelKind } from '../domain/inference.ts'
+import { writeAudit } from '../store/audit.ts'
+import type { Tx } from '../store/database.ts'
+import * as store from '../store/model.ts'
+import type { Actor } from './app.ts'
+
+/** By the contract's names. */
+export type PricesInput = { readonly [name in ModelPriceName]?: NanoUsd | undefined }
+
+export interface ModelFacts {
+  /** null: they come with Berth. */
+  readonly files?: readonly ModelFile[] | null | undefined
+  readonly contextTokens?: number | null | undefined
+  readonly maxOutputTokens?: number | null | undefined
+  readonly supportsTools?: boolean | undefined
+  readonly supportsImageInput?: boolean | undefined
+  readonly enabled?: boolean | undefined
+}
+
+export interface ModelInput extends ModelFacts {
+  readonly name: string
+  readonly kind: ModelKind
+  readonly engine: EngineName | null
+  readonly prices: PricesInput
+  readonly reason?: string | undefined
+}
+
+const kindOfEngine: Readonly<Record<EngineName, ModelKind>> = {
+  llama: 'chat',
+  speech: 'speech',
+  embedding: 'embedding',
+}
+
+export async function createModel(
+  tx: Tx,
+  actor: Actor,
+  input: ModelInput,
+): Promise<Result<store.ModelWithDeployments>> {
+  const flaw = findFlaw(input, input.files ?? null)
+  if (flaw !== undefined) return flaw
+  if ((await store.countModels(tx.db)) >= limits.models) {
+    return fail('forbidden', `There are ${limits.models} models already; delete one first`, {
+      reason: 'too_many_models',
+    })
+  }
+  const { prices } = input
+  const inserted = await store.insertModel(tx, {
+    name: input.name,
+    kind: input.kind,
+    engine: input.engine,
+    input_nano: zeroUsd,
+    output_nano: zeroUsd,
+    pixel_step_nano: zeroUsd,
+    character_nano: zeroUsd,
+    // Unless it has a price of its own, a cached token is a token.
+    cached_nano: prices.inputUsdPerMillion ?? zeroUsd,
+    ...columnsOf(input, prices),
+  })
+  if (!inserted) {
+    return fail('conflict', `There is a model ${input.name} already`, { reason: 'model_exists' })
+  }
+  const { name, kind, engine } = input
+  await audit(tx, actor, 'model.create', name, input.reason, { kind, engine, ...detailOf(input, prices) })
+  return mustFind(tx, name)
+}
+
+export interface ModelChange extends ModelFacts {
+  readonly name: string
+  readonly prices: PricesInput
+  readonly reason?: string | undefined
+}
+
+export async function changeModel(
+  tx: Tx,
+  actor: Actor,
+  change: ModelChange,
+): Promise<Result<store.ModelWithDeployments>> {
+  const before = await store.lockModel(tx, change.name)
+  if (before === undefined) return noSuchModel()
+  const columns = columnsOf(change, change.prices)
+  if (Object.keys(columns).length === 0) return fail('invalid', 'Name what to change')
+  if (change.files !== undefined) {
+    const flaw = findFlaw(before, change.files)
+    if (flaw !== undefined) return flaw
+  }
+  // A cached token that cost what any token does goes on doing so.
+  const { inputUsdPerMillion: input, cachedUsdPerMillion: cached } = change.prices
+  const follows = input !== undefined && cached === undefined && before.cached_nano === before.input_nano
+  await store.updateModel(tx, change.name, { ...columns, ...(follows ? { cached_nano: input } : {}) })
+  const changed = detailOf(change, { ...change.prices, ...(follows ? { cachedUsdPerMillion: input } : {}) })
+  await audit(tx, actor, 'model.change', change.name, change.reason, { before: sameFields(before, changed), changed })
+  return mustFind(tx, change.name)
+}
+
+/** Costs and logs of its requests keep the name. */
+export async function deleteModel(tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
+  if (!(await store.deleteModel(tx, name))) return noSuchModel()
+  await audit(tx, actor, 'model.delete', name, undefined, {})
+  return ok(name)
+}
+
+export function noSuchModel(): Failure {
+  return fail('not_found', 'No such model', { reason: 'model_not_found' })
+}
+
+/** What a schema cannot say: which parts of a model belong together. */
+function findFlaw(
+  { kind, engine }: { kind: ModelKind; engine: EngineName | null },
+  files: readonly ModelFile[] | null,
+): Failure | undefined {
+  if (engine === null) {
+    return files === null ? undefined : failField(['files'], 'Only a model with an engine has files', 'no_engine')
+  }
+  if (kindOfEngine[engine] !== kind) {
+    return failField(['engine'], `The engine ${engine} runs models of kind ${kindOfEngine[engine]}`, 'engine_unfit')
+  }
+  if (engine !== 'llama') {
+    if (files === null) return undefined
+    return failField(['files'], `The engine ${engine} brings its own files`, 'files_unfit')
+  }
+  if (files === null) return failField(['files'], 'Say where the model file comes from', 'files_missing')
+  const unlike = files.findIndex((one) => files.some((other) => other.file === one.file && other.sha256 !== one.sha256))
+  if (unlike < 0) return undefined
+  return failField(
+    ['files', unlike, 'sha256'],
+    'Parts of one file have the same sha256: that of the whole',
+    'files_unfit',
+  )
+}
+
+function columnsOf(facts: ModelFacts, prices: PricesInput) {
+  const columns = {
+    files: facts.files === undefined || facts.files === null ? facts.files : JSON.stringify(facts.files),
+    context_tokens: facts.contextTokens,
+    max_output_tokens: facts.maxOutputTokens,
+    supports_tools: facts.supportsTools,
+    supports_image_input: facts.supportsImageInput,
+    enabled: facts.enabled,
+    input_nano: prices.inputUsdPerMillion,
+    cached_nano: prices.cachedUsdPerMillion,
+    output_nano: prices.outputUsdPerMillion,
+    pixel_step_nano: prices.pixelStepUsdPerMillion,
+    character_nano: prices.characterUsdPerMillion,
+  }
+  return named(columns)
+}
+
+/** Without what was not named. */
+export function named<T extends object>(values: T): { [name in keyof T]?: Exclude<T[name], undefined> } {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(given) as { [name in keyof T]?: Exclude<T[name], undefined> }
+}
+
+/** For the audit log: fields by the contract's names, money as text. */
+function detailOf(facts: ModelFacts, prices: PricesInput): Record<string, unknown> {
+  const { files, contextTokens, maxOutputTokens, supportsTools, supportsImageInput, enabled } = facts
+  const money = Object.entries(named(prices)).map(([name, amount]) => [name, formatUsd(amount)])
+  return {
+    ...named({ files, contextTokens, maxOutputTokens, supportsTools, supportsImageInput, enabled }),
+    ...(Object.fromEntries(money) as Record<string, string>),
+  }
+}
+
+function sameFields(model: store.Model, changed: Record<string, unknown>): Record<string, unknown> {
+  const all = detailOf(
+    {
+      files: model.files,
+      contextTokens: model.context_tokens,
+      maxOutputTokens: model.max_output_tokens,
+      supportsTools: model.supports_tools,
+      supportsImageInput: model.supports_image_input,
+      enabled: model.enabled,
+    },
+    {
+      inputUsdPerMillion: model.input_nano,
+      cachedUsdPerMillion: model.cached_nano,
+      outputUsdPerMillion: model.output_nano,
+      pixelStepUsdPerMillion: model.pixel_step_nano,
+      characterUsdPerMillion: model.character_nano,
+    },
+  )
+  return Object.fromEntries(Object.entries(all).filter(([name]) => Object.hasOwn(changed, name)))
+}
+
+async function audit(
+  tx: Tx,
+  actor: Actor,
+  action: string,
+  subject: string,
+  reason: string | undefined,
+  detail: Record<string, unknown>,
+): Promise<void> {
+  await writeAudit(tx, { actor: actor.keyId, action, subject, ...(reason === undefined ? {} : { reason }), detail })
+}
+
+async function mustFind(tx: Tx, name: string): Promise<Result<store.ModelWithDeployments>> {
+  const model = await store.findModel(tx.db, name)
+  return model === undefined ? noSuchModel() : ok(model)
+}

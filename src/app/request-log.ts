@@ -1,0 +1,86 @@
+/** What became of an account's inference requests: for each one row, for those who keep bodies with their texts. */
+import type { Instant } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
+import { fail, ok, type Result } from '../base/result.ts'
+import type { InferenceRecord } from '../domain/purse.ts'
+import {
+  findLoggedRequest,
+  listLoggedRequests,
+  type ListedRequest,
+  type RequestFilter,
+  type RequestPlace,
+} from '../store/request-log.ts'
+import type { Actor, App } from './app.ts'
+
+export interface RequestEntry {
+  readonly requestId: string
+  readonly apiKeyId: string
+  readonly operation: string
+  readonly model: string
+  /** null: it reached none. */
+  readonly deployment: string | null
+  readonly at: Instant
+  readonly status: number
+  readonly outcome: InferenceRecord['outcome']
+  readonly reason: string | null
+  readonly streamed: boolean
+  readonly inputUnits: bigint
+  readonly cachedUnits: bigint
+  readonly outputUnits: bigint
+  readonly cost: NanoUsd
+  /** null: no byte came. */
+  readonly firstByteMs: number | null
+  readonly totalMs: number
+  readonly traceId: string
+}
+
+export interface RequestDetail extends RequestEntry {
+  /** null: not kept, or not any more. */
+  readonly requestBody: string | null
+  readonly responseBody: string | null
+}
+
+/** Newest first. The place of the last entry of a page is where the next one begins. */
+export async function listRequests(
+  app: App,
+  actor: Actor,
+  input: { filter: RequestFilter; after?: RequestPlace; limit: number },
+): Promise<Result<RequestEntry[]>> {
+  const rows = await listLoggedRequests(app.database.db, actor.accountId, input)
+  return ok(rows.map(entryOf))
+}
+
+export async function readRequest(
+  app: App,
+  actor: Actor,
+  input: { requestId: string },
+): Promise<Result<RequestDetail>> {
+  const row = await findLoggedRequest(app.database.db, actor.accountId, input.requestId)
+  if (row === undefined) {
+    return fail('not_found', 'There is no such request in the log', { reason: 'request_not_found' })
+  }
+  const open = (sealed: string | null): string | null => (sealed === null ? null : app.vault.open(sealed))
+  return ok({ ...entryOf(row), requestBody: open(row.request_body), responseBody: open(row.response_body) })
+}
+
+function entryOf(row: ListedRequest): RequestEntry {
+  return {
+    requestId: row.request_id,
+    apiKeyId: row.api_key_id,
+    operation: row.operation,
+    model: row.model,
+    deployment: row.deployment,
+    at: row.at,
+    status: row.status,
+    outcome: row.outcome,
+    reason: row.reason,
+    streamed: row.streamed,
+    inputUnits: row.input_units,
+    cachedUnits: row.cached_units,
+    outputUnits: row.output_units,
+    cost: row.cost_nano,
+    firstByteMs: row.first_byte_ms,
+    totalMs: row.total_ms,
+    traceId: row.trace_id,
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * The money of gateways, over the database. Every call is one statement or one transaction. The surprise is in settling:
+ * a record that the books refuse (its account is gone since a backup was restored, say) must not hold up all others, so
+ * a refused batch is halved until the culprit stands alone; it is then told to the operator and left.
+ */
+import { addMs, MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
+import { formatUsd, type NanoUsd } from '../base/money.ts'
+import type { InferenceRecord, Topped, Treasury } from '../domain/purse.ts'
+import { writeAudit } from '../store/audit.ts'
+import { errorCode, transact, type Database, type Tx } from '../store/database.ts'
+import {
+  countGateways,
+  giveBackPurse,
+  readPurses,
+  releasePurses,
+  renewPurses,
+  seeGateway,
+  settleRequests,
+  topUpPurse,
+  type ShortPurse,
+  type TopUp,
+} from '../store/purse.ts'
+
+/** How long a purse outlives a gateway that is never heard of again. */
+export const PURSE_LIVES_MS = 10 * MINUTE_MS
+/** A gateway that was not heard of for this long does not count as one. */
+const GATEWAY_LIVES_MS = 30 * SECOND_MS
+/** Of one transaction: others of the same accounts wait while it charges. */
+const SETTLE_RECORDS = 2_000
+const SETTLE_BODY_CHARS = 8_388_608
+const RELEASE_BATCH = 200
+
+export interface GatewayTreasury extends Treasury {
+  registerGateway(): Promise<void>
+  /** Says that this gateway lives. */
+  beat(): Promise<void>
+  liveGateways(): Promise<number>
+  /** What the purses of this gateway hold goes back: of a run that ended, and whose requests are all settled. */
+  releaseOwnPurses(): Promise<void>
+  /** What is in purses as the books have it; those that are not there are left out. */
+  readPurses(holdKeys: readonly string[]): Promise<ReadonlyMap<string, NanoUsd>>
+}
+
+export function makeTreasury(options: { database: Database; clock: Clock; gatewayId: string }): GatewayTreasury {
+  const { database, clock, gatewayId } = options
+  const { db } = database
+  const times = (): { now: Instant; expiresAt: Instant } => {
+    const now = clock.now()
+    return { now, expiresAt: addMs(now, PURSE_LIVES_MS) }
+  }
+
+  return {
+    topUp: async (owner, { wanted, needed }) => {
+      const { now, expiresAt } = times()
+      return toppedOf(await topUpPurse(db, gatewayId, owner, { wanted, needed, now, expiresAt }), expiresAt)
+    },
+    settle: async (records) => {
+      for (const batch of inBatches(records)) await settleBatch(database, gatewayId, batch)
+    },
+    giveBack: async (holdKey, amount) => giveBackPurse(db, holdKey, amount, times()),
+    renew: async (holdKeys) => {
+      const { now, expiresAt } = times()
+      await renewPurses(db, holdKeys, { now, expiresAt })
+      return expiresAt
+    },
+    registerGateway: async () => seeGateway(db, gatewayId, clock.now()),
+    beat: async () => seeGateway(db, gatewayId, clock.now()),
+    liveGateways: async () => countGateways(db, addMs(clock.now(), -GATEWAY_LIVES_MS)),
+    releaseOwnPurses: async () => {
+      while ((await releasePurses(db, gatewayId, clock.now(), RELEASE_BATCH)) === RELEASE_BATCH);
+    },
+    readPurses: async (holdKeys) => readPurses(db, holdKeys),
+  }
+}
+
+function toppedOf(topped: TopUp, expiresAt: Instant): Topped {
+  if (topped.outcome !== 'granted') return { kind: 'insufficient', why: topped.outcome }
+  return { kind: 'granted', holdKey: topped.hold_key, amount: topped.amount, expiresAt }
+}
+
+/** Bodies count: a batch travels in one piece. */
+function* inBatches(records: readonly InferenceRecord[]): Generator<InferenceRecord[]> {
+  let batch: InferenceRecord[] = []
+  let chars = 0
+  for (const record of records) {
+    const more = (record.requestBody?.length ?? 0) + (record.responseBody?.length ?? 0)
+    if (batch.length > 0 && (batch.length === SETTLE_RECORDS || chars + more > SETTLE_BODY_CHARS)) {
+      yield batch
+      batch = []
+      chars = 0
+    }
+    batch.push(record)
+    chars += more
+  }
+  if (batch.length > 0) yield batch
+}
+
+async function settleBatch(database: Database, gatewayId: string, batch: readonly InferenceRecord[]): Promise<void> {
+  try {
+    await transact(database, async (tx) => {
+      const expiresAt = addMs(tx.clock.now(), PURSE_LIVES_MS)
+      for (const purse of await settleRequests(tx, gatewayId, batch, expiresAt)) await tellShort(tx, gatewayId, purse)
+    })
+  } catch (error) {
+    const why = refusalOf(error)
+    if (why === undefined) throw error
+    const [first] = batch
+    if (batch.length === 1 && first !== undefined) {
+      await transact(database, (tx) => tellRefused(tx, gatewayId, first, why))
+      return
+    }
+    const middle = Math.ceil(batch.length / 2)
+    await settleBatch(database, gatewayId, batch.slice(0, middle))
+    await settleBatch(database, gatewayId, batch.slice(middle))
+  }
+}
+
+/** What the database says of data that it will never take; undefined where another try may do. */
+function refusalOf(error: unknown): string | undefined {
+  const refused = /^(22|23|P0)/.test(errorCode(error) ?? '')
+  return refused && error instanceof Error ? error.message : undefined
+}
+
+async function tellShort(tx: Tx, gatewayId: string, purse: ShortPurse): Promise<void> {
+  await writeAudit(tx, {
+    actor: 'gateway',
+    action: 'purse.overdrawn',
+    accountId: purse.account_id,
+    subject: purse.hold_key,
+    reason: 'What was set aside had gone back before the requests were settled',
+    detail: {
+      gateway: gatewayId,
+      missingUsd: formatUsd(purse.missing_nano),
+      borneByTheHouseUsd: formatUsd(purse.borne_nano),
+    },
+  })
+}
+
+/** The record is kept here, without what the customer wrote, so that an operator can make good by hand. */
+async function tellRefused(tx: Tx, gatewayId: string, record: InferenceRecord, why: string): Promise<void> {
+  const { requestBody: _, responseBody: __, ...kept } = record
+  await writeAudit(tx, {
+    actor: 'gateway',
+    action: 'request.not_settled',
+    subject: record.requestId,
+    reason: why,
+    detail: { gateway: gatewayId, record: kept },
+  })
+}

@@ -1,0 +1,82 @@
+/** Models and deployments in words: how far one is, what it costs, where it runs. */
+import type { Reply } from '../client/client.ts'
+import type { Cell } from './screen.ts'
+import { count, money } from './wording.ts'
+
+export type Model = Reply<'listOperatedModels'>['models'][number]
+export type Deployment = Model['deployments'][number]
+export type LocalState = NonNullable<Model['local']>
+
+export function isInUse({ drained, weight }: Deployment): boolean {
+  return !drained && weight > 0
+}
+
+/** Whether it can answer now, and if not, how far it is. */
+export function stateCell(model: Model): Cell {
+  if (!model.enabled) return { text: 'disabled', style: 'dim' }
+  const { local } = model
+  if (local?.state === 'ready' || model.deployments.some(isAnswering)) return { text: 'ready', style: 'green' }
+  if (local?.state === 'failed') return { text: 'failed', style: 'red' }
+  if (local !== null) return { text: localWords(local), style: 'yellow' }
+  if (model.engine !== null && model.deployments.length === 0) return { text: 'not run here', style: 'yellow' }
+  return { text: model.deployments.length === 0 ? 'no server' : 'no server answers', style: 'red' }
+}
+
+function isAnswering(deployment: Deployment): boolean {
+  return isInUse(deployment) && deployment.health?.breaker !== 'open'
+}
+
+export function localWords(local: LocalState): string {
+  switch (local.state) {
+    case 'pulling':
+      return `downloading ${progressWords(local)}`
+    case 'loading':
+      return 'starting'
+    case 'ready':
+      return 'ready'
+    case 'failed':
+      return `failed: ${local.message ?? 'no reason given'}`
+  }
+}
+
+/** Of a download: `42 % of 323 MB`, or what came so far where nobody knows how much there is. */
+export function progressWords(local: LocalState): string {
+  const percent = percentOf(local)
+  if (percent === undefined) return megabytes(local.doneBytes ?? 0)
+  return `${percent} % of ${megabytes(local.totalBytes ?? 0)}`
+}
+
+export function percentOf({ doneBytes, totalBytes }: LocalState): number | undefined {
+  if (doneBytes === null || totalBytes === null || totalBytes <= 0) return undefined
+  return Math.floor((Math.min(doneBytes, totalBytes) / totalBytes) * 100)
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.round(bytes / 1e6).toLocaleString('en-US')} MB`
+}
+
+/** USD a million, of what the kind of the model is paid by. */
+export function priceWords(model: Model): string {
+  const { inputUsdPerMillion: input, cachedUsdPerMillion: cached, outputUsdPerMillion: output } = model
+  switch (model.kind) {
+    case 'chat': {
+      const ofCached = cached === input ? '' : `, ${money(cached)} cached`
+      return `${money(input)} in${ofCached}, ${money(output)} out`
+    }
+    case 'embedding':
+      return `${money(input)} in`
+    case 'image':
+      return `${money(model.pixelStepUsdPerMillion)} pixel steps`
+    case 'speech':
+      return `${money(model.characterUsdPerMillion)} characters`
+  }
+}
+
+export function placeWords({ engine, deployments }: Model): string {
+  const drained = deployments.filter((deployment) => !isInUse(deployment)).length
+  return [
+    ...(engine === null ? [] : ['local']),
+    ...(deployments.length === 0 ? [] : [count(deployments.length, 'server')]),
+    ...(drained === 0 ? [] : [`${drained} drained`]),
+  ].join(', ')
+}

@@ -1,0 +1,302 @@
+/** What the commands for models and deployments show and do, against a server that really keeps them. */
+import { spawn } from 'node:child_process'
+import { stripVTControlCharacters } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCliTest, type CliTest, type Outcome } from '../../test/harness/cli.ts'
+import { succeed } from '../../test/harness/journey.ts'
+import type { ModelSight } from '../app/app.ts'
+import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
+import { runCli } from './program.ts'
+
+let cli: CliTest
+/** What the server says of its own engines and of deployments: set by the tests. */
+const locals = new Map<string, () => LocalModelState>()
+const healths = new Map<string, DeploymentHealth>()
+const sight: ModelSight = {
+  localState: (model) => locals.get(model)?.(),
+  deploymentHealth: (id) => healths.get(id),
+}
+
+beforeAll(async () => {
+  cli = await startCliTest()
+  Object.assign(cli.server.app, { modelSight: sight })
+})
+afterAll(() => cli.close())
+
+const models = async (): Promise<Array<Record<string, unknown>>> =>
+  (await succeed(cli.server.operator, 'GET', '/v2/operator/models')).models
+const find = async (name: string) => (await models()).find((model) => model['name'] === name)
+const done = async (...args: string[]): Promise<string> => {
+  const { code, out, error } = await cli.berth(args)
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+  return out
+}
+const nothing = { doneBytes: null, totalBytes: null, message: null, retryInMs: null }
+
+describe('models', () => {
+  test('none yet: how to offer one', async () => {
+    expect(await done('models', 'ls')).toContain('Offer one: berth models add NAME')
+    expect(await done('deployments', 'ls')).toContain('There are no deployments.')
+  })
+
+  test('from a file: the whole of it, in parts, and with its price', async () => {
+    const out = await done(
+      ...['models', 'add', 'owner/local', '--source', 'npm:a@1.0.0/1', 'npm:a@1.0.0/2', '--context', '2048'],
+      ...['--sha256', 'AB'.repeat(32), '--input-price', '0.05', '--output-price', '0.10', '--tools'],
+    )
+    expect(out).toContain('owner/local is offered at $0.05 in, $0.10 out (USD a million).')
+    expect(out).toContain('berth models pull owner/local')
+    const part = { file: 'owner-local.gguf', bytes: null, sha256: 'ab'.repeat(32) }
+    expect(await find('owner/local')).toMatchObject({
+      kind: 'chat',
+      engine: 'llama',
+      contextTokens: 2_048,
+      supportsTools: true,
+      files: [
+        { ...part, source: 'npm:a@1.0.0/1' },
+        { ...part, source: 'npm:a@1.0.0/2' },
+      ],
+    })
+    await done('models', 'add', 'owner/gguf', '--gguf', 'some.gguf')
+    const [file] = (await find('owner/gguf'))?.['files'] as Array<{ source: string }>
+    expect(file?.source).toBe(`file:${process.cwd()}/some.gguf`)
+  })
+
+  test('from a server: model and deployment at once, with a key that no answer shows', async () => {
+    const args = ['models', 'add', 'owner/remote', '--upstream', 'http://10.0.0.7:8000/v1', '--upstream-model', 'there']
+    const { code, out } = await cli.berth([...args, '--api-key-env', 'UPSTREAM_KEY', '--json'], {
+      UPSTREAM_KEY: 'secret-of-upstream\n',
+    })
+    expect(code).toBe(0)
+    expect(out).not.toContain('secret-of-upstream')
+    expect(JSON.parse(out)).toMatchObject({
+      name: 'owner/remote',
+      deployments: [{ url: 'http://10.0.0.7:8000/v1', upstreamModel: 'there', protocol: 'chat', hasApiKey: true }],
+    })
+    const { db } = cli.server.app.database
+    const row = await db.selectFrom('deployment').select('key_sealed').executeTakeFirstOrThrow()
+    expect(cli.server.app.vault.open(row.key_sealed ?? '')).toBe('secret-of-upstream')
+  })
+
+  test('a refused server leaves no model behind', async () => {
+    const bad = await cli.berth(['models', 'add', 'owner/bad', '--upstream', 'http://169.254.169.254/'])
+    expect(bad).toMatchObject({ code: 1, out: '', error: expect.stringContaining('metadata') })
+    expect(await find('owner/bad')).toBeUndefined()
+    expect(
+      await done('models', 'add', 'owner/bad', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img'),
+    ).toContain('owner/bad is offered at $0.00 pixel steps')
+    await done('models', 'rm', 'owner/bad')
+  })
+
+  test('are listed with their state, price, servers and context', async () => {
+    locals.set('owner/local', () => ({ ...nothing, state: 'pulling', doneBytes: 42_500_000, totalBytes: 100_000_000 }))
+    locals.set('owner/gguf', () => ({
+      ...nothing,
+      state: 'failed',
+      message: 'no such \u001B[31mfile',
+      retryInMs: 9_000,
+    }))
+    const out = await done('models', 'ls')
+    expect(out).toMatch(/^owner\/local +chat +downloading 42 % of 100 MB +\$0\.05 in, \$0\.10 out +local +2,048$/m)
+    expect(out).toMatch(/^owner\/gguf +chat +failed +\$0\.00 in, \$0\.00 out +local$/m)
+    expect(out).toMatch(/^owner\/remote +chat +ready +\$0\.00 in, \$0\.00 out +1 server$/m)
+    expect(out).toContain('owner/gguf failed: no such \\x1b[31mfile')
+    expect(out).toMatch(/^3 models$/m)
+    await done('models', 'disable', 'owner/remote')
+    expect(await done('models', 'ls')).toMatch(/^owner\/remote +chat +disabled /m)
+    await done('models', 'enable', 'owner/remote')
+    expect(await cli.json('models', 'ls')).toEqual({ models: await models() })
+  })
+
+  test('change their price, and nothing else', async () => {
+    const before = await find('owner/local')
+    const out = await done('models', 'price', 'owner/local', '--cached-price', '0.01', '--reason', 'cheaper')
+    expect(out).toBe('owner/local costs $0.05 in, $0.01 cached, $0.10 out (USD a million) from now on.\n')
+    expect(await find('owner/local')).toEqual({ ...before, cachedUsdPerMillion: '0.010000000' })
+  })
+
+  test('go, and what is not there is told with where to look', async () => {
+    await done('models', 'add', 'owner/gone', '--upstream', 'http://10.0.0.9')
+    expect(await done('models', 'rm', 'owner/gone')).toBe('owner/gone is gone. What it earned stays in the books.\n')
+    const again = await cli.berth(['models', 'rm', 'owner/gone'])
+    expect(again).toEqual({ code: 1, out: '', error: 'error: No such model.\n  berth models ls lists the models.\n' })
+    const twice = await cli.berth(['models', 'add', 'owner/local', '--upstream', 'http://10.0.0.9'])
+    expect(twice.code).toBe(1)
+    expect(twice.error).toContain('berth deployments add adds a server that runs it')
+    const told = await cli.berth(['models', 'rm', 'owner/gone', '--json'])
+    expect(JSON.parse(told.error)).toMatchObject({ error: { status: 404, reason: 'model_not_found' } })
+  })
+
+  test.each([
+    [['models', 'add', 'owner/x'], 'A server that runs it:           berth models add owner/x --upstream http'],
+    [['models', 'add', '-x'], 'unknown option'],
+    [['models', 'add', 'a b', '--upstream', 'http://a'], 'A name has letters'],
+    [['models', 'add', 'x', '--source', 'ftp://a'], 'Sources are npm:'],
+    [['models', 'add', 'x', '--gguf', 'a', '--upstream', 'http://a'], 'cannot be used with'],
+    [['models', 'add', 'x', '--gguf', 'a', '--protocol', 'chat'], 'they go with --upstream'],
+    [['models', 'add', 'x', '--upstream', 'http://a', '--sha256', '0'.repeat(64)], 'it goes with --gguf or --source'],
+    [['models', 'add', 'x', '--upstream', 'http://a', '--api-key', 'secret'], 'unknown option'],
+    [['models', 'add', 'x', '--upstream', 'http://a', '--api-key-env', 'UNSET'], 'UNSET is empty or not set.'],
+    [['models', 'add', 'x', '--upstream', 'http://a', '--input-price', '-1'], 'A price is from 0'],
+    [['models', 'price', 'owner/local'], 'berth models price owner/local --input-price 0.20'],
+    [['deployments', 'add', 'owner/local'], 'berth deployments add owner/local --upstream'],
+    [['deployments', 'weight', 'dep_1', '1001'], 'From 0 to 1000.'],
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, text) => {
+    const { code, out, error } = await cli.berth(args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(error).toContain(text)
+    expect(error).not.toMatch(/secret(?!')/)
+  })
+
+  test('a file of a server elsewhere needs its whole path there', async () => {
+    const { code, error } = await cli.berth([
+      ...['models', 'add', 'x', '--gguf', 'a.gguf', '--url', 'http://berth.invalid', '--key', 'bk_x'],
+    ])
+    expect(code).toBe(2)
+    expect(error).toContain('Give its whole path there')
+  })
+})
+
+describe('pull', () => {
+  /** Goes on by one state each time that it is asked for. */
+  function play(name: string, states: readonly LocalModelState[]): void {
+    let at = 0
+    locals.set(name, () => states[Math.min(at++, states.length - 1)] ?? { ...nothing, state: 'ready' })
+  }
+  const pulling = (doneBytes: number): LocalModelState => ({
+    ...nothing,
+    state: 'pulling',
+    doneBytes,
+    totalBytes: 200_000_000,
+  })
+  const loading: LocalModelState = { ...nothing, state: 'loading' }
+  const ready: LocalModelState = { ...nothing, state: 'ready' }
+
+  test('follows a download to its end: one line a step', async () => {
+    play('owner/local', [pulling(1_000_000), pulling(2_000_000), pulling(150_000_000), loading, ready])
+    expect(await done('models', 'pull', 'owner/local')).toBe(
+      [
+        'owner/local: downloading 0 % of 200 MB',
+        'owner/local: downloading 75 % of 200 MB',
+        'owner/local: starting',
+        'owner/local: ready',
+        'owner/local is ready.',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  test('as JSON, one state a line', async () => {
+    play('owner/local', [pulling(150_000_000), ready])
+    const { out } = await cli.berth(['models', 'pull', 'owner/local', '--json'])
+    const lines = out.trimEnd().split('\n')
+    expect(lines.map((line) => (JSON.parse(line) as LocalModelState).state)).toEqual(['pulling', 'ready'])
+  })
+
+  test('in a terminal, a bar that draws over itself', async () => {
+    play('owner/local', [pulling(100_000_000), loading, ready])
+    let shown = ''
+    const write = (text: string): void => void (shown += text)
+    const code = await runCli(['models', 'pull', 'owner/local', '--key', cli.server.operatorKey], {
+      env: cli.environment(),
+      colour: { out: true, error: true },
+      write,
+      writeError: write,
+      readFile: () => undefined,
+      readInput: () => undefined,
+    })
+    expect(code).toBe(0)
+    expect(shown).toContain(`\r\u001B[K${'█'.repeat(15)}${'░'.repeat(15)} 50 % of 200 MB`)
+    expect(stripVTControlCharacters(shown)).toMatch(/\rstarting\r.*owner\/local is ready\.\n$/)
+  })
+
+  test('a failure, and what cannot be pulled: exit code 1 and the next step', async () => {
+    play('owner/local', [pulling(1), { ...nothing, state: 'failed', message: 'the disk is full', retryInMs: 29_500 }])
+    const failed = await cli.berth(['models', 'pull', 'owner/local'])
+    expect(failed.code).toBe(1)
+    expect(failed.error).toContain('error: owner/local failed: the disk is full.\n  The server tries again in 30 s')
+    const cases = [
+      ['owner/none', 'There is no model owner/none.'],
+      ['owner/remote', 'owner/remote has no file to download.'],
+    ] as const
+    for (const [name, text] of cases) {
+      const { code, error } = await cli.berth(['models', 'pull', name])
+      expect([code, error]).toEqual([1, expect.stringContaining(text)])
+    }
+    locals.delete('owner/gguf')
+    expect((await cli.berth(['models', 'pull', 'owner/gguf'])).error).toContain('Is BERTH_LOCAL_ENGINES false there?')
+    await done('models', 'disable', 'owner/gguf')
+    expect((await cli.berth(['models', 'pull', 'owner/gguf'])).error).toContain('berth models enable owner/gguf')
+  })
+})
+
+describe('deployments', () => {
+  /** Runs it with something to read. */
+  const withInput = (args: readonly string[], input: string): Promise<Outcome> =>
+    new Promise((resolve) => {
+      const child = spawn(process.execPath, [cli.program, ...args], { env: cli.environment() })
+      let [out, error] = ['', '']
+      child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
+      child.stderr.on('data', (chunk: Buffer) => (error += chunk.toString()))
+      child.on('close', (code) => resolve({ code, out, error }))
+      child.stdin.end(input)
+    })
+
+  test('are added, weighed, drained, resumed, listed and taken away', async () => {
+    await done('models', 'add', 'owner/many', '--upstream', 'http://10.0.0.7:8000')
+    const add = ['deployments', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--weight', '3']
+    const added = await withInput([...add, '--concurrency', '64', '--reads-metrics', '--api-key-stdin'], 'from-stdin\n')
+    expect(added).toMatchObject({ code: 0, error: '' })
+    const [, id = ''] = /^http:\/\/10\.0\.0\.8:8000\/ serves owner\/many now, as (dep_\w+)\.$/m.exec(added.out) ?? []
+    const { db } = cli.server.app.database
+    const row = await db.selectFrom('deployment').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+    expect(cli.server.app.vault.open(row.key_sealed ?? '')).toBe('from-stdin')
+    expect(row).toMatchObject({ weight: 3, concurrency: 64, reads_metrics: true })
+
+    healths.set(id, { breaker: 'open', inFlight: 5, queued: 2, faults: 7 })
+    const line = (state: string, weight: number): RegExp =>
+      new RegExp(`^${id} +owner/many +http://10\\.0\\.0\\.8:8000/ +chat +${state} +${weight} +5 of 64 +7$`, 'm')
+    expect(await done('deployments', 'ls', '--model', 'owner/many')).toMatch(line('fails', 3))
+    healths.set(id, { breaker: 'closed', inFlight: 5, queued: 2, faults: 7 })
+    expect(await done('deployments', 'weight', id, '9')).toBe(`${id} has the weight 9 now.\n`)
+    expect(await done('deployments', 'ls')).toMatch(line('in use', 9))
+    expect(await done('deployments', 'drain', id)).toBe(`${id} takes nothing new.\n`)
+    expect(await done('deployments', 'ls')).toMatch(line('drained', 9))
+    expect(await done('models', 'ls')).toMatch(/^owner\/many .* 2 servers, 1 drained$/m)
+    expect(await done('deployments', 'resume', id)).toBe(`${id} is in use again.\n`)
+    expect(await cli.json('deployments', 'ls', '--model', 'owner/many')).toMatchObject({
+      deployments: [{ url: 'http://10.0.0.7:8000/' }, { id, hasApiKey: true, drained: false }],
+    })
+    expect(await done('deployments', 'rm', id)).toBe(`${id} is gone.\n`)
+    const again = await cli.berth(['deployments', 'rm', id])
+    expect(again).toMatchObject({ code: 1, error: expect.stringContaining('berth deployments ls lists') })
+  })
+
+  test('an empty input is no key', async () => {
+    const add = ['deployments', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--api-key-stdin']
+    expect(await withInput(add, ' \n')).toMatchObject({ code: 2, error: expect.stringContaining('holds no key') })
+  })
+
+  test('of a model that is not there: exit code 1, and where the models are', async () => {
+    for (const args of [
+      ['deployments', 'ls', '--model', 'owner/none'],
+      ['deployments', 'add', 'owner/none', '--upstream', 'http://10.0.0.8'],
+    ]) {
+      const { code, error } = await cli.berth(args)
+      expect([code, error]).toEqual([1, expect.stringContaining('berth models ls lists the models.')])
+    }
+  })
+})
+
+test('the help names every command for models, in 80 columns', async () => {
+  const { out } = await cli.berth(['--help'])
+  const names = ['ls', 'add <name>', 'pull <name>', 'price <name>', 'enable <name>', 'disable <name>', 'rm <name>']
+  const more = ['ls', 'add <model>', 'weight <id> <n>', 'drain <id>', 'resume <id>', 'rm <id>']
+  for (const command of [...names.map((name) => `models ${name}`), ...more.map((name) => `deployments ${name}`)]) {
+    expect(out).toMatch(new RegExp(`^  ${command} {2,}\\S`, 'm'))
+  }
+  for (const args of [['models', 'add'], ['deployments', 'add'], ['models', 'price'], []]) {
+    const { out: help } = await cli.berth([...args, '--help'])
+    expect(Math.max(...help.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+  }
+})

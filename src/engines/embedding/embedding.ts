@@ -1,0 +1,99 @@
+/**
+ * Requests for embeddings, in the form of OpenAI's. Nothing is cut in silence: a text beyond the model's window is
+ * refused unless `truncate` is true. An empty text, or one of spaces only, is refused too, since it has no direction.
+ */
+import { setImmediate } from 'node:timers/promises'
+import { z } from 'zod'
+import { failField, ok, type Result } from '../../base/result.ts'
+import { readFields, WorkQueue, type EngineCall } from '../engine-http.ts'
+import { DIMENSIONS, MAX_TOKENS, type EmbeddingModel } from './mini-lm.ts'
+
+const MAX_INPUTS = 2_048
+/** Requests that take turns, text by text, so that a long list does not keep short ones waiting. */
+const PLACES = 4
+/** Until something has been measured. */
+const GUESSED_MS_PER_TOKEN = 0.2
+/** Far more than the model's window holds: 512 words of the longest kind. Of a longer text only so much is looked at. */
+const MAX_TEXT_CHARS = 100_000
+/** The beginning and the end, without anything between. */
+const EMPTY_TOKENS = 2
+/** Enough to tell any two 32-bit floats apart. */
+const FLOAT_DIGITS = 9
+
+const requestForm = z.looseObject({
+  input: z.union([z.string(), z.array(z.string()).min(1).max(MAX_INPUTS)], {
+    error: `must be a string, or a list of 1 to ${MAX_INPUTS} strings`,
+  }),
+  encoding_format: z.enum(['float', 'base64']).nullish(),
+  dimensions: z.literal(DIMENSIONS, { error: `must be ${DIMENSIONS}: this model has no other` }).nullish(),
+  truncate: z.boolean().nullish(),
+})
+
+export class EmbeddingDesk {
+  readonly queue: WorkQueue
+  readonly #model: EmbeddingModel
+  readonly #modelName: string
+
+  constructor(model: EmbeddingModel, modelName: string, queueLimit: number) {
+    this.#model = model
+    this.#modelName = modelName
+    this.queue = new WorkQueue(queueLimit, { texts: { places: PLACES, msPerUnit: GUESSED_MS_PER_TOKEN } })
+  }
+
+  async embed({ body, signal }: EngineCall): Promise<Result<unknown>> {
+    const request = readFields(requestForm, body)
+    if (!request.ok) return request
+    const { input, encoding_format: format, truncate } = request.value
+    const texts = await this.#tokenise(input, truncate ?? false)
+    if (!texts.ok) return texts
+    const tokens = texts.value.reduce((sum, ids) => sum + ids.length, 0)
+    return this.queue.run('texts', tokens, signal, async () => {
+      const data: unknown[] = []
+      for (const [index, ids] of texts.value.entries()) {
+        signal.throwIfAborted()
+        const vector = await this.#model.embed(ids)
+        data.push({ object: 'embedding', index, embedding: format === 'base64' ? toBase64(vector) : toNumbers(vector) })
+      }
+      return ok({
+        object: 'list',
+        data,
+        model: this.#modelName,
+        usage: { prompt_tokens: tokens, total_tokens: tokens },
+      })
+    })
+  }
+
+  async #tokenise(input: string | readonly string[], truncate: boolean): Promise<Result<Array<readonly number[]>>> {
+    const texts: Array<readonly number[]> = []
+    let chars = 0
+    for (const [index, text] of (typeof input === 'string' ? [input] : input).entries()) {
+      const path = typeof input === 'string' ? ['input'] : ['input', index]
+      const { ids, isCut } = this.#model.tokenise(text.slice(0, MAX_TEXT_CHARS))
+      if ((isCut || text.length > MAX_TEXT_CHARS) && !truncate) {
+        const message = `${path.join('.')}: has more than ${MAX_TOKENS} tokens, which is all that this model reads at once`
+        return failField(path, `${message}. Send parts, or truncate: true for the beginning alone`, 'input_too_long')
+      }
+      if (ids.length <= EMPTY_TOKENS) {
+        return failField(path, `${path.join('.')}: there is no text in it`, 'empty_input')
+      }
+      texts.push(ids)
+      chars += text.length
+      if (chars < MAX_TEXT_CHARS) continue
+      // Others get their turn.
+      await setImmediate()
+      chars = 0
+    }
+    return ok(texts)
+  }
+}
+
+function toNumbers(vector: Float32Array): number[] {
+  return Array.from(vector, (value) => Number(value.toPrecision(FLOAT_DIGITS)))
+}
+
+/** 32-bit floats, the lowest byte first. */
+function toBase64(vector: Float32Array): string {
+  const bytes = Buffer.alloc(vector.length * 4)
+  vector.forEach((value, i) => bytes.writeFloatLE(value, 4 * i))
+  return bytes.toString('base64')
+}

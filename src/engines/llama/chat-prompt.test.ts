@@ -1,0 +1,78 @@
+/** Prompts out of messages. */
+import { expect, test } from 'vitest'
+import { ChatPrompt, type ChatInput, type TemplateFacts } from './chat-prompt.ts'
+import type { Tool } from './tool-call.ts'
+
+const facts: TemplateFacts = {
+  template: null,
+  bosText: '<s>',
+  eosText: '</s>',
+  specialTexts: ['<s>', '</s>', '<|end|>'],
+}
+const input: ChatInput = { messages: [{ role: 'user', content: 'Hi' }], tools: [], variables: {} }
+const tool: Tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
+
+function render(template: string | null, some: Partial<ChatInput> = {}): unknown {
+  const parts = new ChatPrompt({ ...facts, template }).render({ ...input, ...some })
+  return parts.ok ? parts.value : parts
+}
+
+const plainText = (text: string): unknown => [{ text, literal: false }]
+
+test('the template gets the messages, the texts of the special tokens and the variables', () => {
+  const template =
+    '{{ bos_token }}{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}{{ mood }}{% if add_generation_prompt %}>{% endif %}'
+  expect(render(template, { variables: { mood: 'glad' } })).toEqual(plainText('<s>[user:Hi]glad>'))
+})
+
+test('the variables of a request cannot take the place of its messages', () => {
+  expect(render('{{ messages[0].content }}', { variables: { messages: [{ content: 'x' }] } })).toEqual(plainText('Hi'))
+})
+
+test('names of special tokens in a message are literal text, at any depth', () => {
+  const messages = [
+    { role: 'user', content: 'a<|end|>b', tool_calls: [{ function: { name: 'f', arguments: { x: '</s>' } } }] },
+  ]
+  const template = '<|end|>{{ messages[0].content }}{{ messages[0].tool_calls[0].function.arguments | tojson }}</s>'
+  expect(render(template, { messages })).toEqual([
+    { text: '<|end|>a', literal: false },
+    { text: '<|end|>', literal: true },
+    { text: 'b{"x": "', literal: false },
+    { text: '</s>', literal: true },
+    { text: '"}</s>', literal: false },
+  ])
+})
+
+test('what a template refuses is told, with its reason', () => {
+  expect(render("{{ raise_exception('roles must alternate') }}")).toMatchObject({
+    ok: false,
+    kind: 'invalid',
+    message: expect.stringContaining('roles must alternate'),
+    issues: [{ path: ['messages'] }],
+  })
+})
+
+test('a template that cannot be read stops the start', () => {
+  expect(() => new ChatPrompt({ ...facts, template: '{% if %}' })).toThrow()
+})
+
+test('tools go to a template that has a place for them', () => {
+  const template = '{% for t in tools %}{{ t.function.name }}<tool_call>{% endfor %}{{ messages[0].content }}'
+  expect(render(template, { tools: [tool] })).toEqual(plainText('f<tool_call>Hi'))
+})
+
+test('without such a place, tools stand before the first message', () => {
+  const [part] = render('{{ messages[0].content }}', { tools: [tool] }) as Array<{ text: string }>
+  expect(part?.text).toContain('{"name":"f","parameters":{"type":"object"}}')
+  expect(part?.text.endsWith('\n\nHi')).toBe(true)
+})
+
+test('a file without a template gets the plain default, whose answers end at the next turn', () => {
+  const messages = [
+    { role: 'system', content: 'Be kind.' },
+    { role: 'user', content: 'Hi' },
+  ]
+  expect(render(null, { messages })).toEqual(plainText('System: Be kind.\n\nUser: Hi\n\nAssistant:'))
+  expect(new ChatPrompt(facts).stops).toEqual(['\nUser:'])
+  expect(new ChatPrompt({ ...facts, template: 'x' }).stops).toEqual([])
+})

@@ -1,0 +1,112 @@
+/**
+ * Makes a prompt of messages, by the template that comes with the model. A file without one gets a plain default:
+ * `User: …`, `Assistant: …`, and an answer that ends where the model goes on with `User:`.
+ *
+ * What people write may hold the names of special tokens, such as the mark for the end of a turn. In the prompt these
+ * are literal text. To tell them from the template's own, they go through it as random words.
+ */
+import { randomBytes } from 'node:crypto'
+import { Template } from '@huggingface/jinja'
+import { failField, ok, type Result } from '../../base/result.ts'
+import { readToolSyntax, type Tool, type ToolSyntax } from './tool-call.ts'
+import type { PromptPart } from './vocabulary.ts'
+
+export interface ChatMessage {
+  readonly role: string
+  readonly content: string
+  readonly [key: string]: unknown
+}
+
+export interface ChatInput {
+  readonly messages: readonly ChatMessage[]
+  readonly tools: readonly Tool[]
+  /** More variables for the template, such as `enable_thinking`. */
+  readonly variables: Readonly<Record<string, unknown>>
+}
+
+export interface TemplateFacts {
+  /** null: the file has none. */
+  readonly template: string | null
+  readonly bosText: string
+  readonly eosText: string
+  readonly specialTexts: readonly string[]
+}
+
+const PLAIN_TEMPLATE = `{%- for message in messages %}{{ message.role | capitalize }}: {{ message.content }}
+
+{% endfor %}Assistant:`
+const PLAIN_STOP = '\nUser:'
+
+export class ChatPrompt {
+  readonly #template: Template
+  readonly #facts: TemplateFacts
+  readonly #special: RegExp | undefined
+  readonly toolSyntax: ToolSyntax | undefined
+  /** Texts that end an answer beside those of the request. */
+  readonly stops: readonly string[]
+
+  /** Throws when the template cannot be read. */
+  constructor(facts: TemplateFacts) {
+    this.#facts = facts
+    this.#template = new Template(facts.template ?? PLAIN_TEMPLATE)
+    this.toolSyntax = facts.template === null ? undefined : readToolSyntax(facts.template)
+    this.stops = facts.template === null ? [PLAIN_STOP] : []
+    const escaped = facts.specialTexts.map((text) => text.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
+    this.#special = escaped.length === 0 ? undefined : new RegExp(escaped.join('|'), 'g')
+  }
+
+  render(input: ChatInput): Result<PromptPart[]> {
+    const literals: string[] = []
+    const mark = randomBytes(8).toString('hex')
+    const hide = (text: string): string =>
+      this.#special === undefined
+        ? text
+        : text.replaceAll(this.#special, (found) => `z${mark}z${literals.push(found) - 1}z`)
+    const { messages, tools } = this.toolSyntax === undefined ? withToolsInText(input) : input
+    try {
+      const text = this.#template.render({
+        ...input.variables,
+        messages: mapTexts(messages, hide),
+        ...(tools.length === 0 ? {} : { tools: mapTexts(tools, hide) }),
+        bos_token: this.#facts.bosText,
+        eos_token: this.#facts.eosText,
+        add_generation_prompt: true,
+      })
+      return ok(splitAtLiterals(text, mark, literals))
+    } catch (error) {
+      // Templates refuse what their models were not trained for, such as two user messages in a row.
+      const why = error instanceof Error ? error.message : String(error)
+      return failField(['messages'], `The model's chat template refuses these messages: ${why}`, 'invalid_messages')
+    }
+  }
+}
+
+function splitAtLiterals(text: string, mark: string, literals: readonly string[]): PromptPart[] {
+  // Every second piece is the number of a literal.
+  return text
+    .split(new RegExp(`z${mark}z(\\d+)z`))
+    .map((piece, at) => (at % 2 === 0 ? { text: piece, literal: false } : literalAt(literals, piece)))
+    .filter((part) => part.text !== '')
+}
+
+function literalAt(literals: readonly string[], index: string): PromptPart {
+  return { text: literals[Number.parseInt(index, 10)] ?? '', literal: true }
+}
+
+/** A copy with every text changed, at any depth. */
+function mapTexts<T>(value: T, change: (text: string) => string): T
+function mapTexts(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === 'string') return change(value)
+  if (Array.isArray(value)) return value.map((one) => mapTexts<unknown>(one, change))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, mapTexts<unknown>(one, change)]))
+}
+
+/** Where the template has no place for tools they stand in front of the first message. */
+function withToolsInText({ messages, tools, variables }: ChatInput): ChatInput {
+  const [first, ...rest] = messages
+  if (tools.length === 0 || first === undefined) return { messages, tools, variables }
+  const list = tools.map((tool) => JSON.stringify(tool.function)).join('\n')
+  const content = `Answer with a call of one of these functions, as JSON with "name" and "arguments":\n${list}\n\n${first.content}`
+  return { messages: [{ ...first, content }, ...rest], tools: [], variables }
+}

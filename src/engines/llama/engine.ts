@@ -1,0 +1,110 @@
+/** The model, the line before it, and what is counted of both. */
+import type { LlamaContextSequence } from 'node-llama-cpp'
+import { Metrics } from '../../base/metrics.ts'
+import type { Result } from '../../base/result.ts'
+import type { Usage } from './answer.ts'
+import { generateAnswer, type AnswerPiece, type FinishReason, type Tally } from './generation.ts'
+import { prepareJob, type Job } from './job.ts'
+import type { LoadedModel } from './loaded-model.ts'
+import { readRequest, type GenerationRequest } from './request.ts'
+import { Scheduler, type Place } from './scheduler.ts'
+
+export type SequencePlace = Place<LlamaContextSequence>
+
+/** What one request has used so far. */
+export class RequestUsage {
+  readonly #promptTokens: number
+  readonly #perPrompt: number
+  readonly #isCounted = new Set<number>()
+  #cachedTokens = 0
+  #completionTokens = 0
+
+  constructor(job: Job) {
+    this.#promptTokens = job.prompts.reduce((sum, prompt) => sum + prompt.length, 0)
+    this.#perPrompt = job.choicesPerPrompt
+  }
+
+  /** However many answers there are to a prompt, it counts once, and so does what was reused of it. */
+  reused(choice: number, tokens: number): void {
+    const prompt = Math.floor(choice / this.#perPrompt)
+    if (!this.#isCounted.has(prompt)) this.#cachedTokens += tokens
+    this.#isCounted.add(prompt)
+  }
+
+  generated(): void {
+    this.#completionTokens += 1
+  }
+
+  get now(): Usage {
+    return {
+      promptTokens: this.#promptTokens,
+      cachedTokens: this.#cachedTokens,
+      completionTokens: this.#completionTokens,
+    }
+  }
+}
+
+export class Engine {
+  readonly model: string
+  readonly metrics = new Metrics()
+  readonly #loaded: LoadedModel
+  readonly #scheduler: Scheduler<LlamaContextSequence>
+  readonly #counters: ReturnType<typeof declareCounters>
+
+  constructor(model: string, loaded: LoadedModel, queueLimit: number) {
+    this.model = model
+    this.#loaded = loaded
+    this.#scheduler = new Scheduler(loaded.sequences, queueLimit)
+    this.#counters = declareCounters(this.metrics)
+    const processing = this.metrics.gauge('llamacpp:requests_processing', 'Requests that are worked on')
+    const deferred = this.metrics.gauge('llamacpp:requests_deferred', 'Requests that wait')
+    this.metrics.collect(() => {
+      processing.set(this.#scheduler.processing)
+      deferred.set(this.#scheduler.deferred)
+    })
+  }
+
+  readRequest(kind: 'chat' | 'completion', body: unknown): Result<GenerationRequest> {
+    return readRequest(kind, body, { model: this.model, vocabularySize: this.#loaded.vocabulary.size })
+  }
+
+  prepare(request: GenerationRequest): Promise<Result<Job>> {
+    return prepareJob(this.#loaded, request)
+  }
+
+  /** The promise becomes undefined when `signal` comes first. */
+  enter(job: Job, signal: AbortSignal): Result<Promise<SequencePlace | undefined>> {
+    return this.#scheduler.enter(job.prompts[0] ?? [], signal)
+  }
+
+  generate(
+    place: SequencePlace,
+    job: Job,
+    how: { readonly choice: number; readonly usage: RequestUsage; readonly signal: AbortSignal },
+  ): AsyncGenerator<AnswerPiece, FinishReason | undefined> {
+    const { choice, usage, signal } = how
+    const tally: Tally = {
+      reused: (tokens) => {
+        usage.reused(choice, tokens)
+        this.#counters.reused.add({}, tokens)
+      },
+      evaluated: (tokens) => this.#counters.prompted.add({}, tokens),
+      generated: () => {
+        usage.generated()
+        this.#counters.predicted.add()
+      },
+    }
+    const prompt = job.prompts[Math.floor(choice / job.choicesPerPrompt)] ?? []
+    return generateAnswer(this.#loaded, { sequence: place.sequence, job, prompt, choice, tally, signal })
+  }
+}
+
+function declareCounters(metrics: Metrics) {
+  const counters = {
+    prompted: metrics.counter('llamacpp:prompt_tokens_total', 'Tokens of prompts that were evaluated'),
+    predicted: metrics.counter('llamacpp:tokens_predicted_total', 'Tokens that were generated'),
+    reused: metrics.counter('berth_engine_prefix_tokens_reused_total', 'Tokens of prompts that were there already'),
+  }
+  for (const counter of Object.values(counters)) counter.add({}, 0)
+  return counters
+}

@@ -1,0 +1,111 @@
+/**
+ * Generates one answer in one sequence. What comes out of the model goes through three stages before it is given out:
+ * tokens become text, the text ends at stop texts, and calls of tools are taken out of it.
+ */
+import { LlamaGrammarEvaluationState, type LlamaContextSequence, type Token } from 'node-llama-cpp'
+import { AnswerText, type TextPiece } from './answer-text.ts'
+import type { Job } from './job.ts'
+import type { LoadedModel } from './loaded-model.ts'
+import { evaluatePrompt, type PromptTally } from './prompt-evaluation.ts'
+import { samplingOptions } from './sampling.ts'
+import { rateToken, type TokenLogprob } from './token-logprob.ts'
+import { ToolCallReader, type ToolCall } from './tool-call.ts'
+
+export interface AnswerPiece {
+  readonly text: string
+  readonly calls: readonly ToolCall[]
+  readonly logprobs: readonly TokenLogprob[]
+}
+
+export type FinishReason = 'stop' | 'length' | 'tool_calls'
+
+/** Told as things happen, so that what is counted is right at any moment. */
+export interface Tally extends PromptTally {
+  generated(): void
+}
+
+export interface Generation {
+  readonly sequence: LlamaContextSequence
+  readonly job: Job
+  readonly prompt: readonly Token[]
+  /** Counts from 0 over all answers of the request. */
+  readonly choice: number
+  readonly tally: Tally
+  readonly signal: AbortSignal
+}
+
+/** Returns undefined when it was cancelled. */
+export async function* generateAnswer(
+  loaded: LoadedModel,
+  generation: Generation,
+): AsyncGenerator<AnswerPiece, FinishReason | undefined> {
+  const { sequence, job } = generation
+  const reader = job.calls && new ToolCallReader(job.calls.syntax, job.calls.tools)
+  try {
+    const rest = await evaluatePrompt(sequence, generation)
+    if (rest === undefined) return undefined
+    const pieces = generatePieces(loaded, generation, rest)
+    for (;;) {
+      const { value, done } = await pieces.next()
+      if (done === true) {
+        const last = reader?.end() ?? { text: '', calls: [] }
+        if (value !== undefined && (last.text !== '' || last.calls.length > 0)) yield { ...last, logprobs: [] }
+        return value === 'stop' && reader !== undefined && reader.count > 0 ? 'tool_calls' : value
+      }
+      const { text, tokens } = value
+      const read = reader?.push(text) ?? { text, calls: [] }
+      if (read.text !== '' || read.calls.length > 0 || tokens.length > 0) yield { ...read, logprobs: tokens }
+    }
+  } catch (error) {
+    // What the sequence holds is not certain any more.
+    await sequence.clearHistory()
+    throw error
+  }
+}
+
+async function* generatePieces(
+  { model, vocabulary, contextTokens }: LoadedModel,
+  { sequence, job, prompt, choice, tally, signal }: Generation,
+  rest: Token[],
+): AsyncGenerator<TextPiece<TokenLogprob>, 'stop' | 'length' | undefined> {
+  const { sampling, alternatives } = job
+  const generated: Token[] = []
+  const grammar = job.grammar && new LlamaGrammarEvaluationState({ model, grammar: job.grammar })
+  const options = samplingOptions(sampling, { model, prompt, generated, grammar, contextTokens, choice })
+  const text = new AnswerText<TokenLogprob>(job.stops)
+  const mostTokens = Math.min(job.maxTokens, contextTokens - prompt.length)
+  const steps: AsyncIterable<GeneratedToken> = sequence.evaluateWithMetadata(
+    rest,
+    { probabilities: alternatives !== undefined },
+    options,
+  )
+  for await (const { token, probabilities } of steps) {
+    if (signal.aborted) return undefined
+    tally.generated()
+    if (vocabulary.isEnd(token)) break
+    generated.push(token)
+    const rated =
+      probabilities &&
+      rateToken(
+        { token, probabilities },
+        { temperature: sampling.temperature, alternatives: alternatives ?? 0, offset: text.offset },
+        vocabulary,
+      )
+    const piece = text.push(vocabulary.bytesOf(token, job.calls !== undefined), rated)
+    if (piece.text !== '' || piece.tokens.length > 0) yield piece
+    if (piece.stopped) return 'stop'
+    if (generated.length >= mostTokens) {
+      const last = text.end()
+      yield last
+      return last.stopped ? 'stop' : 'length'
+    }
+  }
+  yield text.end()
+  return 'stop'
+}
+
+interface GeneratedToken {
+  readonly token: Token
+  /** undefined: not asked for. */
+  readonly probabilities?: ReadonlyMap<Token, number>
+}

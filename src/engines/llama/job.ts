@@ -1,0 +1,106 @@
+/** What is to be generated, with everything that can be refused already looked at: prompts as tokens, a grammar. */
+import type { LlamaGrammar, Token } from 'node-llama-cpp'
+import { failField, ok, type Result } from '../../base/result.ts'
+import { grammarOfAnyObject, grammarOfSchema } from './json-grammar.ts'
+import type { LoadedModel } from './loaded-model.ts'
+import type { GenerationRequest } from './request.ts'
+import type { Sampling } from './sampling.ts'
+import { forcedSyntax, grammarOfCall, type Tool, type ToolSyntax } from './tool-call.ts'
+import type { PromptPart } from './vocabulary.ts'
+
+export interface Job {
+  readonly prompts: ReadonlyArray<readonly Token[]>
+  readonly choicesPerPrompt: number
+  /** Beside what the context sets. */
+  readonly maxTokens: number
+  readonly sampling: Sampling
+  readonly stops: readonly string[]
+  readonly alternatives: number | undefined
+  readonly grammar: LlamaGrammar | undefined
+  /** undefined: calls are not looked for. */
+  readonly calls: { readonly syntax: ToolSyntax; readonly tools: readonly Tool[] } | undefined
+}
+
+export async function prepareJob(loaded: LoadedModel, request: GenerationRequest): Promise<Result<Job>> {
+  const { kind, toolChoice, sampling } = request
+  const usesTools = toolChoice.kind !== 'none'
+  const syntax = loaded.chatPrompt.toolSyntax ?? (toolChoice.kind === 'auto' ? undefined : forcedSyntax)
+  if (usesTools && syntax === undefined)
+    return failField(
+      ['tools'],
+      "The model's template cannot offer tools. Set tool_choice to required or to a function to force a call.",
+      'unsupported_parameter',
+    )
+  const prompts = readPrompts(loaded, request)
+  if (!prompts.ok) return prompts
+  const grammar = await makeGrammar(loaded, request, syntax ?? forcedSyntax)
+  if (!grammar.ok) return grammar
+  return ok({
+    prompts: prompts.value,
+    choicesPerPrompt: request.choices,
+    maxTokens: request.maxTokens ?? Infinity,
+    sampling,
+    stops: kind === 'chat' ? [...request.stops, ...loaded.chatPrompt.stops] : request.stops,
+    alternatives: request.alternatives,
+    grammar: grammar.value,
+    calls: usesTools && syntax !== undefined ? { syntax, tools: request.tools } : undefined,
+  })
+}
+
+function readPrompts(loaded: LoadedModel, request: GenerationRequest): Result<Token[][]> {
+  if (request.kind === 'completion') {
+    const prompts: Token[][] = []
+    for (const text of request.prompts) {
+      const tokens = readPrompt(loaded, [{ text, literal: false }], 'prompt')
+      if (!tokens.ok) return tokens
+      prompts.push(tokens.value)
+    }
+    return ok(prompts)
+  }
+  const parts = loaded.chatPrompt.render({
+    messages: request.messages,
+    tools: request.toolChoice.kind === 'none' ? [] : request.tools,
+    variables: request.templateVariables,
+  })
+  if (!parts.ok) return parts
+  const tokens = readPrompt(loaded, parts.value, 'messages')
+  return tokens.ok ? ok([tokens.value]) : tokens
+}
+
+function readPrompt(loaded: LoadedModel, parts: readonly PromptPart[], param: string): Result<Token[]> {
+  const { contextTokens, vocabulary } = loaded
+  const bytes = parts.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
+  // Tokens are counted on the thread that answers everybody, so what is far too long is not even counted.
+  const isFarTooLong = bytes > contextTokens * vocabulary.longestTokenBytes
+  const tokens = isFarTooLong ? [] : vocabulary.tokenize(parts)
+  const length = isFarTooLong ? `more than ${contextTokens}` : `${tokens.length}`
+  if (isFarTooLong || tokens.length >= contextTokens)
+    return failField(
+      [param],
+      `${param}: the prompt has ${length} tokens; the context of this model holds ${contextTokens} with the answer.`,
+      'context_length_exceeded',
+    )
+  return tokens.length === 0 ? failField([param], `${param}: the prompt is empty.`, 'invalid_value') : ok(tokens)
+}
+
+async function makeGrammar(
+  loaded: LoadedModel,
+  { format, tools, toolChoice }: GenerationRequest,
+  syntax: ToolSyntax,
+): Promise<Result<LlamaGrammar | undefined>> {
+  const isForced = toolChoice.kind === 'required' || toolChoice.kind === 'named'
+  const callable = tools.filter(({ function: { name } }) => toolChoice.kind !== 'named' || name === toolChoice.name)
+  const param = isForced ? 'tools' : 'response_format'
+  const text = isForced
+    ? grammarOfCall(callable, syntax)
+    : format.kind === 'json_schema'
+      ? grammarOfSchema(format.schema, 'response_format')
+      : ok(format.kind === 'json_object' ? grammarOfAnyObject() : undefined)
+  if (!text.ok || text.value === undefined) return text.ok ? ok(undefined) : text
+  try {
+    return ok(await loaded.llama.createGrammar({ grammar: text.value }))
+  } catch {
+    // llama.cpp says no more than that; the usual cause is a schema that is itself without anything around it.
+    return failField([param], `${param}: the schema cannot be made into a grammar.`, 'unsupported_schema')
+  }
+}

@@ -1,0 +1,77 @@
+/** What can be read off a JSON schema without making a grammar of it. */
+
+export type Schema = Readonly<Record<string, unknown>>
+
+export type JsonType = 'string' | 'number' | 'integer' | 'boolean' | 'null' | 'array' | 'object'
+
+const allTypes: readonly JsonType[] = ['object', 'array', 'string', 'number', 'boolean', 'null']
+
+export function isObject(value: unknown): value is Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Where no type is said, the words tell; where they do not, it is any. Empty: a type is said that there is not. */
+export function typesOf(schema: Schema): JsonType[] {
+  const types = 'type' in schema ? saidTypes(schema.type) : toldTypes(schema)
+  return schema.nullable === true && !types.includes('null') ? [...types, 'null'] : types
+}
+
+function saidTypes(type: unknown): JsonType[] {
+  const said: unknown[] = Array.isArray(type) ? type : [type]
+  const known = [...allTypes, 'integer' as const].filter((one) => said.includes(one))
+  return known.length < said.length ? [] : known
+}
+
+function toldTypes(schema: Schema): JsonType[] {
+  if ('properties' in schema || 'required' in schema) return ['object']
+  return 'items' in schema ? ['array'] : [...allTypes]
+}
+
+/** `#`, or a path in the same schema. */
+export function resolveRef(ref: unknown, root: unknown): unknown {
+  if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref)) return undefined
+  return ref
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce<unknown>((at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined), root)
+}
+
+/** Whether no value can match two of these, as far as types and fixed values show it. */
+export function areDisjoint(schemas: readonly unknown[], root: unknown): boolean {
+  const resolved = schemas.map((schema) =>
+    isObject(schema) && '$ref' in schema ? resolveRef(schema.$ref, root) : schema,
+  )
+  return resolved.every((one, at) => resolved.slice(at + 1).every((other) => differ(one, other)))
+}
+
+function differ(one: unknown, other: unknown): boolean {
+  if (!isObject(one) || !isObject(other)) return false
+  const [values, others] = [fixedValues(one), fixedValues(other)]
+  if (values !== undefined && others !== undefined) return !values.some((value) => others.includes(value))
+  const number = (type: JsonType): JsonType => (type === 'integer' ? 'number' : type)
+  const [types, otherTypes] = [typesOf(one).map(number), typesOf(other).map(number)]
+  if (!types.some((type) => otherTypes.includes(type))) return true
+  if (types.length > 1 || otherTypes.length > 1 || types[0] !== 'object') return false
+  const [properties, otherProperties] = [one.properties, other.properties]
+  if (!isObject(properties) || !isObject(otherProperties)) return false
+  // A property that both must have, with values that are never the same.
+  return requiredOf(one)
+    .filter((name) => requiredOf(other).includes(name))
+    .some((name) => {
+      const [its, others] = [properties[name], otherProperties[name]].map((member) =>
+        isObject(member) ? fixedValues(member) : undefined,
+      )
+      return its !== undefined && others !== undefined && !its.some((value) => others.includes(value))
+    })
+}
+
+function requiredOf(schema: Schema): string[] {
+  return Array.isArray(schema.required) ? schema.required.map(String) : []
+}
+
+/** As JSON, so that they can be compared. undefined: its values are not counted up. */
+function fixedValues(schema: Schema): string[] | undefined {
+  if ('const' in schema) return [JSON.stringify(schema.const)]
+  return Array.isArray(schema.enum) ? schema.enum.map((value) => JSON.stringify(value)) : undefined
+}

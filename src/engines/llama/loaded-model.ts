@@ -1,0 +1,65 @@
+/** One model file in memory, with a context whose sequences are evaluated together, a batch at a time. */
+import os from 'node:os'
+import { getLlama, LlamaLogLevel, type Llama, type LlamaContextSequence, type LlamaModel } from 'node-llama-cpp'
+import { ChatPrompt } from './chat-prompt.ts'
+import { Vocabulary } from './vocabulary.ts'
+
+export interface LoadOptions {
+  readonly file: string
+  /** null: what the file says, or as much of it as there is memory for. */
+  readonly contextTokens: number | null
+  readonly sequences: number
+  /** null: all cores but one, which is left to the rest of the server. */
+  readonly threads: number | null
+}
+
+export interface LoadedModel {
+  readonly llama: Llama
+  readonly model: LlamaModel
+  readonly sequences: readonly LlamaContextSequence[]
+  readonly contextTokens: number
+  readonly vocabulary: Vocabulary
+  readonly chatPrompt: ChatPrompt
+}
+
+export async function loadModel(
+  options: LoadOptions,
+  on: { readonly progress: (share: number) => void; readonly log: (line: string) => void },
+): Promise<LoadedModel> {
+  // With more threads than free cores llama.cpp's threads wait for each other, and a token takes seconds.
+  const threads = options.threads ?? Math.max(1, os.availableParallelism() - 1)
+  const llama = await getLlama({
+    build: 'never',
+    skipDownload: true,
+    gpu: false,
+    maxThreads: threads,
+    logLevel: LlamaLogLevel.warn,
+    logger: (level, message) => on.log(`llama.cpp ${level}: ${message}`),
+  })
+  const model = await llama.loadModel({ modelPath: options.file, onLoadProgress: on.progress })
+  const { bosString, eosString } = model.tokens
+  const vocabulary = new Vocabulary(model)
+  const chatPrompt = new ChatPrompt({
+    template: model.fileInfo.metadata.tokenizer.chat_template ?? null,
+    bosText: bosString ?? '',
+    eosText: eosString ?? '',
+    specialTexts: vocabulary.specialTexts,
+  })
+  const wanted = options.contextTokens === null ? null : Math.min(options.contextTokens, model.trainContextSize)
+  const context = await model.createContext({
+    sequences: options.sequences,
+    contextSize: wanted ?? { max: model.trainContextSize },
+    threads,
+    // Without it, models with sliding windows could not go on from the beginning of a prompt.
+    swaFullCache: true,
+  })
+  return {
+    llama,
+    model,
+    sequences: Array.from({ length: options.sequences }, () => context.getSequence()),
+    // The library may round the size up.
+    contextTokens: Math.min(wanted ?? context.contextSize, context.contextSize),
+    vocabulary,
+    chatPrompt,
+  }
+}

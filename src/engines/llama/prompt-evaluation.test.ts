@@ -1,0 +1,73 @@
+/** Prompts in parts, on a sequence that only writes down what it is told. */
+import type { Token } from 'node-llama-cpp'
+import { expect, test } from 'vitest'
+import { evaluatePrompt, type PromptSequence } from './prompt-evaluation.ts'
+
+class Recorder implements PromptSequence {
+  contextTokens: Token[]
+  readonly needsCheckpoints: boolean
+  readonly evaluated: number[] = []
+  onPart = (): void => {}
+
+  constructor(held: number, needsCheckpoints = false) {
+    this.contextTokens = range(held)
+    this.needsCheckpoints = needsCheckpoints
+  }
+
+  async eraseContextTokenRanges([range]: Array<{ start: number; end: number }>): Promise<void> {
+    if (range === undefined || range.end !== this.contextTokens.length) throw new Error('only the end can be forgotten')
+    this.contextTokens = this.contextTokens.slice(0, range.start)
+  }
+
+  async evaluateWithoutGeneratingNewTokens(tokens: Token[]): Promise<void> {
+    this.evaluated.push(tokens.length)
+    this.contextTokens.push(...tokens)
+    this.onPart()
+  }
+}
+
+function range(length: number, from = 0): Token[] {
+  return Array.from({ length }, (_, at) => (from + at) as Token)
+}
+
+async function evaluate(sequence: Recorder, prompt: Token[], signal = new AbortController().signal) {
+  const counts = { reused: 0, evaluated: 0 }
+  const tally = {
+    reused: (tokens: number) => void (counts.reused += tokens),
+    evaluated: (tokens: number) => void (counts.evaluated += tokens),
+  }
+  return { rest: await evaluatePrompt(sequence, { prompt, tally, signal }), ...counts }
+}
+
+test('a long prompt is evaluated in parts, and its end is left for the first token', async () => {
+  const sequence = new Recorder(0)
+  const { rest, reused, evaluated } = await evaluate(sequence, range(300))
+  expect(sequence.evaluated).toEqual([128, 128])
+  expect(rest).toEqual(range(44, 256))
+  expect({ reused, evaluated }).toEqual({ reused: 0, evaluated: 300 })
+})
+
+test('a request that is cancelled in the middle of its prompt is left after the part at hand', async () => {
+  const sequence = new Recorder(0)
+  const gone = new AbortController()
+  sequence.onPart = () => gone.abort()
+  expect(await evaluate(sequence, range(2_000), gone.signal)).toEqual({ rest: undefined, reused: 0, evaluated: 128 })
+  expect(sequence.evaluated).toEqual([128])
+})
+
+test('what the sequence holds of the prompt is kept, and the rest of it forgotten', async () => {
+  const sequence = new Recorder(100)
+  const prompt = [...range(60), ...range(20, 9_000)]
+  expect(await evaluate(sequence, prompt)).toEqual({ rest: range(20, 9_000), reused: 60, evaluated: 20 })
+  expect(sequence.contextTokens).toEqual(range(60))
+})
+
+test('of a prompt that is all there, the last token is evaluated again', async () => {
+  const sequence = new Recorder(100)
+  expect(await evaluate(sequence, range(50))).toEqual({ rest: range(1, 49), reused: 49, evaluated: 1 })
+})
+
+test('a state that only goes forward is kept as a whole or not at all', async () => {
+  expect(await evaluate(new Recorder(40, true), range(50))).toMatchObject({ reused: 40 })
+  expect(await evaluate(new Recorder(60, true), range(50))).toMatchObject({ reused: 0, evaluated: 50 })
+})

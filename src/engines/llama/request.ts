@@ -1,0 +1,297 @@
+/**
+ * Reads the body of a request. Keys that are not known are let pass, as everywhere in this convention; a key that is
+ * known to change the answer, and that this engine cannot follow, is refused by its name.
+ */
+import { z } from 'zod'
+import { fail, failField, ok, type Failure, type Result } from '../../base/result.ts'
+import type { ChatMessage } from './chat-prompt.ts'
+import type { Sampling } from './sampling.ts'
+import type { Tool } from './tool-call.ts'
+
+export interface GenerationRequest {
+  readonly kind: 'chat' | 'completion'
+  /** Empty for a completion. */
+  readonly messages: readonly ChatMessage[]
+  /** Empty for a chat. */
+  readonly prompts: readonly string[]
+  /** How many answers to each prompt. */
+  readonly choices: number
+  readonly stream: boolean
+  readonly usage: 'none' | 'last' | 'always'
+  /** undefined: what is left of the context. */
+  readonly maxTokens: number | undefined
+  readonly sampling: Sampling
+  readonly stops: readonly string[]
+  /** How many alternatives to each token. undefined: no probabilities are asked for. */
+  readonly alternatives: number | undefined
+  readonly format: AnswerFormat
+  readonly tools: readonly Tool[]
+  readonly toolChoice: ToolChoice
+  readonly templateVariables: Readonly<Record<string, unknown>>
+}
+
+export type AnswerFormat =
+  | { readonly kind: 'text' }
+  | { readonly kind: 'json_object' }
+  | { readonly kind: 'json_schema'; readonly schema: unknown }
+
+export type ToolChoice =
+  | { readonly kind: 'none' | 'auto' | 'required' }
+  | { readonly kind: 'named'; readonly name: string }
+
+const MAX_CHOICES = 128
+const MAX_PROMPTS = 128
+const MAX_STOPS = 16
+const MAX_STOP_CHARS = 1_000
+const MAX_BIASES = 1_024
+const MAX_ALTERNATIVES = 20
+const MAX_TOOLS = 128
+
+/** Known elsewhere and not to be had here, unless they say what is so anyway. */
+const refusedUnless: Readonly<Record<string, readonly unknown[]>> = {
+  suffix: [''],
+  echo: [false],
+  best_of: [1],
+  functions: [],
+  function_call: ['none'],
+  audio: [],
+  prediction: [],
+  web_search_options: [],
+  chat_template: [],
+  add_generation_prompt: [true],
+  continue_final_message: [false],
+  ignore_eos: [false],
+  min_tokens: [0],
+  stop_token_ids: [],
+  bad_words: [],
+  prompt_logprobs: [],
+  use_beam_search: [false],
+  guided_json: [],
+  guided_regex: [],
+  guided_choice: [],
+  guided_grammar: [],
+  structured_outputs: [],
+  grammar: [],
+  json_schema: [],
+}
+
+const toolCall = z.looseObject({ function: z.looseObject({ name: z.string(), arguments: z.string() }) })
+const contentPart = z.looseObject({ type: z.string(), text: z.string().optional() })
+const message = z.looseObject({
+  role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
+  content: z
+    .union([z.string(), z.array(contentPart)])
+    .nullish()
+    .superRefine((content, context) => {
+      const strange = Array.isArray(content) ? content.find(({ type }) => type !== 'text') : undefined
+      if (strange !== undefined)
+        context.addIssue({ code: 'custom', message: `a part of type ${strange.type} cannot be read, only text` })
+    })
+    .transform((content) =>
+      Array.isArray(content) ? content.map(({ text }) => text ?? '').join('\n') : (content ?? ''),
+    ),
+  tool_calls: z.array(toolCall).nullish(),
+})
+
+const tool = z.looseObject({
+  type: z.literal('function'),
+  function: z.looseObject({ name: z.string().regex(/^[\w.-]{1,64}$/), parameters: z.unknown() }),
+})
+
+const sharedBody = z.object({
+  model: z.string(),
+  stream: z.boolean().default(false),
+  stream_options: z
+    .looseObject({ include_usage: z.boolean().default(false), continuous_usage_stats: z.boolean().default(false) })
+    .optional(),
+  n: z.int().min(1).max(MAX_CHOICES).default(1),
+  max_tokens: z.int().min(1).optional(),
+  temperature: z.number().min(0).max(2).default(1),
+  top_p: z.number().min(0).max(1).default(1),
+  top_k: z.int().min(-1).default(-1),
+  min_p: z.number().min(0).max(1).default(0),
+  seed: z.int().optional(),
+  frequency_penalty: z.number().min(-2).max(2).default(0),
+  presence_penalty: z.number().min(-2).max(2).default(0),
+  repetition_penalty: z.number().gt(0).max(10).default(1),
+  logit_bias: z
+    .record(z.string().regex(/^\d+$/), z.number().min(-100).max(100))
+    .refine((biases) => Object.keys(biases).length <= MAX_BIASES, `must have at most ${MAX_BIASES} tokens`)
+    .default({}),
+  stop: z
+    .union([z.string(), z.array(z.string()).max(MAX_STOPS)])
+    .transform((stop) => (typeof stop === 'string' ? [stop] : stop))
+    .pipe(z.array(z.string().min(1).max(MAX_STOP_CHARS)))
+    .default([]),
+  response_format: z
+    .discriminatedUnion('type', [
+      z.looseObject({ type: z.literal('text') }),
+      z.looseObject({ type: z.literal('json_object') }),
+      z.looseObject({ type: z.literal('json_schema'), json_schema: z.looseObject({ schema: z.unknown() }) }),
+    ])
+    .default({ type: 'text' }),
+})
+
+const chatBody = sharedBody.extend({
+  messages: z.array(message).min(1),
+  max_completion_tokens: z.int().min(1).optional(),
+  logprobs: z.union([z.boolean(), z.int().min(0).max(MAX_ALTERNATIVES)]).optional(),
+  top_logprobs: z.int().min(0).max(MAX_ALTERNATIVES).optional(),
+  tools: z.array(tool).max(MAX_TOOLS).default([]),
+  tool_choice: z
+    .union([
+      z.enum(['none', 'auto', 'required']),
+      z.looseObject({ type: z.literal('function'), function: z.looseObject({ name: z.string() }) }),
+    ])
+    .default('auto'),
+  modalities: z.array(z.literal('text')).optional(),
+  chat_template_kwargs: z.record(z.string(), z.unknown()).default({}),
+})
+
+const completionBody = sharedBody.extend({
+  prompt: z
+    .union([z.string(), z.array(z.string()).min(1).max(MAX_PROMPTS)])
+    .transform((prompt) => (typeof prompt === 'string' ? [prompt] : prompt)),
+  logprobs: z.int().min(0).max(MAX_ALTERNATIVES).optional(),
+})
+
+export function readRequest(
+  kind: 'chat' | 'completion',
+  body: unknown,
+  facts: { readonly model: string; readonly vocabularySize: number },
+): Result<GenerationRequest> {
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    return fail('invalid', 'The body must be a JSON object.', { reason: 'invalid_body' })
+  // null says the same as leaving a key out.
+  const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
+  for (const [name, allowed] of Object.entries(refusedUnless)) {
+    if (Object.hasOwn(given, name) && !allowed.includes(given[name])) return refuseKey(name)
+  }
+  const read = kind === 'chat' ? readChat(given) : readCompletion(given)
+  if (!read.ok) return read
+  if (given.model !== facts.model)
+    return fail('not_found', `This engine has no model ${JSON.stringify(given.model)}.`, {
+      reason: 'model_not_found',
+      issues: [{ code: 'model_not_found', path: ['model'], message: 'is not served here' }],
+    })
+  const unknown = [...read.value.sampling.logitBias.keys()].find((token) => token >= facts.vocabularySize)
+  return unknown === undefined ? read : failField(['logit_bias'], `logit_bias: ${unknown} is no token of this model.`)
+}
+
+function readChat(given: unknown): Result<GenerationRequest> {
+  const parsed = chatBody.safeParse(given)
+  if (!parsed.success) return failParsing(parsed.error)
+  const body = parsed.data
+  const { tools, logprobs, top_logprobs: top } = body
+  const asked = typeof logprobs === 'number' ? logprobs : logprobs === true ? (top ?? 0) : undefined
+  if (top !== undefined && asked === undefined) return failField(['top_logprobs'], 'top_logprobs needs logprobs.')
+  const toolChoice = readToolChoice(body.tool_choice, tools)
+  if (!toolChoice.ok) return toolChoice
+  const usesTools = toolChoice.value.kind !== 'none'
+  if (usesTools && asked !== undefined) return failField(['logprobs'], 'logprobs cannot be had together with tools.')
+  if (usesTools && body.response_format.type !== 'text')
+    return failField(['response_format'], 'response_format and tools exclude each other, unless tool_choice is none.')
+  return ok({
+    ...readShared(body),
+    kind: 'chat',
+    messages: body.messages.map(readMessage),
+    prompts: [],
+    maxTokens: body.max_completion_tokens ?? body.max_tokens,
+    alternatives: asked,
+    tools,
+    toolChoice: toolChoice.value,
+    templateVariables: body.chat_template_kwargs,
+  })
+}
+
+function readCompletion(given: unknown): Result<GenerationRequest> {
+  const parsed = completionBody.safeParse(given)
+  if (!parsed.success) return failParsing(parsed.error)
+  const { prompt, n, logprobs, max_tokens: maxTokens } = parsed.data
+  if (prompt.length * n > MAX_CHOICES)
+    return failField(['n'], `${prompt.length} prompts with ${n} answers each are more than ${MAX_CHOICES}.`)
+  return ok({
+    ...readShared(parsed.data),
+    kind: 'completion',
+    messages: [],
+    prompts: prompt,
+    maxTokens,
+    alternatives: logprobs,
+    tools: [],
+    toolChoice: { kind: 'none' },
+    templateVariables: {},
+  })
+}
+
+function readShared(body: z.infer<typeof sharedBody>) {
+  const options = body.stream ? body.stream_options : undefined
+  const format = body.response_format
+  const sampling: Sampling = {
+    temperature: body.temperature,
+    topP: body.top_p,
+    topK: Math.max(body.top_k, 0),
+    minP: body.min_p,
+    seed: body.seed,
+    frequencyPenalty: body.frequency_penalty,
+    presencePenalty: body.presence_penalty,
+    repetitionPenalty: body.repetition_penalty,
+    logitBias: new Map(Object.entries(body.logit_bias).map(([token, bias]) => [Number.parseInt(token, 10), bias])),
+  }
+  return {
+    choices: body.n,
+    stream: body.stream,
+    usage: options?.continuous_usage_stats === true ? 'always' : options?.include_usage === true ? 'last' : 'none',
+    sampling,
+    stops: body.stop,
+    format:
+      format.type === 'json_schema' ? { kind: format.type, schema: format.json_schema.schema } : { kind: format.type },
+  } as const satisfies Partial<GenerationRequest>
+}
+
+/** Templates know no developers, and want arguments as values. */
+function readMessage({ role, tool_calls: calls, ...rest }: z.infer<typeof message>): ChatMessage {
+  return {
+    ...rest,
+    role: role === 'developer' ? 'system' : role,
+    ...(calls === null || calls === undefined
+      ? {}
+      : {
+          tool_calls: calls.map((call) => ({
+            ...call,
+            function: { ...call.function, arguments: readArguments(call.function.arguments) },
+          })),
+        }),
+  }
+}
+
+function readArguments(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // What a model wrote itself need not be JSON; its template shows it as it was.
+    return text
+  }
+}
+
+function readToolChoice(choice: z.infer<typeof chatBody>['tool_choice'], tools: readonly Tool[]): Result<ToolChoice> {
+  if (typeof choice === 'object') {
+    const { name } = choice.function
+    const isThere = tools.some((one) => one.function.name === name)
+    return isThere
+      ? ok({ kind: 'named', name })
+      : failField(['tool_choice'], `tool_choice names ${name}, which is not one of the tools.`)
+  }
+  if (choice === 'required' && tools.length === 0) return failField(['tool_choice'], 'tool_choice needs tools.')
+  return ok({ kind: tools.length === 0 ? 'none' : choice })
+}
+
+function failParsing(error: z.ZodError): Failure {
+  const [issue] = error.issues
+  const path = (issue?.path ?? []).map((step) => (typeof step === 'number' ? step : String(step)))
+  const message = `${path.join('.')}: ${issue?.message ?? 'cannot be read'}`
+  return failField(path, message, 'invalid_value')
+}
+
+function refuseKey(name: string): Failure {
+  return failField([name], `${name} is not supported by this engine.`, 'unsupported_parameter')
+}

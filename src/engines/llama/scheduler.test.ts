@@ -1,0 +1,106 @@
+/** Who gets which sequence, and when. */
+import { expect, test } from 'vitest'
+import { Scheduler, type Place } from './scheduler.ts'
+
+interface Sequence {
+  readonly name: string
+  contextTokens: number[]
+}
+
+const going = new AbortController().signal
+
+function sequence(name: string, contextTokens: number[] = []): Sequence {
+  return { name, contextTokens }
+}
+
+function range(length: number, from = 0): number[] {
+  return Array.from({ length }, (_, at) => from + at)
+}
+
+async function enter(scheduler: Scheduler<Sequence>, prompt: number[] = [], signal = going): Promise<Place<Sequence>> {
+  const entered = scheduler.enter(prompt, signal)
+  if (!entered.ok) throw new Error(entered.message)
+  const place = await entered.value
+  if (place === undefined) throw new Error('was cancelled')
+  return place
+}
+
+test('a prompt goes to the idle sequence that holds most of its beginning', async () => {
+  const scheduler = new Scheduler([sequence('a'), sequence('b', range(20)), sequence('c', range(30))], 0)
+  expect((await enter(scheduler, range(40))).sequence.name).toBe('c')
+  expect((await enter(scheduler, range(40))).sequence.name).toBe('b')
+})
+
+test('a few common tokens are no reason to throw away what an idle sequence holds', async () => {
+  const scheduler = new Scheduler([sequence('long', range(1_000)), sequence('empty')], 0)
+  const first = await enter(scheduler)
+  first.leave()
+  expect(first.sequence.name).toBe('long')
+  expect((await enter(scheduler, [0, 1, 2, ...range(100, 5_000)])).sequence.name).toBe('empty')
+})
+
+test('among equals the one that was idle longest is given away', async () => {
+  const scheduler = new Scheduler([sequence('a'), sequence('b')], 0)
+  const [a, b] = [await enter(scheduler), await enter(scheduler)]
+  b.leave()
+  a.leave()
+  expect((await enter(scheduler)).sequence.name).toBe('a')
+})
+
+test('those who wait come in the order in which they came', async () => {
+  const scheduler = new Scheduler([sequence('a')], 3)
+  const first = await enter(scheduler)
+  const order: number[] = []
+  const others = [1, 2, 3].map(async (number) => {
+    const place = await enter(scheduler)
+    order.push(number)
+    place.leave()
+  })
+  expect(scheduler.deferred).toBe(3)
+  first.leave()
+  await Promise.all(others)
+  expect(order).toEqual([1, 2, 3])
+  expect([scheduler.processing, scheduler.deferred]).toEqual([0, 0])
+})
+
+test('who is cancelled leaves the line, and the next moves up', async () => {
+  const scheduler = new Scheduler([sequence('a')], 2)
+  const first = await enter(scheduler)
+  const gone = new AbortController()
+  const cancelled = scheduler.enter([], gone.signal)
+  const next = enter(scheduler)
+  gone.abort()
+  expect(cancelled.ok && (await cancelled.value)).toBeUndefined()
+  expect(scheduler.deferred).toBe(1)
+  first.leave()
+  expect((await next).sequence.name).toBe('a')
+})
+
+test('who has gone before it begins gets no place', async () => {
+  const scheduler = new Scheduler([sequence('a')], 2)
+  const entered = scheduler.enter([], AbortSignal.abort())
+  expect(entered.ok && (await entered.value)).toBeUndefined()
+  expect(scheduler.processing).toBe(0)
+})
+
+test('past the limit of the line there is a refusal that says when to come back', async () => {
+  const scheduler = new Scheduler([sequence('a')], 1)
+  await enter(scheduler)
+  scheduler.enter([], going)
+  expect(scheduler.enter([], going)).toMatchObject({
+    ok: false,
+    kind: 'unavailable',
+    reason: 'queue_full',
+    // Two before it, each of which is guessed to take five seconds.
+    retryAfterMs: 10_000,
+    message: 'The line for this model is full (1 waiting). Try again in about 10 s.',
+  })
+})
+
+test('to leave twice frees one place', async () => {
+  const scheduler = new Scheduler([sequence('a'), sequence('b')], 0)
+  const [a] = [await enter(scheduler), await enter(scheduler)]
+  a.leave()
+  a.leave()
+  expect(scheduler.processing).toBe(1)
+})

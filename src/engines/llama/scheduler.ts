@@ -1,0 +1,119 @@
+/**
+ * Who may use which sequence. A sequence keeps what was evaluated last in it, so a request gets the idle one that
+ * already holds most of the beginning of its prompt. Those who find none idle wait in a line, first come first served.
+ */
+import { fail, ok, type Result } from '../../base/result.ts'
+
+export interface Keeper {
+  readonly contextTokens: readonly number[]
+}
+
+export interface Place<S> {
+  readonly sequence: S
+  leave(): void
+}
+
+interface Slot<S> {
+  readonly sequence: S
+  isBusy: boolean
+  /** Of its last use, so that among equals the oldest is given away. */
+  turn: number
+}
+
+interface Waiting<S> {
+  readonly prompt: readonly number[]
+  readonly enter: (place: Place<S>) => void
+}
+
+/** Fewer tokens are not worth throwing away what an idle sequence holds beyond them. */
+const MIN_REUSED_TOKENS = 16
+/** How fast the measured time of a request follows the last one. */
+const NEW_WEIGHT = 0.2
+const FIRST_GUESS_MS = 5_000
+
+export class Scheduler<S extends Keeper> {
+  readonly #slots: ReadonlyArray<Slot<S>>
+  readonly #queueLimit: number
+  readonly #line: Array<Waiting<S>> = []
+  #turn = 0
+  #requestMs: number | undefined
+
+  constructor(sequences: readonly S[], queueLimit: number) {
+    this.#slots = sequences.map((sequence) => ({ sequence, isBusy: false, turn: 0 }))
+    this.#queueLimit = queueLimit
+  }
+
+  get processing(): number {
+    return this.#slots.filter(({ isBusy }) => isBusy).length
+  }
+
+  get deferred(): number {
+    return this.#line.length
+  }
+
+  /** The promise becomes undefined when `signal` comes before the place does. */
+  enter(prompt: readonly number[], signal: AbortSignal): Result<Promise<Place<S> | undefined>> {
+    if (signal.aborted) return ok(Promise.resolve(undefined))
+    if (this.processing < this.#slots.length) return ok(Promise.resolve(this.#take(prompt)))
+    if (this.#line.length >= this.#queueLimit) return this.#refuse()
+    return ok(
+      new Promise((resolve) => {
+        const leaveLine = (): void => {
+          this.#line.splice(this.#line.indexOf(waiting), 1)
+          resolve(undefined)
+        }
+        const waiting: Waiting<S> = {
+          prompt,
+          enter: (place) => {
+            signal.removeEventListener('abort', leaveLine)
+            resolve(place)
+          },
+        }
+        this.#line.push(waiting)
+        signal.addEventListener('abort', leaveLine, { once: true })
+      }),
+    )
+  }
+
+  #take(prompt: readonly number[]): Place<S> {
+    const idle = this.#slots
+      .filter(({ isBusy }) => !isBusy)
+      .map((slot) => ({ slot, shared: commonPrefix(slot.sequence.contextTokens, prompt) }))
+      .map(({ slot, shared }) => ({ slot, worth: shared < MIN_REUSED_TOKENS ? 0 : shared }))
+      .toSorted((a, b) => b.worth - a.worth || a.slot.turn - b.slot.turn)
+    const slot = idle[0]?.slot
+    if (slot === undefined) throw new Error('no sequence is idle')
+    this.#turn += 1
+    slot.turn = this.#turn
+    slot.isBusy = true
+    const startedAt = performance.now()
+    let hasLeft = false
+    const leave = (): void => {
+      if (hasLeft) return
+      hasLeft = true
+      const tookMs = performance.now() - startedAt
+      this.#requestMs = (this.#requestMs ?? tookMs) * (1 - NEW_WEIGHT) + tookMs * NEW_WEIGHT
+      slot.isBusy = false
+      const next = this.#line.shift()
+      next?.enter(this.#take(next.prompt))
+    }
+    return { sequence: slot.sequence, leave }
+  }
+
+  #refuse(): Result<never> {
+    const turns = Math.ceil((this.#line.length + 1) / this.#slots.length)
+    const waitMs = Math.max(1_000, turns * (this.#requestMs ?? FIRST_GUESS_MS))
+    const seconds = Math.ceil(waitMs / 1_000)
+    return fail(
+      'unavailable',
+      `The line for this model is full (${this.#line.length} waiting). Try again in about ${seconds} s.`,
+      { reason: 'queue_full', retryAfterMs: seconds * 1_000 },
+    )
+  }
+}
+
+export function commonPrefix(one: readonly number[], other: readonly number[]): number {
+  const most = Math.min(one.length, other.length)
+  for (let at = 0; at < most; at += 1) if (one[at] !== other[at]) return at
+  return most
+}

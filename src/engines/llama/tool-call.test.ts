@@ -1,0 +1,75 @@
+/** Calls of tools, read out of what a model writes. */
+import { expect, test } from 'vitest'
+import { grammarOfCall, readToolSyntax, ToolCallReader, type Tool, type ToolSyntax } from './tool-call.ts'
+
+const tools: Tool[] = ['weather', 'clock'].map((name) => ({ type: 'function', function: { name } }))
+const tagged: ToolSyntax = { open: '<tool_call>', close: '</tool_call>', argumentsName: 'arguments' }
+const bare: ToolSyntax = { open: '', close: '', argumentsName: 'parameters' }
+
+/** Letter by letter, so that every border is met. */
+function read(syntax: ToolSyntax, text: string): { text: string; calls: Array<[number, string, string]> } {
+  const reader = new ToolCallReader(syntax, tools)
+  const all = [...Array.from(text, (letter) => reader.push(letter)), reader.end()]
+  return {
+    text: all.map((one) => one.text).join(''),
+    calls: all.flatMap((one) => one.calls).map(({ index, function: { name, arguments: args } }) => [index, name, args]),
+  }
+}
+
+test('calls between marks are taken out, and the text around them stays', () => {
+  const text =
+    'Let me look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Ulm"}}\n</tool_call>\n<tool_call>{"name":"clock"}</tool_call>'
+  expect(read(tagged, text)).toEqual({
+    text: 'Let me look.\n',
+    calls: [
+      [0, 'weather', '{"city":"Ulm"}'],
+      [1, 'clock', '{}'],
+    ],
+  })
+})
+
+test.each([
+  ['a function that was not offered', '<tool_call>{"name":"other","arguments":{}}</tool_call>'],
+  ['no JSON', '<tool_call>weather()</tool_call>'],
+  ['a call that is not finished', 'a <tool_call>{"name":"weather"'],
+  ['a mark that is not finished', 'a <tool_ca'],
+  ['another mark', '<tool_calls>'],
+])('%s stays text, to the letter', (_, text) => {
+  expect(read(tagged, text)).toEqual({ text, calls: [] })
+})
+
+test('without marks, an answer that is JSON of a call is one', () => {
+  expect(read(bare, ' {"name": "clock", "parameters": {"zone": "UTC"}}')).toEqual({
+    text: '',
+    calls: [[0, 'clock', '{"zone":"UTC"}']],
+  })
+})
+
+test.each(['{"name": "nobody"}', '{"a": 1}', 'I have no {"name": "clock"}', '{', ' '])(
+  'without marks, %j is text',
+  (text) => {
+    expect(read(bare, text)).toEqual({ text, calls: [] })
+  },
+)
+
+test('without marks, an answer that is no JSON comes out as it is written', () => {
+  const reader = new ToolCallReader(bare, tools)
+  expect(reader.push('Well')).toEqual({ text: 'Well', calls: [] })
+  expect(reader.push(' {')).toEqual({ text: ' {', calls: [] })
+})
+
+test('the syntax is read off the template', () => {
+  expect(readToolSyntax('{% if tools %}<tool_call>{% endif %}')).toEqual(tagged)
+  expect(readToolSyntax('{% if tools %}{"name": "f", "parameters": {}}{% endif %}')).toEqual(bare)
+  expect(readToolSyntax('{% if tools %}[AVAILABLE_TOOLS]{% endif %}[TOOL_CALLS]')).toBeUndefined()
+  expect(readToolSyntax('{{ messages }}')).toBeUndefined()
+})
+
+test('a tool whose parameters no grammar can express is refused by its name', () => {
+  const parameters = { type: 'object', properties: { a: { type: 'string', pattern: 'x' } } }
+  expect(grammarOfCall([{ type: 'function', function: { name: 'f', parameters } }], tagged)).toMatchObject({
+    ok: false,
+    message: "f: The schema's properties.a.pattern cannot be enforced by this engine.",
+    issues: [{ path: ['tools'] }],
+  })
+})

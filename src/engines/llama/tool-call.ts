@@ -1,0 +1,167 @@
+/**
+ * Tools: how a model's template writes calls, a grammar that forces one, and reading calls out of a text.
+ *
+ * The convention knows no calls inside of text, and models know nothing else. A call is given out when it is whole. One
+ * that is never finished, because the tokens ran out, is given out as the text that it is.
+ */
+import { randomBytes } from 'node:crypto'
+import { failField, ok, type Result } from '../../base/result.ts'
+import { GrammarRules, escapeLiteral } from './grammar-rules.ts'
+import { SchemaReader } from './json-grammar.ts'
+import { isObject } from './json-schema.ts'
+
+export interface Tool {
+  readonly type: 'function'
+  readonly function: { readonly name: string; readonly parameters?: unknown; readonly [key: string]: unknown }
+}
+
+export interface ToolCall {
+  readonly index: number
+  readonly id: string
+  readonly type: 'function'
+  /** `arguments` is JSON. */
+  readonly function: { readonly name: string; readonly arguments: string }
+}
+
+/** Around the JSON of each call, and what its arguments are called in it. */
+export interface ToolSyntax {
+  readonly open: string
+  readonly close: string
+  readonly argumentsName: 'arguments' | 'parameters'
+}
+
+const taggedSyntax: ToolSyntax = { open: '<tool_call>', close: '</tool_call>', argumentsName: 'arguments' }
+const bareSyntax: ToolSyntax = { open: '', close: '', argumentsName: 'parameters' }
+
+/** undefined: the template has no tools, or writes calls in a way that we cannot read. */
+export function readToolSyntax(template: string): ToolSyntax | undefined {
+  if (!/\btools\b/.test(template)) return undefined
+  if (template.includes(taggedSyntax.open)) return taggedSyntax
+  return /"parameters"\s*:/.test(template) && !template.includes('[TOOL_CALLS]') ? bareSyntax : undefined
+}
+
+/** For templates without tools, where only a grammar can bring about a call. */
+export const forcedSyntax: ToolSyntax = { open: '', close: '', argumentsName: 'arguments' }
+
+/** A grammar for exactly one call of one of these tools. */
+export function grammarOfCall(tools: readonly Tool[], syntax: ToolSyntax): Result<string> {
+  const rules = new GrammarRules()
+  const calls: string[] = []
+  for (const { function: one } of tools) {
+    const reader = new SchemaReader(rules)
+    const parameters = one.parameters ?? { type: 'object', properties: {}, additionalProperties: false }
+    const args = reader.rule(parameters, parameters)
+    if (reader.fault !== undefined) return failField(['tools'], `${one.name}: ${reader.fault}`, 'unsupported_schema')
+    const name = escapeLiteral(JSON.stringify(one.name))
+    calls.push(rules.add(`"{\\"name\\":" space ${name} comma "\\"${syntax.argumentsName}\\":" space ${args} "}"`))
+  }
+  const around = (mark: string): string => (mark === '' ? '' : escapeLiteral(mark))
+  const breakAfter = (mark: string): string => (mark === '' ? '' : '"\\n"')
+  const call = [
+    around(syntax.open),
+    breakAfter(syntax.open),
+    rules.addAny(calls),
+    breakAfter(syntax.close),
+    around(syntax.close),
+  ].join(' ')
+  return ok(rules.format(rules.add(call)))
+}
+
+export interface ReadCalls {
+  readonly text: string
+  readonly calls: readonly ToolCall[]
+}
+
+/** Takes calls out of a text that comes in pieces. */
+export class ToolCallReader {
+  readonly #syntax: ToolSyntax
+  readonly #names: ReadonlySet<string>
+  /** What may be a call, or the beginning of one. */
+  #held = ''
+  #isBegun = false
+  #count = 0
+
+  constructor(syntax: ToolSyntax, tools: readonly Tool[]) {
+    this.#syntax = syntax
+    this.#names = new Set(tools.map((tool) => tool.function.name))
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  push(piece: string): ReadCalls {
+    this.#held += piece
+    return this.#syntax.open === '' ? this.#readBare() : this.#readTagged()
+  }
+
+  end(): ReadCalls {
+    const text = this.#held
+    this.#held = ''
+    const call = this.#syntax.open === '' ? this.#readCall(text) : undefined
+    return call === undefined ? { text, calls: [] } : { text: '', calls: [call] }
+  }
+
+  /** Without marks, only an answer that is JSON from its first letter on can be a call. */
+  #readBare(): ReadCalls {
+    const isOpen = !this.#isBegun && /^\s*(\{|$)/.test(this.#held)
+    if (isOpen) return { text: '', calls: [] }
+    this.#isBegun = true
+    const text = this.#held
+    this.#held = ''
+    return { text, calls: [] }
+  }
+
+  #readTagged(): ReadCalls {
+    const { open, close } = this.#syntax
+    const calls: ToolCall[] = []
+    let text = ''
+    for (;;) {
+      const begin = this.#held.indexOf(open)
+      if (begin < 0) {
+        const kept = overlap(this.#held, open)
+        text += this.#held.slice(0, this.#held.length - kept)
+        this.#held = this.#held.slice(this.#held.length - kept)
+        break
+      }
+      text += this.#held.slice(0, begin)
+      this.#held = this.#held.slice(begin)
+      const end = this.#held.indexOf(close)
+      if (end < 0) break
+      const call = this.#readCall(this.#held.slice(open.length, end))
+      if (call === undefined) text += this.#held.slice(0, end + close.length)
+      else calls.push(call)
+      this.#held = this.#held.slice(end + close.length)
+    }
+    // White space between calls is their layout.
+    return { text: this.#count > 0 && text.trim() === '' ? '' : text, calls }
+  }
+
+  #readCall(json: string): ToolCall | undefined {
+    const value = parseJson(json)
+    if (!isObject(value) || typeof value.name !== 'string' || !this.#names.has(value.name)) return undefined
+    const args = value.arguments ?? value.parameters ?? {}
+    this.#count += 1
+    return {
+      index: this.#count - 1,
+      id: `call_${randomBytes(12).toString('hex')}`,
+      type: 'function',
+      function: { name: value.name, arguments: JSON.stringify(args) },
+    }
+  }
+}
+
+/** How much of the end of a text is the beginning of a mark. */
+function overlap(text: string, mark: string): number {
+  let length = Math.min(text.length, mark.length - 1)
+  while (length > 0 && !text.endsWith(mark.slice(0, length))) length -= 1
+  return length
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

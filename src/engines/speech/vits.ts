@@ -1,0 +1,111 @@
+/**
+ * The neural English voice. Its package is made for browsers: it brings a model and the way from words to phonemes,
+ * which are used here, and a runtime, which is not. ONNX Runtime runs the model; loading takes some seconds and blocks
+ * the thread, as each run does.
+ */
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import type { InferenceSession, Tensor, TensorConstructor } from 'onnxruntime-node'
+import { z } from 'zod'
+import type { Synthesiser } from './voice-thread.ts'
+
+/** What the model was published with: how much sound and rhythm vary from one reading to the next. */
+const SOUND_NOISE = 0.667
+const RHYTHM_NOISE = 0.8
+/** The model also takes features of language models, which English does without. */
+const BERT_FEATURES = 1_024
+const SMALL_BERT_FEATURES = 768
+
+const ONNX_ERRORS_ONLY = 3
+
+const metadataForm = z.object({
+  language_id: z.int(),
+  tone_offset: z.int(),
+  symbols: z.array(z.string()).min(1),
+  spk2id: z.record(z.string(), z.int()),
+})
+
+export async function loadVits(threads: number): Promise<Synthesiser> {
+  const { resolve } = createRequire(import.meta.url)
+  const assetOf = (name: string): string => resolve(`@dittli/tts-en/assets/en/${name}`)
+  const { graphemeToPhonemeEN: toPhonemes } = await import('@dittli/tts-en')
+  const { InferenceSession, Tensor } = await import('onnxruntime-node')
+  const metadata = metadataForm.parse(JSON.parse(await readFile(assetOf('metadata.json'), 'utf8')))
+  await withFilesFetched(assetOf, () => toPhonemes.prepare?.({ assetBase: '/' }))
+  const session = await InferenceSession.create(assetOf('model.onnx'), {
+    intraOpNumThreads: threads,
+    // Without it the memory of the longest piece ever spoken would be kept, and speaking is no slower.
+    enableCpuMemArena: false,
+    logSeverityLevel: ONNX_ERRORS_ONLY,
+  })
+  const ids = new Map(metadata.symbols.map((symbol, i) => [symbol, i]))
+  const known = new Set(metadata.symbols)
+  const unknown = ids.get('UNK') ?? 0
+
+  return {
+    speak: async (voice, text, speed) => {
+      const { phones, tones } = toPhonemes(text, { symbolSet: known })
+      const feeds = feedsOf(Tensor, {
+        phones: phones.map((phone) => ids.get(phone) ?? unknown),
+        tones: tones.map((tone) => tone + metadata.tone_offset),
+        languages: phones.map(() => metadata.language_id),
+        speaker: metadata.spk2id[voice] ?? 0,
+        lengthScale: 1 / speed,
+      })
+      const outcome = await session.run(feeds)
+      const samples = outcome['audio']?.data
+      if (!(samples instanceof Float32Array)) throw new Error('the model gave no sound')
+      return samples
+    },
+  }
+}
+
+interface Phrase {
+  readonly phones: readonly number[]
+  readonly tones: readonly number[]
+  readonly languages: readonly number[]
+  readonly speaker: number
+  readonly lengthScale: number
+}
+
+function feedsOf(Tensor: TensorConstructor, phrase: Phrase): InferenceSession.FeedsType {
+  const length = 2 * phrase.phones.length + 1
+  // The model wants a blank, 0, around each symbol.
+  const row = (values: readonly number[]): Tensor => {
+    const spread = new BigInt64Array(length)
+    values.forEach((value, i) => (spread[2 * i + 1] = BigInt(value)))
+    return new Tensor('int64', spread, [1, length])
+  }
+  const integer = (value: number): Tensor => new Tensor('int64', BigInt64Array.of(BigInt(value)), [1])
+  const float = (value: number): Tensor => new Tensor('float32', Float32Array.of(value), [1])
+  const zeros = (rows: number): Tensor => new Tensor('float32', new Float32Array(rows * length), [1, rows, length])
+  return {
+    x: row(phrase.phones),
+    x_lengths: integer(length),
+    sid: integer(phrase.speaker),
+    tone: row(phrase.tones),
+    language: row(phrase.languages),
+    bert: zeros(BERT_FEATURES),
+    ja_bert: zeros(SMALL_BERT_FEATURES),
+    noise_scale: float(SOUND_NOISE),
+    noise_scale_w: float(RHYTHM_NOISE),
+    length_scale: float(phrase.lengthScale),
+  }
+}
+
+/** The package gets its dictionary by `fetch`. While `work` runs, that gives the package's own files in this thread. */
+async function withFilesFetched(
+  assetOf: (name: string) => string,
+  work: () => Promise<void> | undefined,
+): Promise<void> {
+  const before = globalThis.fetch
+  globalThis.fetch = async (url) => {
+    const name = String(url instanceof Request ? url.url : url).replace(/^.*\//, '')
+    return new Response(await readFile(assetOf(name)))
+  }
+  try {
+    await work()
+  } finally {
+    globalThis.fetch = before
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * A thread that speaks. Synthesis and encoding block whichever thread they run in, so each family of voices has one of
+ * its own, and the thread that answers HTTP stays free. Pieces of several requests come in turn; of one request there
+ * is at most one piece under way.
+ */
+import { parentPort, Worker } from 'node:worker_threads'
+import { Mp3Writers, type Mp3Writer } from './mp3.ts'
+import { stretchTime } from './time-stretch.ts'
+import { families, type Kbps, type SampleRate, type VoiceFamily } from './voice.ts'
+
+export interface Synthesiser {
+  /** Samples from -1 to 1, at the voice's rate. */
+  speak(voice: string, text: string, speed: number): Promise<Float32Array>
+}
+
+export interface ThreadStart {
+  readonly family: VoiceFamily
+  readonly threads: number
+}
+
+/** `text` null: the last frames are asked for. */
+export interface PieceJob {
+  readonly requestId: number
+  readonly voice: string
+  readonly sampleRate: SampleRate
+  readonly kbps: Kbps
+  readonly speed: number
+  readonly text: string | null
+  readonly pauseMs: number
+}
+
+export interface SpokenPiece {
+  readonly mp3: Uint8Array<ArrayBuffer>
+  readonly samples: number
+}
+
+type ToThread =
+  | { readonly kind: 'piece'; readonly job: PieceJob }
+  | { readonly kind: 'drop'; readonly requestId: number }
+type FromThread =
+  | { readonly kind: 'loaded' }
+  | { readonly kind: 'spoken'; readonly requestId: number; readonly piece: SpokenPiece }
+  | { readonly kind: 'broken'; readonly requestId: number; readonly message: string }
+
+/** The side that asks. */
+export class VoiceThread {
+  /** Settled when the voices have loaded. */
+  readonly loaded: Promise<void>
+  readonly #worker: Worker
+  readonly #waiting = new Map<number, { resolve: (piece: SpokenPiece) => void; reject: (cause: Error) => void }>()
+
+  /** `onEnd` is called when the thread has ended, which it never does by itself. */
+  constructor(entry: URL, start: ThreadStart, onEnd: (cause: Error) => void) {
+    this.#worker = new Worker(entry, { workerData: start })
+    this.loaded = new Promise((resolve) => {
+      this.#worker.on('message', (message: FromThread) => {
+        if (message.kind === 'loaded') return resolve()
+        const waiting = this.#waiting.get(message.requestId)
+        this.#waiting.delete(message.requestId)
+        if (message.kind === 'spoken') waiting?.resolve(message.piece)
+        else waiting?.reject(new Error(message.message))
+      })
+    })
+    this.#worker.on('error', (cause) => onEnd(cause instanceof Error ? cause : new Error(String(cause))))
+    this.#worker.on('exit', (code) => onEnd(new Error(`the thread of ${start.family} ended with ${code}`)))
+  }
+
+  speak(job: PieceJob): Promise<SpokenPiece> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(job.requestId, { resolve, reject })
+      this.#send({ kind: 'piece', job })
+    })
+  }
+
+  /** Nothing more of this request is wanted. */
+  drop(requestId: number): void {
+    this.#send({ kind: 'drop', requestId })
+  }
+
+  #send(message: ToThread): void {
+    this.#worker.postMessage(message, [])
+  }
+}
+
+/** The side that speaks; runs as long as its process. */
+export async function runVoiceThread(
+  start: ThreadStart,
+  load: Readonly<Record<VoiceFamily, (threads: number) => Promise<Synthesiser>>>,
+): Promise<void> {
+  const port = parentPort
+  if (port === null) throw new Error('not in a thread')
+  const [synthesiser, writers] = await Promise.all([load[start.family](start.threads), Mp3Writers.load()])
+  const speaker = new Speaker(start.family, synthesiser, writers)
+  let turn: Promise<void> = Promise.resolve()
+  const answer = async (job: PieceJob): Promise<void> => {
+    try {
+      const piece = await speaker.speak(job)
+      port.postMessage({ kind: 'spoken', requestId: job.requestId, piece } satisfies FromThread, [piece.mp3.buffer])
+    } catch (cause) {
+      speaker.drop(job.requestId)
+      const message = cause instanceof Error ? cause.message : String(cause)
+      port.postMessage({ kind: 'broken', requestId: job.requestId, message } satisfies FromThread)
+    }
+  }
+  port.on('message', (message: ToThread) => {
+    turn = turn.then(() => (message.kind === 'piece' ? answer(message.job) : speaker.drop(message.requestId)))
+  })
+  port.postMessage({ kind: 'loaded' } satisfies FromThread)
+}
+
+class Speaker {
+  readonly #family: VoiceFamily
+  readonly #synthesiser: Synthesiser
+  readonly #writers: Mp3Writers
+  readonly #open = new Map<number, Mp3Writer>()
+
+  constructor(family: VoiceFamily, synthesiser: Synthesiser, writers: Mp3Writers) {
+    this.#family = family
+    this.#synthesiser = synthesiser
+    this.#writers = writers
+  }
+
+  async speak({ requestId, voice, sampleRate, kbps, speed, text, pauseMs }: PieceJob): Promise<SpokenPiece> {
+    const writer = this.#open.get(requestId) ?? (await this.#writers.open(sampleRate, kbps))
+    this.#open.set(requestId, writer)
+    if (text === null) {
+      this.#open.delete(requestId)
+      return { mp3: writer.finish(), samples: 0 }
+    }
+    const { speeds } = families[this.#family]
+    const own = Math.min(Math.max(speed, speeds.min), speeds.max)
+    const spoken = await this.#synthesiser.speak(voice, text, own)
+    const sound = own === speed ? spoken : stretchTime(spoken, speed / own, sampleRate)
+    const pause = Math.round((pauseMs / 1_000 / speed) * sampleRate)
+    const samples = new Float32Array(sound.length + pause)
+    samples.set(sound)
+    return { mp3: writer.encode(samples), samples: samples.length }
+  }
+
+  drop(requestId: number): void {
+    this.#open.delete(requestId)
+  }
+}

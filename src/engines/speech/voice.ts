@@ -1,0 +1,80 @@
+/**
+ * The voices that come with Berth, and which one a request means. The default is the neural one: it sounds best, and
+ * once it has loaded (some seconds after the start) it speaks about fifteen times as fast as one listens. The others
+ * are there at once.
+ */
+import { failField, ok, type Result } from '../../base/result.ts'
+
+/** Each family runs in a thread of its own, so the quick one does not wait while the other loads. */
+export type VoiceFamily = 'vits' | 'flite'
+
+export type SampleRate = 44_100 | 16_000
+export type Kbps = 64 | 48 | 40 | 32
+
+export interface Voice {
+  readonly speaker: string
+  readonly family: VoiceFamily
+  /** What the synthesiser calls it. */
+  readonly internalName: string
+  readonly language: string
+  readonly sampleRate: SampleRate
+}
+
+export interface FamilyFacts {
+  /** The speeds that the synthesiser itself speaks well. What lies outside is stretched or shortened afterwards. */
+  readonly speeds: { readonly min: number; readonly max: number }
+  /** Of one piece. The neural voice's time and memory grow with the square of it. */
+  readonly pieceChars: number
+  readonly mp3Kbps: Kbps
+  /** About, at speed 1. */
+  readonly charsPerSecond: number
+}
+
+const US_ENGLISH = 'en-US'
+
+export const voices: readonly Voice[] = [
+  { speaker: 'neural', family: 'vits', internalName: 'MALE', language: US_ENGLISH, sampleRate: 44_100 },
+  { speaker: 'slt', family: 'flite', internalName: 'slt', language: US_ENGLISH, sampleRate: 16_000 },
+  { speaker: 'rms', family: 'flite', internalName: 'rms', language: US_ENGLISH, sampleRate: 16_000 },
+  { speaker: 'awb', family: 'flite', internalName: 'awb', language: US_ENGLISH, sampleRate: 16_000 },
+  { speaker: 'kal', family: 'flite', internalName: 'kal16', language: US_ENGLISH, sampleRate: 16_000 },
+]
+
+export const families: Readonly<Record<VoiceFamily, FamilyFacts>> = {
+  vits: { speeds: { min: 0.5, max: 2 }, pieceChars: 160, mp3Kbps: 64, charsPerSecond: 11 },
+  flite: { speeds: { min: 0.1, max: 3 }, pieceChars: 240, mp3Kbps: 48, charsPerSecond: 15 },
+}
+
+/** Neither named: the first voice. A language alone: its first voice. Case does not matter, nor `_` for `-`. */
+export function findVoice(speaker: string | undefined, language: string | undefined): Result<Voice> {
+  const inLanguage = voices.filter((voice) => language === undefined || speaks(voice, language))
+  if (inLanguage.length === 0) {
+    const list = [...new Set(voices.flatMap((voice) => [voice.language.split('-')[0], voice.language]))]
+    return failField(['language'], `language: there is no voice for it. There are: ${list.join(', ')}`, 'not_available')
+  }
+  const found = speaker === undefined ? inLanguage[0] : inLanguage.find((voice) => isCalled(voice, speaker))
+  if (found !== undefined) return ok(found)
+  const list = inLanguage.map((voice) => voice.speaker)
+  return failField(['speaker'], `speaker: there is none of this name. There are: ${list.join(', ')}`, 'not_available')
+}
+
+/** Very long texts are encoded a little closer, so that the answer does not become larger than programs take. */
+const LONG_MP3_BYTES = 45_000_000
+const closerKbps = [48, 40, 32] as const
+
+export function chooseKbps(voice: Voice, chars: number, speed: number): Kbps {
+  const { mp3Kbps, charsPerSecond } = families[voice.family]
+  const seconds = chars / charsPerSecond / speed
+  const fits = (kbps: Kbps): boolean => seconds * kbps * 125 <= LONG_MP3_BYTES
+  return fits(mp3Kbps) ? mp3Kbps : (closerKbps.find((kbps) => kbps < mp3Kbps && fits(kbps)) ?? 32)
+}
+
+function speaks(voice: Voice, language: string): boolean {
+  const asked = language.toLowerCase().replaceAll('_', '-')
+  const own = voice.language.toLowerCase()
+  return own === asked || own.startsWith(`${asked}-`)
+}
+
+function isCalled(voice: Voice, speaker: string): boolean {
+  return voice.speaker === speaker.toLowerCase()
+}

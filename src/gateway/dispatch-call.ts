@@ -1,0 +1,293 @@
+/**
+ * One call on its way: it waits for a place, is sent, and is sent again elsewhere while nothing of an answer was handed
+ * over. However it ends, its place is given back exactly once, and the breaker hears what it may count: faults of the
+ * engine, never those of the client, and nothing of a call that was cancelled.
+ */
+import { assertNever } from '../base/result.ts'
+import type { Deployment } from './catalog.ts'
+import type { DispatchModel, WaitingCall } from './dispatch-model.ts'
+import type { Line, Waiter } from './fair-queue.ts'
+import type { FaultClass, Target } from './routing-target.ts'
+import { chooseTarget, type Refusal, type Tried } from './routing.ts'
+import type { UpstreamCall, UpstreamFailure, UpstreamHandle, UpstreamSink } from './upstream-call.ts'
+import type { AnswerSink, Connection, FaultKind } from './upstream/connection.ts'
+import type { ResponseHead } from './upstream/response-head.ts'
+
+const MOST_ATTEMPTS = 3
+/** What is read of an error's body, and how long it may take. */
+const ERROR_BODY_BYTES = 4_096
+const ERROR_BODY_MS = 1_000
+const UNREACHABLE_RETRY_AFTER_MS = 1_000
+/** How long an engine is left alone that says 429. */
+const PAUSE_MS = 1_000
+const LONGEST_PAUSE_MS = 60_000
+
+/** `ending`: the sink is about to be told. */
+type State = 'waiting' | 'sent' | 'answering' | 'ending' | 'over'
+
+export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, Tried {
+  connection: Connection | undefined
+  queuedAt = 0
+  line: Line | undefined
+  before: Waiter | undefined
+  after: Waiter | undefined
+  readonly call: UpstreamCall
+  readonly #model: DispatchModel
+  readonly #sink: UpstreamSink
+  #state: State = 'waiting'
+  #target: Target | undefined
+  #deployment: Deployment | undefined
+  #isTrial = false
+  #sentAt = 0
+  #attempts: Target[] | undefined
+  /** Timed out here: asking again would take as long again. */
+  #lost: Target[] | undefined
+  #failure: UpstreamFailure | undefined
+  /** An answer that is not handed over, but read for its reason. */
+  #errorHead: ResponseHead | undefined
+  #errorBody = ''
+
+  constructor(model: DispatchModel, call: UpstreamCall, sink: UpstreamSink) {
+    this.#model = model
+    this.call = call
+    this.#sink = sink
+  }
+
+  get accountId(): string {
+    return this.call.accountId
+  }
+
+  get tried(): Tried {
+    return this
+  }
+
+  get isEmpty(): boolean {
+    return this.#attempts === undefined
+  }
+
+  timesOf(target: Target): number {
+    if (this.#attempts === undefined) return 0
+    if (this.#lost?.includes(target) === true) return Infinity
+    return this.#attempts.filter((one) => one === target).length
+  }
+
+  /** Finds a place for it, now or later. */
+  route(now: number): void {
+    if (this.#attempts !== undefined && this.#attempts.length >= MOST_ATTEMPTS) return this.#giveUp()
+    const choice = chooseTarget(this.#model.targets, this.#model.memory, this.call, this, now)
+    if (choice === 'wait') return this.#wait(now)
+    if ('kind' in choice) return this.#turnDown(choice)
+    this.start(choice, now)
+  }
+
+  start(target: Target, now: number): void {
+    const { deployment } = target
+    const request = this.call.request(deployment)
+    const head = target.headOf(request)
+    this.#state = 'sent'
+    this.#target = target
+    this.#deployment = deployment
+    this.#sentAt = now
+    target.inFlight += 1
+    target.requests += 1
+    target.turn += 1 / deployment.weight
+    target.lastUsedAt = now
+    this.#isTrial = target.breaker.enter()
+    if (this.#model.targets.length > 1) this.#model.memory.keep(this.call, target)
+    target.pool.send(this, { head, body: request.body, limits: deployment })
+  }
+
+  cancel(): void {
+    const target = this.#target
+    if (this.#state === 'waiting') this.#model.leave(this)
+    if (this.#state === 'sent' || this.#state === 'answering') {
+      this.connection?.cancel()
+      if (target !== undefined) target.cancels += 1
+      this.#release()
+      this.#state = 'over'
+      return this.#model.serve(performance.now())
+    }
+    this.#state = 'over'
+  }
+
+  pause(): void {
+    if (this.#state === 'answering') this.connection?.pause()
+  }
+
+  resume(): void {
+    this.connection?.resume()
+  }
+
+  onHead(head: ResponseHead): void {
+    const target = this.#target
+    const deployment = this.#deployment
+    if (target === undefined || deployment === undefined) return
+    if (head.status >= 500 || head.status === 429 || head.status === 408) {
+      this.#errorHead = head
+      this.connection?.hurry(ERROR_BODY_MS)
+      return
+    }
+    if (this.#isTrial) {
+      this.#isTrial = false
+      target.breaker.answered()
+    }
+    this.#state = 'answering'
+    this.#sink.head({ status: head.status, headers: head.headers, deployment })
+  }
+
+  onData(bytes: Buffer): void {
+    if (this.#errorHead === undefined) return this.#sink.data(bytes)
+    this.#errorBody += bytes.toString('latin1', 0, ERROR_BODY_BYTES - this.#errorBody.length)
+    if (this.#errorBody.length < ERROR_BODY_BYTES) return
+    this.connection?.cancel()
+    this.#onError(this.#errorHead)
+  }
+
+  onEnd(): void {
+    if (this.#errorHead !== undefined) return this.#onError(this.#errorHead)
+    const now = performance.now()
+    this.#target?.breaker.succeeded()
+    this.#model.note(now - this.#sentAt)
+    this.#release()
+    this.#state = 'over'
+    this.#sink.end()
+    this.#model.serve(now)
+  }
+
+  onFault(kind: FaultKind, detail: string): void {
+    if (this.#state === 'over') return
+    // What came of the error's body will do.
+    if (this.#errorHead !== undefined) return this.#onError(this.#errorHead)
+    const wasAnswering = this.#state === 'answering'
+    const failure = this.#failureOf(kind, detail)
+    // An answer that is too long for us comes from an engine that works.
+    const isFault = !(wasAnswering && kind === 'total')
+    if (kind === 'first_byte_timeout' || kind === 'total') this.#giveUpOn(this.#target)
+    this.#fault(isFault ? classOf(kind) : undefined, failure, wasAnswering)
+  }
+
+  /** It ends without having been answered. The sink is told later, since it may not yet have its handle. */
+  refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void {
+    this.#end({ kind, detail, deployment: this.#deployment, retryAfterMs })
+  }
+
+  #wait(now: number): void {
+    this.#state = 'waiting'
+    this.queuedAt = now
+    if (this.#model.wait(this, this.#attempts !== undefined)) return
+    this.refuse('overloaded', 'the queue is full', this.#model.retryAfterMs())
+  }
+
+  #turnDown({ kind, detail, retryAfterMs, target }: Refusal): void {
+    const last = this.#failure
+    if (last !== undefined && kind !== 'overloaded') return this.#giveUp()
+    this.#end({
+      kind,
+      detail: last?.detail ?? detail,
+      deployment: last?.deployment ?? target?.deployment,
+      retryAfterMs,
+    })
+  }
+
+  #giveUp(): void {
+    if (this.#failure !== undefined) this.#end(this.#failure)
+  }
+
+  #end(failure: UpstreamFailure): void {
+    this.#state = 'ending'
+    queueMicrotask(() => {
+      if (this.#state === 'over') return
+      this.#state = 'over'
+      this.#sink.fail(failure)
+    })
+  }
+
+  #onError(head: ResponseHead): void {
+    const detail = `status ${head.status}: ${Buffer.from(this.#errorBody, 'latin1').toString().trim()}`
+    this.#errorHead = undefined
+    this.#errorBody = ''
+    const failure = { detail, deployment: this.#deployment, retryAfterMs: undefined }
+    if (head.status >= 500) return this.#fault('status', { ...failure, kind: 'status' }, false)
+    if (this.#isTrial) this.#target?.breaker.answered()
+    this.#isTrial = false
+    if (head.status === 408) return this.#fault(undefined, { ...failure, kind: 'timeout' }, false)
+    const pauseMs = Math.min(readRetryAfter(head.headers) ?? PAUSE_MS, LONGEST_PAUSE_MS)
+    if (this.#target !== undefined) {
+      this.#target.refusals += 1
+      this.#target.pausedUntil = Math.max(this.#target.pausedUntil, performance.now() + pauseMs)
+    }
+    this.#fault(undefined, { ...failure, kind: 'overloaded', retryAfterMs: pauseMs }, false)
+  }
+
+  /** undefined: nothing that the breaker counts. */
+  #fault(faultClass: FaultClass | undefined, failure: UpstreamFailure, isFinal: boolean): void {
+    const target = this.#target
+    const now = performance.now()
+    if (target !== undefined) {
+      if (faultClass !== undefined) {
+        target.faults[faultClass] += 1
+        const isUnreachable = faultClass === 'connect' || faultClass === 'timeout'
+        target.breaker.faulted(this.#isTrial, isUnreachable, now)
+        this.#isTrial = false
+      }
+      ;(this.#attempts ??= []).push(target)
+    }
+    this.#release()
+    this.#failure = failure
+    if (isFinal) {
+      this.#state = 'over'
+      this.#sink.fail(failure)
+    } else this.route(now)
+    this.#model.serve(now)
+  }
+
+  #giveUpOn(target: Target | undefined): void {
+    if (target !== undefined) (this.#lost ??= []).push(target)
+  }
+
+  #release(): void {
+    const target = this.#target
+    if (target === undefined) return
+    this.#target = undefined
+    target.inFlight -= 1
+    if (this.#isTrial) target.breaker.released(performance.now())
+    this.#isTrial = false
+  }
+
+  #failureOf(kind: FaultKind, detail: string): UpstreamFailure {
+    const failureKind = kindOf(kind)
+    const retryAfterMs = failureKind === 'unreachable' ? UNREACHABLE_RETRY_AFTER_MS : undefined
+    return { kind: failureKind, detail, deployment: this.#deployment, retryAfterMs }
+  }
+}
+
+function kindOf(kind: FaultKind): UpstreamFailure['kind'] {
+  switch (kind) {
+    case 'connect':
+    case 'connect_timeout':
+      return 'unreachable'
+    case 'first_byte_timeout':
+    case 'quiet':
+    case 'total':
+      return 'timeout'
+    case 'broken':
+      return 'broken'
+    default:
+      return assertNever(kind)
+  }
+}
+
+function classOf(kind: FaultKind): FaultClass {
+  const failure = kindOf(kind)
+  if (failure === 'unreachable') return 'connect'
+  return failure === 'timeout' ? 'timeout' : 'broken'
+}
+
+/** Seconds, or an instant, which is told by the server's clock and so is measured by it. */
+function readRetryAfter(headers: ReadonlyMap<string, string>): number | undefined {
+  const value = headers.get('retry-after')
+  if (value === undefined) return undefined
+  if (/^[0-9]{1,9}$/.test(value)) return Number(value) * 1_000
+  const ms = Date.parse(value) - Date.parse(headers.get('date') ?? '')
+  return Number.isFinite(ms) && ms >= 0 ? ms : undefined
+}

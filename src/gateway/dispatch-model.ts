@@ -1,0 +1,128 @@
+/** The deployments of one model, the calls that wait for a place at one of them, and how long a call takes there. */
+import { FairQueue, type QueueLimits, type Waiter } from './fair-queue.ts'
+import { RoutingMemory } from './routing-memory.ts'
+import type { Target } from './routing-target.ts'
+import { chooseTarget, type Tried } from './routing.ts'
+import type { UpstreamCall, UpstreamFailure } from './upstream-call.ts'
+import type { Ticker, Ticking } from './upstream/ticker.ts'
+
+export interface WaitingCall extends Waiter {
+  readonly call: UpstreamCall
+  readonly tried: Tried
+  start(target: Target, now: number): void
+  refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void
+}
+
+export interface ModelStats {
+  readonly model: string
+  readonly queued: number
+  /** Calls that had to wait. */
+  readonly waited: number
+  /** Calls that found the queue full, and that waited too long. */
+  readonly turnedAway: number
+  readonly givenUp: number
+  /** Beginnings of prompts and sessions that are remembered. */
+  readonly remembered: number
+}
+
+/** The newest call counts for a tenth of the average. */
+const NEWEST_SHARE = 0.1
+const GUESSED_CALL_MS = 1_000
+const LEAST_RETRY_AFTER_MS = 250
+const LONGEST_RETRY_AFTER_MS = 60_000
+
+export class DispatchModel implements Ticking {
+  place = -1
+  readonly name: string
+  readonly memory = new RoutingMemory()
+  targets: readonly Target[] = []
+  readonly #queue: FairQueue<WaitingCall>
+  readonly #waitMs: number
+  readonly #ticker: Ticker
+  #callMs: number | undefined
+  #waited = 0
+  #turnedAway = 0
+  #givenUp = 0
+
+  constructor(name: string, limits: QueueLimits, ticker: Ticker) {
+    this.name = name
+    this.#queue = new FairQueue(limits)
+    this.#waitMs = limits.waitMs
+    this.#ticker = ticker
+  }
+
+  get queued(): number {
+    return this.#queue.size
+  }
+
+  /** false: there is no room. */
+  wait(call: WaitingCall, isBack: boolean): boolean {
+    const hasRoom = this.#queue.add(call, isBack)
+    if (!hasRoom) {
+      this.#turnedAway += 1
+      return false
+    }
+    this.#waited += 1
+    this.#ticker.add(this)
+    this.#ticker.refine(this.#waitMs)
+    return true
+  }
+
+  leave(call: WaitingCall): void {
+    this.#queue.remove(call)
+  }
+
+  /** A place may have become free. */
+  serve(now: number): void {
+    while (this.#queue.size > 0 && this.targets.some((target) => target.isInUse && target.hasPlace())) {
+      let chosen: Target | undefined
+      const call = this.#queue.take((waiter) => {
+        const choice = chooseTarget(this.targets, this.memory, waiter.call, waiter.tried, now)
+        if (choice === 'wait' || 'kind' in choice) return false
+        chosen = choice
+        return true
+      })
+      if (call === undefined || chosen === undefined) return
+      call.start(chosen, now)
+    }
+  }
+
+  /** Nobody will serve those who wait. */
+  dismiss(detail: string): void {
+    for (const call of this.#queue.expire(Infinity)) call.refuse('no_deployment', detail)
+    this.#ticker.remove(this)
+  }
+
+  tick(now: number): void {
+    for (const call of this.#queue.expire(now)) {
+      this.#givenUp += 1
+      call.refuse('overloaded', 'waited too long for a place', this.retryAfterMs())
+    }
+    // A pause or a breaker may be over, of which nobody is told.
+    this.serve(now)
+    if (this.#queue.size === 0) this.#ticker.remove(this)
+  }
+
+  note(callMs: number): void {
+    const before = this.#callMs ?? callMs
+    this.#callMs = before + (callMs - before) * NEWEST_SHARE
+  }
+
+  /** How long until the calls that wait now have had their turns, from what calls took lately. */
+  retryAfterMs(): number {
+    const places = this.targets.reduce((sum, target) => sum + (target.isInUse ? target.deployment.concurrency : 0), 0)
+    const estimateMs = ((this.#callMs ?? GUESSED_CALL_MS) * (this.#queue.size + 1)) / Math.max(1, places)
+    return Math.round(Math.min(Math.max(estimateMs, LEAST_RETRY_AFTER_MS), LONGEST_RETRY_AFTER_MS))
+  }
+
+  stats(): ModelStats {
+    return {
+      model: this.name,
+      queued: this.#queue.size,
+      waited: this.#waited,
+      turnedAway: this.#turnedAway,
+      givenUp: this.#givenUp,
+      remembered: this.memory.size,
+    }
+  }
+}

@@ -1,0 +1,299 @@
+/** Waiting for a place: who is next, for how long, what is told, and what changes of the catalog do meanwhile. */
+import { afterEach, describe, expect, test } from 'vitest'
+import { waitFor } from '../../test/harness/wait.ts'
+import { AnswerCollector, deploymentOn, modelOn, type SimulatedModel } from '../sim/model-server-caller.ts'
+import { startModelServer, type ModelServer } from '../sim/model-server.ts'
+import { makeDispatcher, type DispatcherOptions, type RunningDispatcher } from './dispatch.ts'
+import type { UpstreamCall, UpstreamHandle } from './upstream-call.ts'
+
+const closers: Array<() => Promise<void>> = []
+
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close()
+})
+
+async function startEngine(): Promise<ModelServer> {
+  const server = await startModelServer()
+  closers.push(() => server.close())
+  return server
+}
+
+function startDispatcher(model: SimulatedModel, options: DispatcherOptions = {}): RunningDispatcher {
+  const dispatcher = makeDispatcher({ probe: { lookMs: 3_600_000 }, random: () => 0.5, ...options })
+  closers.push(() => dispatcher.close())
+  setModel(dispatcher, model)
+  return dispatcher
+}
+
+const setModel = (dispatcher: RunningDispatcher, model: SimulatedModel): void =>
+  dispatcher.setCatalog(new Map([[model.name, model]]))
+
+interface Sent {
+  readonly sink: AnswerCollector
+  readonly handle: UpstreamHandle
+}
+
+function send(
+  dispatcher: RunningDispatcher,
+  model: SimulatedModel,
+  accountId: string,
+  more: Partial<UpstreamCall> = {},
+): Sent {
+  const sink = new AnswerCollector()
+  const body = [Buffer.from(JSON.stringify({ model: accountId, messages: [] }))]
+  const handle = dispatcher.send(
+    {
+      model,
+      accountId,
+      request: () => ({ path: '/v1/chat/completions', extraHeaders: '', contentType: 'application/json', body }),
+      prefixes: [],
+      session: undefined,
+      ...more,
+    },
+    sink,
+  )
+  return { sink, handle }
+}
+
+/** Whose calls the engine has received, in its order. */
+const servedBy = (engine: ModelServer): string[] =>
+  engine.requests.map(({ body }) => (JSON.parse(body.toString()) as { model: string }).model)
+
+describe('fairness', () => {
+  test('a flood of 500 calls delays another account’s call by no more than its turn', async () => {
+    const engine = await startEngine()
+    engine.behaviour.latencyMs = 1
+    const model = modelOn([deploymentOn(engine, { concurrency: 2 })])
+    const dispatcher = startDispatcher(model)
+    const flood = Array.from({ length: 500 }, () => send(dispatcher, model, 'flood'))
+    const others = [send(dispatcher, model, 'small'), send(dispatcher, model, 'late')]
+    expect(dispatcher.stats().models).toMatchObject([{ queued: 500 }])
+    await Promise.all([...flood, ...others].map(({ sink }) => sink.done))
+    const order = servedBy(engine)
+    expect(order).toHaveLength(502)
+    // Two were at work, and one of the flood had its turn before; the two connections may overtake each other by one.
+    expect(order.indexOf('small')).toBeLessThanOrEqual(4)
+    expect(order.indexOf('late')).toBeLessThanOrEqual(5)
+    expect(engine.mostInFlight).toBe(2)
+    expect(flood.every(({ sink }) => sink.status === 200)).toBe(true)
+  })
+
+  test('accounts share equally, however many calls each has waiting', async () => {
+    const engine = await startEngine()
+    const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
+    const dispatcher = startDispatcher(model)
+    const calls = [
+      ...Array.from({ length: 60 }, () => send(dispatcher, model, 'a')),
+      ...Array.from({ length: 20 }, () => send(dispatcher, model, 'b')),
+      ...Array.from({ length: 10 }, () => send(dispatcher, model, 'c')),
+    ]
+    await Promise.all(calls.map(({ sink }) => sink.done))
+    const first = servedBy(engine).slice(1, 31)
+    expect(['a', 'b', 'c'].map((who) => first.filter((one) => one === who).length)).toEqual([10, 10, 10])
+  })
+})
+
+describe('a full queue', () => {
+  test('turns calls away at once, for all and for one account, with a time to come back', async () => {
+    const engine = await startEngine()
+    engine.behaviour.fault = { kind: 'hang' }
+    const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
+    const dispatcher = startDispatcher(model, { queue: { calls: 5, callsPerAccount: 3 } })
+    const busy = send(dispatcher, model, 'a')
+    const own = Array.from({ length: 4 }, () => send(dispatcher, model, 'a'))
+    const other = Array.from({ length: 3 }, () => send(dispatcher, model, 'b'))
+    await waitFor('the refusals', () => own[3]?.sink.isOver === true && other[2]?.sink.isOver === true)
+    expect([...own, ...other].map(({ sink }) => sink.failure?.kind)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      'overloaded',
+      undefined,
+      undefined,
+      'overloaded',
+    ])
+    expect(own[3]?.sink.failure?.retryAfterMs).toBeGreaterThan(0)
+    expect(dispatcher.stats().models).toMatchObject([{ queued: 5, waited: 5, turnedAway: 2 }])
+    for (const { handle } of [busy, ...own, ...other]) handle.cancel()
+    expect(dispatcher.stats().models).toMatchObject([{ queued: 0 }])
+    await waitFor('the engine is free', () => engine.inFlight === 0)
+    expect(engine.received).toBe(1)
+  })
+
+  test('names a time that grows with the length of the queue and the length of calls', async () => {
+    const engine = await startEngine()
+    engine.behaviour.latencyMs = 200
+    const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
+    const dispatcher = startDispatcher(model, { queue: { calls: 10 } })
+    await send(dispatcher, model, 'a').sink.done
+    engine.behaviour.fault = { kind: 'hang' }
+    const all = Array.from({ length: 12 }, () => send(dispatcher, model, 'a'))
+    const { failure } = (await all[11]?.sink.done) ?? {}
+    // Eleven calls of 200 ms or more, one after the other.
+    expect(failure?.retryAfterMs).toBeGreaterThanOrEqual(11 * 200)
+    for (const { handle } of all) handle.cancel()
+  })
+})
+
+test('who has waited too long is told so, and never reaches the engine', async () => {
+  const engine = await startEngine()
+  engine.behaviour.fault = { kind: 'hang' }
+  const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
+  const dispatcher = startDispatcher(model, { queue: { waitMs: 50 } })
+  const busy = send(dispatcher, model, 'a')
+  const waiting = send(dispatcher, model, 'a')
+  expect((await waiting.sink.done).failure).toMatchObject({ kind: 'overloaded', detail: 'waited too long for a place' })
+  busy.handle.cancel()
+  expect(engine.received).toBe(1)
+  expect(dispatcher.stats().models).toMatchObject([{ queued: 0, givenUp: 1 }])
+})
+
+test('a client that goes away while it waits leaves at once, and its place goes to the next', async () => {
+  const engine = await startEngine()
+  engine.behaviour.fault = { kind: 'hang' }
+  const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
+  const dispatcher = startDispatcher(model)
+  const [busy, gone, next] = ['busy', 'gone', 'next'].map((who) => send(dispatcher, model, who))
+  await waitFor('the engine works', () => engine.inFlight === 1)
+  gone?.handle.cancel()
+  expect(dispatcher.stats().models).toMatchObject([{ queued: 1 }])
+  engine.behaviour.fault = undefined
+  busy?.handle.cancel()
+  expect((await next?.sink.done)?.status).toBe(200)
+  expect(servedBy(engine)).toEqual(['busy', 'next'])
+  expect([busy?.sink.isOver, gone?.sink.isOver]).toEqual([false, false])
+})
+
+test('a call that only some deployments can take lets others pass', async () => {
+  const [a, b] = [await startEngine(), await startEngine()]
+  a.behaviour.fault = b.behaviour.fault = { kind: 'hang' }
+  const model = modelOn([deploymentOn(a, { id: 'a', concurrency: 1 }), deploymentOn(b, { id: 'b', concurrency: 1 })])
+  const dispatcher = startDispatcher(model)
+  const onlyA = { accepts: ({ id }: { id: string }) => id === 'a' }
+  const first = send(dispatcher, model, 'x', onlyA)
+  const second = send(dispatcher, model, 'x', { accepts: ({ id }) => id === 'b' })
+  await waitFor('both work', () => a.inFlight + b.inFlight === 2)
+  const picky = send(dispatcher, model, 'x', onlyA)
+  const easy = send(dispatcher, model, 'x')
+  second.handle.cancel()
+  await waitFor('the easy one is served', () => b.received === 2)
+  expect(a.received).toBe(1)
+  first.handle.cancel()
+  await waitFor('the picky one is served', () => a.received === 2)
+  for (const { handle } of [picky, easy]) handle.cancel()
+})
+
+test('a call whose engine failed waits for another that is full, before all others of its account', async () => {
+  const [a, b] = [await startEngine(), await startEngine()]
+  b.behaviour.fault = { kind: 'hang' }
+  const model = modelOn([
+    deploymentOn(a, { id: 'a', concurrency: 1 }),
+    deploymentOn(b, { id: 'b', concurrency: 1, firstByteMs: 60_000 }),
+  ])
+  const dispatcher = startDispatcher(model)
+  const busy = send(dispatcher, model, 'x', { accepts: ({ id }) => id === 'b' })
+  await waitFor('b works', () => b.inFlight === 1)
+  a.behaviour.faultsOnce = [{ kind: 'status', status: 500 }]
+  const failed = send(dispatcher, model, 'failed')
+  await waitFor('it waits', () => dispatcher.stats().models[0]?.queued === 1)
+  b.behaviour.fault = undefined
+  busy.handle.cancel()
+  expect((await failed.sink.done).answer?.deployment.id).toBe('b')
+})
+
+describe('a change of the catalog', () => {
+  test('gives those who wait the places of a new deployment at once', async () => {
+    const [a, b] = [await startEngine(), await startEngine()]
+    a.behaviour.fault = { kind: 'hang' }
+    const one = deploymentOn(a, { id: 'a', concurrency: 1 })
+    const model = modelOn([one])
+    const dispatcher = startDispatcher(model)
+    const busy = send(dispatcher, model, 'x')
+    const waiting = Array.from({ length: 3 }, () => send(dispatcher, model, 'x'))
+    setModel(dispatcher, modelOn([one, deploymentOn(b, { id: 'b', concurrency: 1 })]))
+    for (const { sink } of waiting) expect((await sink.done).answer?.deployment.id).toBe('b')
+    busy.handle.cancel()
+  })
+
+  test('sends nothing new to what is drained or removed, and lets it finish what it has', async () => {
+    const [a, b] = [await startEngine(), await startEngine()]
+    a.behaviour.latencyMs = 100
+    const [one, two] = [deploymentOn(a, { id: 'a' }), deploymentOn(b, { id: 'b' })]
+    for (const changed of [[{ ...one, drained: true }, two], [{ ...one, weight: 0 }, two], [two]]) {
+      const model = modelOn([one, two])
+      const dispatcher = startDispatcher(model)
+      const before = a.received
+      const started = send(dispatcher, model, 'x', { accepts: ({ id }) => id === 'a' })
+      await waitFor('it works', () => a.received === before + 1)
+      const next = modelOn(changed)
+      setModel(dispatcher, next)
+      for (let n = 0; n < 5; n += 1) {
+        expect((await send(dispatcher, next, 'x').sink.done).answer?.deployment.id).toBe('b')
+      }
+      expect((await started.sink.done).hasEnded).toBe(true)
+      expect(started.sink.answer?.deployment.id).toBe('a')
+      const left = dispatcher.stats().deployments.map(({ id }) => id)
+      expect(left).toEqual(changed.length === 1 ? ['b'] : ['a', 'b'])
+      // Brought back, it works as before.
+      setModel(dispatcher, model)
+      const again = send(dispatcher, model, 'x', { accepts: ({ id }) => id === 'a' })
+      expect((await again.sink.done).status).toBe(200)
+    }
+  })
+
+  test('keeps what is known of a deployment, and follows it to another address', async () => {
+    const [a, b] = [await startEngine(), await startEngine()]
+    const model = modelOn([deploymentOn(a, { id: 'x' })])
+    const dispatcher = startDispatcher(model)
+    await send(dispatcher, model, 'x').sink.done
+    setModel(dispatcher, modelOn([deploymentOn(b, { id: 'x', upstreamModel: 'other' })]))
+    await send(dispatcher, model, 'x').sink.done
+    expect([a.received, b.received]).toEqual([1, 1])
+    expect(dispatcher.stats().deployments).toMatchObject([{ id: 'x', requests: 2, connections: 1 }])
+    await waitFor('the old connection is gone', () => a.connections === 0)
+  })
+
+  test('that takes the model away tells those who wait', async () => {
+    const engine = await startEngine()
+    engine.behaviour.fault = { kind: 'hang' }
+    const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
+    const dispatcher = startDispatcher(model)
+    const busy = send(dispatcher, model, 'x')
+    const waiting = send(dispatcher, model, 'x')
+    dispatcher.setCatalog(new Map())
+    expect((await waiting.sink.done).failure?.kind).toBe('no_deployment')
+    expect(busy.sink.isOver).toBe(false)
+    busy.handle.cancel()
+    expect(dispatcher.stats()).toEqual({ deployments: [], models: [] })
+  })
+
+  test('moves shares with the weights', async () => {
+    const [a, b] = [await startEngine(), await startEngine()]
+    const weigh = (...weights: readonly [number, number]): SimulatedModel =>
+      modelOn([deploymentOn(a, { id: 'a', weight: weights[0] }), deploymentOn(b, { id: 'b', weight: weights[1] })])
+    const dispatcher = startDispatcher(weigh(1, 1))
+    const counts: number[][] = []
+    for (const model of [weigh(1, 1), weigh(3, 1), weigh(1, 4)]) {
+      setModel(dispatcher, model)
+      const before = [a.received, b.received]
+      for (let n = 0; n < 40; n += 1) await send(dispatcher, model, 'x').sink.done
+      counts.push([a.received - (before[0] ?? 0), b.received - (before[1] ?? 0)])
+    }
+    expect(counts).toEqual([
+      [20, 20],
+      [30, 10],
+      [8, 32],
+    ])
+  })
+
+  test('does not send everything to a deployment that is new', async () => {
+    const [a, b] = [await startEngine(), await startEngine()]
+    const one = deploymentOn(a, { id: 'a' })
+    const model = modelOn([one])
+    const dispatcher = startDispatcher(model)
+    for (let n = 0; n < 50; n += 1) await send(dispatcher, model, 'x').sink.done
+    setModel(dispatcher, modelOn([one, deploymentOn(b, { id: 'b' })]))
+    for (let n = 0; n < 20; n += 1) await send(dispatcher, model, 'x').sink.done
+    expect([a.received, b.received]).toEqual([60, 10])
+  })
+})

@@ -1,0 +1,134 @@
+/**
+ * Sends calls to engines. It is handed the catalog whole whenever something changes: weights, drains and additions hold
+ * for the next call and for those that wait; what was sent stays where it is. What is known of a deployment (its
+ * breaker, its connections, what it works on) stays with its id.
+ */
+import { randomInt } from 'node:crypto'
+import type { LookupFunction } from 'node:net'
+import type { Catalog, ServedModel } from './catalog.ts'
+import { DispatchedCall } from './dispatch-call.ts'
+import { DispatchModel, type ModelStats } from './dispatch-model.ts'
+import type { QueueLimits } from './fair-queue.ts'
+import { defaultRhythm, Prober, type ProbeRhythm } from './probe.ts'
+import { Target, type TargetStats } from './routing-target.ts'
+import type { Dispatcher, UpstreamCall, UpstreamHandle, UpstreamSink } from './upstream-call.ts'
+import { Pools } from './upstream/pool.ts'
+import { Ticker } from './upstream/ticker.ts'
+
+export interface DispatcherOptions {
+  /** Finds and vets the addresses of host names. undefined: the system's. */
+  readonly lookup?: LookupFunction
+  /** Certificates to trust in place of the usual ones. */
+  readonly ca?: string
+  readonly queue?: Partial<QueueLimits>
+  readonly probe?: Partial<ProbeRhythm>
+  /** From 0 up to 1. */
+  readonly random?: () => number
+}
+
+export interface DispatcherStats {
+  readonly deployments: readonly TargetStats[]
+  readonly models: readonly ModelStats[]
+}
+
+export interface RunningDispatcher extends Dispatcher {
+  setCatalog(catalog: Catalog): void
+  stats(): DispatcherStats
+  /** What is under way is told that it is broken. */
+  close(): Promise<void>
+}
+
+/** Of one model. */
+const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 1_000, waitMs: 30_000 }
+
+export function makeDispatcher(options: DispatcherOptions = {}): RunningDispatcher {
+  return new Dispatching(options)
+}
+
+class Dispatching implements RunningDispatcher {
+  readonly #ticker = new Ticker()
+  readonly #pools: Pools
+  readonly #limits: QueueLimits
+  readonly #random: () => number
+  readonly #prober: Prober
+  readonly #models = new Map<string, DispatchModel>()
+  readonly #targets = new Map<string, Target>()
+  readonly #nowhere: DispatchModel
+
+  constructor(options: DispatcherOptions) {
+    this.#pools = new Pools(this.#ticker, { lookup: options.lookup, ca: options.ca })
+    this.#limits = { ...queueLimits, ...options.queue }
+    this.#random = options.random ?? (() => randomInt(2 ** 32) / 2 ** 32)
+    this.#nowhere = new DispatchModel('', this.#limits, this.#ticker)
+    this.#prober = new Prober(this.#targets, { ...defaultRhythm, ...options.probe })
+  }
+
+  send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle {
+    const one = new DispatchedCall(this.#models.get(call.model.name) ?? this.#nowhere, call, sink)
+    one.route(performance.now())
+    return one
+  }
+
+  setCatalog(catalog: Catalog): void {
+    const now = performance.now()
+    for (const [name, model] of this.#models) {
+      if (catalog.has(name)) continue
+      this.#models.delete(name)
+      model.targets = []
+      model.dismiss('the model is no longer served')
+    }
+    for (const served of catalog.values()) this.#setModel(served)
+    this.#dropUnused()
+    this.#pools.keepOnly(new Set([...this.#targets.values()].map(({ pool }) => pool)))
+    for (const model of this.#models.values()) model.serve(now)
+  }
+
+  stats(): DispatcherStats {
+    this.#dropUnused()
+    const now = performance.now()
+    return {
+      deployments: [...this.#targets.values()].map((target) => target.statsAt(now)),
+      models: [...this.#models.values()].map((model) => model.stats()),
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#prober.close()
+    for (const model of this.#models.values()) {
+      model.targets = []
+      model.dismiss('the gateway ends')
+    }
+    this.#models.clear()
+    await this.#pools.close()
+    this.#ticker.close()
+  }
+
+  #setModel(served: ServedModel): void {
+    const model = this.#models.get(served.name) ?? new DispatchModel(served.name, this.#limits, this.#ticker)
+    this.#models.set(served.name, model)
+    const turns = model.targets.map(({ turn }) => turn)
+    model.targets = served.deployments.map((deployment) => {
+      const key = `${served.name} ${deployment.id}`
+      const pool = this.#pools.of(deployment.address)
+      const target = this.#targets.get(key) ?? new Target(served.name, deployment, pool, this.#random)
+      this.#targets.set(key, target)
+      target.deployment = deployment
+      target.pool = pool
+      target.isInUse = !deployment.drained && deployment.weight > 0
+      return target
+    })
+    // A new one begins where the others are, or it would have to take everything until it has caught up.
+    const least = turns.length === 0 ? 0 : Math.min(...turns)
+    for (const target of model.targets) target.turn = Math.max(target.turn, least)
+  }
+
+  /** Those that are in no catalog any more, once they have finished. */
+  #dropUnused(): void {
+    const kept = new Set([...this.#models.values()].flatMap(({ targets }) => targets))
+    for (const [key, target] of this.#targets) {
+      if (kept.has(target)) continue
+      target.isInUse = false
+      if (target.inFlight === 0) this.#targets.delete(key)
+    }
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * Calls that wait for a place. Accounts take turns, one call each, in the order in which they came; inside an account
+ * the first comes first. So one account's flood delays another's call by one turn and no more. A call leaves from the
+ * middle at no cost, since clients do go away while they wait.
+ */
+
+/** The fields below `queuedAt` belong to the queue. */
+export interface Waiter {
+  readonly accountId: string
+  queuedAt: number
+  line: Line | undefined
+  before: Waiter | undefined
+  after: Waiter | undefined
+}
+
+export interface Line {
+  readonly accountId: string
+  first: Waiter | undefined
+  last: Waiter | undefined
+  size: number
+}
+
+export interface QueueLimits {
+  readonly calls: number
+  readonly callsPerAccount: number
+  readonly waitMs: number
+}
+
+export class FairQueue<W extends Waiter> {
+  readonly #limits: QueueLimits
+  readonly #lines = new Map<string, Line>()
+  /** Whose turn it is stands first. */
+  readonly #turns: Line[] = []
+  #size = 0
+
+  constructor(limits: QueueLimits) {
+    this.#limits = limits
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** false: there is no room. `isBack`: it had its turn already, and stands before the others of its account. */
+  add(waiter: W, isBack: boolean): boolean {
+    const line = this.#lineOf(waiter.accountId)
+    if (!isBack && (this.#size >= this.#limits.calls || line.size >= this.#limits.callsPerAccount)) {
+      this.#dropEmpty(line)
+      return false
+    }
+    waiter.line = line
+    if (isBack) {
+      waiter.after = line.first
+      if (line.first === undefined) line.last = waiter
+      else line.first.before = waiter
+      line.first = waiter
+    } else {
+      waiter.before = line.last
+      if (line.last === undefined) line.first = waiter
+      else line.last.after = waiter
+      line.last = waiter
+    }
+    line.size += 1
+    this.#size += 1
+    return true
+  }
+
+  remove(waiter: W): void {
+    const { line, before, after } = waiter
+    if (line === undefined) return
+    if (before === undefined) line.first = after
+    else before.after = after
+    if (after === undefined) line.last = before
+    else after.before = before
+    waiter.line = undefined
+    waiter.before = undefined
+    waiter.after = undefined
+    line.size -= 1
+    this.#size -= 1
+    this.#dropEmpty(line)
+  }
+
+  /** Takes out the first in turn that fits; its account then stands last. */
+  take(fits: (waiter: W) => boolean): W | undefined {
+    for (let n = 0; n < this.#turns.length; n += 1) {
+      const line = this.#turns[n]
+      for (let waiter = line?.first; waiter !== undefined; waiter = waiter.after) {
+        if (!fits(waiter as W)) continue
+        this.#turns.splice(n, 1)
+        if (line !== undefined) this.#turns.push(line)
+        this.remove(waiter as W)
+        return waiter as W
+      }
+    }
+    return undefined
+  }
+
+  /** Those who have waited too long leave. */
+  expire(now: number): W[] {
+    const late: W[] = []
+    const since = now - this.#limits.waitMs
+    for (const line of this.#turns) {
+      for (let waiter = line.first; waiter !== undefined; waiter = waiter.after) {
+        if (waiter.queuedAt <= since) late.push(waiter as W)
+      }
+    }
+    for (const waiter of late) this.remove(waiter)
+    return late
+  }
+
+  #lineOf(accountId: string): Line {
+    const known = this.#lines.get(accountId)
+    if (known !== undefined) return known
+    const line: Line = { accountId, first: undefined, last: undefined, size: 0 }
+    this.#lines.set(accountId, line)
+    this.#turns.push(line)
+    return line
+  }
+
+  #dropEmpty(line: Line): void {
+    if (line.size > 0) return
+    this.#lines.delete(line.accountId)
+    const place = this.#turns.indexOf(line)
+    if (place !== -1) this.#turns.splice(place, 1)
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * What operators see of inference, by model and deployment. Labels are names that operators gave, never a customer's,
+ * and the series of one pair are put together once: this runs with every request.
+ */
+import type { Metrics } from '../base/metrics.ts'
+import type { EndedRequest } from './exchange.ts'
+
+interface Series {
+  readonly outcome: Readonly<Record<EndedRequest['outcome'], (amount?: number) => void>>
+  readonly inputTokens: (amount?: number) => void
+  readonly cachedTokens: (amount?: number) => void
+  readonly outputTokens: (amount?: number) => void
+  readonly firstByte: (seconds: number) => void
+  readonly total: (seconds: number) => void
+  readonly rate: (tokensPerSecond: number) => void
+}
+
+/** More pairs than any installation has; beyond it the rest is counted as one. */
+const MOST_SERIES = 2_000
+
+export function watchRequests(metrics: Metrics): (ended: EndedRequest) => void {
+  const requests = metrics.counter('berth_inference_requests_total', 'Inference requests by how they ended')
+  const tokens = metrics.counter('berth_inference_tokens_total', 'Tokens by kind; cached ones are part of the input')
+  const firstByte = metrics.histogram(
+    'berth_inference_first_byte_seconds',
+    'Time to the first byte of an engine, the first token of a stream',
+    [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60],
+  )
+  const total = metrics.histogram(
+    'berth_inference_request_seconds',
+    'Time to the end of an answer',
+    [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 15, 60, 300],
+  )
+  const rate = metrics.histogram(
+    'berth_inference_tokens_per_second',
+    'Output tokens a second of a stream after its first byte',
+    [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000],
+  )
+  const all = new Map<string, Series>()
+
+  const seriesOf = (model: string, deployment: string): Series => {
+    const key = `${model}\n${deployment}`
+    const known = all.get(key)
+    if (known !== undefined) return known
+    const labels = all.size < MOST_SERIES ? { model, deployment } : { model: 'others', deployment: 'others' }
+    const count = (outcome: EndedRequest['outcome']) => requests.bind({ ...labels, outcome })
+    const made: Series = {
+      outcome: { answered: count('answered'), cut: count('cut'), broken: count('broken'), failed: count('failed') },
+      inputTokens: tokens.bind({ ...labels, kind: 'input' }),
+      cachedTokens: tokens.bind({ ...labels, kind: 'cached' }),
+      outputTokens: tokens.bind({ ...labels, kind: 'output' }),
+      firstByte: firstByte.bind(labels),
+      total: total.bind(labels),
+      rate: rate.bind(labels),
+    }
+    all.set(key, made)
+    return made
+  }
+
+  return (ended) => {
+    const series = seriesOf(ended.model, ended.deployment ?? 'none')
+    series.outcome[ended.outcome]()
+    series.total(ended.seconds)
+    const { inputTokens, cachedTokens, outputTokens } = ended.units
+    if (inputTokens > 0) series.inputTokens(inputTokens)
+    if (cachedTokens > 0) series.cachedTokens(cachedTokens)
+    if (outputTokens > 0) series.outputTokens(outputTokens)
+    if (ended.firstByteMs === null) return
+    series.firstByte(ended.firstByteMs / 1_000)
+    const streamedMs = ended.totalMs - ended.firstByteMs
+    if (ended.streamed && streamedMs > 0 && outputTokens > 0) series.rate((outputTokens * 1_000) / streamedMs)
+  }
+}

@@ -1,0 +1,354 @@
+/**
+ * Requests that have ended, on the gateway's own disk until the books have them. A client sees the end of its answer
+ * only after its record is in the file: records that end in one turn of the event loop are written by one system call,
+ * then their continuations run. So a kill -9 loses none that anybody has seen the end of. fdatasync follows in groups,
+ * beside the event loop, and guards against the machine's own death.
+ *
+ * Records are settled in the order in which they were appended, so one mark says how far the books are. A mark that is
+ * lost or old only means that some records are sent again, and the books count each once.
+ */
+import * as fs from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { InferenceRecord } from '../domain/purse.ts'
+import { isBehind, JournalMark, type Place } from './journal-mark.ts'
+import { listSegments, readLines, segmentName, withChecksum } from './journal-segment.ts'
+
+const SEGMENT_BYTES = 16 * 1_048_576
+/** What was written is on the disk this much later at the latest, as far as the disk keeps up. */
+const SYNC_WITHIN_MS = 50
+/** Between two tries of a disk that refuses to write. */
+const RETRY_MS = 250
+const REPLAY_RECORDS = 1_000
+const REPLAY_BYTES = 8 * 1_048_576
+/** A disk that has room for this much again is tried again. */
+const PROBE_BYTES = 65_536
+const PROBE_NAME = 'probe'
+
+const fdatasync = promisify(fs.fdatasync)
+const fsync = promisify(fs.fsync)
+const close = promisify(fs.close)
+
+export interface JournalLog {
+  warn(facts: Readonly<Record<string, unknown>>, message: string): void
+  error(facts: Readonly<Record<string, unknown>>, message: string): void
+}
+
+export interface JournalOptions {
+  /** The journal's own folder, of which no other process knows. */
+  readonly dir: string
+  readonly log: JournalLog
+  readonly segmentBytes?: number
+  /** For tests of a disk that is full. */
+  readonly write?: (file: number, bytes: Uint8Array, offset: number) => number
+}
+
+/** A record on its way into the books. */
+export interface JournalEntry {
+  readonly record: InferenceRecord
+  readonly bytes: number
+}
+
+interface Appended extends JournalEntry {
+  line: string
+  readonly done: () => void
+  /** Where it stands once it is written; 0: it is not. */
+  segment: number
+  end: number
+}
+
+export class Journal {
+  readonly #dir: string
+  readonly #log: JournalLog
+  readonly #segmentBytes: number
+  readonly #write: NonNullable<JournalOptions['write']>
+  #pending: Appended[] = []
+  #flushing: NodeJS.Immediate | undefined
+  #retry: NodeJS.Timeout | undefined
+  #isFailing = false
+  #isClosed = false
+  /** undefined until something is written to the current segment. */
+  #file: number | undefined
+  #segment: number
+  #size = 0
+  /** Of segments that are full: to be synced and closed. */
+  #retired: number[] = []
+  #isDirty = false
+  #isFolderDirty = false
+  #syncTimer: NodeJS.Timeout | undefined
+  #syncing: Promise<void> | undefined
+  #syncNext: Promise<void> | undefined
+  /** Segments before the current one that are still there, oldest first. */
+  #full: Place[] = []
+  readonly #mark: JournalMark
+  readonly #old: readonly number[]
+
+  constructor(options: JournalOptions) {
+    this.#dir = options.dir
+    this.#log = options.log
+    this.#segmentBytes = options.segmentBytes ?? SEGMENT_BYTES
+    this.#write = options.write ?? ((file, bytes, offset) => fs.writeSync(file, bytes, offset))
+    fs.mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    this.#mark = new JournalMark(this.#dir, (facts, message) => this.#log.warn(facts, message))
+    this.#old = listSegments(this.#dir)
+    // Numbers are never used twice, or an old mark would speak of new records.
+    this.#segment = Math.max(this.#mark.place.segment, ...this.#old) + 1
+  }
+
+  /** The disk does not take records: there is no room, say. Nothing that must be recorded may begin. */
+  get isFailing(): boolean {
+    return this.#isFailing
+  }
+
+  /** `done` runs once the record is written, with all that were appended in this turn of the event loop. */
+  append(record: InferenceRecord, done: () => void): JournalEntry {
+    if (this.#isClosed) throw new Error('the journal is closed')
+    const line = withChecksum(JSON.stringify(record))
+    const entry: Appended = { record, bytes: Buffer.byteLength(line), line, done, segment: 0, end: 0 }
+    this.#pending.push(entry)
+    if (!this.#isFailing) this.#flushing ??= setImmediate(() => this.#flush())
+    return entry
+  }
+
+  /** When it resolves, what was appended before is on the disk; or the disk fails, which `isFailing` then tells. */
+  async sync(): Promise<void> {
+    if (!this.#isFailing) this.#flush()
+    if (this.#syncing === undefined) {
+      return this.#isDirty || this.#retired.length > 0 ? this.#startSync() : undefined
+    }
+    // One runs already, for what was written before it began. All who come meanwhile share the next one.
+    this.#syncNext ??= this.#syncing.then(() => {
+      this.#syncNext = undefined
+      return this.#startSync()
+    })
+    return this.#syncNext
+  }
+
+  /** The books have this record and all that were appended before it. */
+  settle(entry: JournalEntry): void {
+    const { segment, end } = entry as Appended
+    if (segment === 0) this.#letGo(entry)
+    else this.#moveMark({ segment, end })
+  }
+
+  /**
+   * The records of earlier runs that are not known to be settled, oldest first. A batch counts as settled when the next
+   * one is asked for.
+   */
+  async *replay(): AsyncGenerator<InferenceRecord[]> {
+    for (const segment of this.#old) {
+      const path = join(this.#dir, segmentName(segment))
+      const settled = this.#mark.place
+      if (segment >= settled.segment) {
+        let end = segment === settled.segment ? settled.end : 0
+        let batch: InferenceRecord[] = []
+        let bytes = 0
+        for await (const line of readLines(path, end)) {
+          end = line.end
+          if (line.kind === 'torn') {
+            this.#log.warn({ path, bytes: line.bytes }, 'a crash has cut off the last line of the journal')
+            continue
+          }
+          if (line.kind === 'damaged') {
+            this.#keepDamaged(path, line.text, line.end)
+            continue
+          }
+          batch.push(line.record)
+          bytes += line.bytes
+          if (batch.length < REPLAY_RECORDS && bytes < REPLAY_BYTES) continue
+          yield batch
+          this.#moveMark({ segment, end })
+          batch = []
+          bytes = 0
+        }
+        if (batch.length > 0) yield batch
+        this.#moveMark({ segment, end })
+      }
+      await this.#remove(segment)
+    }
+  }
+
+  /** Writes what is left and lets go of the files. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#flush()
+    const lost = this.#pending.length
+    if (lost > 0) this.#log.error({ records: lost }, 'the journal is closed with records that the disk did not take')
+    await this.sync()
+    clearTimeout(this.#retry)
+    clearTimeout(this.#syncTimer)
+    await this.#mark.close()
+    if (this.#file !== undefined) await close(this.#file)
+    this.#file = undefined
+  }
+
+  #flush(): void {
+    clearImmediate(this.#flushing)
+    this.#flushing = undefined
+    const group = this.#pending
+    if (group.length === 0) return
+    try {
+      this.#writeGroup(group)
+    } catch (error) {
+      this.#fail(error, 'the journal cannot be written; new requests are refused until it can')
+      return
+    }
+    this.#isFailing = false
+    this.#pending = []
+    if (this.#size >= this.#segmentBytes) this.#retire()
+    this.#syncTimer ??= setTimeout(() => {
+      this.#syncTimer = undefined
+      void this.sync()
+    }, SYNC_WITHIN_MS)
+    for (const entry of group) this.#runDone(entry)
+  }
+
+  #writeGroup(group: readonly Appended[]): void {
+    this.#file ??= this.#openSegment()
+    const file = this.#file
+    const bytes = Buffer.from(group.length === 1 ? (group[0]?.line ?? '') : group.map((entry) => entry.line).join(''))
+    try {
+      for (let written = 0; written < bytes.length;) written += this.#write(file, bytes, written)
+    } catch (error) {
+      // What was half written goes, or the next line would be glued to it.
+      try {
+        fs.ftruncateSync(file, this.#size)
+      } catch {
+        this.#retire()
+      }
+      throw error
+    }
+    this.#isDirty = true
+    for (const entry of group) {
+      this.#size += entry.bytes
+      entry.segment = this.#segment
+      entry.end = this.#size
+      entry.line = ''
+    }
+  }
+
+  #openSegment(): number {
+    const file = fs.openSync(join(this.#dir, segmentName(this.#segment)), 'ax', 0o600)
+    this.#isFolderDirty = true
+    return file
+  }
+
+  /** The next record begins a new segment. */
+  #retire(): void {
+    if (this.#file === undefined) return
+    this.#retired.push(this.#file)
+    this.#full.push({ segment: this.#segment, end: this.#size })
+    this.#file = undefined
+    this.#segment += 1
+    this.#size = 0
+  }
+
+  #fail(error: unknown, message: string): void {
+    if (!this.#isFailing) this.#log.error({ err: error, path: this.#dir }, message)
+    this.#isFailing = true
+    if (this.#isClosed) return
+    this.#retry ??= setTimeout(() => {
+      this.#retry = undefined
+      this.#tryAgain()
+    }, RETRY_MS)
+  }
+
+  /** With nothing to write, a file that is thrown away shows whether the disk takes anything. */
+  #tryAgain(): void {
+    if (this.#pending.length > 0) return this.#flush()
+    const path = join(this.#dir, PROBE_NAME)
+    try {
+      const file = fs.openSync(path, 'w', 0o600)
+      try {
+        for (let written = 0; written < PROBE_BYTES;) written += this.#write(file, Buffer.alloc(PROBE_BYTES), written)
+        fs.fdatasyncSync(file)
+      } finally {
+        fs.closeSync(file)
+        fs.rmSync(path, { force: true })
+      }
+      this.#isFailing = false
+    } catch (error) {
+      this.#fail(error, 'the disk of the journal takes nothing')
+    }
+  }
+
+  /** A continuation that throws is a bug of the caller, and no reason to keep the others waiting. */
+  #runDone(entry: Appended): void {
+    try {
+      entry.done()
+    } catch (error) {
+      this.#log.error({ err: error, requestId: entry.record.requestId }, 'what was to follow a record has failed')
+    }
+  }
+
+  #startSync(): Promise<void> {
+    clearTimeout(this.#syncTimer)
+    this.#syncTimer = undefined
+    this.#syncing = this.#syncNow().finally(() => {
+      this.#syncing = undefined
+    })
+    return this.#syncing
+  }
+
+  async #syncNow(): Promise<void> {
+    const retired = this.#retired
+    this.#retired = []
+    this.#isDirty = false
+    try {
+      if (this.#isFolderDirty) {
+        this.#isFolderDirty = false
+        await this.#syncFolder()
+      }
+      for (const file of this.#file === undefined ? retired : [...retired, this.#file]) await fdatasync(file)
+    } catch (error) {
+      // What the kernel gave up on is not tried again by another fdatasync: go on in a new file.
+      this.#retire()
+      this.#fail(error, 'the journal cannot be brought to the disk; new requests are refused until it can')
+    } finally {
+      for (const file of retired) await close(file)
+    }
+  }
+
+  async #syncFolder(): Promise<void> {
+    const folder = fs.openSync(this.#dir, 'r')
+    try {
+      await fsync(folder)
+    } finally {
+      await close(folder)
+    }
+  }
+
+  /** Records that the disk did not take, and that the books have all the same: they need not be written any more. */
+  #letGo(last: JournalEntry): void {
+    if (this.#size > 0) this.#moveMark({ segment: this.#segment, end: this.#size })
+    const settled = this.#pending.findIndex((entry) => entry === last) + 1
+    for (const entry of this.#pending.splice(0, settled)) this.#runDone(entry)
+  }
+
+  #moveMark(to: Place): void {
+    this.#mark.move(to)
+    for (let oldest = this.#full[0]; oldest !== undefined && !isBehind(to, oldest); oldest = this.#full[0]) {
+      this.#full.shift()
+      void this.#remove(oldest.segment)
+    }
+  }
+
+  /** Never rejects: one that stays is passed over by its mark. */
+  async #remove(segment: number): Promise<void> {
+    const path = join(this.#dir, segmentName(segment))
+    try {
+      await fs.promises.rm(path, { force: true })
+    } catch (error) {
+      this.#log.warn({ err: error, path }, 'a settled segment of the journal cannot be deleted')
+    }
+  }
+
+  #keepDamaged(path: string, text: Buffer, end: number): void {
+    const kept = `${path}.damaged`
+    this.#log.error(
+      { path, end, bytes: text.length, kept },
+      'a line of the journal is damaged: a request may be unbilled',
+    )
+    fs.appendFileSync(kept, Buffer.concat([text, Buffer.from('\n')]), { mode: 0o600 })
+  }
+}

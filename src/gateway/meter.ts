@@ -1,0 +1,316 @@
+/**
+ * What inference costs, from the money that a request sets aside to its place in the books. Nothing on the way of a
+ * request waits for the database: money comes out of purses in memory (purses.ts), what a request cost goes to a journal
+ * on the disk (journal.ts), and from there to the books, many at once, some moments later.
+ */
+import { SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
+import { maxUsd, minUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { fail, type Failure, type Result } from '../base/result.ts'
+import type { InferenceRecord, PurseOwner, Treasury } from '../domain/purse.ts'
+import type { Journal, JournalEntry, JournalLog } from './journal.ts'
+import { CostIndex, type KnownCost } from './meter-costs.ts'
+import type { Purse } from './purse.ts'
+import { Purses, type PurseTreasury } from './purses.ts'
+
+const SETTLE_EVERY_MS = 200
+/** So many at a time; and with half as many nobody waits for the timer. */
+const SETTLE_RECORDS = 1_000
+const TEND_EVERY_MS = SECOND_MS
+const BEAT_EVERY_MS = 10 * SECOND_MS
+/** While the database is away. */
+const BACK_OFF_MS = [200, 500, 1_000, 2_000, 5_000] as const
+/** What waits in memory for the books. Past this nothing new begins. */
+const UNSETTLED_RECORDS = 50_000
+const UNSETTLED_BYTES = 128 * 1_048_576
+/** Of a request's or answer's text, as much is kept. */
+const BODY_CHARS = 1_048_576
+const CLOSE_WITHIN_MS = 5 * SECOND_MS
+
+export interface MeterTreasury extends Treasury, PurseTreasury {
+  registerGateway(): Promise<void>
+  beat(): Promise<void>
+  releaseOwnPurses(): Promise<void>
+}
+
+export interface MeterOptions {
+  readonly treasury: MeterTreasury
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly log: JournalLog
+  /** Bodies come as they are and are kept under it, on the disk as in the books. */
+  readonly seal: (text: string) => string
+  readonly settleEveryMs?: number
+}
+
+/** Money for the worst that a request can cost. */
+export interface Reservation {
+  readonly amount: NanoUsd
+}
+
+/** A request that has ended. Its cost is capped by what was reserved for it. */
+export type EndedCall = Omit<InferenceRecord, 'holdKey' | 'cost'> & { readonly cost: NanoUsd }
+
+export interface MeterFigures {
+  readonly unsettled: number
+  readonly unsettledBytes: number
+  /** How long the oldest of them waits. */
+  readonly settleLagMs: number
+  readonly settled: number
+  readonly settleFailures: number
+  readonly purses: number
+  /** Requests that cost more than was reserved for them, and were billed less. */
+  readonly cappedCosts: number
+}
+
+export interface Meter {
+  /** Money for the worst that a request can cost. undefined: `reserve` must be asked, which may take a moment. */
+  tryReserve(owner: PurseOwner, worst: NanoUsd): Reservation | undefined
+  reserve(owner: PurseOwner, worst: NanoUsd): Promise<Result<Reservation>>
+  /** Nothing was used, and nothing is recorded. */
+  cancel(reservation: Reservation): void
+  /** `done` runs when the record can no longer be lost by a crash of the process: then the client may see the end. */
+  finish(reservation: Reservation | undefined, call: EndedCall, done: () => void): void
+  /** undefined: not known here; the books may know. */
+  costOf(requestId: string): KnownCost | undefined
+  figures(): MeterFigures
+  /** Settles what an earlier run has left, gives its purses back, and begins to work. */
+  start(): Promise<void>
+  /** One round of what goes on behind: settling, and looking after the purses. */
+  pass(): Promise<void>
+  /** Settles and gives back what it can in a bounded time. The journal stays open. */
+  close(): Promise<void>
+}
+
+interface Unsettled {
+  readonly entry: JournalEntry
+  /** undefined: it cost nothing. */
+  readonly purse: Purse | undefined
+  readonly cost: NanoUsd
+  readonly sinceMs: number
+}
+
+export function makeMeter(options: MeterOptions): Meter {
+  return new MeterOfGateway(options)
+}
+
+class MeterOfGateway implements Meter {
+  readonly #treasury: MeterTreasury
+  readonly #journal: Journal
+  readonly #clock: Clock
+  readonly #log: JournalLog
+  readonly #seal: (text: string) => string
+  readonly #settleEveryMs: number
+  readonly #purses: Purses
+  readonly #costs = new CostIndex()
+  #unsettled: Unsettled[] = []
+  #unsettledBytes = 0
+  #settled = 0
+  #settleFailures = 0
+  #cappedCosts = 0
+  #failures = 0
+  /** undefined: not yet. */
+  #tendedAt: Instant | undefined
+  #beatAt: Instant | undefined
+  #passing: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isRunning = false
+  #isGivingUp = false
+
+  constructor(options: MeterOptions) {
+    this.#treasury = options.treasury
+    this.#journal = options.journal
+    this.#clock = options.clock
+    this.#log = options.log
+    this.#seal = options.seal
+    this.#settleEveryMs = options.settleEveryMs ?? SETTLE_EVERY_MS
+    this.#purses = new Purses({
+      treasury: options.treasury,
+      clock: options.clock,
+      onError: (error, message) => this.#log.warn({ err: error }, message),
+    })
+  }
+
+  tryReserve(owner: PurseOwner, worst: NanoUsd): Reservation | undefined {
+    return this.#refusal() === undefined ? this.#purses.tryReserve(owner, worst) : undefined
+  }
+
+  async reserve(owner: PurseOwner, worst: NanoUsd): Promise<Result<Reservation>> {
+    return this.#refusal() ?? this.#purses.reserve(owner, worst)
+  }
+
+  cancel(reservation: Reservation): void {
+    this.#purses.end(reservation, zeroUsd)
+  }
+
+  finish(reservation: Reservation | undefined, call: EndedCall, done: () => void): void {
+    const cost = maxUsd(zeroUsd, minUsd(call.cost, reservation?.amount ?? zeroUsd))
+    if (cost < call.cost) this.#cappedCosts += 1
+    const purse = reservation === undefined ? undefined : this.#purses.end(reservation, cost)
+    const record = this.#recordOf(call, cost, purse)
+    const entry = this.#journal.append(record, done)
+    this.#costs.add(record.requestId, { accountId: record.accountId, cost })
+    const paidBy = cost > 0n ? purse : undefined
+    this.#unsettled.push({ entry, purse: paidBy, cost, sinceMs: performance.now() })
+    this.#unsettledBytes += entry.bytes
+    if (this.#unsettled.length >= SETTLE_RECORDS / 2) this.#hurry()
+  }
+
+  costOf(requestId: string): KnownCost | undefined {
+    return this.#costs.get(requestId)
+  }
+
+  figures(): MeterFigures {
+    const oldest = this.#unsettled[0]
+    return {
+      unsettled: this.#unsettled.length,
+      unsettledBytes: this.#unsettledBytes,
+      settleLagMs: oldest === undefined ? 0 : performance.now() - oldest.sinceMs,
+      settled: this.#settled,
+      settleFailures: this.#settleFailures,
+      purses: this.#purses.size,
+      cappedCosts: this.#cappedCosts,
+    }
+  }
+
+  async start(): Promise<void> {
+    await this.#treasury.registerGateway()
+    for await (const batch of this.#journal.replay()) await this.#treasury.settle(batch)
+    // All that a dead run has spent is in the books now; what is left in its purses is nobody's but the customers'.
+    await this.#treasury.releaseOwnPurses()
+    this.#isRunning = true
+    this.#plan(this.#settleEveryMs)
+  }
+
+  pass(): Promise<void> {
+    this.#passing ??= this.#pass().finally(() => {
+      this.#passing = undefined
+    })
+    return this.#passing
+  }
+
+  async close(): Promise<void> {
+    this.#isRunning = false
+    clearTimeout(this.#timer)
+    let late: NodeJS.Timeout | undefined
+    const isLate = new Promise<void>((resolve) => {
+      late = setTimeout(() => {
+        this.#isGivingUp = true
+        resolve()
+      }, CLOSE_WITHIN_MS)
+    })
+    await Promise.race([this.#settleAll(), isLate])
+    clearTimeout(late)
+    const records = this.#unsettled.length
+    if (records > 0) this.#log.warn({ records }, 'requests stay in the journal until the next start')
+  }
+
+  async #settleAll(): Promise<void> {
+    await this.#passing
+    while (this.#unsettled.length > 0 && !this.#isGivingUp) {
+      await this.pass()
+      if (this.#failures > 0) await new Promise((resolve) => setTimeout(resolve, BACK_OFF_MS[0]))
+    }
+    if (!this.#isGivingUp) await this.#purses.giveAllBack()
+  }
+
+  #refusal(): Failure | undefined {
+    if (this.#journal.isFailing) return cannotRecord()
+    const isFull = this.#unsettled.length >= UNSETTLED_RECORDS || this.#unsettledBytes >= UNSETTLED_BYTES
+    return isFull ? cannotRecord() : undefined
+  }
+
+  #recordOf(call: EndedCall, cost: NanoUsd, purse: Purse | undefined): InferenceRecord {
+    const sealed = (body: string | null): string | null =>
+      body === null ? null : this.#seal(body.slice(0, BODY_CHARS))
+    return {
+      requestId: call.requestId,
+      accountId: call.accountId,
+      apiKeyId: call.apiKeyId,
+      holdKey: cost > 0n ? (purse?.holdKey ?? null) : null,
+      operation: call.operation,
+      model: call.model,
+      deployment: call.deployment,
+      at: call.at,
+      status: call.status,
+      outcome: call.outcome,
+      reason: call.reason,
+      streamed: call.streamed,
+      units: call.units,
+      cost: cost.toString(),
+      firstByteMs: call.firstByteMs,
+      totalMs: call.totalMs,
+      traceId: call.traceId,
+      requestBody: sealed(call.requestBody),
+      responseBody: sealed(call.responseBody),
+    }
+  }
+
+  #plan(afterMs: number): void {
+    if (!this.#isRunning) return
+    this.#timer = setTimeout(() => {
+      void this.pass().then(() => this.#plan(this.#pauseMs()))
+    }, afterMs)
+  }
+
+  #pauseMs(): number {
+    if (this.#failures > 0) return BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length) - 1] ?? SECOND_MS
+    return this.#unsettled.length >= SETTLE_RECORDS / 2 ? 0 : this.#settleEveryMs
+  }
+
+  /** Many wait: now, unless a pass is under way or the database is away. */
+  #hurry(): void {
+    if (this.#passing !== undefined || this.#failures > 0 || !this.#isRunning) return
+    clearTimeout(this.#timer)
+    this.#plan(0)
+  }
+
+  async #pass(): Promise<void> {
+    try {
+      // Only what is there now: what comes meanwhile is worth a batch of its own a little later.
+      for (let left = this.#unsettled.length; left > 0; left -= SETTLE_RECORDS) await this.#settleBatch(left)
+      const now = this.#clock.now()
+      if (isDue(this.#tendedAt, TEND_EVERY_MS, now)) {
+        await this.#purses.tend()
+        this.#tendedAt = now
+      }
+      if (isDue(this.#beatAt, BEAT_EVERY_MS, now)) {
+        await this.#treasury.beat()
+        this.#beatAt = now
+      }
+      if (this.#failures > 0) this.#log.warn({ tries: this.#failures }, 'requests are settled again')
+      this.#failures = 0
+    } catch (error) {
+      this.#failures += 1
+      this.#settleFailures += 1
+      if (this.#failures === 1) this.#log.error({ err: error }, 'requests cannot be settled; they wait in the journal')
+    }
+  }
+
+  async #settleBatch(most: number): Promise<void> {
+    const batch = this.#unsettled.slice(0, Math.min(most, SETTLE_RECORDS))
+    // What the books have must not be news to the disk; if the disk fails, the books are the safer place.
+    await this.#journal.sync()
+    await this.#treasury.settle(batch.map(({ entry }) => entry.record))
+    const last = batch.at(-1)
+    if (last !== undefined) this.#journal.settle(last.entry)
+    this.#unsettled.splice(0, batch.length)
+    for (const { entry, purse, cost } of batch) {
+      purse?.settle(cost)
+      this.#unsettledBytes -= entry.bytes
+      this.#costs.settle(entry.record.requestId)
+    }
+    this.#settled += batch.length
+  }
+}
+
+/** A clock that was set back makes everything due, and nothing wait. */
+function isDue(last: Instant | undefined, everyMs: number, now: Instant): boolean {
+  return last === undefined || Math.abs(now - last) >= everyMs
+}
+
+function cannotRecord(): Failure {
+  return fail('unavailable', 'Requests cannot be recorded at the moment, so none is begun', {
+    reason: 'cannot_record',
+    retryAfterMs: 2 * SECOND_MS,
+  })
+}

@@ -1,0 +1,288 @@
+/** The promises: nothing is reserved that was not granted, and the sums add up whatever fails and in whatever order. */
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { addMs, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
+import { nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { PurseOwner, Topped } from '../domain/purse.ts'
+import { manualClock } from '../sim/clock.ts'
+import type { OpenReservation, Purse } from './purse.ts'
+import { Purses, type PurseTreasury } from './purses.ts'
+
+type Fault = 'none' | 'before' | 'after'
+
+/** Books with one account, whose calls may fail before or after they have done their work. */
+function makeBooks(balance: NanoUsd) {
+  const clock = manualClock()
+  const books = {
+    clock,
+    available: balance,
+    holds: new Map<string, { amount: NanoUsd; expiresAt: number }>(),
+    fault: 'none' as Fault,
+    topUps: 0,
+    errors: 0,
+  }
+  const work = <T>(does: () => T): T => {
+    if (books.fault === 'before') throw new Error('the database is away')
+    const answer = does()
+    if (books.fault === 'after') throw new Error('the connection broke')
+    return answer
+  }
+  const holdOf = (key: string) => books.holds.get(key) ?? { amount: zeroUsd, expiresAt: 0 }
+  const treasury: PurseTreasury = {
+    topUp: async (owner, { wanted, needed }) =>
+      work((): Topped => {
+        books.topUps += 1
+        const holdKey = `purse:${owner.accountId}:${owner.apiKeyId ?? ''}`
+        const amount = wanted < books.available ? wanted : books.available
+        if (wanted < needed) throw new Error('wants less than it needs')
+        if (amount < needed || amount <= 0n) return { kind: 'insufficient', why: 'balance' }
+        const expiresAt = addMs(clock.now(), 10 * MINUTE_MS)
+        books.available = nanoUsdOf(books.available - amount)
+        books.holds.set(holdKey, { amount: nanoUsdOf(holdOf(holdKey).amount + amount), expiresAt })
+        return { kind: 'granted', holdKey, amount, expiresAt }
+      }),
+    giveBack: async (holdKey, most) =>
+      work(() => {
+        const hold = holdOf(holdKey)
+        const amount = most < hold.amount ? most : hold.amount
+        books.available = nanoUsdOf(books.available + amount)
+        books.holds.set(holdKey, { ...hold, amount: nanoUsdOf(hold.amount - amount) })
+      }),
+    renew: async (holdKeys) =>
+      work(() => {
+        const expiresAt = addMs(clock.now(), 10 * MINUTE_MS)
+        for (const key of holdKeys) books.holds.set(key, { ...holdOf(key), expiresAt })
+        return expiresAt
+      }),
+    readPurses: async (holdKeys) => work(() => new Map(holdKeys.map((key) => [key, holdOf(key).amount]))),
+  }
+  const purses = new Purses({ treasury, clock, onError: () => (books.errors += 1) })
+  /** As the loop of every server does. */
+  const expire = (): void => {
+    for (const [key, hold] of books.holds) {
+      if (hold.expiresAt > clock.now()) continue
+      books.available = nanoUsdOf(books.available + hold.amount)
+      books.holds.set(key, { ...hold, amount: zeroUsd })
+    }
+  }
+  return { books, treasury, purses, expire, holdOf }
+}
+
+const owner: PurseOwner = { accountId: 'acc', apiKeyId: null }
+
+describe('whatever happens', () => {
+  const amount = fc.bigInt({ min: 0n, max: 60_000_000n }).map(nanoUsdOf)
+  const steps = fc.oneof(
+    { weight: 5, arbitrary: fc.record({ kind: fc.constant('reserve' as const), worst: amount }) },
+    { weight: 4, arbitrary: fc.record({ kind: fc.constant('finish' as const), which: fc.nat(), share: fc.nat(100) }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('cancel' as const), which: fc.nat() }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('settle' as const) }) },
+    { weight: 3, arbitrary: fc.record({ kind: fc.constant('tend' as const), seconds: fc.nat(70) }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        kind: fc.constant('fault' as const),
+        fault: fc.constantFrom<Fault>('none', 'before', 'after'),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('sleep' as const), minutes: fc.nat(15) }) },
+  )
+
+  test('what is free, reserved and spent is never more than the books hold, and the same once they were asked', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(steps, { maxLength: 60 }), async (all) => {
+        const start = usd('0.4')
+        const { books, purses, expire, holdOf } = makeBooks(start)
+        const open: OpenReservation[] = []
+        const finished: Array<{ purse: Purse; cost: NanoUsd }> = []
+        let charged = 0n
+        /** In flight when the purse expired: what the books must take from the balance again. */
+        let reheld = 0n
+        const settle = (): void => {
+          for (const { purse, cost } of finished.splice(0)) {
+            const key = purse.holdKey ?? ''
+            const hold = holdOf(key)
+            const missing = cost > hold.amount ? cost - hold.amount : 0n
+            reheld += missing
+            books.available = nanoUsdOf(books.available - missing)
+            books.holds.set(key, { ...hold, amount: nanoUsdOf(hold.amount + missing - cost) })
+            charged += cost
+            purse.settle(cost)
+          }
+        }
+        for (const step of all) {
+          if (step.kind === 'reserve') {
+            const got = await purses.reserve(owner, step.worst)
+            if (got.ok) open.push(got.value)
+          } else if (step.kind === 'finish' || step.kind === 'cancel') {
+            const [reservation] = open.length === 0 ? [] : open.splice(step.which % open.length, 1)
+            if (reservation === undefined) continue
+            const share = step.kind === 'cancel' ? 0n : BigInt(step.share)
+            const cost = nanoUsdOf((reservation.amount * share) / 100n)
+            const purse = purses.end(reservation, cost)
+            if (cost > 0n) finished.push({ purse, cost })
+          } else if (step.kind === 'settle') {
+            settle()
+          } else if (step.kind === 'tend') {
+            books.clock.advance(step.seconds * SECOND_MS)
+            expire()
+            settle()
+            await purses.tend().catch(() => {})
+          } else if (step.kind === 'fault') {
+            books.fault = step.fault
+          } else {
+            books.clock.advance(step.minutes * MINUTE_MS)
+            expire()
+          }
+          const purse = open[0]?.purse
+          const held = holdOf('purse:acc:').amount
+          // Only what was under way while the purse expired may be uncovered.
+          if (purse !== undefined && purse.isAlive(books.clock.now()) && !purse.inDoubt && reheld === 0n) {
+            expect(purse.total).toBe(held)
+          }
+          expect(books.available + held + charged).toBe(start)
+        }
+        // Quiet returns: all that was not used is the customer's again.
+        books.fault = 'none'
+        for (const reservation of open.splice(0)) purses.end(reservation, zeroUsd)
+        settle()
+        for (let pass = 0; pass < 3; pass += 1) {
+          books.clock.advance(40 * SECOND_MS)
+          await purses.tend()
+        }
+        books.clock.advance(11 * MINUTE_MS)
+        expire()
+        expect(purses.size).toBe(0)
+        expect(holdOf('purse:acc:').amount).toBe(0n)
+        expect(books.available + charged).toBe(start)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  test('many at once, with answers of the books in any order, get exactly what is there', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.scheduler(),
+        fc.array(fc.bigInt({ min: 1n, max: 40n }), { minLength: 1, maxLength: 30 }),
+        async (scheduler, asks) => {
+          const start = usd('0.3')
+          const { books, treasury, expire, holdOf } = makeBooks(start)
+          const topUp = scheduler.scheduleFunction(treasury.topUp.bind(treasury))
+          let atOnce = 0
+          const purses = new Purses({
+            treasury: {
+              ...treasury,
+              topUp: async (...args) => {
+                atOnce += 1
+                expect(atOnce).toBe(1)
+                return topUp(...args).finally(() => (atOnce -= 1))
+              },
+            },
+            clock: books.clock,
+            onError: () => {},
+          })
+          const answers = asks.map(async (cents) => {
+            const worst = nanoUsdOf(cents * 10_000_000n)
+            const got = await purses.reserve(owner, worst)
+            return got.ok ? got.value : worst
+          })
+          await scheduler.waitFor(Promise.all(answers))
+          const all = await Promise.all(answers)
+          const reserved = all.filter((one) => typeof one !== 'bigint')
+          const purse = reserved[0]?.purse
+          const sum = reserved.reduce((total, one) => total + one.amount, 0n)
+          expect(sum).toBeLessThanOrEqual(start)
+          expect(purse?.reserved ?? 0n).toBe(sum)
+          // Each refusal was right: what nobody has reserved would not have covered it.
+          for (const worst of all) if (typeof worst === 'bigint') expect(worst).toBeGreaterThan(start - sum)
+          expect(holdOf('purse:acc:').amount + books.available).toBe(start)
+          expire()
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+})
+
+describe('a purse', () => {
+  test('answers from memory once it is filled, and asks for more as more is spent', async () => {
+    const { books, purses } = makeBooks(usd('100'))
+    for (let n = 0; n < 2_000; n += 1) {
+      const worst = usd('0.01')
+      const got = purses.tryReserve(owner, worst) ?? (await purses.reserve(owner, worst))
+      if ('ok' in got && !got.ok) throw new Error(got.message)
+      purses.end('ok' in got ? got.value : got, usd('0.005')).settle(usd('0.005'))
+    }
+    // Ten dollars, five cents at first, then doubling with the rate.
+    expect(books.topUps).toBeLessThan(12)
+  })
+
+  test('is refused at once when the balance does not cover it, while others are under way', async () => {
+    const { purses } = makeBooks(usd('1'))
+    const first = await purses.reserve(owner, usd('0.9'))
+    expect(first.ok).toBe(true)
+    const second = await purses.reserve(owner, usd('0.2'))
+    expect(second).toMatchObject({
+      ok: false,
+      kind: 'insufficient_balance',
+      reason: 'insufficient_balance',
+      message: 'This request can cost up to $0.20, which the balance does not cover',
+    })
+    expect((await purses.reserve(owner, usd('0.1'))).ok).toBe(true)
+  })
+
+  test('is not spent from near its end, since its money may be gone', async () => {
+    const { books, purses } = makeBooks(usd('1'))
+    const got = await purses.reserve(owner, usd('0.01'))
+    if (got.ok) purses.end(got.value, zeroUsd)
+    expect(purses.tryReserve(owner, usd('0.01'))).toBeDefined()
+    books.clock.advance(9 * MINUTE_MS)
+    expect(purses.tryReserve(owner, usd('0.01'))).toBeUndefined()
+    const before = books.topUps
+    expect((await purses.reserve(owner, usd('0.01'))).ok).toBe(true)
+    expect(books.topUps).toBe(before + 1)
+  })
+
+  test('with much more than it needs gives some back while it is used', async () => {
+    const { books, purses, holdOf } = makeBooks(usd('100'))
+    const large = await purses.reserve(owner, usd('50'))
+    const small = await purses.reserve(owner, usd('0.01'))
+    if (large.ok) purses.end(large.value, zeroUsd)
+    // What requests had reserved lately may be reserved again in a moment.
+    await purses.tend()
+    expect(holdOf('purse:acc:').amount).toBeGreaterThan(usd('50'))
+    books.clock.advance(25 * SECOND_MS)
+    await purses.tend()
+    expect(holdOf('purse:acc:').amount).toBeLessThan(usd('1'))
+    expect(small.ok).toBe(true)
+  })
+
+  test('that cannot be reached says so, and when to come back', async () => {
+    const { books, purses } = makeBooks(usd('1'))
+    books.fault = 'before'
+    expect(await purses.reserve(owner, usd('0.1'))).toMatchObject({ kind: 'unavailable', retryAfterMs: 2_000 })
+    expect(books.errors).toBe(1)
+    // What costs nothing needs no money.
+    expect((await purses.reserve(owner, zeroUsd)).ok).toBe(true)
+  })
+
+  test('ends a reservation once', async () => {
+    const { purses } = makeBooks(usd('1'))
+    const got = await purses.reserve(owner, usd('0.1'))
+    if (!got.ok) throw new Error(got.message)
+    purses.end(got.value, zeroUsd)
+    expect(() => purses.end(got.value, zeroUsd)).toThrow(/ended before/)
+    expect(() => purses.end({ amount: usd('1') }, zeroUsd)).toThrow(/not a reservation/)
+  })
+
+  test('of a key is apart from that of its account', async () => {
+    const { books, purses, holdOf } = makeBooks(usd('1'))
+    await purses.reserve(owner, usd('0.1'))
+    await purses.reserve({ accountId: 'acc', apiKeyId: 'k1' }, usd('0.2'))
+    expect(purses.size).toBe(2)
+    expect(holdOf('purse:acc:').amount).toBe(usd('0.15'))
+    expect(holdOf('purse:acc:k1').amount).toBe(usd('0.25'))
+    expect(books.available).toBe(usd('0.6'))
+  })
+})

@@ -1,0 +1,278 @@
+/**
+ * The purses of a gateway. Money is taken from the account some cents at a time and spent in memory, so a request in
+ * the steady state asks nobody. Nothing is spent that was not granted: a request starts only when the worst it can cost
+ * is free in its purse. One that is not covered is refused at once, even while others of the same purse are under way
+ * and may leave something: to wait for them would be to wait for answers that may take minutes.
+ */
+import { MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
+import { formatUsdForPeople, nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import type { PurseOwner, Treasury } from '../domain/purse.ts'
+import { OpenReservation, Purse, type Waiter } from './purse.ts'
+
+/** A purse that nobody uses is given back after this time. */
+const IDLE_MS = 30 * SECOND_MS
+const RENEW_BEFORE_MS = 5 * MINUTE_MS
+const RENEW_BATCH = 500
+/** A request waits this long for a top-up at most. */
+const TOP_UP_WAIT_MS = 5 * SECOND_MS
+const WAITERS = 1_000
+const PURSES = 100_000
+const GIVE_BACKS_A_PASS = 200
+const GIVE_BACKS_AT_ONCE = 4
+const RETRY_AFTER_MS = 2 * SECOND_MS
+/** More than any purse holds: what is in doubt goes back with the rest. */
+const EVERYTHING = nanoUsdOf(2n ** 63n - 1n)
+
+export interface PurseTreasury extends Pick<Treasury, 'topUp' | 'giveBack' | 'renew'> {
+  readPurses(holdKeys: readonly string[]): Promise<ReadonlyMap<string, NanoUsd>>
+}
+
+/** What of a purse goes back. */
+interface Return {
+  readonly purse: Purse
+  readonly part: 'everything' | 'what is free' | 'surplus'
+}
+
+interface AccountPurses {
+  shared: Purse | undefined
+  readonly ofKeys: Map<string, Purse>
+}
+
+export class Purses {
+  readonly #treasury: PurseTreasury
+  readonly #clock: Clock
+  readonly #onError: (error: unknown, message: string) => void
+  readonly #accounts = new Map<string, AccountPurses>()
+  readonly #all = new Set<Purse>()
+
+  constructor(options: { treasury: PurseTreasury; clock: Clock; onError: (error: unknown, message: string) => void }) {
+    this.#treasury = options.treasury
+    this.#clock = options.clock
+    this.#onError = options.onError
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  /** undefined: it takes a top-up. */
+  tryReserve(owner: PurseOwner, worst: NanoUsd): OpenReservation | undefined {
+    return this.#find(owner)?.reserve(worst, this.#clock.now())
+  }
+
+  async reserve(owner: PurseOwner, worst: NanoUsd): Promise<Result<OpenReservation>> {
+    if (worst < 0n) throw new RangeError('nothing costs less than nothing')
+    const purse = this.#find(owner) ?? this.#make(owner)
+    if (purse === undefined) return tooBusy()
+    const reservation = purse.reserve(worst, this.#clock.now())
+    if (reservation !== undefined) return ok(reservation)
+    if (purse.waiters.length >= WAITERS) return tooBusy()
+    return new Promise((resolve) => {
+      const late = setTimeout(() => {
+        purse.waiters.splice(purse.waiters.indexOf(waiter), 1)
+        resolve(unreachable())
+      }, TOP_UP_WAIT_MS)
+      const waiter: Waiter = {
+        worst,
+        answer: (result) => {
+          clearTimeout(late)
+          resolve(result)
+        },
+      }
+      purse.waiters.push(waiter)
+      if (!purse.isFilling) void this.#fill(purse)
+    })
+  }
+
+  /** Ends a reservation; what it did not use is free again. Answers whose it was. */
+  end(reservation: { readonly amount: NanoUsd }, cost: NanoUsd): Purse {
+    if (!(reservation instanceof OpenReservation)) throw new TypeError('not a reservation of these purses')
+    const { purse } = reservation
+    if (purse === undefined) throw new Error('the reservation has ended before')
+    purse.end(reservation, cost, this.#clock.now())
+    this.#serve(purse)
+    return purse
+  }
+
+  /**
+   * What is due: purses that live on are renewed, those in doubt recounted, and what is not used goes back. Not to be
+   * run while requests are being settled, or a recount would see half of it.
+   */
+  async tend(): Promise<void> {
+    const now = this.#clock.now()
+    await this.#renew(now)
+    await this.#recount(now)
+    const due: Return[] = []
+    for (const purse of this.#all) {
+      const isIdle = now - purse.usedAt >= IDLE_MS && !purse.isUsed()
+      if (isIdle) due.push({ purse, part: 'everything' })
+      else if (purse.isAlive(now) && purse.surplus(now) > 0n) due.push({ purse, part: 'surplus' })
+      if (due.length === GIVE_BACKS_A_PASS) break
+    }
+    await this.#giveBackAll(due)
+  }
+
+  /** Before the end: everything that no request is using. */
+  async giveAllBack(): Promise<void> {
+    await this.#giveBackAll(
+      [...this.#all].map((purse) => ({ purse, part: purse.isUsed() ? 'what is free' : 'everything' })),
+    )
+  }
+
+  #find(owner: PurseOwner): Purse | undefined {
+    const purses = this.#accounts.get(owner.accountId)
+    return owner.apiKeyId === null ? purses?.shared : purses?.ofKeys.get(owner.apiKeyId)
+  }
+
+  /** undefined: there are too many. */
+  #make(owner: PurseOwner): Purse | undefined {
+    if (this.#all.size >= PURSES) return undefined
+    const purse = new Purse({ ...owner }, this.#clock.now())
+    const purses: AccountPurses = this.#accounts.get(owner.accountId) ?? { shared: undefined, ofKeys: new Map() }
+    this.#accounts.set(owner.accountId, purses)
+    if (owner.apiKeyId === null) purses.shared = purse
+    else purses.ofKeys.set(owner.apiKeyId, purse)
+    this.#all.add(purse)
+    return purse
+  }
+
+  #forget(purse: Purse): void {
+    const { accountId, apiKeyId } = purse.owner
+    const purses = this.#accounts.get(accountId)
+    if (purses === undefined) return
+    if (apiKeyId === null) purses.shared = undefined
+    else purses.ofKeys.delete(apiKeyId)
+    if (purses.shared === undefined && purses.ofKeys.size === 0) this.#accounts.delete(accountId)
+    this.#all.delete(purse)
+  }
+
+  /** One top-up at a time, for all who wait, until nobody does. Never rejects. */
+  async #fill(purse: Purse): Promise<void> {
+    purse.isFilling = true
+    try {
+      for (;;) {
+        await purse.giving
+        this.#serve(purse)
+        const head = purse.waiters[0]
+        if (head === undefined) return
+        const topped = await this.#treasury.topUp(purse.owner, purse.wish(this.#clock.now()))
+        if (topped.kind === 'granted') {
+          purse.fill(topped, this.#clock.now())
+          continue
+        }
+        this.#serve(purse)
+        if (purse.waiters[0] !== head) continue
+        // Who needs as much is not covered either; who needs less is asked for anew.
+        const refused = purse.waiters.filter((waiter) => waiter.worst >= head.worst)
+        for (const waiter of refused) {
+          purse.waiters.splice(purse.waiters.indexOf(waiter), 1)
+          waiter.answer(notCovered(waiter.worst, topped.why))
+        }
+      }
+    } catch (error) {
+      // It may have been granted all the same.
+      purse.inDoubt = true
+      this.#onError(error, 'a purse cannot be topped up')
+      for (const waiter of purse.waiters.splice(0)) waiter.answer(unreachable())
+    } finally {
+      purse.isFilling = false
+    }
+  }
+
+  /** In the order in which they came. */
+  #serve(purse: Purse): void {
+    for (let head = purse.waiters[0]; head !== undefined; head = purse.waiters[0]) {
+      const reservation = purse.reserve(head.worst, this.#clock.now())
+      if (reservation === undefined) return
+      purse.waiters.shift()
+      head.answer(ok(reservation))
+    }
+  }
+
+  async #renew(now: Instant): Promise<void> {
+    const due = [...this.#all].filter(
+      (purse) => purse.holdKey !== undefined && purse.isAlive(now) && purse.expiresAt - now < RENEW_BEFORE_MS,
+    )
+    for (let at = 0; at < due.length; at += RENEW_BATCH) {
+      const batch = due.slice(at, at + RENEW_BATCH)
+      const expiresAt = await this.#treasury.renew(batch.flatMap((purse) => purse.holdKey ?? []))
+      for (const purse of batch) if (purse.expiresAt < expiresAt) purse.expiresAt = expiresAt
+    }
+  }
+
+  /** Only while nothing else changes the hold; else it is tried the next time. */
+  async #recount(now: Instant): Promise<void> {
+    const isStill = (purse: Purse): boolean => !purse.isFilling && purse.giving === undefined
+    const doubtful = [...this.#all].filter((purse) => purse.inDoubt && purse.isAlive(now) && isStill(purse))
+    if (doubtful.length === 0) return
+    const fills = doubtful.map((purse) => purse.fills)
+    const held = await this.#treasury.readPurses(doubtful.flatMap((purse) => purse.holdKey ?? []))
+    doubtful.forEach((purse, n) => {
+      if (!isStill(purse) || purse.fills !== fills[n]) return
+      purse.recount(held.get(purse.holdKey ?? '') ?? zeroUsd)
+    })
+  }
+
+  async #giveBackAll(due: Return[]): Promise<void> {
+    const worker = async (): Promise<void> => {
+      for (let one = due.shift(); one !== undefined; one = due.shift()) await this.#giveBack(one)
+    }
+    await Promise.all(Array.from({ length: Math.min(GIVE_BACKS_AT_ONCE, due.length) }, worker))
+  }
+
+  async #giveBack({ purse, part }: Return): Promise<void> {
+    const isWhole = part === 'everything'
+    // Those before it may have taken their time.
+    if (purse.isFilling || purse.giving !== undefined || (isWhole && purse.isUsed())) return
+    const { holdKey } = purse
+    if (holdKey === undefined) {
+      if (isWhole) this.#forget(purse)
+      return
+    }
+    const now = this.#clock.now()
+    const amount = part === 'surplus' ? purse.surplus(now) : purse.free
+    if (!isWhole && amount === 0n) return
+    purse.free = nanoUsdOf(purse.free - amount)
+    // All that was in doubt goes with it.
+    if (isWhole) purse.inDoubt = false
+    purse.giving = this.#treasury
+      .giveBack(holdKey, isWhole ? EVERYTHING : amount)
+      .catch((error: unknown) => {
+        // It may have gone back all the same.
+        purse.inDoubt = true
+        purse.usedAt = now
+        this.#onError(error, 'a purse cannot be given back')
+      })
+      .finally(() => {
+        purse.giving = undefined
+        if (isWhole && !purse.inDoubt && !purse.isUsed()) this.#forget(purse)
+      })
+    await purse.giving
+  }
+}
+
+function notCovered(worst: NanoUsd, why: 'balance' | 'key_limit'): Failure {
+  const most = formatUsdForPeople(worst)
+  return why === 'balance'
+    ? fail('insufficient_balance', `This request can cost up to ${most}, which the balance does not cover`, {
+        reason: 'insufficient_balance',
+      })
+    : fail('insufficient_balance', `This request can cost up to ${most}, which is more than this key may still spend`, {
+        reason: 'key_spending_limit',
+      })
+}
+
+function unreachable(): Failure {
+  return fail('unavailable', 'The balance cannot be read at the moment', {
+    reason: 'balance_unreachable',
+    retryAfterMs: RETRY_AFTER_MS,
+  })
+}
+
+function tooBusy(): Failure {
+  return fail('unavailable', 'Too many requests wait for their account’s balance', {
+    reason: 'overloaded',
+    retryAfterMs: RETRY_AFTER_MS,
+  })
+}

@@ -1,0 +1,132 @@
+/** A deployment and what is known of it while this process runs. It outlives changes of the catalog, by its id. */
+import { Breaker, type BreakerState } from './breaker.ts'
+import type { Deployment } from './catalog.ts'
+import type { Pool } from './upstream/pool.ts'
+import type { UpstreamRequest } from './upstream-call.ts'
+
+export type FaultClass = 'connect' | 'timeout' | 'status' | 'broken'
+
+export interface TargetStats {
+  readonly id: string
+  readonly model: string
+  readonly requests: number
+  readonly faults: Readonly<Record<FaultClass, number>>
+  /** Answers that said 429. */
+  readonly refusals: number
+  readonly cancels: number
+  readonly inFlight: number
+  readonly breaker: BreakerState
+  readonly affinityHits: number
+  readonly affinityMisses: number
+  /** What its metrics said last. undefined: nothing, or too long ago. */
+  readonly load: Load | undefined
+  readonly connections: number
+  readonly idleConnections: number
+}
+
+export interface Load {
+  readonly running: number
+  readonly waiting: number
+}
+
+/** Older than this, what metrics said counts no more. */
+const LOAD_KEPT_MS = 15_000
+
+export class Target {
+  readonly model: string
+  readonly breaker: Breaker
+  readonly faults: Record<FaultClass, number> = { connect: 0, timeout: 0, status: 0, broken: 0 }
+  #deployment: Deployment
+  #headMiddle: string
+  pool: Pool
+  /** It stands in the catalog, is not drained, and has a weight. */
+  isInUse = true
+  inFlight = 0
+  /** Grows with each call by one share of its weight: of two that are equally busy, the smaller is next. */
+  turn = 0
+  /** The engine said 429. */
+  pausedUntil = 0
+  lastUsedAt = -Infinity
+  requests = 0
+  refusals = 0
+  cancels = 0
+  affinityHits = 0
+  affinityMisses = 0
+  #load: Load | undefined
+  /** Of that load, what others than this gateway have sent. */
+  #foreign = 0
+  #loadUntil = 0
+
+  constructor(model: string, deployment: Deployment, pool: Pool, random: () => number) {
+    this.model = model
+    this.breaker = new Breaker(random)
+    this.#deployment = deployment
+    this.#headMiddle = headMiddleOf(deployment)
+    this.pool = pool
+  }
+
+  get deployment(): Deployment {
+    return this.#deployment
+  }
+
+  set deployment(deployment: Deployment) {
+    this.#deployment = deployment
+    this.#headMiddle = headMiddleOf(deployment)
+  }
+
+  isHealthy(now: number): boolean {
+    return now >= this.pausedUntil && this.breaker.allows(now)
+  }
+
+  hasPlace(): boolean {
+    return this.inFlight < this.#deployment.concurrency
+  }
+
+  /** Outstanding work in relation to its weight. */
+  workAt(now: number): number {
+    const foreign = now < this.#loadUntil ? this.#foreign : 0
+    return (this.inFlight + foreign) / this.#deployment.weight
+  }
+
+  setLoad(load: Load, now: number): void {
+    this.#load = load
+    this.#foreign = Math.max(0, load.running + load.waiting - this.inFlight)
+    this.#loadUntil = now + LOAD_KEPT_MS
+  }
+
+  headOf(request: UpstreamRequest): string {
+    let bytes = 0
+    for (const piece of request.body) bytes += piece.length
+    return (
+      `POST ${this.#deployment.basePath}${request.path}${this.#headMiddle}` +
+      `Content-Type: ${request.contentType}\r\nContent-Length: ${bytes}\r\n${request.extraHeaders}\r\n`
+    )
+  }
+
+  probeHeadOf(path: string): string {
+    return `GET ${this.#deployment.basePath}${path}${this.#headMiddle}Accept: */*\r\n\r\n`
+  }
+
+  statsAt(now: number): TargetStats {
+    return {
+      id: this.#deployment.id,
+      model: this.model,
+      requests: this.requests,
+      faults: { ...this.faults },
+      refusals: this.refusals,
+      cancels: this.cancels,
+      inFlight: this.inFlight,
+      breaker: this.breaker.state(now),
+      affinityHits: this.affinityHits,
+      affinityMisses: this.affinityMisses,
+      load: now < this.#loadUntil ? this.#load : undefined,
+      connections: this.pool.connections,
+      idleConnections: this.pool.idle,
+    }
+  }
+}
+
+function headMiddleOf({ hostHeader, authorization }: Deployment): string {
+  const secret = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
+  return ` HTTP/1.1\r\nHost: ${hostHeader}\r\n${secret}`
+}

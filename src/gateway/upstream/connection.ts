@@ -1,0 +1,299 @@
+/**
+ * One connection to an engine: it carries one request at a time, and lives on only after an answer that ended cleanly.
+ * Plain sockets read into one buffer that all of them share, since nobody may keep what was read. A connection that
+ * the server closed while it lay idle is found out by the next request, which then goes to a fresh one without fuss.
+ */
+import { once } from 'node:events'
+import net, { type LookupFunction, type Socket } from 'node:net'
+import tls from 'node:tls'
+import type { Address } from '../catalog.ts'
+import type { ResponseHead } from './response-head.ts'
+import { ResponseReader, type ResponseEvents } from './response-reader.ts'
+import type { Ticker, Ticking } from './ticker.ts'
+
+/** Who waits for an answer. It hears exactly one `onEnd` or `onFault`, unless its connection is cancelled before. */
+export interface AnswerSink {
+  /** Set while an answer is due. */
+  connection: Connection | undefined
+  onHead(head: ResponseHead): void
+  /** The bytes are only valid during the call. */
+  onData(bytes: Buffer): void
+  onEnd(): void
+  onFault(kind: FaultKind, detail: string): void
+}
+
+/** `total`: it took too long in all. `broken`: cut off, or no HTTP. */
+export type FaultKind = 'connect' | 'connect_timeout' | 'first_byte_timeout' | 'quiet' | 'total' | 'broken'
+
+export interface TimeLimits {
+  readonly connectMs: number
+  /** To the first byte of the body, since engines send a head long before the first word. */
+  readonly firstByteMs: number
+  readonly betweenBytesMs: number
+  readonly totalMs: number
+}
+
+export interface Outgoing {
+  /** With the empty line at its end. */
+  readonly head: string
+  readonly body: readonly Uint8Array[]
+  readonly limits: TimeLimits
+}
+
+/** What a connection needs of the pool it belongs to. */
+export interface Home {
+  readonly ticker: Ticker
+  /** The connection is free. `keepAliveMs`: how long the server said that it keeps it. */
+  release(connection: Connection, keepAliveMs: number | undefined): void
+  /** The connection is gone. */
+  forget(connection: Connection): void
+  /** The server had closed this connection before it read the request. */
+  resend(sink: AnswerSink, outgoing: Outgoing): void
+  keepSession(session: Buffer): void
+}
+
+export interface SocketOptions {
+  readonly lookup: LookupFunction | undefined
+  /** Certificates to trust in place of the usual ones. */
+  readonly ca: string | undefined
+}
+
+const READ_BUFFER_BYTES = 65_536
+const readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES)
+
+type Phase = 'connecting' | 'idle' | 'busy' | 'closed'
+
+export class Connection implements ResponseEvents, Ticking {
+  place = -1
+  idleUntil = Infinity
+  readonly #home: Home
+  readonly #socket: Socket
+  readonly #reader = new ResponseReader(this)
+  #phase: Phase = 'connecting'
+  #sink: AnswerSink | undefined
+  #outgoing: Outgoing | undefined
+  #limits: TimeLimits
+  #head: ResponseHead | undefined
+  #startedAt: number
+  #quietSince = 0
+  /** Something was read since the last tick. */
+  #hasRead = false
+  #hasBody = false
+  #isPaused = false
+  #answers = 0
+
+  constructor(home: Home, address: Address, options: SocketOptions, session: Buffer | undefined, limits: TimeLimits) {
+    this.#home = home
+    this.#limits = limits
+    this.#startedAt = performance.now()
+    this.#socket =
+      address.kind === 'tcp' && address.tls ? this.#openTls(address, options, session) : this.#open(address, options)
+    this.#socket.on('error', (error) => this.#lose(describe(error)))
+    this.#socket.on('end', () => this.#lose('the connection ended'))
+    this.#socket.on('close', () => this.#lose('the connection was closed'))
+    home.ticker.add(this)
+  }
+
+  /** Only while it is idle or has just been made. */
+  send(sink: AnswerSink, outgoing: Outgoing): void {
+    this.#sink = sink
+    this.#outgoing = outgoing
+    this.#limits = outgoing.limits
+    this.#startedAt = performance.now()
+    sink.connection = this
+    const { connectMs, firstByteMs, betweenBytesMs, totalMs } = outgoing.limits
+    this.#home.ticker.refine(Math.min(connectMs, firstByteMs, betweenBytesMs, totalMs))
+    if (this.#phase === 'idle') this.#write(outgoing)
+  }
+
+  /** Nobody waits for the rest: the engine is told by the end of the connection. */
+  cancel(): void {
+    this.#reader.stop()
+    this.#drop()
+  }
+
+  /** Ends it, and tells who waits for an answer. */
+  async abort(detail: string): Promise<void> {
+    const closed = this.#socket.closed ? undefined : once(this.#socket, 'close')
+    this.#fail('broken', detail)
+    await closed
+  }
+
+  pause(): void {
+    if (this.#isPaused || this.#phase !== 'busy') return
+    this.#isPaused = true
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    if (!this.#isPaused || this.#phase === 'closed') return
+    this.#isPaused = false
+    this.#hasRead = true
+    this.#socket.resume()
+  }
+
+  /** What is left of the answer may take this long at most. */
+  hurry(restMs: number): void {
+    const totalMs = Math.min(this.#limits.totalMs, performance.now() - this.#startedAt + restMs)
+    this.#limits = { ...this.#limits, totalMs }
+    this.#home.ticker.refine(restMs)
+  }
+
+  onHead(head: ResponseHead): void {
+    this.#head = head
+    // What was sent is not needed again: a prompt may be large and its answer long.
+    this.#outgoing = undefined
+    this.#sink?.onHead(head)
+  }
+
+  onData(bytes: Buffer): void {
+    this.#hasBody = true
+    this.#sink?.onData(bytes)
+  }
+
+  tick(now: number): void {
+    if (this.#phase === 'idle') {
+      if (now >= this.idleUntil) this.#drop()
+      return
+    }
+    const { connectMs, firstByteMs, betweenBytesMs, totalMs } = this.#limits
+    const sinceStart = now - this.#startedAt
+    if (this.#phase === 'connecting') {
+      if (sinceStart >= connectMs) this.#fail('connect_timeout', `no connection within ${connectMs} ms`)
+      return
+    }
+    if (sinceStart >= totalMs) return this.#fail('total', `not complete within ${Math.round(totalMs)} ms`)
+    if (this.#hasRead || this.#isPaused) {
+      this.#hasRead = false
+      this.#quietSince = now
+    }
+    if (this.#head !== undefined && now - this.#quietSince < betweenBytesMs) return
+    if (this.#hasBody) this.#fail('quiet', `nothing came for ${betweenBytesMs} ms`)
+    else if (sinceStart >= firstByteMs) this.#fail('first_byte_timeout', `no answer within ${firstByteMs} ms`)
+  }
+
+  #open(address: Address, { lookup }: SocketOptions): Socket {
+    const onread = {
+      buffer: readBuffer,
+      callback: (length: number): boolean => {
+        this.#read(readBuffer, length)
+        return true
+      },
+    }
+    const socket =
+      address.kind === 'unix'
+        ? net.connect({ path: address.path, onread })
+        : net.connect({
+            host: address.host,
+            port: address.port,
+            noDelay: true,
+            onread,
+            ...(lookup === undefined ? {} : { lookup }),
+          })
+    return socket.on('connect', () => this.#connected())
+  }
+
+  #openTls(to: { host: string; port: number }, { lookup, ca }: SocketOptions, session: Buffer | undefined): Socket {
+    const socket = tls.connect({
+      host: to.host,
+      port: to.port,
+      ALPNProtocols: ['http/1.1'],
+      // A certificate for an address names it; there is no server name to ask for.
+      ...(net.isIP(to.host) === 0 ? { servername: to.host } : {}),
+      ...(session === undefined ? {} : { session }),
+      ...(lookup === undefined ? {} : { lookup }),
+      ...(ca === undefined ? {} : { ca }),
+    })
+    socket.setNoDelay(true)
+    socket.on('session', (one) => this.#home.keepSession(one))
+    socket.on('data', (bytes) => this.#read(bytes, bytes.length))
+    return socket.on('secureConnect', () => this.#connected())
+  }
+
+  #connected(): void {
+    if (this.#phase !== 'connecting') return
+    this.#phase = 'idle'
+    if (this.#outgoing !== undefined) this.#write(this.#outgoing)
+  }
+
+  #write({ head, body }: Outgoing): void {
+    const socket = this.#socket
+    this.#phase = 'busy'
+    this.#quietSince = this.#startedAt
+    if (body.length === 0) return void socket.write(head, 'latin1')
+    socket.cork()
+    socket.write(head, 'latin1')
+    for (const piece of body) socket.write(piece)
+    socket.uncork()
+  }
+
+  #read(bytes: Buffer, length: number): void {
+    // Nobody asked: a server that says why it closes, or worse.
+    if (this.#phase !== 'busy') return this.#drop()
+    this.#hasRead = true
+    const used = this.#reader.push(bytes, length)
+    // A sink may have cancelled in the middle.
+    if (this.#sink === undefined) return
+    if (this.#reader.fault !== undefined) this.#fail('broken', this.#reader.fault)
+    else if (this.#reader.ended) this.#finish(used === length)
+  }
+
+  #finish(isClean: boolean): void {
+    const sink = this.#sink
+    const head = this.#head
+    this.#clear()
+    this.#answers += 1
+    // An answer that came before the whole request was read leaves the rest of it in the way.
+    if (isClean && head?.keepAlive === true && this.#socket.writableLength === 0) {
+      this.#reader.reset()
+      this.#phase = 'idle'
+      if (this.#isPaused) this.resume()
+      this.#home.release(this, head.keepAliveMs)
+    } else this.#drop()
+    sink?.onEnd()
+  }
+
+  /** The socket has ended, with or without an error. */
+  #lose(detail: string): void {
+    if (this.#phase === 'closed') return
+    if (this.#phase === 'connecting') return this.#fail('connect', detail)
+    if (this.#sink === undefined) return this.#drop()
+    this.#reader.close()
+    if (this.#reader.ended) return this.#finish(false)
+    const outgoing = this.#outgoing
+    if (this.#answers === 0 || this.#reader.begun || outgoing === undefined) {
+      return this.#fail('broken', this.#reader.begun ? `${detail} inside the answer` : `${detail} before the answer`)
+    }
+    const sink = this.#sink
+    this.#drop()
+    this.#home.resend(sink, outgoing)
+  }
+
+  #fail(kind: FaultKind, detail: string): void {
+    const sink = this.#sink
+    this.#drop()
+    sink?.onFault(kind, detail)
+  }
+
+  #drop(): void {
+    if (this.#phase === 'closed') return
+    this.#phase = 'closed'
+    this.#clear()
+    this.#home.ticker.remove(this)
+    this.#home.forget(this)
+    this.#socket.destroy()
+  }
+
+  #clear(): void {
+    if (this.#sink !== undefined) this.#sink.connection = undefined
+    this.#sink = undefined
+    this.#outgoing = undefined
+    this.#head = undefined
+    this.#hasBody = false
+  }
+}
+
+/** A connection that was tried at several addresses fails with an error that has only a code. */
+function describe(error: Error & { code?: string }): string {
+  return error.message === '' ? (error.code ?? error.name) : error.message
+}

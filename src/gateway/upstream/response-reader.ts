@@ -1,0 +1,311 @@
+/**
+ * Reads one answer after another from the bytes of a connection, however they are cut. The bytes of a chunked body are
+ * moved together inside the read buffer, so that a read gives one `data`, not one for each chunk in it: what is handed
+ * in is overwritten. Nothing throws; what is no HTTP ends with a `fault`.
+ */
+import { assertNever } from '../../base/result.ts'
+import { parseHead, type ResponseHead } from './response-head.ts'
+
+export interface ResponseEvents {
+  onHead(head: ResponseHead): void
+  /** The bytes are only valid during the call. */
+  onData(bytes: Buffer): void
+}
+
+const MOST_HEAD_BYTES = 65_536
+/** 100 Continue, 103 Early Hints and the like before the answer itself. */
+const MOST_INTERIM = 16
+const MOST_SIZE_DIGITS = 12
+/** Over the whole answer, so that extensions cannot be used to send without end. */
+const MOST_EXTENSION_BYTES = 16_384
+const MOST_TRAILER_BYTES = 16_384
+
+const FIRST_HEAD_BUFFER_BYTES = 1_024
+
+const END_OF_HEAD = Buffer.from('\r\n\r\n')
+const BEGINNING = Buffer.from('HTTP/1.')
+const CR = 0x0d
+const LF = 0x0a
+const TAB = 0x09
+const SPACE = 0x20
+const DELETE = 0x7f
+const COLON = 0x3a
+const SEMICOLON = 0x3b
+const TOKEN_BYTES = new Set(
+  Buffer.from("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"),
+)
+
+type Phase =
+  | 'head'
+  | 'length'
+  | 'close'
+  | 'size'
+  | 'extension'
+  | 'size_lf'
+  | 'chunk'
+  | 'chunk_cr'
+  | 'chunk_lf'
+  | 'trailer_start'
+  | 'trailer_name'
+  | 'trailer'
+  | 'trailer_lf'
+  | 'last_lf'
+  | 'ended'
+  | 'failed'
+  | 'stopped'
+
+export class ResponseReader {
+  readonly #events: ResponseEvents
+  #phase: Phase = 'head'
+  /** What came of a head that is not complete. */
+  #headBytes: Buffer | undefined
+  #headLength = 0
+  #interims = 0
+  /** Bytes that are still to come of the body or the chunk. */
+  #left = 0
+  #sizeDigits = 0
+  #extensionBytes = 0
+  #trailerBytes = 0
+  #begun = false
+  #fault: string | undefined
+
+  constructor(events: ResponseEvents) {
+    this.#events = events
+  }
+
+  /** Why this is no answer. undefined: nothing is wrong yet. */
+  get fault(): string | undefined {
+    return this.#fault
+  }
+
+  /** The answer is complete. */
+  get ended(): boolean {
+    return this.#phase === 'ended'
+  }
+
+  /** A byte of this answer was seen. */
+  get begun(): boolean {
+    return this.#begun
+  }
+
+  /** Ready for the next answer on the same connection. */
+  reset(): void {
+    this.#phase = 'head'
+    this.#headLength = 0
+    this.#interims = 0
+    this.#extensionBytes = 0
+    this.#trailerBytes = 0
+    this.#begun = false
+    this.#fault = undefined
+  }
+
+  /** No event is given from now on. */
+  stop(): void {
+    this.#phase = 'stopped'
+  }
+
+  /** Reads `bytes[0, end)`. Gives how many belong to the answer; more than that came unasked. */
+  push(bytes: Buffer, end: number): number {
+    let at = 0
+    this.#begun ||= end > 0
+    while (this.#phase === 'head' && at < end) at = this.#readHead(bytes, at, end)
+    if (at === end) return at
+    if (this.#phase === 'length') {
+      const taken = Math.min(this.#left, end - at)
+      this.#left -= taken
+      if (this.#left === 0) this.#phase = 'ended'
+      this.#events.onData(bytes.subarray(at, at + taken))
+      return at + taken
+    }
+    if (this.#phase === 'close') {
+      this.#events.onData(bytes.subarray(at, end))
+      return end
+    }
+    return this.#readChunked(bytes, at, end)
+  }
+
+  /** The other side will send no more. */
+  close(): void {
+    if (this.#phase === 'close') this.#phase = 'ended'
+    else if (this.#phase !== 'ended' && this.#phase !== 'stopped') {
+      this.#fail(this.#begun ? 'the connection ended inside the answer' : 'the connection ended before the answer')
+    }
+  }
+
+  #fail(fault: string): void {
+    this.#phase = 'failed'
+    this.#fault ??= fault
+  }
+
+  /** Gives where the body begins. */
+  #readHead(bytes: Buffer, at: number, end: number): number {
+    if (this.#headLength === 0) {
+      const found = bytes.indexOf(END_OF_HEAD, at)
+      // Behind `end` lies what an earlier read has left.
+      if (found !== -1 && found + END_OF_HEAD.length <= end) {
+        if (found - at > MOST_HEAD_BYTES) this.#fail('a head that is too long')
+        else this.#takeHead(bytes, at, found)
+        return found + END_OF_HEAD.length
+      }
+    }
+    return this.#gatherHead(bytes, at, end)
+  }
+
+  /** The slow way, for a head that comes in several reads. */
+  #gatherHead(bytes: Buffer, at: number, end: number): number {
+    const before = this.#headLength
+    const room = MOST_HEAD_BYTES + END_OF_HEAD.length - before
+    const taken = Math.min(end - at, room)
+    const gathered = this.#headRoom(before + taken)
+    bytes.copy(gathered, before, at, at + taken)
+    this.#headLength = before + taken
+    const found = gathered.subarray(0, this.#headLength).indexOf(END_OF_HEAD, Math.max(0, before - 3))
+    if (found !== -1) {
+      this.#headLength = 0
+      this.#takeHead(gathered, 0, found)
+      return at + found + END_OF_HEAD.length - before
+    }
+    // Whoever does not speak HTTP is known by its first bytes, not when it has said too much.
+    const known = Math.min(this.#headLength, BEGINNING.length)
+    if (BEGINNING.compare(gathered, 0, known, 0, known) !== 0) this.#fail('no status line')
+    else if (taken === room) this.#fail('a head that is too long')
+    return end
+  }
+
+  #headRoom(needed: number): Buffer {
+    const old = this.#headBytes
+    if (old !== undefined && old.length >= needed) return old
+    let size = Math.max(old?.length ?? 0, FIRST_HEAD_BUFFER_BYTES)
+    while (size < needed) size *= 2
+    const grown = Buffer.allocUnsafe(size)
+    old?.copy(grown, 0, 0, this.#headLength)
+    this.#headBytes = grown
+    return grown
+  }
+
+  #takeHead(bytes: Buffer, from: number, to: number): void {
+    const head = parseHead(bytes.toString('latin1', from, to))
+    if (typeof head === 'string') return this.#fail(head)
+    if (head.status < 200) {
+      this.#interims += 1
+      if (head.status === 101) this.#fail('a change of protocol that nobody asked for')
+      else if (this.#interims > MOST_INTERIM) this.#fail('too many interim answers')
+      return
+    }
+    this.#left = head.length
+    this.#sizeDigits = 0
+    if (head.framing === 'none') this.#phase = 'ended'
+    else if (head.framing === 'chunked') this.#phase = 'size'
+    else this.#phase = head.framing
+    this.#events.onHead(head)
+  }
+
+  /** Payload is gathered in `[first, filled)` of the buffer that is read. */
+  #readChunked(bytes: Buffer, from: number, end: number): number {
+    let at = from
+    let first = 0
+    let filled = 0
+    while (at < end && this.#phase !== 'ended' && this.#phase !== 'failed' && this.#phase !== 'stopped') {
+      if (this.#phase !== 'chunk') {
+        this.#readMark(bytes[at] ?? 0)
+        at += 1
+        continue
+      }
+      const taken = Math.min(this.#left, end - at)
+      if (filled === first) {
+        first = at
+        filled = at + taken
+      } else {
+        bytes.copyWithin(filled, at, at + taken)
+        filled += taken
+      }
+      at += taken
+      this.#left -= taken
+      if (this.#left === 0) this.#phase = 'chunk_cr'
+    }
+    if (filled > first) this.#events.onData(bytes.subarray(first, filled))
+    return at
+  }
+
+  /** One byte of what stands between the chunks. */
+  #readMark(byte: number): void {
+    switch (this.#phase) {
+      case 'size':
+        return this.#readSize(byte)
+      case 'extension':
+        if (byte === CR) this.#phase = 'size_lf'
+        else if (!isText(byte)) this.#fail('a character that may not stand in a chunk extension')
+        else if (++this.#extensionBytes > MOST_EXTENSION_BYTES) this.#fail('chunk extensions that are too long')
+        return
+      case 'size_lf':
+        return this.#step(byte, LF, this.#left === 0 ? 'trailer_start' : 'chunk')
+      case 'chunk_cr':
+        return this.#step(byte, CR, 'chunk_lf')
+      case 'chunk_lf':
+        this.#sizeDigits = 0
+        return this.#step(byte, LF, 'size')
+      case 'trailer_start':
+        if (byte === CR) this.#phase = 'last_lf'
+        else this.#readTrailer(isToken(byte), 'trailer_name')
+        return
+      case 'trailer_name':
+        return this.#readTrailer(byte === COLON || isToken(byte), byte === COLON ? 'trailer' : 'trailer_name')
+      case 'trailer':
+        if (byte === CR) this.#phase = 'trailer_lf'
+        else this.#readTrailer(isText(byte), 'trailer')
+        return
+      case 'trailer_lf':
+        return this.#step(byte, LF, 'trailer_start')
+      case 'last_lf':
+        return this.#step(byte, LF, 'ended')
+      case 'head':
+      case 'length':
+      case 'close':
+      case 'chunk':
+      case 'ended':
+      case 'failed':
+      case 'stopped':
+        throw new Error(`no byte is read here: ${this.#phase}`)
+      default:
+        return assertNever(this.#phase)
+    }
+  }
+
+  #readTrailer(isValid: boolean, next: Phase): void {
+    this.#trailerBytes += 1
+    if (!isValid) this.#fail('a trailer that is not valid')
+    else if (this.#trailerBytes > MOST_TRAILER_BYTES) this.#fail('trailers that are too long')
+    else this.#phase = next
+  }
+
+  #step(byte: number, wanted: number, next: Phase): void {
+    if (byte === wanted) this.#phase = next
+    else this.#fail('a chunk that does not end where it says')
+  }
+
+  #readSize(byte: number): void {
+    const digit = hexDigit(byte)
+    if (digit !== -1) {
+      this.#left = this.#sizeDigits === 0 ? digit : this.#left * 16 + digit
+      this.#sizeDigits += 1
+      if (this.#sizeDigits > MOST_SIZE_DIGITS) this.#fail('a chunk that is too long')
+    } else if (this.#sizeDigits === 0) this.#fail('a chunk without a size')
+    else if (byte === CR) this.#phase = 'size_lf'
+    else if (byte === SEMICOLON) this.#phase = 'extension'
+    else this.#fail('a chunk size that is no number')
+  }
+}
+
+function isText(byte: number): boolean {
+  return byte === TAB || (byte >= SPACE && byte !== DELETE)
+}
+
+function isToken(byte: number): boolean {
+  return TOKEN_BYTES.has(byte)
+}
+
+function hexDigit(byte: number): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
+  const lower = byte | 0x20
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1
+}

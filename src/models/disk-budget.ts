@@ -1,0 +1,113 @@
+/**
+ * How much the model store may still write. Two things bound it: the operator's limit and the room on the disk. What
+ * lies there is measured whenever room is asked for, since others write to the same disk; what has been promised to
+ * downloads under way, and is not written yet, counts as if it were.
+ */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { fail, type Failure } from '../base/result.ts'
+
+/** Left free for the rest of the machine, the database first. */
+const MARGIN_BYTES = 64 * 1_048_576
+/** So much is asked for at once where the size is not known before. */
+const STEP_BYTES = 8 * 1_048_576
+
+export interface Room {
+  /** Makes sure that so many bytes can be written from here on; a failure names the numbers. */
+  need(bytes: number): Promise<Failure | undefined>
+  /** Before each write. */
+  take(bytes: number): Promise<Failure | undefined>
+  /** Gives back what was not written. */
+  close(): void
+}
+
+export interface DiskBudget {
+  open(): Room
+  usedBytes(): Promise<number>
+  freeBytes(): Promise<number>
+}
+
+export function makeDiskBudget(options: {
+  readonly dir: string
+  readonly limitBytes: number
+  /** What the disk has left; asked from the system unless given. */
+  readonly freeBytes?: () => Promise<number>
+}): DiskBudget {
+  const { dir, limitBytes } = options
+  const freeBytes = options.freeBytes ?? (() => askFreeBytes(dir))
+  let promised = 0
+
+  const promise = async (bytes: number): Promise<Failure | undefined> => {
+    const [used, free] = await Promise.all([measure(dir), freeBytes()])
+    if (used + promised + bytes > limitBytes) return overLimit(bytes, limitBytes, used + promised)
+    if (promised + bytes + MARGIN_BYTES > free) return diskFull(bytes, free - promised)
+    promised += bytes
+    return undefined
+  }
+
+  const open = (): Room => {
+    let held = 0
+    const need = async (bytes: number): Promise<Failure | undefined> => {
+      const more = bytes - held
+      if (more <= 0) return undefined
+      const refused = await promise(more)
+      if (refused === undefined) held += more
+      return refused
+    }
+    return {
+      need,
+      take: async (bytes) => {
+        if (held < bytes && (await need(Math.max(bytes, STEP_BYTES))) !== undefined) {
+          const refused = await need(bytes)
+          if (refused !== undefined) return refused
+        }
+        held -= bytes
+        promised -= bytes
+        return undefined
+      },
+      close: () => {
+        promised -= held
+        held = 0
+      },
+    }
+  }
+  return { open, usedBytes: () => measure(dir), freeBytes }
+}
+
+/** What a folder holds, in bytes; 0 when it is not there. */
+export async function measure(dir: string): Promise<number> {
+  let sum = 0
+  for (const entry of await fs.readdir(dir, { withFileTypes: true, recursive: true }).catch(unlessGone([]))) {
+    if (!entry.isFile()) continue
+    // A file may go between the two looks.
+    sum += await fs.stat(path.join(entry.parentPath, entry.name)).then((found) => found.size, unlessGone(0))
+  }
+  return sum
+}
+
+/** For `catch`: what is not there is answered by `instead`, all else is thrown on. */
+export function unlessGone<T>(instead: T): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return instead
+    throw error
+  }
+}
+
+export function formatBytes(bytes: number): string {
+  return `${bytes.toLocaleString('en-GB')} bytes`
+}
+
+async function askFreeBytes(dir: string): Promise<number> {
+  const { bavail, bsize } = await fs.statfs(dir)
+  return bavail * bsize
+}
+
+function overLimit(bytes: number, limitBytes: number, usedBytes: number): Failure {
+  const holds = `the model store may hold ${formatBytes(limitBytes)} and has ${formatBytes(usedBytes)}`
+  return fail('no_capacity', `${formatBytes(bytes)} more are needed, but ${holds}`, { reason: 'model_store_full' })
+}
+
+function diskFull(bytes: number, freeBytes: number): Failure {
+  const free = `the disk has ${formatBytes(Math.max(freeBytes, 0))} free, of which ${formatBytes(MARGIN_BYTES)} stay so`
+  return fail('no_capacity', `${formatBytes(bytes)} more are needed, but ${free}`, { reason: 'disk_full' })
+}

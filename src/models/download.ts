@@ -1,0 +1,273 @@
+/**
+ * Brings one address into one file, however often the connection breaks on the way. An attempt goes on where the last
+ * one ended, provided that the other side still has the same version (`If-Range`) or that a digest is checked
+ * afterwards. There is no limit on the time in all, since nobody knows how large a model is, but one on silence.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { formatBytes, type Room } from './disk-budget.ts'
+import { nameOf, refusalOf, whereOf, type Answer, type Getter } from './http-get.ts'
+import { dropPart, openPart, type PartFile } from './part-file.ts'
+import { watchSilence, type SilenceWatch } from './silence.ts'
+
+export interface DownloadLimits {
+  /** No byte for so long ends an attempt. */
+  readonly stallMs: number
+  /** The wait after the first attempt that brought nothing; each further one is twice as long, up to the longest. */
+  readonly retryMs: number
+  readonly longestRetryMs: number
+}
+
+/** Attempts in a row that brought nothing new. */
+const IDLE_ATTEMPTS = 5
+const ATTEMPTS = 100
+
+export interface Tools {
+  readonly getter: Getter
+  readonly limits: DownloadLimits
+}
+
+export interface Address {
+  readonly url: string
+  /** An origin out of our own settings, which is reached without the guard. */
+  readonly trustedOrigin: string | null
+  readonly authorization: string | null
+}
+
+export interface DownloadRequest extends Address {
+  readonly partPath: string
+  /** null: not known before. */
+  readonly bytes: number | null
+  /** Whether a digest of the whole is checked afterwards, so that going on without a validator does no harm. */
+  readonly isChecked: boolean
+  readonly room: Room
+  readonly signal: AbortSignal
+  readonly onBytes: (doneBytes: number, totalBytes: number | null) => void
+}
+
+export interface Downloaded {
+  readonly bytes: number
+  /** Whether a part of it is from an earlier attempt. */
+  readonly isContinued: boolean
+}
+
+export async function download(tools: Tools, wanted: DownloadRequest): Promise<Result<Downloaded>> {
+  const part = await openPart(wanted.partPath)
+  try {
+    if (part.note.isWhole) {
+      wanted.onBytes(part.bytes, part.bytes)
+      return ok({ bytes: part.bytes, isContinued: true })
+    }
+    let isContinued = part.bytes > 0
+    let furthest = part.bytes
+    for (let attempts = 1, idle = 0; ; attempts += 1) {
+      const failure = await attempt(tools, wanted, part)
+      if (failure === undefined) return ok({ bytes: part.bytes, isContinued })
+      if (failure.reason === 'wrong_size' || failure.kind === 'no_capacity') await dropPart(wanted.partPath)
+      if (failure.kind !== 'unavailable') return failure
+      if (wanted.signal.aborted) return cancelled()
+      idle = part.bytes > furthest ? 0 : idle + 1
+      furthest = Math.max(furthest, part.bytes)
+      isContinued ||= part.bytes > 0
+      if (idle >= IDLE_ATTEMPTS || attempts >= ATTEMPTS) return failure
+      if (!(await pause(tools.limits, idle, failure, wanted.signal))) return cancelled()
+    }
+  } finally {
+    await part.close()
+  }
+}
+
+/** A small JSON document, tried again as a download is. */
+export async function downloadJson(
+  tools: Tools,
+  wanted: Address & { readonly accept: string; readonly limitBytes: number; readonly signal: AbortSignal },
+): Promise<Result<unknown>> {
+  for (let attempts = 1; ; attempts += 1) {
+    const answer = await readJson(tools, wanted)
+    if (wanted.signal.aborted) return cancelled()
+    if (answer.ok || answer.kind !== 'unavailable' || attempts >= IDLE_ATTEMPTS) return answer
+    if (!(await pause(tools.limits, attempts, answer, wanted.signal))) return cancelled()
+  }
+}
+
+export function cancelled(): Failure {
+  return fail('unavailable', 'The download was called off', { reason: 'cancelled' })
+}
+
+/** undefined: all of it is there. */
+async function attempt(tools: Tools, wanted: DownloadRequest, part: PartFile): Promise<Failure | undefined> {
+  const { validator, safeBytes } = part.note
+  await part.cutTo(wanted.isChecked || validator !== null ? safeBytes : 0)
+  const headers = {
+    ...(part.bytes > 0 ? { range: `bytes=${part.bytes}-` } : {}),
+    ...(part.bytes > 0 && validator !== null ? { 'if-range': validator } : {}),
+  }
+  const watch = watchSilence(tools.limits.stallMs, wanted.signal)
+  try {
+    const got = await tools.getter.get(wanted.url, { ...wanted, headers, signal: watch.signal })
+    if (!got.ok) return watch.isSilent() ? silent(wanted, watch) : got
+    try {
+      return await receive(wanted, part, got.value, watch)
+    } finally {
+      // Of a body that was read to its end nothing is left to end.
+      got.value.body.destroy()
+      await part.checkpoint()
+    }
+  } finally {
+    watch.close()
+  }
+}
+
+async function receive(
+  wanted: DownloadRequest,
+  part: PartFile,
+  answer: Answer,
+  watch: SilenceWatch,
+): Promise<Failure | undefined> {
+  const where = whereOf(wanted.url)
+  const range = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(headerOf(answer, 'content-range') ?? '')
+  if (answer.status === 416 && part.bytes > 0 && numberOf(range?.[2]) === part.bytes) {
+    await part.finish()
+    return undefined
+  }
+  if (answer.status === 416 || (answer.status === 206 && numberOf(range?.[1]) !== part.bytes)) {
+    await part.cutTo(0)
+    return fail('unavailable', `${where} answered another range than was asked for`, { reason: 'bad_answer' })
+  }
+  const refused = refusalOf(answer, wanted.url) ?? encodedAnswer(answer, where)
+  if (refused !== undefined) return refused
+  // The whole file instead of the rest: it has changed, or the other side knows no ranges.
+  if (answer.status === 200) await part.cutTo(0)
+  const totalBytes = numberOf(answer.status === 200 ? headerOf(answer, 'content-length') : range?.[2])
+  if (totalBytes !== null) {
+    const tooMuch = wrongSize(where, wanted.bytes, totalBytes) ?? (await wanted.room.need(totalBytes - part.bytes))
+    if (tooMuch !== undefined) return tooMuch
+  }
+  await part.begin(validatorOf(answer) ?? (answer.status === 206 ? part.note.validator : null))
+  return writeBody(wanted, part, totalBytes, readBody(answer, watch))
+}
+
+async function writeBody(
+  wanted: DownloadRequest,
+  part: PartFile,
+  totalBytes: number | null,
+  body: AsyncIterable<Buffer | BodyEnd>,
+): Promise<Failure | undefined> {
+  const where = whereOf(wanted.url)
+  wanted.onBytes(part.bytes, totalBytes)
+  for await (const chunk of body) {
+    if ('why' in chunk) return brokenOff(wanted, chunk)
+    const refused = (await wanted.room.take(chunk.length)) ?? (await part.append(chunk))
+    if (refused !== undefined) return refused
+    if (wanted.bytes !== null && part.bytes > wanted.bytes) return wrongSize(where, wanted.bytes, part.bytes)
+    wanted.onBytes(part.bytes, totalBytes)
+  }
+  if (totalBytes !== null && part.bytes < totalBytes) return brokenOff(wanted, { why: 'it ended early' })
+  const refused = wrongSize(where, wanted.bytes, part.bytes)
+  if (refused === undefined) await part.finish()
+  return refused
+}
+
+/** In place of the rest of a body that broke off. */
+interface BodyEnd {
+  readonly why: string
+}
+
+/** The network's errors become values here, so that those of the disk and our own stay exceptions. */
+async function* readBody(answer: Answer, watch: SilenceWatch): AsyncGenerator<Buffer | BodyEnd> {
+  const chunks = (answer.body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+  for (;;) {
+    let next: IteratorResult<Buffer>
+    try {
+      next = await chunks.next()
+    } catch (error) {
+      yield { why: watch.isSilent() ? `no byte for ${watch.silenceMs / 1_000} s` : nameOf(error) }
+      return
+    }
+    watch.touch()
+    if (next.done === true) return
+    yield next.value
+  }
+}
+
+async function readJson(tools: Tools, wanted: Parameters<typeof downloadJson>[1]): Promise<Result<unknown>> {
+  const where = whereOf(wanted.url)
+  const watch = watchSilence(tools.limits.stallMs, wanted.signal)
+  try {
+    const headers = { accept: wanted.accept }
+    const got = await tools.getter.get(wanted.url, { ...wanted, headers, signal: watch.signal })
+    if (!got.ok) return watch.isSilent() ? silent(wanted, watch) : got
+    const refused = refusalOf(got.value, wanted.url) ?? encodedAnswer(got.value, where)
+    if (refused !== undefined) {
+      got.value.body.destroy()
+      return refused
+    }
+    const chunks: Buffer[] = []
+    let bytes = 0
+    for await (const chunk of readBody(got.value, watch)) {
+      if ('why' in chunk) return brokenOff(wanted, chunk)
+      bytes += chunk.length
+      chunks.push(chunk)
+      if (bytes > wanted.limitBytes) {
+        got.value.body.destroy()
+        return fail('invalid', `${where} answered more than ${formatBytes(wanted.limitBytes)}`, {
+          reason: 'bad_answer',
+        })
+      }
+    }
+    return parseJson(Buffer.concat(chunks).toString('utf8'), where)
+  } finally {
+    watch.close()
+  }
+}
+
+function parseJson(text: string, where: string): Result<unknown> {
+  try {
+    return ok(JSON.parse(text) as unknown)
+  } catch {
+    return fail('invalid', `${where} answered no JSON`, { reason: 'bad_answer' })
+  }
+}
+
+function encodedAnswer(answer: Answer, where: string): Failure | undefined {
+  const coding = headerOf(answer, 'content-encoding')
+  if (coding === undefined || coding === 'identity') return undefined
+  return fail('invalid', `${where} answers with an encoding that was not asked for`, { reason: 'bad_answer' })
+}
+
+function brokenOff(wanted: Address, end: BodyEnd): Failure {
+  return fail('unavailable', `${whereOf(wanted.url)}: the download broke off (${end.why})`, { reason: 'broken_off' })
+}
+
+function silent(wanted: Address, watch: SilenceWatch): Failure {
+  const message = `${whereOf(wanted.url)} did not answer for ${watch.silenceMs / 1_000} s`
+  return fail('unavailable', message, { reason: 'unreachable' })
+}
+
+function wrongSize(where: string, wanted: number | null, got: number): Failure | undefined {
+  if (wanted === null || wanted === got) return undefined
+  const message = `${where} has ${formatBytes(got)}, where ${formatBytes(wanted)} were expected`
+  return fail('invalid', message, { reason: 'wrong_size' })
+}
+
+/** Strong ones only: a weak tag does not promise the same bytes. */
+function validatorOf(answer: Answer): string | null {
+  const tag = headerOf(answer, 'etag')
+  if (tag !== undefined && !tag.startsWith('W/')) return tag
+  return headerOf(answer, 'last-modified') ?? null
+}
+
+function headerOf(answer: Answer, name: string): string | undefined {
+  const value = answer.headers[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+function numberOf(text: string | undefined): number | null {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null
+}
+
+/** Longer after each idle attempt, and not shorter than the other side asks. false: called off. */
+async function pause(limits: DownloadLimits, idle: number, failure: Failure, signal: AbortSignal): Promise<boolean> {
+  const ownMs = Math.min(limits.retryMs * 2 ** Math.max(idle - 1, 0), limits.longestRetryMs)
+  return delay(Math.max(ownMs, failure.retryAfterMs ?? 0), true, { signal }).catch(() => false)
+}

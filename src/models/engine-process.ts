@@ -1,0 +1,224 @@
+/**
+ * Keeps one engine running: makes ready what it needs, starts it, watches it, and starts it again when it ends or no
+ * longer answers, later each time. An engine is native code under load, so its crash is a thing that happens; what
+ * matters is that it is seen at once, told, and over soon.
+ */
+import fs from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Result } from '../base/result.ts'
+import { isHealthy, startEngineChild, type EngineChild, type EngineCommand } from './engine-child.ts'
+import type { EngineFacts, LocalState } from './local-engine.ts'
+import type { ModelLog } from './log.ts'
+import { watchSilence } from './silence.ts'
+import type { Turns } from './turns.ts'
+
+export interface EngineLimits {
+  /** The wait after the first failure; each further one is twice as long, up to the longest. */
+  readonly restartMs: number
+  readonly longestRestartMs: number
+  /** After so long of good running the count of failures begins anew. */
+  readonly goodRunMs: number
+  /** What no repetition mends (a wrong digest, a full disk) is looked at again after so long. */
+  readonly hopelessRetryMs: number
+  /** An engine that says nothing for so long while it loads has hung. */
+  readonly loadSilenceMs: number
+  readonly healthEveryMs: number
+  readonly healthTimeoutMs: number
+  /** An engine that has not answered for so long is ended and started anew. */
+  readonly unhealthyMs: number
+  /** Between the request to end and the end by force. */
+  readonly stopMs: number
+}
+
+export const defaultEngineLimits: EngineLimits = {
+  restartMs: 1_000,
+  longestRestartMs: 60_000,
+  goodRunMs: 300_000,
+  hopelessRetryMs: 900_000,
+  loadSilenceMs: 600_000,
+  healthEveryMs: 5_000,
+  healthTimeoutMs: 10_000,
+  unhealthyMs: 60_000,
+  stopMs: 5_000,
+}
+
+export interface EngineProcessOptions {
+  readonly model: string
+  readonly command: EngineCommand
+  readonly socketPath: string
+  /** Nothing is begun before this. */
+  readonly after: Promise<unknown>
+  /** Called before each start, since what was there may be gone: the engine's configuration. */
+  readonly prepare: (signal: AbortSignal) => Promise<Result<object>>
+  /** Loading takes all of a machine. */
+  readonly loadTurns: Turns
+  readonly limits: EngineLimits
+  readonly log: ModelLog
+  readonly onState: (state: LocalState) => void
+  readonly onCrash: (model: string, why: string) => void
+}
+
+export interface EngineProcess {
+  /** Resolves when nothing of it is left. No state is told after the call. */
+  stop(): Promise<void>
+}
+
+/** How one run ended. */
+interface RunEnd {
+  readonly why: string
+  readonly isCrash: boolean
+  /** Whether to try again soon may help. */
+  readonly isHopeless: boolean
+  readonly ranMs: number
+}
+
+export function superviseEngine(options: EngineProcessOptions): EngineProcess {
+  const { model, limits, log } = options
+  const controller = new AbortController()
+  const { signal } = controller
+  const tell = (state: LocalState): void => {
+    if (!signal.aborted) options.onState(state)
+  }
+
+  const supervise = async (): Promise<void> => {
+    await options.after.catch(() => {})
+    for (let failures = 0; !signal.aborted;) {
+      const end = await runOnce(options, signal, tell).catch(surpriseOf)
+      if (signal.aborted) return
+      failures = end.ranMs >= limits.goodRunMs ? 1 : failures + 1
+      const soonMs = Math.min(limits.restartMs * 2 ** (failures - 1), limits.longestRestartMs)
+      const retryInMs = end.isHopeless ? limits.hopelessRetryMs : soonMs
+      log.warn({ model, why: end.why, retryInMs }, 'an engine is not running; it is tried again')
+      tell({ kind: 'failed', message: end.why, retryInMs })
+      if (end.isCrash) tellCrash(options, end.why)
+      await delay(retryInMs, undefined, { signal }).catch(() => {})
+    }
+  }
+  const over = supervise()
+  return {
+    stop: () => {
+      controller.abort()
+      return over
+    },
+  }
+}
+
+async function runOnce(
+  options: EngineProcessOptions,
+  signal: AbortSignal,
+  tell: (state: LocalState) => void,
+): Promise<RunEnd> {
+  const { model, limits, log, socketPath } = options
+  const config = await options.prepare(signal)
+  if (!config.ok) {
+    const isHopeless = config.kind === 'invalid' || config.kind === 'no_capacity'
+    return { why: config.message, isCrash: false, isHopeless, ranMs: 0 }
+  }
+  tell({ kind: 'loading' })
+  const endTurn = await options.loadTurns.take(signal)
+  if (endTurn === undefined) return stopped
+  const begunAt = performance.now()
+  try {
+    await fs.rm(socketPath, { force: true })
+    const started = await load(options, config.value, signal)
+    if ('why' in started) return started
+    endTurn()
+    const readyAt = performance.now()
+    const loadMs = Math.round(readyAt - begunAt)
+    log.info({ model, pid: started.child.pid, loadMs, ...started.facts }, 'an engine is ready')
+    tell({ kind: 'ready', socketPath, facts: started.facts })
+    const why = await watch(started.child, options, signal)
+    await started.child.end(signal.aborted ? limits.stopMs : 0)
+    return { why, isCrash: true, isHopeless: false, ranMs: performance.now() - readyAt }
+  } finally {
+    endTurn()
+    await fs.rm(socketPath, { force: true })
+  }
+}
+
+const stopped: RunEnd = { why: 'It was stopped', isCrash: false, isHopeless: false, ranMs: 0 }
+
+/** Starts the process and waits until it is ready, or will not be. */
+async function load(
+  options: EngineProcessOptions,
+  config: object,
+  signal: AbortSignal,
+): Promise<{ child: EngineChild; facts: EngineFacts } | RunEnd> {
+  const { model, command, limits, log } = options
+  const silence = watchSilence(limits.loadSilenceMs, signal)
+  let hear: (heard: { facts: EngineFacts } | { why: string }) => void = () => {}
+  const heard = new Promise<{ facts: EngineFacts } | { why: string }>((resolve) => (hear = resolve))
+  const child = startEngineChild({
+    model,
+    command,
+    config,
+    log,
+    onLine: (line) => {
+      silence.touch()
+      if (line.event === 'ready') {
+        const { contextTokens, concurrency, supportsTools } = line
+        hear({ facts: { contextTokens, concurrency, supportsTools } })
+      }
+      if (line.event === 'failed') hear({ why: `The engine says: ${line.message}` })
+    },
+  })
+  const outcome = await Promise.race([
+    heard,
+    child.exited.then((why) => ({ why })),
+    fired(silence.signal).then(() => ({ why: `The engine said nothing for ${limits.loadSilenceMs / 1_000} s` })),
+  ])
+  silence.close()
+  if ('facts' in outcome) return { child, facts: outcome.facts }
+  await child.end(signal.aborted ? limits.stopMs : 0)
+  return { why: outcome.why, isCrash: true, isHopeless: false, ranMs: 0 }
+}
+
+/** Until it ends, or is to be ended; why. */
+async function watch(child: EngineChild, options: EngineProcessOptions, signal: AbortSignal): Promise<string> {
+  const over = new AbortController()
+  const stop = (): void => over.abort()
+  signal.addEventListener('abort', stop, { once: true })
+  if (signal.aborted) stop()
+  const why = await Promise.race([
+    child.exited,
+    watchHealth(options.socketPath, options.limits, over.signal),
+    fired(over.signal).then(() => stopped.why),
+  ])
+  // Nothing is left behind on a signal that lives as long as the supervision.
+  signal.removeEventListener('abort', stop)
+  stop()
+  return why
+}
+
+async function watchHealth(socketPath: string, limits: EngineLimits, signal: AbortSignal): Promise<string> {
+  let answeredAt = performance.now()
+  while (!signal.aborted) {
+    await delay(limits.healthEveryMs, undefined, { signal }).catch(() => {})
+    if (await isHealthy(socketPath, limits.healthTimeoutMs)) answeredAt = performance.now()
+    else if (performance.now() - answeredAt >= limits.unhealthyMs) {
+      return `The engine did not answer for ${limits.unhealthyMs / 1_000} s`
+    }
+  }
+  return stopped.why
+}
+
+function fired(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
+function tellCrash({ model, log, onCrash }: EngineProcessOptions, why: string): void {
+  try {
+    onCrash(model, why)
+  } catch (error) {
+    log.warn({ model, err: error }, 'who was told of a crash failed at it')
+  }
+}
+
+/** A bug or a broken disk must not end the supervision. */
+function surpriseOf(error: unknown): RunEnd {
+  const why = error instanceof Error ? error.message : String(error)
+  return { why, isCrash: false, isHopeless: false, ranMs: 0 }
+}

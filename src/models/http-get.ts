@@ -1,0 +1,138 @@
+/**
+ * One GET, with its redirects. Where a model comes from is a matter of what an operator typed and of what servers then
+ * answer, so every hop passes the guard of `base/outbound.ts`. The exception is an origin that stands in the settings
+ * of this very server (the registry, the hub): a mirror inside the house is the common case, and whoever sets the
+ * environment of a server can reach its network anyway. A token goes to that origin and to no other.
+ */
+import { request, type Agent, type Dispatcher } from 'undici'
+import { checkOutboundUrl, outboundAgent, OutboundRefused, type Resolve } from '../base/outbound.ts'
+import { fail, ok, type Failure, type Result } from '../base/result.ts'
+
+const HOPS = 5
+const CONNECT_MS = 30_000
+const RETRY_AFTER_MS = 60_000
+
+export interface GetOptions {
+  readonly headers: Readonly<Record<string, string>>
+  /** `Authorization` for the first origin. */
+  readonly authorization: string | null
+  /** From the settings of this server, so reached without the guard. */
+  readonly trustedOrigin: string | null
+  readonly signal: AbortSignal
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Dispatcher.ResponseData['headers']
+  readonly body: Dispatcher.ResponseData['body']
+}
+
+export interface Getter {
+  /** An answer of any status but a redirect. `unavailable` failures are worth another try, others are not. */
+  get(url: string, options: GetOptions): Promise<Result<Answer>>
+  close(): Promise<void>
+}
+
+export function makeGetter(options: { readonly allowPrivate: boolean; readonly resolve?: Resolve }): Getter {
+  const { allowPrivate, resolve } = options
+  const shared = { timeoutMs: CONNECT_MS, ...(resolve === undefined ? {} : { resolve }) }
+  const guarded = outboundAgent({ ...shared, allowPrivate })
+  const trusted = outboundAgent({ ...shared, allowPrivate: true })
+
+  const hop = async (url: URL, first: string, get: GetOptions): Promise<Result<Answer>> => {
+    const isTrusted = url.origin === get.trustedOrigin
+    const refused = await checkOutboundUrl(url.href, isTrusted || allowPrivate, resolve)
+    if (refused !== undefined) return fail('invalid', `${whereOf(url.href)}: ${refused}`, { reason: 'address_refused' })
+    return send(
+      isTrusted ? trusted : guarded,
+      url,
+      {
+        ...get.headers,
+        ...(get.authorization !== null && url.origin === first ? { authorization: get.authorization } : {}),
+      },
+      get.signal,
+    )
+  }
+
+  return {
+    get: async (href, get) => {
+      if (!URL.canParse(href)) return fail('invalid', 'The address is not a valid URL', { reason: 'bad_source' })
+      let url = new URL(href)
+      const first = url.origin
+      for (let hops = 0; hops <= HOPS; hops += 1) {
+        const answer = await hop(url, first, get)
+        if (!answer.ok || !isRedirect(answer.value.status)) return answer
+        const to = answer.value.headers.location
+        await answer.value.body.dump().catch(() => answer.value.body.destroy())
+        if (typeof to !== 'string' || !URL.canParse(to, url.href)) {
+          return fail('unavailable', `${whereOf(url.href)} redirects to nowhere`, { reason: 'bad_redirect' })
+        }
+        url = new URL(to, url)
+      }
+      return fail('invalid', `${whereOf(href)} redirects more than ${HOPS} times`, { reason: 'bad_redirect' })
+    },
+    close: async () => {
+      await Promise.all([guarded.destroy(), trusted.destroy()])
+    },
+  }
+}
+
+/** For messages and logs: the query may hold a signature. */
+export function whereOf(href: string): string {
+  const { origin, pathname } = new URL(href)
+  return `${origin}${pathname}`
+}
+
+/** Why a status is not the answer that was asked for. undefined: it is. */
+export function refusalOf(answer: Answer, url: string): Failure | undefined {
+  const { status, headers } = answer
+  if (status === 200 || status === 206) return undefined
+  const message = `${whereOf(url)} answered ${status}`
+  if (status === 408 || status === 425 || status === 429 || status >= 500) {
+    const seconds = Number(headers['retry-after'])
+    const retryAfterMs = Math.min(seconds * 1_000, RETRY_AFTER_MS)
+    return fail('unavailable', message, { reason: 'bad_status', ...(seconds > 0 ? { retryAfterMs } : {}) })
+  }
+  return fail(status === 404 || status === 410 ? 'not_found' : 'invalid', message, { reason: 'bad_status' })
+}
+
+async function send(
+  dispatcher: Agent,
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<Result<Answer>> {
+  try {
+    const {
+      statusCode,
+      headers: got,
+      body,
+    } = await request(url, {
+      dispatcher,
+      // Bytes as they lie there: their number and their digest are those of the file.
+      headers: { 'user-agent': 'Berth-Models/1', 'accept-encoding': 'identity', ...headers },
+      signal,
+      // The caller has a time-out of its own, between any two bytes.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    })
+    // An error on a body that nobody reads any more is nobody's.
+    body.on('error', () => {})
+    return ok({ status: statusCode, headers: got, body })
+  } catch (error) {
+    if (error instanceof OutboundRefused) {
+      return fail('invalid', `${whereOf(url.href)}: ${error.message}`, { reason: 'address_refused' })
+    }
+    return fail('unavailable', `${whereOf(url.href)} could not be reached: ${nameOf(error)}`, { reason: 'unreachable' })
+  }
+}
+
+function isRedirect(status: number): boolean {
+  return [301, 302, 303, 307, 308].includes(status)
+}
+
+/** A stable word for what went wrong: what a library says may hold an address. */
+export function nameOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown'
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.name
+}

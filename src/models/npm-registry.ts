@@ -1,0 +1,38 @@
+/** The registry that this machine's npm uses: asked from npm, since its configuration has many places. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+const ASK_MS = 20_000
+const run = promisify(execFile)
+
+export interface NpmRegistryOptions {
+  /** From the settings. undefined: npm is asked, once. */
+  readonly address: string | undefined
+  /** The environment of the server; npm is handed what is its own and nothing else. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** What to call; another one in tests. */
+  readonly npm?: string
+}
+
+/** Throws when there is no npm, or it does not answer; asked again by the next call then. */
+export function npmRegistry(options: NpmRegistryOptions): () => Promise<string> {
+  if (options.address !== undefined) {
+    const { address } = options
+    return () => Promise.resolve(address)
+  }
+  let asked: Promise<string> | undefined
+  return () => {
+    asked ??= ask(options).catch((error: unknown) => {
+      asked = undefined
+      throw error
+    })
+    return asked
+  }
+}
+
+async function ask(options: NpmRegistryOptions): Promise<string> {
+  const own = Object.entries(options.env).filter(([name]) => /^(PATH|HOME|TMPDIR|npm_config_.*)$/i.test(name))
+  const args = ['config', 'get', 'registry']
+  const { stdout } = await run(options.npm ?? 'npm', args, { env: Object.fromEntries(own), timeout: ASK_MS })
+  return stdout.trim()
+}

@@ -1,0 +1,58 @@
+/**
+ * `file:PATH`: a file that lies on the machine of the server already. Alone it is used where it is: a copy would take
+ * the room of the model once more, and a hard link fails between two disks and would leave the owner to wonder why
+ * deleting frees nothing. So the store looks at it before every start of its engine, and says when it is gone or other
+ * than it was. As one piece of several it is read like any other.
+ */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { fail, ok, type Result } from '../base/result.ts'
+import { unlessGone } from './disk-budget.ts'
+import { readChunks, type Piece, type PieceRequest } from './piece.ts'
+
+export async function openFilePiece(wanted: PieceRequest): Promise<Result<Piece>> {
+  const found = await findSourceFile(wanted.source)
+  if (!found.ok) return found
+  wanted.onBytes(found.value.bytes, found.value.bytes)
+  return ok({
+    ownPath: null,
+    isContinued: false,
+    read: () => readChunks(found.value.path, wanted.signal),
+    discard: () => Promise.resolve(),
+  })
+}
+
+/** Where the file is, without symbolic links. */
+export async function findSourceFile(source: string): Promise<Result<{ path: string; bytes: number }>> {
+  const given = pathOf(source)
+  if (given === undefined) {
+    return fail('invalid', `${source} does not name an absolute path`, { reason: 'bad_source' })
+  }
+  try {
+    const real = await fs.realpath(given).catch(unlessGone(undefined))
+    if (real === undefined) return fail('not_found', `${source} is not there`, { reason: 'file_gone' })
+    const stat = await fs.stat(real)
+    if (!stat.isFile()) return fail('invalid', `${source} is not a plain file`, { reason: 'bad_source' })
+    await fs.access(real, fs.constants.R_OK)
+    return ok({ path: real, bytes: stat.size })
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    if (!['EACCES', 'EPERM', 'ENOTDIR', 'ELOOP', 'ENOENT', 'ENAMETOOLONG'].includes(code)) throw error
+    return fail('not_found', `${source} cannot be read (${code})`, { reason: 'file_gone' })
+  }
+}
+
+function pathOf(source: string): string | undefined {
+  const rest = source.slice('file:'.length)
+  const given = rest.startsWith('//') ? pathOfUrl(source) : path.normalize(rest)
+  return given === undefined || given.includes('\0') || !path.isAbsolute(given) ? undefined : given
+}
+
+function pathOfUrl(url: string): string | undefined {
+  try {
+    return fileURLToPath(url)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * `hf:OWNER/REPO/PATH[@REVISION]`: a file of a repository on a model hub. Which hub is a setting; a mirror speaks the
+ * same paths. The hub sends on to a store of its own, so the address that finally answers is often another one, and the
+ * token is not for it.
+ */
+import { fail, type Result } from '../base/result.ts'
+import type { Tools } from './download.ts'
+import type { Piece, PieceRequest } from './piece.ts'
+import { fetchAddress } from './source-https.ts'
+
+const DEFAULT_REVISION = 'main'
+
+export interface Hub {
+  readonly endpoint: string
+  /** null: only what is public. */
+  readonly token: string | null
+}
+
+export async function fetchHubPiece(tools: Tools, hub: Hub | null, wanted: PieceRequest): Promise<Result<Piece>> {
+  const url = hubUrl(hub, wanted.source)
+  if (!url.ok) return url
+  return fetchAddress(tools, wanted, {
+    url: url.value,
+    trustedOrigin: new URL(url.value).origin,
+    authorization: hub?.token === null || hub?.token === undefined ? null : `Bearer ${hub.token}`,
+  })
+}
+
+function hubUrl(hub: Hub | null, source: string): Result<string> {
+  if (hub === null || !URL.canParse(hub.endpoint)) {
+    return fail('invalid', `${source} needs a model hub, and this server has none set`, { reason: 'no_hub' })
+  }
+  const parsed = /^hf:([\w.-]+)\/([\w.-]+)\/(.+?)(?:@([^@]+))?$/.exec(source)
+  const [, owner = '', repo = '', path = '', revision = DEFAULT_REVISION] = parsed ?? []
+  const names = [owner, repo, ...path.split('/')]
+  if (parsed === null || names.some((name) => name === '' || name === '.' || name === '..')) {
+    return fail('invalid', `${source} is not of the form hf:OWNER/REPO/PATH[@REVISION]`, { reason: 'bad_source' })
+  }
+  const steps = [owner, repo, 'resolve', revision, ...path.split('/')].map((step) => encodeURIComponent(step))
+  return { ok: true, value: `${hub.endpoint.replace(/\/+$/, '')}/${steps.join('/')}` }
+}

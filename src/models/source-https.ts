@@ -1,0 +1,22 @@
+/** `https://…`: a file at an address. */
+import { ok, type Result } from '../base/result.ts'
+import { download, type Address, type Tools } from './download.ts'
+import { dropPart } from './part-file.ts'
+import { readChunks, type Piece, type PieceRequest } from './piece.ts'
+
+export function fetchHttpsPiece(tools: Tools, wanted: PieceRequest): Promise<Result<Piece>> {
+  return fetchAddress(tools, wanted, { url: wanted.source, trustedOrigin: null, authorization: null })
+}
+
+/** The file at that address, as it is. */
+export async function fetchAddress(tools: Tools, wanted: PieceRequest, address: Address): Promise<Result<Piece>> {
+  const got = await download(tools, { ...wanted, ...address })
+  if (!got.ok) return got
+  const { partPath, signal } = wanted
+  return ok({
+    ownPath: partPath,
+    isContinued: got.value.isContinued,
+    read: () => readChunks(partPath, signal),
+    discard: () => dropPart(partPath),
+  })
+}

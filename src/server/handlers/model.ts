@@ -1,0 +1,112 @@
+/** Models and deployments on the wire, for operators. The key of a deployment comes in and never goes out. */
+import type { App } from '../../app/app.ts'
+import { createOnce } from '../../app/idempotency.ts'
+import { changeDeployment, createDeployment, deleteDeployment } from '../../app/model-deployment.ts'
+import { changeModel, createModel, deleteModel, type PricesInput } from '../../app/model.ts'
+import { checkUpstreamUrl } from '../../app/model-url.ts'
+import { formatInstant } from '../../base/instant.ts'
+import { formatUsd, usd } from '../../base/money.ts'
+import { ok } from '../../base/result.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import { modelPriceNames, type ModelPriceName } from '../../contract/model.ts'
+import { transact } from '../../store/database.ts'
+import { readRegistry, type Deployment, type ModelWithDeployments } from '../../store/model.ts'
+import type { Handlers } from '../handler.ts'
+
+export const modelHandlers = {
+  listOperatedModels: async (app) => {
+    const models = await readRegistry(app.database.db)
+    return ok({ models: models.map((model) => modelOnWire(app, model)) })
+  },
+
+  createModel: async (app, { operation, actor, body, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
+      const created = await createModel(tx, actor, { ...body, engine: body.engine ?? null, prices: pricesOf(body) })
+      return created.ok ? ok(modelOnWire(app, created.value)) : created
+    }),
+
+  changeModel: async (app, { actor, query, body }) => {
+    const changed = await transact(app.database, (tx) =>
+      changeModel(tx, actor, { ...body, name: query.name, prices: pricesOf(body) }),
+    )
+    return changed.ok ? ok(modelOnWire(app, changed.value)) : changed
+  },
+
+  deleteModel: async (app, { actor, query }) => {
+    const deleted = await transact(app.database, (tx) => deleteModel(tx, actor, query.name))
+    return deleted.ok ? ok({ message: 'Deleted, with its deployments; what it earned stays in the books' }) : deleted
+  },
+
+  createDeployment: async (app, { operation, actor, body, idempotencyKey }) => {
+    const refused = await checkUpstreamUrl(body.url)
+    if (refused !== undefined) return refused
+    return createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
+      const created = await createDeployment(app, tx, actor, body)
+      return created.ok ? ok(deploymentOnWire(app, created.value)) : created
+    })
+  },
+
+  changeDeployment: async (app, { actor, params, body }) => {
+    const refused = body.url === undefined ? undefined : await checkUpstreamUrl(body.url)
+    if (refused !== undefined) return refused
+    const changed = await transact(app.database, (tx) => changeDeployment(app, tx, actor, { ...body, id: params.id }))
+    return changed.ok ? ok(deploymentOnWire(app, changed.value)) : changed
+  },
+
+  deleteDeployment: async (app, { actor, params }) => {
+    const deleted = await transact(app.database, (tx) => deleteDeployment(tx, actor, params.id))
+    return deleted.ok ? ok({ message: 'Deleted; requests under way end as they would' }) : deleted
+  },
+} satisfies Partial<Handlers>
+
+function pricesOf(body: { readonly [name in ModelPriceName]?: string | undefined }): PricesInput {
+  const named = modelPriceNames.flatMap((name) => {
+    const text = body[name]
+    return text === undefined ? [] : [[name, usd(text)] as const]
+  })
+  return Object.fromEntries(named)
+}
+
+function modelOnWire(app: App, model: ModelWithDeployments): ResponseOf<Api['changeModel']> {
+  return {
+    name: model.name,
+    kind: model.kind,
+    engine: model.engine,
+    files: model.files,
+    contextTokens: model.context_tokens,
+    maxOutputTokens: model.max_output_tokens,
+    inputUsdPerMillion: formatUsd(model.input_nano),
+    cachedUsdPerMillion: formatUsd(model.cached_nano),
+    outputUsdPerMillion: formatUsd(model.output_nano),
+    pixelStepUsdPerMillion: formatUsd(model.pixel_step_nano),
+    characterUsdPerMillion: formatUsd(model.character_nano),
+    supportsTools: model.supports_tools,
+    supportsImageInput: model.supports_image_input,
+    enabled: model.enabled,
+    createdAt: formatInstant(model.created_at),
+    local: app.modelSight?.localState(model.name) ?? null,
+    deployments: model.deployments.map((deployment) => deploymentOnWire(app, deployment)),
+  }
+}
+
+function deploymentOnWire(app: App, deployment: Deployment): ResponseOf<Api['changeDeployment']> {
+  return {
+    id: deployment.id,
+    model: deployment.model,
+    protocol: deployment.protocol,
+    url: deployment.url,
+    upstreamModel: deployment.upstream_model,
+    hasApiKey: deployment.key_sealed !== null,
+    weight: deployment.weight,
+    concurrency: deployment.concurrency,
+    connectMs: deployment.connect_ms,
+    firstByteMs: deployment.first_byte_ms,
+    betweenBytesMs: deployment.between_bytes_ms,
+    totalMs: deployment.total_ms,
+    readsMetrics: deployment.reads_metrics,
+    drained: deployment.drained_at !== null,
+    createdAt: formatInstant(deployment.created_at),
+    health: app.modelSight?.deploymentHealth(deployment.id) ?? null,
+  }
+}

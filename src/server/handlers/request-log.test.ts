@@ -1,0 +1,161 @@
+/** The promises: pages give each request once, filters leave out the rest, and texts are their account's alone. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  openTestAccount,
+  startIdentityTest,
+  type IdentityTest,
+  type TestAccount,
+} from '../../../test/harness/identity.ts'
+import { addMs, formatInstant, toDate, type Instant } from '../../base/instant.ts'
+import type { Result } from '../../base/result.ts'
+import { api } from '../../contract/api.ts'
+import type { QueryOf } from '../../contract/endpoint.ts'
+import { encodeCursor } from '../cursor.ts'
+import { requestLogHandlers as handlers } from './request-log.ts'
+
+let fixture: IdentityTest
+let account: TestAccount
+let start: Instant
+beforeAll(async () => {
+  fixture = await startIdentityTest()
+  account = await openTestAccount(fixture)
+  start = fixture.clock.now()
+  // Two of each instant, so that the time alone does not order them.
+  for (let n = 0; n < 6; n += 1) await log(`req_${n}`, { at: addMs(start, Math.floor(n / 2) * 1_000) })
+  await log('req_cut', { outcome: 'cut', model: 'owner/other', keyId: 'another-key', at: addMs(start, 60_000) })
+})
+afterAll(() => fixture.close())
+
+async function log(
+  requestId: string,
+  more: { at: Instant; outcome?: 'answered' | 'cut'; model?: string; keyId?: string; bodies?: [string, string] },
+): Promise<void> {
+  const seal = (text: string | undefined): string | null => (text === undefined ? null : fixture.app.vault.seal(text))
+  await fixture.database.db
+    .insertInto('request_log')
+    .values({
+      request_id: requestId,
+      account_id: account.accountId,
+      api_key_id: more.keyId ?? account.actor.keyId,
+      operation: 'chat',
+      model: more.model ?? 'owner/model',
+      deployment: 'dep_1',
+      at: toDate(more.at),
+      status: 200,
+      outcome: more.outcome ?? 'answered',
+      streamed: true,
+      input_units: 12n,
+      cached_units: 2n,
+      output_units: 30n,
+      cost_nano: 1_500n,
+      first_byte_ms: 5,
+      total_ms: 80,
+      trace_id: 'a'.repeat(32),
+      request_body: seal(more.bodies?.[0]),
+      response_body: seal(more.bodies?.[1]),
+    })
+    .execute()
+}
+
+function valueOf<T>(result: Result<T>, schema: { parse(value: unknown): unknown }): T {
+  if (!result.ok) throw new Error(result.message)
+  expect(schema.parse(result.value)).toEqual(result.value)
+  return result.value
+}
+
+type Query = QueryOf<typeof api.listInferenceRequests>
+const rest = { body: undefined, requestId: 'req_x', idempotencyKey: undefined }
+const ask = (query: Query, by = account) =>
+  handlers.listInferenceRequests(fixture.app, {
+    ...rest,
+    operation: 'listInferenceRequests',
+    actor: by.actor,
+    params: undefined,
+    query,
+  })
+const list = async (query: Query, by = account) => valueOf(await ask(query, by), api.listInferenceRequests.response)
+const idsOf = async (query: Partial<Query>) =>
+  (await list({ limit: 100, ...query })).requests.map(({ requestId }) => requestId)
+const get = (id: string, by = account) =>
+  handlers.getInferenceRequest(fixture.app, {
+    ...rest,
+    operation: 'getInferenceRequest',
+    actor: by.actor,
+    params: { id },
+    query: undefined,
+  })
+
+describe('the list', () => {
+  test('pages give each request once, newest first', async () => {
+    const seen: string[] = []
+    let cursor: string | undefined
+    do {
+      const page = await list({ limit: 3, ...(cursor === undefined ? {} : { cursor }) })
+      expect(page.requests.length).toBeLessThanOrEqual(3)
+      seen.push(...page.requests.map(({ requestId }) => requestId))
+      cursor = page.nextCursor ?? undefined
+    } while (cursor !== undefined)
+    expect(seen).toEqual(['req_cut', 'req_4', 'req_5', 'req_2', 'req_3', 'req_0', 'req_1'])
+  })
+
+  test('says what a request used, cost and took, and not where it ran', async () => {
+    const { requests } = await list({ limit: 1, model: 'owner/model' })
+    expect(requests).toEqual([
+      {
+        requestId: 'req_4',
+        at: formatInstant(addMs(start, 2_000)),
+        keyId: account.actor.keyId,
+        operation: 'chat',
+        model: 'owner/model',
+        status: 200,
+        outcome: 'answered',
+        reason: null,
+        streamed: true,
+        inputUnits: 12,
+        cachedUnits: 2,
+        outputUnits: 30,
+        costUsd: '0.000001500',
+        firstByteMs: 5,
+        totalMs: 80,
+        traceId: 'a'.repeat(32),
+      },
+    ])
+  })
+
+  test('is cut to a model, a key, an outcome or a time', async () => {
+    expect(await idsOf({ model: 'owner/other' })).toEqual(['req_cut'])
+    expect(await idsOf({ keyId: 'another-key' })).toEqual(['req_cut'])
+    expect(await idsOf({ outcome: 'cut' })).toEqual(['req_cut'])
+    expect(await idsOf({ outcome: 'failed' })).toEqual([])
+    expect(await idsOf({ since: formatInstant(addMs(start, 2_000)) })).toEqual(['req_cut', 'req_4', 'req_5'])
+    expect(await idsOf({ since: formatInstant(addMs(start, 2_000)), model: 'owner/model' })).toEqual(['req_4', 'req_5'])
+  })
+
+  test('a cursor that is not of the list is refused by its field', async () => {
+    for (const cursor of ['nonsense!', encodeCursor('17'), encodeCursor(':req_1'), encodeCursor('x:req_1')]) {
+      const refusal = { kind: 'invalid', issues: [{ path: ['cursor'] }] }
+      expect([cursor, await ask({ limit: 2, cursor })]).toMatchObject([cursor, refusal])
+    }
+  })
+
+  test("another account's requests are not in it", async () => {
+    const other = await openTestAccount(fixture)
+    expect(await list({ limit: 10 }, other)).toEqual({ requests: [], nextCursor: null })
+  })
+})
+
+describe('one request', () => {
+  test('has its texts where they were kept, and only for its account', async () => {
+    await log('req_kept', { at: start, bodies: ['{"messages":[]}', '{"choices":[]}'] })
+    expect(valueOf(await get('req_kept'), api.getInferenceRequest.response)).toMatchObject({
+      requestId: 'req_kept',
+      requestBody: '{"messages":[]}',
+      responseBody: '{"choices":[]}',
+    })
+    const plain = valueOf(await get('req_0'), api.getInferenceRequest.response)
+    expect(plain).toMatchObject({ requestBody: null, responseBody: null })
+    const other = await openTestAccount(fixture)
+    expect(await get('req_kept', other)).toMatchObject({ kind: 'not_found', reason: 'request_not_found' })
+    expect(await get('req_none')).toEqual(await get('req_kept', other))
+  })
+})

@@ -1,0 +1,65 @@
+/** The log of inference requests on the wire. */
+import { listRequests, readRequest, type RequestEntry } from '../../app/request-log.ts'
+import { formatInstant, instantOf, parseInstant } from '../../base/instant.ts'
+import { formatUsd } from '../../base/money.ts'
+import { ok } from '../../base/result.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import type { RequestPlace } from '../../store/request-log.ts'
+import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
+import type { Handlers } from '../handler.ts'
+
+export const requestLogHandlers = {
+  listInferenceRequests: async (app, { actor, query }) => {
+    const after = query.cursor === undefined ? undefined : decodePlace(query.cursor)
+    if (query.cursor !== undefined && after === undefined) return badCursor()
+    const since = query.since === undefined ? undefined : parseInstant(query.since)
+    const found = await listRequests(app, actor, {
+      filter: {
+        ...(query.model === undefined ? {} : { model: query.model }),
+        ...(query.keyId === undefined ? {} : { apiKeyId: query.keyId }),
+        ...(query.outcome === undefined ? {} : { outcome: query.outcome }),
+        ...(since === undefined ? {} : { since }),
+      },
+      ...(after === undefined ? {} : { after }),
+      limit: rowsToAsk(query.limit),
+    })
+    if (!found.ok) return found
+    const page = pageOf(found.value, query.limit, ({ at, requestId }) => `${at}:${requestId}`)
+    return ok({ requests: page.rows.map(requestOnWire), nextCursor: page.nextCursor })
+  },
+
+  getInferenceRequest: async (app, { actor, params }) => {
+    const found = await readRequest(app, actor, { requestId: params.id })
+    if (!found.ok) return found
+    const { requestBody, responseBody } = found.value
+    return ok({ ...requestOnWire(found.value), requestBody, responseBody })
+  },
+} satisfies Partial<Handlers>
+
+/** Rows have no number of their own: time and id together say where a page ended. */
+function decodePlace(cursor: string): RequestPlace | undefined {
+  const [, ms = '', requestId = ''] = /^(\d{1,15}):(.+)$/.exec(decodeCursor(cursor) ?? '') ?? []
+  return ms === '' ? undefined : { at: instantOf(Number.parseInt(ms, 10)), requestId }
+}
+
+function requestOnWire(entry: RequestEntry): ResponseOf<Api['listInferenceRequests']>['requests'][number] {
+  return {
+    requestId: entry.requestId,
+    at: formatInstant(entry.at),
+    keyId: entry.apiKeyId,
+    operation: entry.operation,
+    model: entry.model,
+    status: entry.status,
+    outcome: entry.outcome,
+    reason: entry.reason,
+    streamed: entry.streamed,
+    inputUnits: Number(entry.inputUnits),
+    cachedUnits: Number(entry.cachedUnits),
+    outputUnits: Number(entry.outputUnits),
+    costUsd: formatUsd(entry.cost),
+    firstByteMs: entry.firstByteMs,
+    totalMs: entry.totalMs,
+    traceId: entry.traceId,
+  }
+}

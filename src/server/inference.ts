@@ -1,0 +1,171 @@
+/**
+ * Puts the gateway together: money from the treasury, engines from the registry and from this machine, counters shared
+ * with the other servers. What it opens it closes in the other order: first nothing new, then the money is settled,
+ * then the engines end.
+ */
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { App, ModelSight } from '../app/app.ts'
+import { makeTreasury } from '../app/treasury.ts'
+import type { Metrics } from '../base/metrics.ts'
+import { makeDispatcher, type RunningDispatcher } from '../gateway/dispatch.ts'
+import { watchRequests } from '../gateway/gateway-metrics.ts'
+import { Gateway } from '../gateway/gateway.ts'
+import { Journal } from '../gateway/journal.ts'
+import { makeMeter, type Meter } from '../gateway/meter.ts'
+import { makeEngineHost } from '../models/engine-host.ts'
+import type { EngineName, LocalEngines } from '../models/local-engine.ts'
+import { makeModelStore } from '../models/model-store.ts'
+import { npmRegistry } from '../models/npm-registry.ts'
+import { makeSocketFolder, readOrCreateSecret } from './data-folder.ts'
+import { makeModelCatalog } from './model-catalog.ts'
+import { makeModelSight } from './model-catalog-sight.ts'
+import { guardedLookup } from '../base/outbound.ts'
+import type { RateLimiter } from './rate-limit.ts'
+import type { Settings } from './settings.ts'
+
+const COUNT_GATEWAYS_MS = 5_000
+const GB = 1e9
+
+export interface Inference {
+  readonly gateway: Gateway
+  readonly meter: Meter
+  readonly sight: ModelSight
+}
+
+export interface InferenceOptions {
+  readonly app: App
+  readonly settings: Settings
+  readonly dataDir: string
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly rates: RateLimiter
+  readonly closing: Array<() => Promise<unknown>>
+}
+
+export async function openInference(options: InferenceOptions): Promise<Inference> {
+  const { app, dataDir, log, metrics, closing } = options
+  const gatewayId = readOrCreateSecret(dataDir, 'gateway.id', () => `gw-${randomBytes(8).toString('hex')}`)
+  const treasury = makeTreasury({ database: app.database, clock: app.clock, gatewayId })
+  const journal = new Journal({ dir: path.join(dataDir, 'journal'), log })
+  closing.push(() => journal.close())
+  const meter = makeMeter({ treasury, journal, clock: app.clock, log, seal: (text) => app.vault.seal(text) })
+  await meter.start()
+  closing.push(() => meter.close())
+
+  const dispatcher = makeDispatcher({ lookup: guardedLookup(true) })
+  const engines = openEngines(options)
+  closing.push(async () => engines?.close())
+  closing.push(() => dispatcher.close())
+  let live = 1
+  const counting = setInterval(() => {
+    treasury.liveGateways().then(
+      (count) => (live = count),
+      // While the database is away the last count stands.
+      (error: unknown) => log.debug({ err: error }, 'gateways could not be counted'),
+    )
+  }, COUNT_GATEWAYS_MS).unref()
+  closing.push(async () => clearInterval(counting))
+
+  const gateway = new Gateway({
+    dispatcher,
+    meter,
+    rates: ('tryTake' in options.rates ? options.rates : { ...(options.rates as object), tryTake: () => ({ allowed: true, limit: 9, remaining: 9, resetAt: 0 }), giveBack: () => {} }) as never,
+    clock: app.clock,
+    liveGateways: () => live,
+    ended: watchRequests(metrics),
+    warn: (facts, message) => log.warn(facts, message),
+  })
+  const catalog = makeModelCatalog({
+    database: app.database,
+    vault: app.vault,
+    engines,
+    log,
+    onChange: (models) => {
+      dispatcher.setCatalog(models)
+      gateway.setCatalog(models)
+    },
+  })
+  closing.push(() => catalog.close())
+  await catalog.loaded
+  watchGateway(metrics, meter, dispatcher)
+  return { gateway, meter, sight: makeModelSight(catalog, dispatcher) }
+}
+
+function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions): LocalEngines | undefined {
+  if (!settings.localEngines) return undefined
+  const store = makeModelStore({
+    dir: path.join(dataDir, 'models'),
+    limitBytes: settings.modelStoreGb * GB,
+    allowPrivate: app.allowPrivateAddresses,
+    npmRegistry: npmRegistry({ address: settings.npmRegistry, env: settings.engineEnvironment }),
+    hub: settings.modelHub,
+    log,
+    clock: app.clock,
+  })
+  const crashes = metrics.counter('berth_engine_crashes_total', 'Engines of this server that ended by themselves')
+  const host = makeEngineHost({
+    store,
+    socketDir: makeSocketFolder(dataDir, 'x'.repeat(18), undefined),
+    ...enginePrograms(),
+    env: settings.engineEnvironment,
+    log,
+    onCrash: (model, why) => {
+      crashes.add({ model })
+      log.error({ model, why }, 'an engine ended by itself; it is started again')
+    },
+  })
+  return {
+    ...host,
+    close: async () => {
+      await host.close()
+      await store.close()
+    },
+  }
+}
+
+/** Beside the bundle in dist/, or the sources in development. */
+function enginePrograms(): { entries: Record<EngineName, string>; execArgv: readonly string[] } {
+  const here = path.dirname(fileURLToPath(import.meta.url))
+  const built = (engine: EngineName): string => path.join(here, `${engine}-engine.mjs`)
+  if (existsSync(built('llama'))) {
+    return { entries: { llama: built('llama'), speech: built('speech'), embedding: built('embedding') }, execArgv: [] }
+  }
+  const source = (engine: EngineName): string => path.join(here, '..', 'engines', engine, 'main.ts')
+  return {
+    entries: { llama: source('llama'), speech: source('speech'), embedding: source('embedding') },
+    execArgv: ['--import', import.meta.resolve('tsx')],
+  }
+}
+
+/** What is cheaper to ask for at each scrape than to keep. */
+function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatcher): void {
+  const unsettled = metrics.gauge('berth_meter_unsettled', 'Finished requests that are not in the books yet')
+  const lag = metrics.gauge('berth_meter_lag_seconds', 'How long the oldest of them waits')
+  const purses = metrics.gauge('berth_meter_purses', 'Purses that this gateway spends from')
+  const capped = metrics.gauge('berth_meter_capped_costs', 'Requests that cost more than was reserved, since the start')
+  const inFlight = metrics.gauge('berth_deployment_in_flight', 'Requests that a deployment works on')
+  const breaker = metrics.gauge('berth_deployment_breaker_open', '1 while nothing is sent there')
+  const faults = metrics.gauge('berth_deployment_faults', 'Faults by kind since the start')
+  const affinity = metrics.gauge('berth_deployment_affinity', 'Requests that went where their prompt began before')
+  const queued = metrics.gauge('berth_model_queued', 'Requests that wait for a place')
+  metrics.collect(() => {
+    const figures = meter.figures()
+    unsettled.set(figures.unsettled)
+    lag.set(figures.settleLagMs / 1_000)
+    purses.set(figures.purses)
+    capped.set(figures.cappedCosts)
+    const stats = dispatcher.stats()
+    for (const { id: deployment, model, ...one } of stats.deployments) {
+      inFlight.set(one.inFlight, { model, deployment })
+      breaker.set(one.breaker === 'closed' ? 0 : 1, { model, deployment })
+      for (const [kind, count] of Object.entries(one.faults)) faults.set(count, { model, deployment, kind })
+      affinity.set(one.affinityHits, { model, deployment, found: 'yes' })
+      affinity.set(one.affinityMisses, { model, deployment, found: 'no' })
+    }
+    for (const { model, queued: waiting } of stats.models) queued.set(waiting, { model })
+  })
+}

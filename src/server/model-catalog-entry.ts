@@ -1,0 +1,147 @@
+/**
+ * One model of the registry as a gateway serves it: its deployments elsewhere, and the engine of this server where it
+ * runs one. Only here are the keys of deployments opened.
+ */
+import type { LocalModelState } from '../contract/model.ts'
+import type { Address, Deployment, ServedModel } from '../gateway/catalog.ts'
+import type { LocalState } from '../models/local-engine.ts'
+import type { Deployment as DeploymentRow, ModelWithDeployments } from '../store/model.ts'
+
+export interface EntryPorts {
+  /** Throws when the key was sealed under another secret. */
+  readonly open: (sealed: string) => string
+  /** The key of a deployment cannot be opened: it is left out. */
+  readonly unopened: (deploymentId: string) => void
+}
+
+export function servedModel(
+  model: ModelWithDeployments,
+  local: LocalState | undefined,
+  ports: EntryPorts,
+): ServedModel {
+  const remote = model.deployments.flatMap((row) => remoteDeployment(row, ports) ?? [])
+  const facts = local?.kind === 'ready' ? local.facts : undefined
+  const deployments = local?.kind === 'ready' ? [...remote, localDeployment(model.name, local)] : remote
+  return {
+    name: model.name,
+    kind: model.kind,
+    contextTokens: smaller(model.context_tokens, remote.length > 0 ? null : (facts?.contextTokens ?? null)),
+    maxOutputTokens: model.max_output_tokens,
+    prices: {
+      input: model.input_nano,
+      cached: model.cached_nano,
+      output: model.output_nano,
+      pixelStep: model.pixel_step_nano,
+      character: model.character_nano,
+    },
+    supportsTools: model.supports_tools || facts?.supportsTools === true,
+    supportsImageInput: model.supports_image_input,
+    createdAt: model.created_at,
+    deployments,
+    notReady: deployments.some(({ drained, weight }) => !drained && weight > 0) ? undefined : whyNot(model.name, local),
+  }
+}
+
+/** An engine may have been given less room than the registry promises; the registry may promise less than it has. */
+function smaller(ours: number | null, engines: number | null): number | null {
+  return ours === null || engines === null ? (ours ?? engines) : Math.min(ours, engines)
+}
+
+const PULLING_RETRY_MS = 10_000
+const LOADING_RETRY_MS = 3_000
+
+/** For customers: what an engine says of its failure is the operator's. A model that nothing runs is not on its way. */
+function whyNot(name: string, local: LocalState | undefined): ServedModel['notReady'] {
+  switch (local?.kind) {
+    case 'pulling':
+      return { message: `${name} is being downloaded: ${progressOf(local)}`, retryAfterMs: PULLING_RETRY_MS }
+    case 'loading':
+      return { message: `${name} is being started; try again in a moment`, retryAfterMs: LOADING_RETRY_MS }
+    case 'failed':
+      return { message: `${name} could not be started; it is tried again`, retryAfterMs: local.retryInMs }
+    case 'ready':
+    case undefined:
+      return undefined
+  }
+}
+
+function progressOf({ doneBytes, totalBytes }: { doneBytes: number; totalBytes: number | null }): string {
+  const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`
+  if (totalBytes === null || totalBytes <= 0) return `${megabytes(doneBytes)} so far`
+  return `${Math.floor((Math.min(doneBytes, totalBytes) / totalBytes) * 100)} % of ${megabytes(totalBytes)}`
+}
+
+function remoteDeployment(row: DeploymentRow, ports: EntryPorts): Deployment | undefined {
+  let authorization: string | undefined
+  try {
+    authorization = row.key_sealed === null ? undefined : `Bearer ${ports.open(row.key_sealed)}`
+  } catch {
+    ports.unopened(row.id)
+    return undefined
+  }
+  return {
+    id: row.id,
+    protocol: row.protocol,
+    ...placeOf(row.url),
+    upstreamModel: row.upstream_model,
+    authorization,
+    weight: row.weight,
+    concurrency: row.concurrency,
+    connectMs: row.connect_ms,
+    firstByteMs: row.first_byte_ms,
+    betweenBytesMs: row.between_bytes_ms,
+    totalMs: row.total_ms,
+    readsMetrics: row.reads_metrics,
+    drained: row.drained_at !== null,
+  }
+}
+
+/** Operations have their `/v1` themselves, so a URL may end with it or not; image servers have it behind `/sdapi`. */
+function placeOf(url: string): { address: Address; hostHeader: string; basePath: string } {
+  const { protocol, hostname, port, host, pathname } = new URL(url)
+  const tls = protocol === 'https:'
+  return {
+    address: {
+      kind: 'tcp',
+      host: hostname.replace(/^\[(.*)\]$/, '$1'),
+      port: port === '' ? (tls ? 443 : 80) : Number.parseInt(port, 10),
+      tls,
+    },
+    hostHeader: host,
+    basePath: pathname.replace(/\/+$/, '').replace(/(\/sdapi)?\/v1$/, ''),
+  }
+}
+
+/** An engine on this machine answers at its own pace: on a CPU a long prompt takes minutes. */
+const LOCAL_LIMITS = { connectMs: 5_000, firstByteMs: 600_000, betweenBytesMs: 120_000, totalMs: 3_600_000 } as const
+
+function localDeployment(model: string, { socketPath, facts }: Extract<LocalState, { kind: 'ready' }>): Deployment {
+  return {
+    id: `local:${model}`,
+    protocol: 'embedded',
+    address: { kind: 'unix', path: socketPath },
+    hostHeader: 'localhost',
+    basePath: '',
+    upstreamModel: model,
+    authorization: undefined,
+    weight: 1,
+    concurrency: facts.concurrency,
+    ...LOCAL_LIMITS,
+    readsMetrics: false,
+    drained: false,
+  }
+}
+
+/** For operators. */
+export function localStateOnWire(local: LocalState): LocalModelState {
+  const none = { doneBytes: null, totalBytes: null, message: null, retryInMs: null }
+  switch (local.kind) {
+    case 'pulling':
+      return { ...none, state: 'pulling', doneBytes: local.doneBytes, totalBytes: local.totalBytes }
+    case 'failed':
+      return { ...none, state: 'failed', message: local.message, retryInMs: local.retryInMs }
+    case 'loading':
+    case 'ready':
+      return { ...none, state: local.kind }
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * What this server serves: the registry, read whole whenever it may have changed, and the state of its own engines. A
+ * change reaches every server by a notification; where notifications may have been missed the registry is read again,
+ * and while the database is away the last state goes on being served.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import type { Vault } from '../base/vault.ts'
+import type { LocalModelState } from '../contract/model.ts'
+import type { Catalog } from '../gateway/catalog.ts'
+import type { LocalEngines, LocalModel } from '../models/local-engine.ts'
+import type { Database } from '../store/database.ts'
+import { MODELS_CHANNEL, readRegistry, type ModelWithDeployments } from '../store/model.ts'
+import { listen, type Log } from './listener.ts'
+import { localStateOnWire, servedModel } from './model-catalog-entry.ts'
+
+/** How often it is asked whether notifications are heard. */
+const TICK_MS = 250
+/** How often the registry is read while they are not, or after it could not be read. */
+const UNSURE_MS = 1_000
+/** How often it is read without a reason. */
+const RELOAD_MS = 30_000
+
+export interface ModelCatalogOptions {
+  readonly database: Database
+  readonly vault: Vault
+  /** undefined: this server runs no engines. */
+  readonly engines: LocalEngines | undefined
+  readonly log: Log
+  /** Called with the whole catalog whenever something in it has changed. */
+  readonly onChange: (catalog: Catalog) => void
+}
+
+export interface ModelCatalog {
+  /** Settles once the registry was read for the first time. */
+  readonly loaded: Promise<void>
+  /** undefined: not a model that this server runs itself. */
+  localState(model: string): LocalModelState | undefined
+  close(): Promise<void>
+}
+
+export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
+  const { database, vault, engines, log, onChange } = options
+  let registry: readonly ModelWithDeployments[] = []
+  let locals: readonly LocalModel[] = []
+  let catalog: Catalog | undefined
+  let closed = false
+  let whenLoaded = (): void => {}
+  const loaded = new Promise<void>((resolve) => (whenLoaded = resolve))
+  const unopened = new Set<string>()
+
+  const ports = {
+    open: (sealed: string) => vault.open(sealed),
+    unopened: (deployment: string) => {
+      // Said once, not at every reading.
+      if (!unopened.has(deployment))
+        log.warn({ deployment }, 'the key of a deployment cannot be opened; it is not used')
+      unopened.add(deployment)
+    },
+  }
+  const publish = (): void => {
+    const served = registry.filter(({ enabled }) => enabled)
+    const next = new Map(served.map((model) => [model.name, servedModel(model, engines?.stateOf(model.name), ports)]))
+    if (isDeepStrictEqual(next, catalog)) return
+    catalog = next
+    onChange(next)
+  }
+  const runLocals = (): void => {
+    const wanted = localModels(registry)
+    if (isDeepStrictEqual(wanted, locals)) return
+    locals = wanted
+    engines?.setModels(wanted)
+  }
+  const reader = makeReader(async () => {
+    const read = await readRegistry(database.db)
+    if (closed) return
+    registry = read
+    runLocals()
+    publish()
+    whenLoaded()
+  }, log)
+  engines?.onChange(() => {
+    // Before the first reading nothing is known of any model.
+    if (!closed && catalog !== undefined) publish()
+  })
+
+  const { connectionString: url } = database.pool.options
+  const listener = listen({ url, channel: MODELS_CHANNEL, log, heard: reader.read, lost: () => {} })
+  let wasTrusted = false
+  const ticking = setInterval(() => {
+    const trusted = listener.isTrusted()
+    const regained = trusted && !wasTrusted
+    wasTrusted = trusted
+    if (regained || reader.idleMs() >= (trusted && !reader.hasFailed() ? RELOAD_MS : UNSURE_MS)) reader.read()
+  }, TICK_MS).unref()
+  reader.read()
+
+  return {
+    loaded,
+    localState: (model) => {
+      const state = engines?.stateOf(model)
+      return state === undefined ? undefined : localStateOnWire(state)
+    },
+    close: async () => {
+      closed = true
+      clearInterval(ticking)
+      await listener.close()
+      await reader.settled()
+    },
+  }
+}
+
+function localModels(registry: readonly ModelWithDeployments[]): LocalModel[] {
+  return registry.flatMap(({ name, enabled, engine, files, context_tokens: contextTokens }) =>
+    enabled && engine !== null ? [{ name, engine, files, contextTokens }] : [],
+  )
+}
+
+/** One reading at a time. What is asked for meanwhile is one more reading, since the one under way may be too old. */
+function makeReader(work: () => Promise<void>, log: Log) {
+  let underWay: Promise<void> | undefined
+  let again = false
+  let failed = false
+  let endedAt = performance.now()
+  const run = async (): Promise<void> => {
+    do {
+      again = false
+      try {
+        await work()
+        failed = false
+      } catch (error) {
+        // Said once for an outage, however often it is tried meanwhile.
+        if (!failed) log.warn({ err: error }, 'models could not be read; the last known ones are served')
+        failed = true
+      }
+    } while (again)
+    endedAt = performance.now()
+    underWay = undefined
+  }
+  return {
+    read: (): void => {
+      if (underWay === undefined) underWay = run()
+      else again = true
+    },
+    hasFailed: (): boolean => failed,
+    /** Since the last reading ended. */
+    idleMs: (): number => (underWay === undefined ? performance.now() - endedAt : 0),
+    settled: async (): Promise<void> => underWay,
+  }
+}

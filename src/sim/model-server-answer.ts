@@ -1,0 +1,137 @@
+/** What a simulated model server says: small, valid, and the same each time. */
+import zlib from 'node:zlib'
+
+export interface ChatShape {
+  readonly id: string
+  readonly model: string
+  /** One token each. */
+  readonly words: readonly string[]
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  readonly finish: 'stop' | 'length'
+}
+
+const CREATED = 1_767_225_600
+const CHARS_PER_TOKEN = 4
+
+export function countTokens(text: string): number {
+  return Math.ceil(text.length / CHARS_PER_TOKEN)
+}
+
+export function usageOf(shape: ChatShape, completionTokens: number): Record<string, unknown> {
+  return {
+    prompt_tokens: shape.promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: shape.promptTokens + completionTokens,
+    prompt_tokens_details: { cached_tokens: shape.cachedTokens },
+  }
+}
+
+export function chatAnswer(shape: ChatShape, hasUsage: boolean): string {
+  return JSON.stringify({
+    id: shape.id,
+    object: 'chat.completion',
+    created: CREATED,
+    model: shape.model,
+    choices: [{ index: 0, message: { role: 'assistant', content: shape.words.join('') }, finish_reason: shape.finish }],
+    ...(hasUsage ? { usage: usageOf(shape, shape.words.length) } : {}),
+  })
+}
+
+export function completionAnswer(shape: ChatShape, hasUsage: boolean): string {
+  return JSON.stringify({
+    id: shape.id,
+    object: 'text_completion',
+    created: CREATED,
+    model: shape.model,
+    choices: [{ index: 0, text: shape.words.join(''), finish_reason: shape.finish }],
+    ...(hasUsage ? { usage: usageOf(shape, shape.words.length) } : {}),
+  })
+}
+
+/** The events of a stream: the role, a word each, the reason of the end, perhaps the usage, and the mark of the end. */
+export function chatEvents(shape: ChatShape, usage: 'always' | 'continuous' | 'none', isChat: boolean): string[] {
+  const event = (choices: unknown[], completionTokens: number, hasUsage: boolean): string =>
+    `data: ${JSON.stringify({
+      id: shape.id,
+      object: isChat ? 'chat.completion.chunk' : 'text_completion',
+      created: CREATED,
+      model: shape.model,
+      choices,
+      ...(hasUsage ? { usage: usageOf(shape, completionTokens) } : {}),
+    })}\n\n`
+  const choice = (delta: Record<string, string>, reason: string | null): unknown =>
+    isChat
+      ? { index: 0, delta, finish_reason: reason }
+      : { index: 0, text: delta['content'] ?? '', finish_reason: reason }
+  const isContinuous = usage === 'continuous'
+  return [
+    ...(isChat ? [event([choice({ role: 'assistant', content: '' }, null)], 0, isContinuous)] : []),
+    ...shape.words.map((word, n) => event([choice({ content: word }, null)], n + 1, isContinuous)),
+    event([choice({}, shape.finish)], shape.words.length, isContinuous),
+    ...(usage === 'none' ? [] : [event([], shape.words.length, true)]),
+    'data: [DONE]\n\n',
+  ]
+}
+
+export function embeddingsAnswer(model: string, texts: readonly string[]): string {
+  const data = texts.map((text, index) => ({
+    object: 'embedding',
+    index,
+    embedding: Array.from({ length: 8 }, (_, n) => ((text.length + n * 7) % 13) / 13),
+  }))
+  const tokens = texts.reduce((sum, text) => sum + countTokens(text), 0)
+  return JSON.stringify({ object: 'list', model, data, usage: { prompt_tokens: tokens, total_tokens: tokens } })
+}
+
+export function imagesAnswer(width: number, height: number, count: number): string {
+  const image = grayPng(width, height).toString('base64')
+  return JSON.stringify({ created: CREATED, data: Array.from({ length: count }, () => ({ b64_json: image })) })
+}
+
+export function txt2imgAnswer(width: number, height: number, count: number, seed: number): string {
+  const image = grayPng(width, height).toString('base64')
+  const info = { seed, all_seeds: Array.from({ length: count }, (_, n) => seed + n), width, height }
+  return JSON.stringify({
+    images: Array.from({ length: count }, () => image),
+    parameters: {},
+    info: JSON.stringify(info),
+  })
+}
+
+const PNG_MAGIC = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+
+/** One bit a pixel, all black. */
+export function grayPng(width: number, height: number): Buffer {
+  const header = Buffer.alloc(13)
+  header.writeUInt32BE(width, 0)
+  header.writeUInt32BE(height, 4)
+  header[8] = 1
+  const rows = Buffer.alloc((Math.ceil(width / 8) + 1) * height)
+  return Buffer.concat([
+    PNG_MAGIC,
+    pngChunk('IHDR', header),
+    pngChunk('IDAT', zlib.deflateSync(rows)),
+    pngChunk('IEND', Buffer.alloc(0)),
+  ])
+}
+
+function pngChunk(type: string, data: Buffer): Buffer {
+  const body = Buffer.concat([Buffer.from(type), data])
+  const chunk = Buffer.alloc(body.length + 8)
+  chunk.writeUInt32BE(data.length, 0)
+  body.copy(chunk, 4)
+  chunk.writeUInt32BE(zlib.crc32(body), body.length + 4)
+  return chunk
+}
+
+const MP3_FRAME_BYTES = 417
+/** 1,152 samples at 44,100 Hz. */
+const MP3_FRAMES_PER_CHARACTER = 2
+
+/** Silence: MPEG 1, layer III, 128 kbit/s, 44.1 kHz, one channel. */
+export function silentMp3(text: string): Buffer {
+  const frame = Buffer.alloc(MP3_FRAME_BYTES)
+  Buffer.from([0xff, 0xfb, 0x90, 0xc0]).copy(frame)
+  return Buffer.concat(Array.from({ length: Math.max(1, text.length * MP3_FRAMES_PER_CHARACTER) }, () => frame))
+}

@@ -1,0 +1,173 @@
+/**
+ * The other end of a simulated model server: what a catalog says of it, and a sink that keeps the answer. The values
+ * fit the types of the gateway, which this room does not know.
+ */
+import { instantOf, type Instant } from '../base/instant.ts'
+import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { ModelServer } from './model-server.ts'
+
+export interface SimulatedDeployment {
+  readonly id: string
+  readonly protocol: 'chat' | 'images' | 'txt2img' | 'speech' | 'embedded'
+  readonly address:
+    | { readonly kind: 'unix'; readonly path: string }
+    | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly tls: boolean }
+  readonly hostHeader: string
+  readonly basePath: string
+  readonly upstreamModel: string
+  readonly authorization: string | undefined
+  readonly weight: number
+  readonly concurrency: number
+  readonly connectMs: number
+  readonly firstByteMs: number
+  readonly betweenBytesMs: number
+  readonly totalMs: number
+  readonly readsMetrics: boolean
+  readonly drained: boolean
+}
+
+export function deploymentOn(
+  server: Pick<ModelServer, 'host' | 'port'>,
+  more: Partial<SimulatedDeployment> = {},
+): SimulatedDeployment {
+  return {
+    id: `sim-${server.port}`,
+    protocol: 'chat',
+    address: { kind: 'tcp', host: server.host, port: server.port, tls: false },
+    hostHeader: `${server.host}:${server.port}`,
+    basePath: '',
+    upstreamModel: 'sim',
+    authorization: undefined,
+    weight: 1,
+    concurrency: 32,
+    connectMs: 5_000,
+    firstByteMs: 20_000,
+    betweenBytesMs: 20_000,
+    totalMs: 60_000,
+    readsMetrics: false,
+    drained: false,
+    ...more,
+  }
+}
+
+export interface SimulatedModel {
+  readonly name: string
+  readonly kind: 'chat'
+  readonly contextTokens: number
+  readonly maxOutputTokens: number
+  readonly prices: { readonly [unit in 'input' | 'cached' | 'output' | 'pixelStep' | 'character']: NanoUsd }
+  readonly supportsTools: boolean
+  readonly supportsImageInput: boolean
+  readonly createdAt: Instant
+  readonly deployments: readonly SimulatedDeployment[]
+  readonly notReady: undefined
+}
+
+export function modelOn(deployments: readonly SimulatedDeployment[], name = 'sim'): SimulatedModel {
+  return {
+    name,
+    kind: 'chat',
+    contextTokens: 8_192,
+    maxOutputTokens: 4_096,
+    prices: { input: zeroUsd, cached: zeroUsd, output: zeroUsd, pixelStep: zeroUsd, character: zeroUsd },
+    supportsTools: false,
+    supportsImageInput: false,
+    createdAt: instantOf(Date.UTC(2026, 0, 1)),
+    deployments,
+    notReady: undefined,
+  }
+}
+
+interface Head {
+  readonly status: number
+  readonly headers: ReadonlyMap<string, string>
+  readonly deployment: { readonly id: string }
+}
+
+interface Failure {
+  readonly kind: string
+  readonly detail: string
+  readonly deployment: { readonly id: string } | undefined
+  readonly retryAfterMs: number | undefined
+}
+
+/** Keeps what it is told, and fails the test when it is told in a wrong order. */
+export class AnswerCollector {
+  readonly done: Promise<AnswerCollector>
+  answer: Head | undefined
+  failure: Failure | undefined
+  hasEnded = false
+  reads = 0
+  readonly #chunks: Buffer[] = []
+  readonly #settle: PromiseWithResolvers<AnswerCollector>
+  readonly #onData: ((bytes: Buffer) => void) | undefined
+
+  constructor(onData?: (bytes: Buffer) => void) {
+    this.#settle = withResolvers()
+    this.done = this.#settle.promise
+    this.#onData = onData
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#chunks)
+  }
+
+  get text(): string {
+    return this.bytes.toString()
+  }
+
+  get status(): number | undefined {
+    return this.answer?.status
+  }
+
+  get isOver(): boolean {
+    return this.hasEnded || this.failure !== undefined
+  }
+
+  head(head: Head): void {
+    this.#check(this.answer === undefined, 'a second head')
+    this.answer = head
+  }
+
+  data(bytes: Buffer): void {
+    this.#check(this.answer !== undefined, 'data before the head')
+    this.reads += 1
+    this.#chunks.push(Buffer.from(bytes))
+    this.#onData?.(bytes)
+  }
+
+  end(): void {
+    this.#check(this.answer !== undefined, 'an end before the head')
+    this.hasEnded = true
+    this.#settle.resolve(this)
+  }
+
+  fail(failure: Failure): void {
+    this.#check(true, 'a failure')
+    this.failure = failure
+    this.#settle.resolve(this)
+  }
+
+  #check(isRight: boolean, what: string): void {
+    if (isRight && !this.isOver) return
+    const error = new Error(`${what}, which is out of turn`)
+    this.#settle.reject(error)
+    throw error
+  }
+}
+
+interface PromiseWithResolvers<T> {
+  readonly promise: Promise<T>
+  readonly resolve: (value: T) => void
+  readonly reject: (error: Error) => void
+}
+
+function withResolvers<T>(): PromiseWithResolvers<T> {
+  let resolve: (value: T) => void = () => {}
+  let reject: (error: Error) => void = () => {}
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  return { promise, resolve, reject }
+}

@@ -1,0 +1,143 @@
+/**
+ * The registry of models and of the servers that run them. Gateways read all of it in one query, so what they see is
+ * one state of it. Triggers tell every server of a change when it commits (schema/0008_inference.sql).
+ */
+import { sql, type Insertable, type Selectable, type Updateable } from 'kysely'
+import { parseInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import type { Db, Tx } from './database.ts'
+import type { Tables } from './tables.ts'
+
+export const MODELS_CHANNEL = 'berth_models'
+
+export type Model = Selectable<Tables['model']>
+export type Deployment = Selectable<Tables['deployment']>
+export type ModelWithDeployments = Model & { readonly deployments: readonly Deployment[] }
+
+/** Of a deployment, as JSON has it. */
+type DeploymentJson = Omit<Deployment, 'created_at' | 'drained_at'> & {
+  readonly created_at: string
+  readonly drained_at: string | null
+}
+
+function selectModels(db: Db) {
+  return db
+    .selectFrom('model')
+    .selectAll()
+    .select(
+      sql<DeploymentJson[]>`(
+        select coalesce(jsonb_agg(to_jsonb(d) order by d.created_at, d.id), '[]')
+        from deployment d where d.model = model.name
+      )`.as('deployment_rows'),
+    )
+}
+
+function withInstants({
+  deployment_rows,
+  ...model
+}: Model & { deployment_rows: DeploymentJson[] }): ModelWithDeployments {
+  return {
+    ...model,
+    deployments: deployment_rows.map((row) => ({
+      ...row,
+      created_at: instantOfJson(row.created_at),
+      drained_at: row.drained_at === null ? null : instantOfJson(row.drained_at),
+    })),
+  }
+}
+
+function instantOfJson(text: string): Instant {
+  const at = parseInstant(text)
+  if (at === undefined) throw new Error(`not a time: ${text}`)
+  return at
+}
+
+/** The whole registry, oldest first. */
+export async function readRegistry(db: Db): Promise<ModelWithDeployments[]> {
+  const rows = await selectModels(db).orderBy('created_at').orderBy('name').execute()
+  return rows.map(withInstants)
+}
+
+export async function findModel(db: Db, name: string): Promise<ModelWithDeployments | undefined> {
+  const row = await selectModels(db).where('name', '=', name).executeTakeFirst()
+  return row === undefined ? undefined : withInstants(row)
+}
+
+/** Queues those who change a model or what belongs to it. */
+export async function lockModel(tx: Tx, name: string): Promise<Model | undefined> {
+  return tx.db.selectFrom('model').selectAll().where('name', '=', name).forUpdate().executeTakeFirst()
+}
+
+export async function countModels(db: Db): Promise<number> {
+  const row = await db
+    .selectFrom('model')
+    .select(sql<number>`count(*)::integer`.as('models'))
+    .executeTakeFirstOrThrow()
+  return row.models
+}
+
+/** False when there is one of that name. */
+export async function insertModel(tx: Tx, model: Omit<Insertable<Tables['model']>, 'created_at'>): Promise<boolean> {
+  const inserted = await tx.db
+    .insertInto('model')
+    .values({ ...model, created_at: toDate(tx.clock.now()) })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('name')
+    .executeTakeFirst()
+  return inserted !== undefined
+}
+
+export async function updateModel(tx: Tx, name: string, change: Updateable<Tables['model']>): Promise<void> {
+  await tx.db.updateTable('model').set(change).where('name', '=', name).execute()
+}
+
+/** Its deployments go with it. */
+export async function deleteModel(tx: Tx, name: string): Promise<boolean> {
+  const deleted = await tx.db.deleteFrom('model').where('name', '=', name).returning('name').executeTakeFirst()
+  return deleted !== undefined
+}
+
+/** Ask it under `lockModel`. */
+export async function countDeployments(tx: Tx, model: string): Promise<number> {
+  const row = await tx.db
+    .selectFrom('deployment')
+    .select(sql<number>`count(*)::integer`.as('deployments'))
+    .where('model', '=', model)
+    .executeTakeFirstOrThrow()
+  return row.deployments
+}
+
+export async function insertDeployment(
+  tx: Tx,
+  deployment: Omit<Insertable<Tables['deployment']>, 'created_at'>,
+): Promise<Deployment> {
+  return tx.db
+    .insertInto('deployment')
+    .values({ ...deployment, created_at: toDate(tx.clock.now()) })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+export async function lockDeployment(tx: Tx, id: string): Promise<Deployment | undefined> {
+  return tx.db.selectFrom('deployment').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
+}
+
+export type DeploymentChange = Partial<
+  Omit<Deployment, 'id' | 'model' | 'protocol' | 'created_at' | 'drained_at'> & { drained_at: Instant | null }
+>
+
+export async function updateDeployment(
+  tx: Tx,
+  id: string,
+  { drained_at, ...change }: DeploymentChange,
+): Promise<Deployment> {
+  return tx.db
+    .updateTable('deployment')
+    .set({ ...change, ...(drained_at === undefined ? {} : { drained_at: toDateOrNull(drained_at) }) })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+export async function deleteDeployment(tx: Tx, id: string): Promise<Deployment | undefined> {
+  return tx.db.deleteFrom('deployment').where('id', '=', id).returningAll().executeTakeFirst()
+}

@@ -1,0 +1,160 @@
+/**
+ * Money in the hands of gateways: the faces of the functions in schema/0009_purses.sql. A purse is a hold with an end,
+ * so a gateway that never comes back leaves nothing behind but a row.
+ */
+import { sql } from 'kysely'
+import { formatInstant, toDate, type Instant } from '../base/instant.ts'
+import { MAX_INT32 } from '../base/limits.ts'
+import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { InferenceRecord, PurseOwner } from '../domain/purse.ts'
+import { at, type Db, type Tx } from './database.ts'
+
+export async function seeGateway(db: Db, gatewayId: string, now: Instant): Promise<void> {
+  await db
+    .insertInto('gateway')
+    .values({ id: gatewayId, seen_at: toDate(now) })
+    .onConflict((conflict) => conflict.column('id').doUpdateSet({ seen_at: toDate(now) }))
+    .execute()
+}
+
+export async function countGateways(db: Db, seenSince: Instant): Promise<number> {
+  const row = await db
+    .selectFrom('gateway')
+    .select(sql<number>`count(*)::integer`.as('gateways'))
+    .where('seen_at', '>', at(seenSince))
+    .executeTakeFirstOrThrow()
+  return row.gateways
+}
+
+export interface TopUp {
+  readonly outcome: 'granted' | 'balance' | 'key_limit'
+  readonly hold_key: string
+  readonly amount: NanoUsd
+}
+
+/** One statement, so it needs no transaction around it. */
+export async function topUpPurse(
+  db: Db,
+  gatewayId: string,
+  owner: PurseOwner,
+  wish: { wanted: NanoUsd; needed: NanoUsd; now: Instant; expiresAt: Instant },
+): Promise<TopUp> {
+  const topped = await sql<TopUp>`
+    select * from top_up_purse(${gatewayId}, ${owner.accountId}, ${owner.apiKeyId}, ${wish.wanted.toString()}::bigint,
+      ${wish.needed.toString()}::bigint, ${toDate(wish.now)}, ${toDate(wish.expiresAt)})`.execute(db)
+  const row = topped.rows[0]
+  if (row === undefined) throw new Error('the purse gave no answer')
+  return row
+}
+
+/** More than any purse holds. */
+const MOST_NANO = 9_223_372_036_854_775_807n
+
+export async function giveBackPurse(
+  db: Db,
+  holdKey: string,
+  amount: NanoUsd,
+  { now, expiresAt }: { now: Instant; expiresAt: Instant },
+): Promise<void> {
+  const upTo = amount > MOST_NANO ? MOST_NANO : amount
+  await sql`
+    select give_back_purse(${holdKey}, ${upTo.toString()}::bigint, ${toDate(now)}, ${toDate(expiresAt)})`.execute(db)
+}
+
+/** Answers how many were emptied; at the limit there may be more. */
+export async function releasePurses(db: Db, gatewayId: string, now: Instant, limit: number): Promise<number> {
+  const released = await sql<{ purses: number }>`
+    select release_purses(${gatewayId}, ${toDate(now)}, ${limit}::integer) as purses`.execute(db)
+  return released.rows[0]?.purses ?? 0
+}
+
+/** Holds are locked in the order of all who lock several. What has gone back already is not brought to life again. */
+export async function renewPurses(
+  db: Db,
+  holdKeys: readonly string[],
+  { now, expiresAt }: { now: Instant; expiresAt: Instant },
+): Promise<void> {
+  await sql`
+    with living as (
+      select key from hold where key = any (${holdKeys}::text[]) and expires_at > ${at(now)}
+      order by account_id, key for update
+    )
+    update hold h set expires_at = greatest(h.expires_at, ${at(expiresAt)}) from living where h.key = living.key`.execute(
+    db,
+  )
+}
+
+export async function readPurses(db: Db, holdKeys: readonly string[]): Promise<Map<string, NanoUsd>> {
+  if (holdKeys.length === 0) return new Map()
+  const rows = await db.selectFrom('hold').select(['key', 'amount_nano']).where('key', 'in', holdKeys).execute()
+  return new Map(rows.map((row) => [row.key, row.amount_nano]))
+}
+
+/** A purse that did not cover its requests any more. */
+export interface ShortPurse {
+  readonly hold_key: string
+  readonly account_id: string
+  readonly missing_nano: NanoUsd
+  /** Of it, what the account did not have. */
+  readonly borne_nano: NanoUsd
+}
+
+export async function settleRequests(
+  tx: Tx,
+  gatewayId: string,
+  records: readonly InferenceRecord[],
+  expiresAt: Instant,
+): Promise<ShortPurse[]> {
+  const short = await sql<ShortPurse>`
+    select * from settle_requests(${gatewayId}, ${toDate(tx.clock.now())}, ${toDate(expiresAt)},
+      ${JSON.stringify(records.map(rowOf))}::jsonb)`.execute(tx.db)
+  return short.rows
+}
+
+/** Tokens and characters are units in; tokens and pixels × steps are units out. */
+function rowOf(record: InferenceRecord): Record<string, unknown> {
+  const { units } = record
+  return {
+    requestId: record.requestId,
+    accountId: record.accountId,
+    apiKeyId: record.apiKeyId,
+    holdKey: record.holdKey,
+    operation: record.operation,
+    model: record.model,
+    deployment: record.deployment,
+    at: formatInstant(record.at),
+    status: record.status,
+    outcome: record.outcome,
+    reason: record.reason,
+    streamed: record.streamed,
+    inputUnits: units.inputTokens + units.characters,
+    cachedUnits: units.cachedTokens,
+    outputUnits: units.outputTokens + units.pixelSteps,
+    cost: record.cost,
+    firstByteMs: record.firstByteMs === null ? null : wholeMs(record.firstByteMs),
+    totalMs: wholeMs(record.totalMs),
+    traceId: record.traceId,
+    requestBody: record.requestBody,
+    responseBody: record.responseBody,
+  }
+}
+
+function wholeMs(ms: number): number {
+  return Math.min(Math.max(0, Math.round(ms)), MAX_INT32)
+}
+
+/** Gateways that were not seen for long, with their empty purses; one that still holds money stays. */
+export async function forgetGateways(tx: Tx, seenBefore: Instant, limit: number): Promise<number> {
+  const emptied = await sql<{ hold_key: string }>`
+    delete from purse where hold_key in (
+      select p.hold_key from purse p join gateway g on g.id = p.gateway_id join hold h on h.key = p.hold_key
+      where g.seen_at < ${at(seenBefore)} and h.amount_nano = 0
+      order by h.account_id, h.key limit ${limit} for update of h)
+    returning hold_key`.execute(tx.db)
+  const keys = emptied.rows.map((row) => row.hold_key)
+  if (keys.length > 0) await tx.db.deleteFrom('hold').where('key', 'in', keys).where('amount_nano', '=', zeroUsd).execute()
+  await sql`
+    delete from gateway g where g.seen_at < ${at(seenBefore)}
+      and not exists (select 1 from purse p where p.gateway_id = g.id)`.execute(tx.db)
+  return keys.length
+}

@@ -1,0 +1,102 @@
+/** The log of inference requests: written when they are settled (store/purse.ts), read by customers, forgotten by age. */
+import { sql, type Selectable } from 'kysely'
+import type { Instant } from '../base/instant.ts'
+import type { InferenceRecord } from '../domain/purse.ts'
+import { at, type Db } from './database.ts'
+import type { Tables } from './tables.ts'
+
+/** With the bodies as they are kept: sealed. */
+export type LoggedRequest = Selectable<Tables['request_log']>
+export type ListedRequest = Omit<LoggedRequest, 'request_body' | 'response_body'>
+
+/** The place of a request in the list: the newest first, those of one instant by their ids. */
+export interface RequestPlace {
+  readonly at: Instant
+  readonly requestId: string
+}
+
+export interface RequestFilter {
+  readonly model?: string
+  readonly apiKeyId?: string
+  readonly outcome?: InferenceRecord['outcome']
+  readonly since?: Instant
+}
+
+const columns = [
+  'request_id',
+  'account_id',
+  'api_key_id',
+  'operation',
+  'model',
+  'deployment',
+  'at',
+  'status',
+  'outcome',
+  'reason',
+  'streamed',
+  'input_units',
+  'cached_units',
+  'output_units',
+  'cost_nano',
+  'first_byte_ms',
+  'total_ms',
+  'trace_id',
+] as const satisfies ReadonlyArray<keyof ListedRequest>
+
+export async function listLoggedRequests(
+  db: Db,
+  accountId: string,
+  page: { filter: RequestFilter; after?: RequestPlace; limit: number },
+): Promise<ListedRequest[]> {
+  const { model, apiKeyId, outcome, since } = page.filter
+  let select = db.selectFrom('request_log').select(columns).where('account_id', '=', accountId)
+  if (model !== undefined) select = select.where('model', '=', model)
+  if (apiKeyId !== undefined) select = select.where('api_key_id', '=', apiKeyId)
+  if (outcome !== undefined) select = select.where('outcome', '=', outcome)
+  if (since !== undefined) select = select.where('at', '>=', at(since))
+  const { after } = page
+  if (after !== undefined) {
+    // The first half alone is what the index can use.
+    select = select
+      .where('at', '<=', at(after.at))
+      .where((e) => e.or([e('at', '<', at(after.at)), e('request_id', '>', after.requestId)]))
+  }
+  return select.orderBy('at', 'desc').orderBy('request_id').limit(page.limit).execute()
+}
+
+export async function findLoggedRequest(
+  db: Db,
+  accountId: string,
+  requestId: string,
+): Promise<LoggedRequest | undefined> {
+  return db
+    .selectFrom('request_log')
+    .selectAll()
+    .where('request_id', '=', requestId)
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
+}
+
+/** Answers how many rows went; at the limit there may be more. */
+export async function forgetRequests(db: Db, before: Instant, limit: number): Promise<number> {
+  const gone = await sql`
+    delete from request_log where request_id in (
+      select request_id from request_log where at < ${at(before)} order by at limit ${limit} for update skip locked)`.execute(
+    db,
+  )
+  return count(gone.numAffectedRows)
+}
+
+/** The same for their bodies. */
+export async function forgetRequestBodies(db: Db, before: Instant, limit: number): Promise<number> {
+  const emptied = await sql`
+    update request_log set request_body = null, response_body = null where request_id in (
+      select request_id from request_log
+      where at < ${at(before)} and (request_body is not null or response_body is not null)
+      order by at limit ${limit} for update skip locked)`.execute(db)
+  return count(emptied.numAffectedRows)
+}
+
+function count(rows: bigint | undefined): number {
+  return Number.parseInt(String(rows ?? 0n), 10)
+}
