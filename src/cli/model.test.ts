@@ -1,33 +1,63 @@
 /** What the commands for models and deployments show and do, against a server that really keeps them. */
 import { spawn } from 'node:child_process'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest, type Outcome } from '../../test/harness/cli.ts'
-import { succeed } from '../../test/harness/journey.ts'
-import type { ModelSight } from '../app/app.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
+import type { Model } from './model-state.ts'
 import { runCli } from './program.ts'
 
 let cli: CliTest
 /** What the server says of its own engines and of deployments: set by the tests. */
 const locals = new Map<string, () => LocalModelState>()
 const healths = new Map<string, DeploymentHealth>()
-const sight: ModelSight = {
-  localState: (model) => locals.get(model)?.(),
-  deploymentHealth: (id) => healths.get(id),
-}
+/** In front of the server: hands everything on, and adds to the list of models what the tests have set. */
+let front: http.Server
+let url: string
 
 beforeAll(async () => {
   cli = await startCliTest()
-  Object.assign(cli.server.app, { modelSight: sight })
+  front = http.createServer((request, response) => void pass(request, response))
+  await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve))
+  url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`
 })
-afterAll(() => cli.close())
+afterAll(async () => {
+  front.close()
+  await cli.close()
+})
 
-const models = async (): Promise<Array<Record<string, unknown>>> =>
-  (await succeed(cli.server.operator, 'GET', '/v2/operator/models')).models
-const find = async (name: string) => (await models()).find((model) => model['name'] === name)
+async function pass(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+  const { method = 'GET', url: address = '/' } = request
+  const body = await text(request)
+  const { authorization = '', 'idempotency-key': key } = request.headers
+  const reply = await fetch(`${cli.server.url}${address}`, {
+    method,
+    headers: {
+      authorization,
+      ...(body === '' ? {} : { 'content-type': 'application/json' }),
+      ...(key === undefined ? {} : { 'idempotency-key': String(key) }),
+    },
+    ...(body === '' ? {} : { body }),
+  })
+  const answer = (await reply.json()) as { models?: Model[] }
+  response.writeHead(reply.status, { 'content-type': 'application/json' })
+  response.end(JSON.stringify(answer.models === undefined ? answer : { models: answer.models.map(withSight) }))
+}
+
+function withSight(model: Model): Model {
+  const deployments = model.deployments.map((one) => ({ ...one, health: healths.get(one.id) ?? null }))
+  return { ...model, local: locals.get(model.name)?.() ?? null, deployments }
+}
+
+const berth = (args: readonly string[], env: Record<string, string> = {}) => cli.berth(args, { BERTH_URL: url, ...env })
+const json = async (...args: string[]): Promise<unknown> => JSON.parse(await done(...args, '--json'))
+const find = async (name: string): Promise<Model | undefined> =>
+  ((await json('models', 'ls')) as { models: Model[] }).models.find((model) => model.name === name)
 const done = async (...args: string[]): Promise<string> => {
-  const { code, out, error } = await cli.berth(args)
+  const { code, out, error } = await berth(args)
   expect({ code, error }).toEqual({ code: 0, error: '' })
   return out
 }
@@ -58,13 +88,12 @@ describe('models', () => {
       ],
     })
     await done('models', 'add', 'owner/gguf', '--gguf', 'some.gguf')
-    const [file] = (await find('owner/gguf'))?.['files'] as Array<{ source: string }>
-    expect(file?.source).toBe(`file:${process.cwd()}/some.gguf`)
+    expect((await find('owner/gguf'))?.files?.[0]?.source).toBe(`file:${process.cwd()}/some.gguf`)
   })
 
   test('from a server: model and deployment at once, with a key that no answer shows', async () => {
     const args = ['models', 'add', 'owner/remote', '--upstream', 'http://10.0.0.7:8000/v1', '--upstream-model', 'there']
-    const { code, out } = await cli.berth([...args, '--api-key-env', 'UPSTREAM_KEY', '--json'], {
+    const { code, out } = await berth([...args, '--api-key-env', 'UPSTREAM_KEY', '--json'], {
       UPSTREAM_KEY: 'secret-of-upstream\n',
     })
     expect(code).toBe(0)
@@ -79,7 +108,7 @@ describe('models', () => {
   })
 
   test('a refused server leaves no model behind', async () => {
-    const bad = await cli.berth(['models', 'add', 'owner/bad', '--upstream', 'http://169.254.169.254/'])
+    const bad = await berth(['models', 'add', 'owner/bad', '--upstream', 'http://169.254.169.254/'])
     expect(bad).toMatchObject({ code: 1, out: '', error: expect.stringContaining('metadata') })
     expect(await find('owner/bad')).toBeUndefined()
     expect(
@@ -105,7 +134,9 @@ describe('models', () => {
     await done('models', 'disable', 'owner/remote')
     expect(await done('models', 'ls')).toMatch(/^owner\/remote +chat +disabled /m)
     await done('models', 'enable', 'owner/remote')
-    expect(await cli.json('models', 'ls')).toEqual({ models: await models() })
+    expect(await json('models', 'ls')).toMatchObject({
+      models: [{ name: 'owner/local', local: { state: 'pulling' } }, { name: 'owner/gguf' }, { name: 'owner/remote' }],
+    })
   })
 
   test('change their price, and nothing else', async () => {
@@ -118,12 +149,12 @@ describe('models', () => {
   test('go, and what is not there is told with where to look', async () => {
     await done('models', 'add', 'owner/gone', '--upstream', 'http://10.0.0.9')
     expect(await done('models', 'rm', 'owner/gone')).toBe('owner/gone is gone. What it earned stays in the books.\n')
-    const again = await cli.berth(['models', 'rm', 'owner/gone'])
+    const again = await berth(['models', 'rm', 'owner/gone'])
     expect(again).toEqual({ code: 1, out: '', error: 'error: No such model.\n  berth models ls lists the models.\n' })
-    const twice = await cli.berth(['models', 'add', 'owner/local', '--upstream', 'http://10.0.0.9'])
+    const twice = await berth(['models', 'add', 'owner/local', '--upstream', 'http://10.0.0.9'])
     expect(twice.code).toBe(1)
     expect(twice.error).toContain('berth deployments add adds a server that runs it')
-    const told = await cli.berth(['models', 'rm', 'owner/gone', '--json'])
+    const told = await berth(['models', 'rm', 'owner/gone', '--json'])
     expect(JSON.parse(told.error)).toMatchObject({ error: { status: 404, reason: 'model_not_found' } })
   })
 
@@ -141,15 +172,15 @@ describe('models', () => {
     [['models', 'price', 'owner/local'], 'berth models price owner/local --input-price 0.20'],
     [['deployments', 'add', 'owner/local'], 'berth deployments add owner/local --upstream'],
     [['deployments', 'weight', 'dep_1', '1001'], 'From 0 to 1000.'],
-  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, text) => {
-    const { code, out, error } = await cli.berth(args)
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+    const { code, out, error } = await berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(error).toContain(text)
+    expect(error).toContain(told)
     expect(error).not.toMatch(/secret(?!')/)
   })
 
   test('a file of a server elsewhere needs its whole path there', async () => {
-    const { code, error } = await cli.berth([
+    const { code, error } = await berth([
       ...['models', 'add', 'x', '--gguf', 'a.gguf', '--url', 'http://berth.invalid', '--key', 'bk_x'],
     ])
     expect(code).toBe(2)
@@ -188,7 +219,7 @@ describe('pull', () => {
 
   test('as JSON, one state a line', async () => {
     play('owner/local', [pulling(150_000_000), ready])
-    const { out } = await cli.berth(['models', 'pull', 'owner/local', '--json'])
+    const { out } = await berth(['models', 'pull', 'owner/local', '--json'])
     const lines = out.trimEnd().split('\n')
     expect(lines.map((line) => (JSON.parse(line) as LocalModelState).state)).toEqual(['pulling', 'ready'])
   })
@@ -198,7 +229,7 @@ describe('pull', () => {
     let shown = ''
     const write = (text: string): void => void (shown += text)
     const code = await runCli(['models', 'pull', 'owner/local', '--key', cli.server.operatorKey], {
-      env: cli.environment(),
+      env: cli.environment({ BERTH_URL: url }),
       colour: { out: true, error: true },
       write,
       writeError: write,
@@ -212,21 +243,21 @@ describe('pull', () => {
 
   test('a failure, and what cannot be pulled: exit code 1 and the next step', async () => {
     play('owner/local', [pulling(1), { ...nothing, state: 'failed', message: 'the disk is full', retryInMs: 29_500 }])
-    const failed = await cli.berth(['models', 'pull', 'owner/local'])
+    const failed = await berth(['models', 'pull', 'owner/local'])
     expect(failed.code).toBe(1)
     expect(failed.error).toContain('error: owner/local failed: the disk is full.\n  The server tries again in 30 s')
     const cases = [
       ['owner/none', 'There is no model owner/none.'],
       ['owner/remote', 'owner/remote has no file to download.'],
     ] as const
-    for (const [name, text] of cases) {
-      const { code, error } = await cli.berth(['models', 'pull', name])
-      expect([code, error]).toEqual([1, expect.stringContaining(text)])
+    for (const [name, told] of cases) {
+      const { code, error } = await berth(['models', 'pull', name])
+      expect([code, error]).toEqual([1, expect.stringContaining(told)])
     }
     locals.delete('owner/gguf')
-    expect((await cli.berth(['models', 'pull', 'owner/gguf'])).error).toContain('Is BERTH_LOCAL_ENGINES false there?')
+    expect((await berth(['models', 'pull', 'owner/gguf'])).error).toContain('Is BERTH_LOCAL_ENGINES false there?')
     await done('models', 'disable', 'owner/gguf')
-    expect((await cli.berth(['models', 'pull', 'owner/gguf'])).error).toContain('berth models enable owner/gguf')
+    expect((await berth(['models', 'pull', 'owner/gguf'])).error).toContain('berth models enable owner/gguf')
   })
 })
 
@@ -234,7 +265,7 @@ describe('deployments', () => {
   /** Runs it with something to read. */
   const withInput = (args: readonly string[], input: string): Promise<Outcome> =>
     new Promise((resolve) => {
-      const child = spawn(process.execPath, [cli.program, ...args], { env: cli.environment() })
+      const child = spawn(process.execPath, [cli.program, ...args], { env: cli.environment({ BERTH_URL: url }) })
       let [out, error] = ['', '']
       child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
       child.stderr.on('data', (chunk: Buffer) => (error += chunk.toString()))
@@ -264,11 +295,11 @@ describe('deployments', () => {
     expect(await done('deployments', 'ls')).toMatch(line('drained', 9))
     expect(await done('models', 'ls')).toMatch(/^owner\/many .* 2 servers, 1 drained$/m)
     expect(await done('deployments', 'resume', id)).toBe(`${id} is in use again.\n`)
-    expect(await cli.json('deployments', 'ls', '--model', 'owner/many')).toMatchObject({
+    expect(await json('deployments', 'ls', '--model', 'owner/many')).toMatchObject({
       deployments: [{ url: 'http://10.0.0.7:8000/' }, { id, hasApiKey: true, drained: false }],
     })
     expect(await done('deployments', 'rm', id)).toBe(`${id} is gone.\n`)
-    const again = await cli.berth(['deployments', 'rm', id])
+    const again = await berth(['deployments', 'rm', id])
     expect(again).toMatchObject({ code: 1, error: expect.stringContaining('berth deployments ls lists') })
   })
 
@@ -282,21 +313,21 @@ describe('deployments', () => {
       ['deployments', 'ls', '--model', 'owner/none'],
       ['deployments', 'add', 'owner/none', '--upstream', 'http://10.0.0.8'],
     ]) {
-      const { code, error } = await cli.berth(args)
+      const { code, error } = await berth(args)
       expect([code, error]).toEqual([1, expect.stringContaining('berth models ls lists the models.')])
     }
   })
 })
 
 test('the help names every command for models, in 80 columns', async () => {
-  const { out } = await cli.berth(['--help'])
+  const { out } = await berth(['--help'])
   const names = ['ls', 'add <name>', 'pull <name>', 'price <name>', 'enable <name>', 'disable <name>', 'rm <name>']
   const more = ['ls', 'add <model>', 'weight <id> <n>', 'drain <id>', 'resume <id>', 'rm <id>']
   for (const command of [...names.map((name) => `models ${name}`), ...more.map((name) => `deployments ${name}`)]) {
     expect(out).toMatch(new RegExp(`^  ${command} {2,}\\S`, 'm'))
   }
   for (const args of [['models', 'add'], ['deployments', 'add'], ['models', 'price'], []]) {
-    const { out: help } = await cli.berth([...args, '--help'])
+    const { out: help } = await berth([...args, '--help'])
     expect(Math.max(...help.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
   }
 })

@@ -8,13 +8,14 @@ const never = new AbortController().signal
 /** Work that ends when it is told to. */
 function heldWork(): { readonly work: () => Promise<Result<string>>; readonly end: () => void; begun: () => boolean } {
   let begun = false
-  const held = Promise.withResolvers<Result<string>>()
+  let end: ((result: Result<string>) => void) | undefined
+  const held = new Promise<Result<string>>((resolve) => (end = resolve))
   return {
     work: () => {
       begun = true
-      return held.promise
+      return held
     },
-    end: () => held.resolve(ok('done')),
+    end: () => end?.(ok('done')),
     begun: () => begun,
   }
 }

@@ -40,6 +40,7 @@ export interface MeterOptions {
   /** Bodies come as they are and are kept under it, on the disk as in the books. */
   readonly seal: (text: string) => string
   readonly settleEveryMs?: number
+  readonly unsettledRecords?: number
 }
 
 /** Money for the worst that a request can cost. */
@@ -100,6 +101,7 @@ class MeterOfGateway implements Meter {
   readonly #log: JournalLog
   readonly #seal: (text: string) => string
   readonly #settleEveryMs: number
+  readonly #unsettledRecords: number
   readonly #purses: Purses
   readonly #costs = new CostIndex()
   #unsettled: Unsettled[] = []
@@ -123,6 +125,7 @@ class MeterOfGateway implements Meter {
     this.#log = options.log
     this.#seal = options.seal
     this.#settleEveryMs = options.settleEveryMs ?? SETTLE_EVERY_MS
+    this.#unsettledRecords = options.unsettledRecords ?? UNSETTLED_RECORDS
     this.#purses = new Purses({
       treasury: options.treasury,
       clock: options.clock,
@@ -215,7 +218,7 @@ class MeterOfGateway implements Meter {
 
   #refusal(): Failure | undefined {
     if (this.#journal.isFailing) return cannotRecord()
-    const isFull = this.#unsettled.length >= UNSETTLED_RECORDS || this.#unsettledBytes >= UNSETTLED_BYTES
+    const isFull = this.#unsettled.length >= this.#unsettledRecords || this.#unsettledBytes >= UNSETTLED_BYTES
     return isFull ? cannotRecord() : undefined
   }
 

@@ -1,7 +1,8 @@
 /**
  * Where the beginnings of prompts went, so that the next call with the same beginning finds the engine that has it in
- * its cache. Two generations stand for a list by last use: the young one fills, becomes the old one, and what was not
- * asked for until the next change is forgotten. That costs one write for each hash, and never a sort.
+ * its cache. A beginning that many different prompts share, such as a house's system prompt, is soon in every cache: it
+ * does not decide, or all new conversations would gather on one engine. Two generations stand for a list by last use:
+ * the young one fills, becomes the old one, and what was not asked for until the next change is forgotten.
  */
 import type { Target } from './routing-target.ts'
 import type { UpstreamCall } from './upstream-call.ts'
@@ -12,11 +13,20 @@ const MOST_SESSIONS = 16_384
 /** Of one call, the longest ones. */
 const PREFIXES_PER_CALL = 64
 const SESSION_CHARS = 128
+/** So often prompts went on in different ways from a beginning that is common. */
+const COMMON_AFTER_BRANCHES = 16
 
-class Generations<K> {
+interface Beginning {
+  target: Target
+  /** How the last prompt went on from here; 0: it ended. */
+  next: number
+  branches: number
+}
+
+class Generations<K, V> {
   readonly #perGeneration: number
-  #young = new Map<K, Target>()
-  #old = new Map<K, Target>()
+  #young = new Map<K, V>()
+  #old = new Map<K, V>()
 
   constructor(most: number) {
     this.#perGeneration = most / 2
@@ -26,12 +36,12 @@ class Generations<K> {
     return this.#young.size + this.#old.size
   }
 
-  get(key: K): Target | undefined {
+  get(key: K): V | undefined {
     return this.#young.get(key) ?? this.#old.get(key)
   }
 
-  set(key: K, target: Target): void {
-    this.#young.set(key, target)
+  set(key: K, value: V): void {
+    this.#young.set(key, value)
     if (this.#young.size < this.#perGeneration) return
     this.#old = this.#young
     this.#young = new Map()
@@ -39,11 +49,11 @@ class Generations<K> {
 }
 
 export class RoutingMemory {
-  readonly #prefixes = new Generations<number>(MOST_PREFIXES)
-  readonly #sessions = new Generations<string>(MOST_SESSIONS)
+  readonly #beginnings = new Generations<number, Beginning>(MOST_PREFIXES)
+  readonly #sessions = new Generations<string, Target>(MOST_SESSIONS)
 
   get size(): number {
-    return this.#prefixes.size + this.#sessions.size
+    return this.#beginnings.size + this.#sessions.size
   }
 
   /** The one that has seen this session, else the longest beginning of this prompt, among those that can take it. */
@@ -55,8 +65,11 @@ export class RoutingMemory {
     const { prefixes } = call
     const shortest = Math.max(0, prefixes.length - PREFIXES_PER_CALL)
     for (let n = prefixes.length - 1; n >= shortest; n -= 1) {
-      const target = this.#prefixes.get(prefixes[n] ?? 0)
-      if (target !== undefined && canTake(target)) return target
+      const beginning = this.#beginnings.get(prefixes[n] ?? 0)
+      if (beginning === undefined) continue
+      // What is shorter is more common still.
+      if (beginning.branches >= COMMON_AFTER_BRANCHES) return undefined
+      if (canTake(beginning.target)) return beginning.target
     }
     return undefined
   }
@@ -65,7 +78,15 @@ export class RoutingMemory {
     if (call.session !== undefined) this.#sessions.set(sessionKey(call.accountId, call.session), target)
     const { prefixes } = call
     for (let n = Math.max(0, prefixes.length - PREFIXES_PER_CALL); n < prefixes.length; n += 1) {
-      this.#prefixes.set(prefixes[n] ?? 0, target)
+      const prefix = prefixes[n] ?? 0
+      const next = prefixes[n + 1] ?? 0
+      const beginning = this.#beginnings.get(prefix) ?? { target, next, branches: 0 }
+      if (next !== 0 && next !== beginning.next) {
+        if (beginning.next !== 0) beginning.branches += 1
+        beginning.next = next
+      }
+      beginning.target = target
+      this.#beginnings.set(prefix, beginning)
     }
   }
 }

@@ -1,4 +1,5 @@
 /** The promises: all servers together grant the limit at most, few database calls, and never a failure of its own. */
+import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
 import { MINUTE_MS } from '../base/instant.ts'
@@ -72,6 +73,94 @@ describe('the limit over all servers', () => {
     expect(await forgetRateWindows(fixture.database.db, fixture.clock.now())).toBeGreaterThan(0n)
     const left = await fixture.database.db.selectFrom('rate_window').select('subject').execute()
     expect(left.map((row) => row.subject)).not.toContain('old')
+  })
+})
+
+describe('several units at once', () => {
+  const taken = (answers: ReadonlyArray<{ answer: RateAnswer; amount: number }>) =>
+    answers.reduce((sum, { answer, amount }) => sum + (answer.allowed ? amount : 0), 0)
+
+  test('two servers together grant the limit at most, whatever the amounts, and refuse only what is too much', async () => {
+    let runs = 0
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 5_000 }),
+        fc.array(fc.integer({ min: 1, max: 2_000 }), { minLength: 1, maxLength: 30 }),
+        async (limit, amounts) => {
+          const [one, other] = [start(), start()]
+          const subject = `tokens:${(runs += 1)}`
+          const answers = await Promise.all(
+            amounts.map(async (amount, n) => ({
+              amount,
+              answer: await (n % 2 === 0 ? one : other).take(subject, limit, amount),
+            })),
+          )
+          expect(taken(answers)).toBeLessThanOrEqual(limit)
+          for (const { answer, amount } of answers) if (amount > limit) expect(answer.allowed).toBe(false)
+          // A single server hands out all that fits.
+          const alone = start()
+          const fresh = `alone:${runs}`
+          let spent = 0
+          for (const amount of amounts) {
+            const { allowed, remaining } = await alone.take(fresh, limit, amount)
+            expect(allowed).toBe(spent + amount <= limit)
+            if (allowed) spent += amount
+            expect(remaining).toBe(limit - spent)
+          }
+        },
+      ),
+      { numRuns: 15 },
+    )
+  })
+
+  test('a big amount is had in one call, and small ones after it from memory', async () => {
+    const limiter = start()
+    let calls = 0
+    const count = () => (calls += 1)
+    fixture.database.pool.on('acquire', count)
+    expect(limiter.tryTake('big', 10_000, 4_000)).toBeUndefined()
+    expect(await limiter.take('big', 10_000, 4_000)).toMatchObject({ allowed: true, remaining: 6_000 })
+    expect(calls).toBe(1)
+    expect(limiter.tryTake('big', 10_000, 1)).toBeUndefined()
+    await limiter.take('big', 10_000, 1)
+    for (let n = 0; n < 999; n += 1) expect(limiter.tryTake('big', 10_000)).toMatchObject({ allowed: true })
+    expect(calls).toBe(2)
+    expect(limiter.tryTake('big', 10_000, 10_001)).toMatchObject({ allowed: false })
+    fixture.database.pool.off('acquire', count)
+  })
+
+  test('once the minute is spent, tryTake says so without a call', async () => {
+    const limiter = start()
+    expect(await limiter.take('spent', 10, 10)).toMatchObject({ allowed: true, remaining: 0 })
+    expect(await limiter.take('spent', 10)).toMatchObject({ allowed: false })
+    expect(limiter.tryTake('spent', 10)).toMatchObject({ allowed: false, limit: 10, remaining: 0 })
+  })
+
+  test('what was not used can be had again in its minute, and never in another', async () => {
+    const limiter = start()
+    const first = await limiter.take('back', 100, 100)
+    expect(await limiter.take('back', 100)).toMatchObject({ allowed: false })
+    limiter.giveBack('back', 60, first.resetAt)
+    expect(limiter.tryTake('back', 100, 60)).toMatchObject({ allowed: true, remaining: 0 })
+    // More than was taken is not handed out, whatever is given back.
+    limiter.giveBack('back', 1_000)
+    expect(limiter.tryTake('back', 100, 100)).toMatchObject({ allowed: true })
+    expect(limiter.tryTake('back', 100, 1)).toMatchObject({ allowed: false })
+    fixture.clock.advance(MINUTE_MS)
+    const second = await limiter.take('back', 100, 100)
+    limiter.giveBack('back', 100, first.resetAt)
+    expect(await limiter.take('back', 100)).toMatchObject({ allowed: false })
+    limiter.giveBack('back', 1, second.resetAt)
+    expect(limiter.tryTake('back', 100)).toMatchObject({ allowed: true })
+    limiter.giveBack('never taken', 5)
+    expect(limiter.tryTake('never taken', 100)).toBeUndefined()
+  })
+
+  test('the largest limit fits its counter', async () => {
+    const limiter = start()
+    const most = 2_147_483_647
+    expect(await limiter.take('most', most, 900_000_000)).toMatchObject({ allowed: true, limit: 1_000_000_000 })
+    expect(await start().take('most', most, 900_000_000)).toMatchObject({ allowed: false })
   })
 })
 

@@ -9,6 +9,8 @@ import type { Database } from '../store/database.ts'
 import { takeRateSlice } from '../store/rate-window.ts'
 
 const SLICES = 10
+/** Larger limits are no limits; and a counter that is raised past this one still fits its column. */
+const LARGEST_LIMIT = 1_000_000_000
 /** Longer than this no request waits for a counter. */
 const SLICE_TIMEOUT_MS = 1_000
 
@@ -21,8 +23,15 @@ export interface RateAnswer {
 }
 
 export interface RateLimiter {
-  /** Counts over all servers. */
-  take(subject: string, limitPerMinute: number): Promise<RateAnswer>
+  /** Counts over all servers, one or several units at once. More than the whole limit is never allowed. */
+  take(subject: string, limitPerMinute: number, amount?: number): Promise<RateAnswer>
+  /** The same without waiting. undefined: a slice must be fetched first, and nothing was taken. */
+  tryTake(subject: string, limitPerMinute: number, amount?: number): RateAnswer | undefined
+  /**
+   * Units that were taken and not used. `resetAt` is that of the answer that allowed them: once its minute is over they
+   * are nobody's. Without it they are taken to be of this minute.
+   */
+  giveBack(subject: string, amount: number, resetAt?: number): void
   /** Counts on this server only: for addresses that have shown no key. */
   takeLocal(subject: string, limitPerMinute: number): RateAnswer
 }
@@ -44,9 +53,13 @@ export function makeRateLimiter(options: { database: Database; clock: Clock }): 
   const shared = makeWindow((): Bucket => ({ left: 0, granted: 0, taken: 0, exhausted: false, fetching: undefined }))
   const local = makeWindow(() => ({ spent: 0 }))
 
-  const fetchSlice = async (bucket: Bucket, subject: string, minute: Instant, limit: number): Promise<void> => {
+  const fetchSlice = async (
+    bucket: Bucket,
+    wish: { subject: string; minute: Instant; limit: number; amount: number },
+  ): Promise<void> => {
+    const { subject, minute, limit } = wish
     try {
-      const slice = Math.max(1, Math.floor(limit / SLICES))
+      const slice = Math.max(1, Math.floor(limit / SLICES), wish.amount - bucket.left)
       const { granted, taken } = await within(
         SLICE_TIMEOUT_MS,
         takeRateSlice(database.db, { subject, minute, slice, limit }),
@@ -58,6 +71,7 @@ export function makeRateLimiter(options: { database: Database; clock: Clock }): 
     } catch {
       // For the rest of the minute this server counts alone.
       bucket.left += Math.max(0, limit - bucket.granted)
+      bucket.granted = Math.max(bucket.granted, limit)
       bucket.taken = limit
       bucket.exhausted = true
     } finally {
@@ -65,25 +79,42 @@ export function makeRateLimiter(options: { database: Database; clock: Clock }): 
     }
   }
 
+  /** undefined: there may be more to be had. */
+  const takeFrom = (bucket: Bucket, minute: Instant, limit: number, amount: number): RateAnswer | undefined => {
+    const allowed = bucket.left >= amount
+    if (allowed) bucket.left -= amount
+    else if (!bucket.exhausted && amount <= limit) return undefined
+    const remaining = bucket.left + Math.max(0, limit - bucket.taken)
+    return { allowed, limit, remaining, resetAt: addMs(minute, MINUTE_MS) }
+  }
+
   return {
-    take: async (subject, limit) => {
+    take: async (subject, limitPerMinute, amount = 1) => {
+      const limit = Math.min(limitPerMinute, LARGEST_LIMIT)
       for (;;) {
         const minute = startOfMinute(clock.now())
-        const bucket = shared(minute, subject)
-        const allowed = bucket.left > 0
-        if (allowed) bucket.left -= 1
-        if (allowed || bucket.exhausted) {
-          const remaining = bucket.left + Math.max(0, limit - bucket.taken)
-          return { allowed, limit, remaining, resetAt: addMs(minute, MINUTE_MS) }
-        }
+        const bucket = shared.of(minute, subject)
+        const answer = takeFrom(bucket, minute, limit, amount)
+        if (answer !== undefined) return answer
         // Those who wait share one slice, and ask for the next one when it was not enough for them.
-        bucket.fetching ??= fetchSlice(bucket, subject, minute, limit)
+        bucket.fetching ??= fetchSlice(bucket, { subject, minute, limit, amount })
         await bucket.fetching
       }
     },
+    tryTake: (subject, limitPerMinute, amount = 1) => {
+      const minute = startOfMinute(clock.now())
+      return takeFrom(shared.of(minute, subject), minute, Math.min(limitPerMinute, LARGEST_LIMIT), amount)
+    },
+    giveBack: (subject, amount, resetAt) => {
+      const minute = startOfMinute(clock.now())
+      if (resetAt !== undefined && resetAt !== addMs(minute, MINUTE_MS)) return
+      const bucket = shared.find(minute, subject)
+      // Never more than was spent in this minute.
+      if (bucket !== undefined) bucket.left = Math.min(bucket.left + amount, bucket.granted)
+    },
     takeLocal: (subject, limit) => {
       const minute = startOfMinute(clock.now())
-      const count = local(minute, subject)
+      const count = local.of(minute, subject)
       const allowed = count.spent < limit
       if (allowed) count.spent += 1
       return { allowed, limit, remaining: Math.max(0, limit - count.spent), resetAt: addMs(minute, MINUTE_MS) }
@@ -91,24 +122,36 @@ export function makeRateLimiter(options: { database: Database; clock: Clock }): 
   }
 }
 
+interface Window<Count> {
+  of(minute: Instant, subject: string): Count
+  /** undefined: nothing was counted yet. */
+  find(minute: Instant, subject: string): Count | undefined
+}
+
 /** What is counted in the current minute, by subject, of a bounded number of subjects. */
-function makeWindow<Count>(make: () => Count): (minute: Instant, subject: string) => Count {
+function makeWindow<Count>(make: () => Count): Window<Count> {
   let current = instantOf(0)
   let counts = new Map<string, Count>()
-  return (minute, subject) => {
+  const find = (minute: Instant, subject: string): Count | undefined => {
     if (minute !== current) {
       current = minute
       counts = new Map()
     }
-    const found = counts.get(subject)
-    if (found !== undefined) return found
-    if (counts.size >= limits.rateSubjects) {
-      const [oldest] = counts.keys()
-      if (oldest !== undefined) counts.delete(oldest)
-    }
-    const made = make()
-    counts.set(subject, made)
-    return made
+    return counts.get(subject)
+  }
+  return {
+    find,
+    of: (minute, subject) => {
+      const found = find(minute, subject)
+      if (found !== undefined) return found
+      if (counts.size >= limits.rateSubjects) {
+        const [oldest] = counts.keys()
+        if (oldest !== undefined) counts.delete(oldest)
+      }
+      const made = make()
+      counts.set(subject, made)
+      return made
+    },
   }
 }
 

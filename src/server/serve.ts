@@ -29,7 +29,7 @@ import { makeAuthenticator, type Authenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
 import { readOrCreateSecret } from './data-folder.ts'
 import { makeEventStreams } from './event-stream.ts'
-import { ensureDemo, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
+import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
 import { handlers } from './handlers.ts'
 import { makeHttpServer } from './http.ts'
 import { watchGauges } from './gauges.ts'
@@ -102,7 +102,9 @@ async function firstRun(
   const operator = await ensureOperator(app.database, dataDir)
   if (newOperatorKey) await renewOperatorKey(app.database, dataDir)
   if (app.drivers.has('mock')) await ensurePrices(app.database)
-  const demo = settings.databaseUrl === undefined && (await ensureDemo(app.database, dataDir))
+  const isAlone = settings.databaseUrl === undefined
+  if (isAlone) await ensureModels(app.database, settings.defaultModels)
+  const demo = isAlone && (await ensureDemo(app.database, dataDir))
   // The first listing should not be empty, so the first inventory is taken before the first answer.
   for (const driver of app.drivers.values()) await inventoryOf(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
   return { operator: operator || newOperatorKey, demo }

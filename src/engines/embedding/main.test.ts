@@ -33,25 +33,21 @@ describe('the process', () => {
     expect(await ask(engine, 'GET', '/v1/nothing')).toMatchObject({ status: 404, body: { error: { param: null } } })
   })
 
-  test('removes a socket that a killed one has left, and ends when its stdin closes', async () => {
+  test('ends by SIGTERM in the middle of its work, and the next start removes the socket that is left', async () => {
     const first = await startEngine('again.sock')
-    first.child.kill('SIGKILL')
-    await once(first.child, 'exit')
+    const cut = embed(first, { input: Array.from({ length: 100 }, () => 'word '.repeat(500)) })
+    cut.catch(() => {})
+    await waitFor('work', async () => (await metrics(first)).processing === 1)
+    first.child.kill('SIGTERM')
+    expect(await once(first.child, 'exit')).toEqual([null, 'SIGTERM'])
+    await expect(cut).rejects.toThrow(/hang up|ECONNRESET/)
     expect(existsSync(first.socketPath)).toBe(true)
+
     const second = await startEngine('again.sock')
+    expect(await ask(second, 'GET', '/health')).toMatchObject({ status: 200 })
     second.child.stdin?.end()
     await once(second.child, 'exit')
     expect(existsSync(second.socketPath)).toBe(false)
-  })
-
-  test('ends by SIGTERM, also with requests under way', async () => {
-    const other = await startEngine('term.sock')
-    const cut = embed(other, { input: Array.from({ length: 500 }, () => 'word '.repeat(400)) })
-    cut.catch(() => {})
-    await waitFor('work', async () => (await metrics(other)).processing === 1)
-    other.child.kill('SIGTERM')
-    expect(await once(other.child, 'exit')).toEqual([null, 'SIGTERM'])
-    await expect(cut).rejects.toThrow()
   })
 
   test('says why it cannot start, and leaves a file that is no socket alone', async () => {
@@ -63,13 +59,13 @@ describe('the process', () => {
   test('stops working for a client that has gone', async () => {
     const before = (await metrics(engine)).total
     const socket = net.connect(engine.socketPath)
-    const body = JSON.stringify({ input: Array.from({ length: 2_000 }, () => 'word '.repeat(400)) })
+    const body = JSON.stringify({ input: Array.from({ length: 400 }, () => 'word '.repeat(500)) })
     socket.write(`POST /v1/embeddings HTTP/1.1\r\nhost: engine\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
     await waitFor('work', async () => (await metrics(engine)).processing === 1)
     socket.destroy()
-    // All of it would take minutes.
+    // All of it would take half a minute and more.
     await waitFor('no work', async () => (await metrics(engine)).processing === 0)
-    expect((await metrics(engine)).total).toBe(before + 1)
+    expect((await metrics(engine)).total).toBe((before ?? NaN) + 1)
   })
 })
 
@@ -136,7 +132,7 @@ describe('refused by name', () => {
     [{ input: ' '.repeat(200_000) }, 'input', /512 tokens/],
     [{ input: '' }, 'input', /no text/],
     [{ input: ['a', ' \n'] }, 'input.1', /no text/],
-    [{ input: [] }, 'input', /2048/],
+    [{ input: [] }, 'input', /1/],
     [{ input: Array.from({ length: 2_049 }, () => 'a') }, 'input', /2048/],
     [{ input: [1, 2] }, 'input', /string/],
     [{}, 'input', /string/],
@@ -180,7 +176,7 @@ async function startEngine(socket: string): Promise<Engine> {
   const socketPath = path.join(folder, socket)
   const start = JSON.stringify({ model: 'the-model', socketPath, threads: 1, queue: 8 })
   const child = spawn(process.execPath, ['--import', 'tsx', 'src/engines/embedding/main.ts', start], {
-    stdio: ['pipe', 'pipe', 'inherit'],
+    stdio: ['pipe', 'pipe', 'ignore'],
   })
   const events: Array<{ event: string; message?: string }> = []
   createInterface(child.stdout).on('line', (line) => events.push(JSON.parse(line) as (typeof events)[number]))

@@ -196,8 +196,11 @@ describe('a deployment', () => {
       createdAt: expect.any(String),
       health: null,
     })
-    expect((await find('owner/served')).deployments).toEqual([made])
-    const change = (body: object) => succeed(operator, 'PATCH', `${deployments}/${made.id}`, body)
+    expect((await find('owner/served')).deployments).toEqual([{ ...made, health: expect.anything() }])
+    const change = async (body: object) => ({
+      ...(await succeed(operator, 'PATCH', `${deployments}/${made.id}`, body)),
+      health: null,
+    })
     expect(await change({ drained: true })).toEqual({ ...made, drained: true })
     expect(await change({ drained: false, weight: 0, upstreamModel: 'other', totalMs: 5 })).toEqual({
       ...made,

@@ -1,0 +1,218 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import http from 'node:http'
+import os from 'node:os'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { waitFor } from '../../../test/harness/wait.ts'
+
+const SENTENCE = 'The harbour was quiet, and only a few boats moved over the water.'
+const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-speech-'))
+const socketPath = path.join(folder, 'engine.sock')
+const events: object[] = []
+let child: ChildProcess
+
+beforeAll(async () => {
+  const start = JSON.stringify({ model: 'the-model', socketPath, threads: 1, queue: 1 })
+  const engine = spawn(process.execPath, ['--import', 'tsx', 'src/engines/speech/main.ts', start], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  child = engine
+  createInterface(engine.stdout).on('line', (line) => events.push(JSON.parse(line) as object))
+  await waitFor('the engine', () => events.length === 2)
+})
+
+afterAll(() => {
+  child.kill('SIGKILL')
+  rmSync(folder, { recursive: true })
+})
+
+test('it is ready as soon as it listens, and quick voices do not wait for the one that loads', async () => {
+  const ready = { event: 'ready', contextTokens: null, concurrency: 8, supportsTools: false }
+  expect(events).toEqual([{ event: 'loading', progress: 0 }, ready])
+  const loading = speak({ text: 'Hello.' })
+  expect(await speak({ text: 'Hello.', speaker: 'kal' })).toMatchObject({ status: 200 })
+  expect(await loading).toMatchObject({ status: 200, body: { sample_rate: 44_100 } })
+})
+
+describe('speech', () => {
+  test.each([
+    ['neural', 44_100],
+    ['slt', 16_000],
+    ['rms', 16_000],
+    ['awb', 16_000],
+    ['kal', 16_000],
+  ])('of %s is an MP3 at %d Hz that lasts as long as it says', async (speaker, sampleRate) => {
+    const { status, body } = await speak({ text: SENTENCE, speaker })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({ sample_rate: sampleRate, usage: SENTENCE.length })
+    expect(body.inference_time).toBeGreaterThan(0)
+    const mp3 = walkFrames(Buffer.from(body.audio, 'base64'))
+    expect(mp3.sampleRate).toBe(sampleRate)
+    expect(Math.abs(mp3.seconds - body.duration)).toBeLessThan(0.1)
+    expect(body.duration).toBeGreaterThan(2.5)
+    expect(body.duration).toBeLessThan(9)
+  })
+
+  test('differs from speaker to speaker, and is the same for the same quick speaker', async () => {
+    const [slt, again, rms] = await Promise.all([
+      speak({ text: SENTENCE, speaker: 'slt' }),
+      speak({ text: SENTENCE, speaker: 'SLT', language: 'en_us' }),
+      speak({ text: SENTENCE, speaker: 'rms', language: 'EN' }),
+    ])
+    expect(again.body.audio).toBe(slt.body.audio)
+    expect(rms.body.audio).not.toBe(slt.body.audio)
+    expect(rms.body.usage).toBe(slt.body.usage)
+  })
+
+  // At the ends of the range the sound is stretched or shortened after it was spoken.
+  test.each([
+    ['neural', 2],
+    ['neural', 5],
+    ['neural', 0.25],
+    ['slt', 2],
+    ['kal', 5],
+    ['kal', 0.1],
+  ])('of %s at speed %d takes that much less time', async (speaker, speed) => {
+    const text = 'Seven boats came in. None left.'
+    const plain = await speak({ text, speaker })
+    const other = await speak({ text, speaker, speed })
+    const factor = plain.body.duration / other.body.duration / speed
+    expect(factor).toBeGreaterThan(0.8)
+    expect(factor).toBeLessThan(1.2)
+    const mp3 = walkFrames(Buffer.from(other.body.audio, 'base64'))
+    expect(Math.abs(mp3.seconds - other.body.duration)).toBeLessThan(0.1)
+  })
+
+  test('of 3,000 characters is whole, and one file', async () => {
+    const text = `${SENTENCE} Dr. Smith paid $3.50 at 7:45! `.repeat(40).slice(0, 3_000)
+    const { body } = await speak({ text, speaker: 'kal' })
+    expect(body.usage).toBe(3_000)
+    expect(body.duration).toBeGreaterThan(120)
+    expect(Math.abs(walkFrames(Buffer.from(body.audio, 'base64')).seconds - body.duration)).toBeLessThan(0.1)
+  })
+
+  test('counts characters, not units of the encoding', async () => {
+    expect((await speak({ text: 'Fine 👍🏽', speaker: 'kal' })).body.usage).toBe(7)
+  })
+})
+
+describe('refused by name', () => {
+  test.each<[object, string, RegExp]>([
+    [{ text: 'Hallo', language: 'de' }, 'language', /en, en-US/],
+    [{ text: 'Hello', speaker: 'nobody' }, 'speaker', /neural, slt, rms, awb, kal/],
+    [{ text: 'Hello', speed: 5.1 }, 'speed', /5/],
+    [{ text: 'Hello', speed: 0 }, 'speed', /0\.1/],
+    [{ text: '' }, 'text', /empty/],
+    [{ text: '… ?! 👍' }, 'text', /no word/],
+    [{ text: 'Hello 你好' }, 'text', /你 好/],
+    [{ text: 'a'.repeat(100_001) }, 'text', /100000/],
+    [{ language: 'en' }, 'text', /text/],
+  ])('%#', async (request, param, message) => {
+    const { status, body } = await speak(request)
+    expect(status).toBe(400)
+    expect(body.error).toMatchObject({ type: 'invalid_request_error', param })
+    expect(body.error?.message).toMatch(message)
+  })
+})
+
+test('voices are listed', async () => {
+  const { body } = await ask('GET', '/v1/voices')
+  expect((body as unknown as { voices: object[] }).voices).toContainEqual({
+    speaker: 'slt',
+    language: 'en-US',
+    sampleRate: 16_000,
+  })
+})
+
+test('a full queue says so, a client that goes away frees its place, and long speech comes in parts', async () => {
+  const long = { text: `${SENTENCE} `.repeat(1_500), speaker: 'slt' }
+  const requests = Array.from({ length: 5 }, () => send('POST', '/v1/audio/generation', JSON.stringify(long)))
+  await waitFor('work', async () => {
+    const { processing, deferred } = await metrics()
+    return processing === 4 && deferred === 1
+  })
+  const full = await speak({ text: 'Hello.', speaker: 'kal' })
+  expect(full).toMatchObject({ status: 503, body: { error: { type: 'server_error', code: 'queue_full' } } })
+  expect(full.body.error?.message).toContain(`${full.retryAfter} s`)
+  expect(Number(full.retryAfter)).toBeGreaterThanOrEqual(1)
+  expect(await ask('GET', '/health')).toMatchObject({ status: 200 })
+  requests.forEach((request) => request.destroy())
+  await waitFor('free places', async () => (await metrics()).processing === 0)
+  expect(await speak({ text: 'Hello.', speaker: 'kal' })).toMatchObject({ status: 200 })
+})
+
+test('it ends when its stdin closes, also while it speaks', async () => {
+  const cut = speak({ text: `${SENTENCE} `.repeat(100) })
+  cut.catch(() => {})
+  await waitFor('work', async () => (await metrics()).processing === 1)
+  child.stdin?.end()
+  await once(child, 'exit')
+  await expect(cut).rejects.toThrow(/hang up|ECONNRESET/)
+})
+
+interface Answer {
+  readonly status: number
+  readonly retryAfter: string | undefined
+  readonly body: {
+    readonly audio: string
+    readonly inference_time: number
+    readonly usage: number
+    readonly duration: number
+    readonly error?: { readonly message: string }
+  }
+}
+
+function send(method: string, url: string, body?: string): http.ClientRequest {
+  const request = http.request({ socketPath, method, path: url })
+  request.on('error', () => {}).end(body)
+  return request
+}
+
+async function ask(method: string, url: string, body?: string): Promise<Answer> {
+  const [response] = (await once(send(method, url, body), 'response')) as [http.IncomingMessage]
+  const text = Buffer.concat((await response.toArray()) as Buffer[]).toString()
+  return {
+    status: response.statusCode ?? 0,
+    retryAfter: response.headers['retry-after'],
+    body: (text.startsWith('{') ? JSON.parse(text) : { text }) as Answer['body'],
+  }
+}
+
+function speak(request: object): Promise<Answer> {
+  return ask('POST', '/v1/audio/generation', JSON.stringify(request))
+}
+
+async function metrics(): Promise<Record<string, number>> {
+  const { text } = (await ask('GET', '/metrics')).body as { text?: string }
+  const lines = (text ?? '').matchAll(/^berth_engine_requests_(\w+) (\d+)$/gm)
+  return Object.fromEntries([...lines].map(([, name = '', value]) => [name, Number(value)]))
+}
+
+const kbits = {
+  mpeg1: [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
+  mpeg2: [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
+}
+
+/** From frame to frame, each of which must begin where the one before ended. */
+function walkFrames(mp3: Buffer): { readonly sampleRate: number; readonly seconds: number } {
+  const rates = new Set<number>()
+  let samples = 0
+  for (let at = 0; at < mp3.length;) {
+    const head = mp3.readUInt32BE(at)
+    // Eleven bits of sync, then the version (3: MPEG-1, 2: MPEG-2) and layer III.
+    if (head >>> 21 !== 0x7ff || ((head >>> 17) & 3) !== 1) throw new Error(`no frame at ${at} of ${mp3.length}`)
+    const isFirst = ((head >>> 19) & 3) === 3
+    const rate = ([44_100, 48_000, 32_000][(head >>> 10) & 3] ?? Number.NaN) / (isFirst ? 1 : 2)
+    const kbps = (isFirst ? kbits.mpeg1 : kbits.mpeg2)[(head >>> 12) & 15] ?? Number.NaN
+    rates.add(rate)
+    samples += isFirst ? 1_152 : 576
+    at += Math.floor(((isFirst ? 144 : 72) * kbps * 1_000) / rate) + ((head >>> 9) & 1)
+    if (!(at <= mp3.length)) throw new Error(`the last frame is cut off`)
+  }
+  const [sampleRate = 0, ...others] = rates
+  if (others.length > 0) throw new Error('the rate changes')
+  return { sampleRate, seconds: samples / sampleRate }
+}
