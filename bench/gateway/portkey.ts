@@ -3,7 +3,7 @@
  * install scripts, into a cache that nothing else reads. Where it cannot be had, the table says why.
  */
 import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { freePort, stopProcess, untilListening, watchProcess } from './child.ts'
@@ -12,6 +12,8 @@ import { plainHeaders, type MissingSide, type Side } from './side.ts'
 export const PORTKEY = 'Portkey'
 const PACKAGE = '@portkey-ai/gateway'
 const VERSION = '1.15.2'
+/** The version that Portkey is developed with; with those since 1.14.3 it fails at every stream. */
+const overrides = { '@hono/node-server': '1.13.5' } as const
 const INSTALL_WITHIN_MS = 120_000
 /** Beside what else is installed, so that neither git nor our own checks see it. */
 const CACHE = path.join('node_modules', '.cache', 'bench-peers', VERSION)
@@ -23,7 +25,7 @@ export async function startPortkey(upstreamPort: number): Promise<Side | Missing
   const port = await freePort()
   const child = spawn(process.execPath, [PROGRAM, `--port=${port}`, '--headless'], {
     env: { PATH: process.env.PATH ?? '', NODE_ENV: 'production', TRUSTED_CUSTOM_HOSTS: '127.0.0.1' },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: 'ignore',
   })
   const { pid, ended } = watchProcess(child, PORTKEY)
   const stop = (): Promise<void> => stopProcess(child, ended, 'SIGTERM')
@@ -50,12 +52,14 @@ export async function startPortkey(upstreamPort: number): Promise<Side | Missing
 async function install(): Promise<string | undefined> {
   if (existsSync(PROGRAM)) return undefined
   mkdirSync(CACHE, { recursive: true })
-  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-save', '--no-package-lock']
+  const manifest = { private: true, dependencies: { [PACKAGE]: VERSION }, overrides }
+  writeFileSync(path.join(CACHE, 'package.json'), JSON.stringify(manifest))
+  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock']
   try {
-    await promisify(execFile)('npm', ['install', '--prefix', CACHE, ...flags, `${PACKAGE}@${VERSION}`], {
-      timeout: INSTALL_WITHIN_MS,
-    })
+    await promisify(execFile)('npm', ['install', '--prefix', CACHE, ...flags], { timeout: INSTALL_WITHIN_MS })
   } catch (error) {
+    // Half of it would look like all of it the next time.
+    rmSync(CACHE, { recursive: true, force: true })
     return `${PACKAGE}@${VERSION} cannot be installed: ${reasonOf(error)}`
   }
   return existsSync(PROGRAM) ? undefined : `${PACKAGE}@${VERSION} has no build/start-server.js`

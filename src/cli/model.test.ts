@@ -238,7 +238,7 @@ describe('pull', () => {
     })
     expect(code).toBe(0)
     expect(shown).toContain(`\r\u001B[K${'█'.repeat(15)}${'░'.repeat(15)} 50 % of 200 MB`)
-    expect(stripVTControlCharacters(shown)).toMatch(/\rstarting\r.*owner\/local is ready\.\n$/)
+    expect(stripVTControlCharacters(shown)).toMatch(/\rstarting\r[^\n]*owner\/local is ready\.\n$/)
   })
 
   test('a failure, and what cannot be pulled: exit code 1 and the next step', async () => {

@@ -24,7 +24,8 @@ const UNSETTLED_RECORDS = 50_000
 const UNSETTLED_BYTES = 128 * 1_048_576
 /** Of a request's or answer's text, as much is kept. */
 const BODY_CHARS = 1_048_576
-const CLOSE_WITHIN_MS = 5 * SECOND_MS
+/** Of the ten seconds that a shut-down has, after the requests had eight. */
+const CLOSE_WITHIN_MS = 1_500
 
 export interface MeterTreasury extends Treasury, PurseTreasury {
   registerGateway(): Promise<void>

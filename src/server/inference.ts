@@ -73,7 +73,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   const gateway = new Gateway({
     dispatcher,
     meter,
-    rates: ('tryTake' in options.rates ? options.rates : { ...(options.rates as object), tryTake: () => ({ allowed: true, limit: 9, remaining: 9, resetAt: 0 }), giveBack: () => {} }) as never,
+    rates: options.rates,
     clock: app.clock,
     liveGateways: () => live,
     ended: watchRequests(metrics),

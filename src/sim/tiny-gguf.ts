@@ -36,17 +36,17 @@ function tokenId(text: (typeof SPECIAL_TOKENS)[number]): number {
 
 const CHAT_TEMPLATE = `{%- if tools %}<|im_start|>system
 You may call these functions:
-{%- for tool in tools %}
+{% for tool in tools %}
 {{ tool | tojson }}
-{%- endfor %}
-Call one with <tool_call>
+{% endfor %}
+Call one with
+<tool_call>
 {"name": "...", "arguments": {}}
 </tool_call><|im_end|>
 {% endif %}
 {%- for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}
-{%- for call in message.tool_calls or [] %}
-<tool_call>
+{%- for call in message.tool_calls or [] %}{{ '\\n' }}<tool_call>
 {"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
 </tool_call>
 {%- endfor %}<|im_end|>

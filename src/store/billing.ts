@@ -201,6 +201,9 @@ const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: R
   },
 }
 
+/** A request that failed has its row, so that its cost can be told, which is nothing; but nobody used it. */
+export const wasAnswered = sql<boolean>`(q.input_units > 0 or q.output_units > 0)`
+
 /**
  * Machines and storage come from the ledger, less refunds. Inference comes from the costs of the single requests: they
  * are posted in batches, which would put a request into the day of its batch.
@@ -220,7 +223,7 @@ export async function sumUsage(
       where line.at >= ${at(usage.from)} and line.at < ${at(usage.until)}
         and (line.kind = 'refund' or line.kind = 'charge' and num_nonnulls(line.rental_id, line.volume_id) > 0)
       union all
-      select ${grouping.request}, q.cost_nano, 1
+      select ${grouping.request}, q.cost_nano, case when ${wasAnswered} then 1 else 0 end
       from request_cost q
       where q.account_id = ${accountId} and q.at >= ${at(usage.from)} and q.at < ${at(usage.until)}
     ) used

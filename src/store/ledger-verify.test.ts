@@ -14,7 +14,11 @@ import {
   startVolume,
   type Books,
 } from '../../test/harness/books.ts'
+import { makeTreasury } from '../app/treasury.ts'
+import type { Actor } from '../app/app.ts'
+import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import { transact, type Db } from './database.ts'
+import { placeHold, releaseExpiredHolds } from './ledger.ts'
 import { ledgerChecks, readHouse, readWholeBooks, runCheck } from './ledger-verify.ts'
 import { moveRental } from './rental.ts'
 
@@ -67,6 +71,28 @@ async function keepHouse(): Promise<void> {
   await settle(books, { rentalId: running, volumeId: null })
   await buy(books, poor.accountId, usd('20'))
   await startRental(books, poor, { pricePerHour: usd('0') })
+  await inferSomething(actor)
+}
+
+/** Requests on a gateway, some of them after their purse had expired and with money that was no longer there. */
+async function inferSomething({ accountId, keyId }: Actor): Promise<void> {
+  const { clock, database } = books
+  const treasury = makeTreasury({ database, clock, gatewayId: 'gw' })
+  const { accountId: brokeId, keyId: brokeKey } = await openAccount(books, 'broke', usd('0.5'))
+  const record = (requestId: string, owner: string, apiKeyId: string, cost: string) =>
+    inferenceRecord({ requestId, accountId: owner, apiKeyId, holdKey: `purse:gw:${owner}`, cost, at: clock.now() })
+  for (const owner of [accountId, brokeId]) {
+    await treasury.topUp({ accountId: owner, apiKeyId: null }, { wanted: usd('0.5'), needed: usd('0.5') })
+  }
+  await treasury.topUp({ accountId, apiKeyId: keyId }, { wanted: usd('0.1'), needed: usd('0.1') })
+  await treasury.settle([record('r1', accountId, keyId, '1000'), record('r2', accountId, keyId, '234')])
+  clock.advance(11 * MINUTE_MS)
+  await transact(database, (tx) => releaseExpiredHolds(tx, 10))
+  await transact(database, (tx) =>
+    placeHold(tx, { postingKey: 'spent', holdKey: 'spent', accountId: brokeId, amount: usd('0.5'), memo: 'Elsewhere' }),
+  )
+  await treasury.settle([record('r3', accountId, keyId, '5000'), record('r4', brokeId, brokeKey, '777')])
+  await treasury.topUp({ accountId, apiKeyId: null }, { wanted: usd('0.2'), needed: usd('0.2') })
 }
 
 async function openMachine(db: Db): Promise<void> {
@@ -101,7 +127,7 @@ test('the house’s accounts are the other side of its customers’', async () =
     books.database.db,
   )
   expect([...house.keys()]).toEqual(['adjustments', 'funding', 'payouts', 'revenue'])
-  expect(house.get('funding')).toBe(0n - usd('526'))
+  expect(house.get('funding')).toBe(0n - usd('526.5'))
   const sum = [...house.values()].reduce((sum, amount) => sum + amount, 0n)
   expect(sum + BigInt(customers.rows[0]?.sum ?? '0')).toBe(0n)
 })
@@ -151,6 +177,18 @@ describe('a fault that a hand or a bug has planted', () => {
     gpus_claimed_are_counted | one too few             | machine m1               | update machine set gpus_claimed = gpus_claimed - 1
     gpus_claimed_are_in_use  | by what was released    | machine m1 GPU 0         | update gpu_claim set rental_id = {ended} where gpu_index = 0
     key_spend_is_its_charges | it grew                 | key verifykey 2026-01    | update key_spend set spent_nano = spent_nano + 1 where api_key_id = 'verifykey'
+    requests_are_what_is_charged | one cost more       | acc_verify key verifykey model model-a | update request_cost set cost_nano = cost_nano + 1 where request_id = 'r1'
+    requests_are_what_is_charged | one is gone         | acc_broke key brokekey model model-a | delete from request_cost where request_id = 'r4'
+    requests_are_what_is_charged | one of another key  | acc_verify key brokekey model model-a | update request_cost set api_key_id = 'brokekey' where request_id = 'r2'
+    requests_are_what_is_charged | one of another model | acc_verify key verifykey model other | update request_cost set model = 'other' where request_id = 'r2'
+    requests_are_what_is_charged | never charged       | acc_verify key none model x | insert into request_cost (request_id, account_id, model, at, cost_nano, input_units, output_units) values ('r9', 'acc_verify', 'x', now(), 1, 1, 1)
+    request_log_says_what_it_cost | another amount     | request r2               | update request_log set cost_nano = 0 where request_id = 'r2'
+    request_log_says_what_it_cost | nothing to it      | request r3               | delete from request_cost where request_id = 'r3'
+    purse_is_a_hold_with_an_end | of another account   | purse:gw:acc_verify      | update purse set account_id = 'acc_poor' where hold_key = 'purse:gw:acc_verify'
+    purse_is_a_hold_with_an_end | of another's key     | purse:gw:acc_verify:verifykey | update purse set api_key_id = 'brokekey' where api_key_id = 'verifykey'
+    purse_is_a_hold_with_an_end | for ever             | purse:gw:acc_verify      | update hold set expires_at = null where key = 'purse:gw:acc_verify'
+    purse_is_a_hold_with_an_end | nobody has it        | purse:gw:acc_verify      | delete from purse where hold_key = 'purse:gw:acc_verify'
+    purse_is_a_hold_with_an_end | without a hold       | purse:gw:acc_broke       | delete from hold where key = 'purse:gw:acc_broke'
     key_spend_is_its_charges | it is gone              | key verifykey 2026-01    | delete from key_spend where api_key_id = 'verifykey'`
   const cases = plants
     .trim()

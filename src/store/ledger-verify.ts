@@ -283,4 +283,45 @@ export const ledgerChecks: readonly LedgerCheck[] = [
                  group by 1, 2) c using (api_key_id, month)
       where coalesce(k.spent_nano, 0) <> coalesce(c.charged, 0)`,
   },
+  {
+    // Settling writes both in one transaction, so at no moment do they differ.
+    name: 'requests_are_what_is_charged',
+    over: sql`request_cost`,
+    offending: sql`
+      select format('%s key %s model %s', account_id, api_key, model) as subject,
+             format('requests cost %s, charged %s', coalesce(q.cost, 0), coalesce(c.charged, 0)) as detail
+      from (select account_id, coalesce(api_key_id, 'none') as api_key, model, sum(cost_nano) as cost
+            from request_cost group by 1, 2, 3) q
+      full join (select p.account_id, coalesce(p.api_key_id, 'none') as api_key, p.model, sum(t.amount_nano) as charged
+                 from posting p
+                 join transfer t on t.posting_id = p.id
+                 join ledger_account f on f.id = t.from_id and f.kind in ('held', 'available')
+                 where p.kind = 'charge' and p.model is not null
+                 group by 1, 2, 3) c using (account_id, api_key, model)
+      where coalesce(q.cost, 0) <> coalesce(c.charged, 0)`,
+  },
+  {
+    name: 'request_log_says_what_it_cost',
+    over: sql`request_log`,
+    offending: sql`
+      select 'request ' || l.request_id as subject,
+             format('logged %s of %s for %s, cost %s of %s for %s', l.cost_nano, l.model, l.account_id, c.cost_nano, c.model, c.account_id) as detail
+      from request_log l left join request_cost c using (request_id)
+      where (c.cost_nano, c.model, c.account_id) is distinct from (l.cost_nano, l.model, l.account_id)`,
+  },
+  {
+    // Else its money would not be found again, or go back to somebody else.
+    name: 'purse_is_a_hold_with_an_end',
+    over: sql`purse`,
+    offending: sql`
+      select p.hold_key as subject,
+             format('purse of %s key %s, hold of %s until %s', p.account_id, p.api_key_id, h.account_id, h.expires_at) as detail
+      from purse p
+      left join hold h on h.key = p.hold_key
+      left join api_key k on k.public_id = p.api_key_id
+      where h.account_id is distinct from p.account_id or h.expires_at is null or k.account_id <> p.account_id
+      union all
+      select h.key, format('%s held, and no gateway has it', h.amount_nano)
+      from hold h where h.key like 'purse:%' and not exists (select 1 from purse p where p.hold_key = h.key)`,
+  },
 ]

@@ -14,10 +14,12 @@ export interface ServerProcess {
 }
 
 const READY_MS = 60_000
+/** Tests that need models of this machine ask for them. */
+const quiet = { BERTH_LOCAL_ENGINES: 'false', BERTH_DEFAULT_MODELS: 'none' }
 
 export async function startServerProcess(env: Readonly<Record<string, string>>): Promise<ServerProcess> {
   const child = spawn(process.execPath, [inject('serverBundle')], {
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', BERTH_PORT: '0', ...env },
+    env: { ...quiet, PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', BERTH_PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''

@@ -220,7 +220,7 @@ describe('what cannot be had is refused by its name', () => {
     ['functions', { functions: [] }],
     ['ignore_eos', { ignore_eos: true }],
     ['temperature', { temperature: 3 }],
-    ['stop', { stop: [''] }],
+    ['stop.0', { stop: [''] }],
     ['n', { n: 0 }],
   ])('%s %j', async (param, body) => {
     const refused = await engine.refuse(CHAT, { model: 'tiny', messages, ...body })

@@ -47,6 +47,11 @@ async function main(): Promise<void> {
   process.on('SIGTERM', () => endAtOnce(leftFiles))
   process.stdin.on('end', () => endAtOnce(leftFiles)).on('error', () => endAtOnce(leftFiles))
   process.stdin.resume()
+  // The library leaves requests hanging for ever when sampling fails. Whoever started us starts us again.
+  process.on('uncaughtException', (error) => {
+    log(`fatal: ${error.stack ?? error.message}`)
+    process.exit(1)
+  })
   // What is written here is for nobody else.
   process.umask(0o077)
   const options = startOptions.parse(JSON.parse(process.argv[2] ?? 'null'))

@@ -95,7 +95,7 @@ const message = z.looseObject({
 
 const tool = z.looseObject({
   type: z.literal('function'),
-  function: z.looseObject({ name: z.string().regex(/^[\w.-]{1,64}$/), parameters: z.unknown() }),
+  function: z.looseObject({ name: z.string().regex(/^[\w.-]{1,64}$/), parameters: z.unknown().optional() }),
 })
 
 const sharedBody = z.object({
@@ -127,7 +127,7 @@ const sharedBody = z.object({
     .discriminatedUnion('type', [
       z.looseObject({ type: z.literal('text') }),
       z.looseObject({ type: z.literal('json_object') }),
-      z.looseObject({ type: z.literal('json_schema'), json_schema: z.looseObject({ schema: z.unknown() }) }),
+      z.looseObject({ type: z.literal('json_schema'), json_schema: z.looseObject({ schema: z.unknown().optional() }) }),
     ])
     .default({ type: 'text' }),
 })

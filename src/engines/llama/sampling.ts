@@ -83,7 +83,10 @@ function biasNow({ logitBias, frequencyPenalty, presencePenalty }: Sampling, sta
   }
   const bias = TokenBias.for(state.model)
   const all = biasesOf(bias)
-  for (const [token, value] of biases) all.set(token, logitBias.get(token) === NEVER ? -Infinity : value)
+  // Under a grammar the banned token may be the only one left, often the end. A model without a choice brings the whole
+  // engine down, so there the bias is as strong as it says and no stronger.
+  const never = state.grammar === undefined ? -Infinity : NEVER
+  for (const [token, value] of biases) all.set(token, logitBias.get(token) === NEVER ? never : value)
   return bias
 }
 

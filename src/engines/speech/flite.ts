@@ -1,6 +1,7 @@
 /** Voices of Flite, as WebAssembly: a command that is run anew for each piece, since it keeps nothing between texts. */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
+import { doubleRate } from './double-rate.ts'
 import { OUTPUT_FILE, runCommand } from './memory-wasi.ts'
 import type { Synthesiser } from './voice-thread.ts'
 import { wasm } from './web-assembly.ts'
@@ -18,12 +19,12 @@ export async function loadFlite(): Promise<Synthesiser> {
       if (outcome.exitCode !== 0 || outcome.file.length < WAV_HEADER_BYTES) {
         throw new Error(`flite ended with ${outcome.exitCode} and ${outcome.file.length} bytes: ${outcome.log}`)
       }
-      return Promise.resolve(readWav(outcome.file))
+      return Promise.resolve(doubleRate(readWav(outcome.file)))
     },
   }
 }
 
-/** Flite writes one header of a fixed form, then 16-bit samples of one channel. */
+/** Flite writes one header of a fixed form, then 16-bit samples of one channel, 16,000 a second. */
 function readWav(wav: Buffer): Float32Array {
   if (wav.toString('latin1', 0, 4) !== 'RIFF' || wav.readUInt16LE(22) !== 1 || wav.readUInt16LE(34) !== 16) {
     throw new Error('flite wrote another form of WAV than is read here')

@@ -8,7 +8,7 @@ import { failField, ok, type Result } from '../../base/result.ts'
 /** Each family runs in a thread of its own, so the quick one does not wait while the other loads. */
 export type VoiceFamily = 'vits' | 'flite'
 
-export type SampleRate = 44_100 | 16_000
+export type SampleRate = 44_100 | 32_000
 export type Kbps = 64 | 48 | 40 | 32
 
 export interface Voice {
@@ -34,10 +34,10 @@ const US_ENGLISH = 'en-US'
 
 export const voices: readonly Voice[] = [
   { speaker: 'neural', family: 'vits', internalName: 'MALE', language: US_ENGLISH, sampleRate: 44_100 },
-  { speaker: 'slt', family: 'flite', internalName: 'slt', language: US_ENGLISH, sampleRate: 16_000 },
-  { speaker: 'rms', family: 'flite', internalName: 'rms', language: US_ENGLISH, sampleRate: 16_000 },
-  { speaker: 'awb', family: 'flite', internalName: 'awb', language: US_ENGLISH, sampleRate: 16_000 },
-  { speaker: 'kal', family: 'flite', internalName: 'kal16', language: US_ENGLISH, sampleRate: 16_000 },
+  { speaker: 'slt', family: 'flite', internalName: 'slt', language: US_ENGLISH, sampleRate: 32_000 },
+  { speaker: 'rms', family: 'flite', internalName: 'rms', language: US_ENGLISH, sampleRate: 32_000 },
+  { speaker: 'awb', family: 'flite', internalName: 'awb', language: US_ENGLISH, sampleRate: 32_000 },
+  { speaker: 'kal', family: 'flite', internalName: 'kal16', language: US_ENGLISH, sampleRate: 32_000 },
 ]
 
 export const families: Readonly<Record<VoiceFamily, FamilyFacts>> = {

@@ -135,6 +135,7 @@ function frame(
 
 function keepsAlive(connection: string, isOld: boolean): boolean {
   if (connection === '') return !isOld
+  if (connection === ',keep-alive') return true
   const words = connection.split(',').map((word) => word.trim())
   return !words.includes('close') && (!isOld || words.includes('keep-alive'))
 }

@@ -1,0 +1,183 @@
+/**
+ * Durable billing records a second, against an insert for each request and against what the disk can sync; and a meter
+ * that is killed again and again, after which every request whose end was seen must be in the books exactly once.
+ */
+import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import path from 'node:path'
+import pg from 'pg'
+import { inParallel, median, type Bench } from '../harness.ts'
+import { pause, startChild } from './child.ts'
+import { figureOf } from './figures.ts'
+import { countBooks, openBooks, type MeterBooks } from './meter-books.ts'
+import { ACCOUNT, API_KEY, COST_NANO, endRequests, openMeter, type MeterRun } from './meter-run.ts'
+import { withAll } from './stage.ts'
+
+const ROUNDS = 3
+/** Fewer than the meter takes before the books must catch up. */
+const REQUESTS_A_ROUND = 30_000
+const WARM_UP_REQUESTS = 5_000
+const INSERT_WORKERS = 16
+const INSERT_MS = 3_000
+const SYNC_MS = 1_000
+const SYNCED_BYTES = 400
+const KILLS = 6
+/** From a start to a kill; the moments differ, so that they meet different moments of the meter. */
+const KILL_AFTER_MS = [300, 700, 1_100, 450, 900, 1_400] as const
+const SETTLED_WITHIN_MS = 60_000
+
+export const meter: Bench = {
+  name: 'meter',
+  about: `durable billing records a second, ${KILLS} × kill -9`,
+  run: () =>
+    withAll(async (stage) => {
+      const books = await stage.add(openBooks())
+      const rates = await compareRates(books)
+      const killed = await killAndCount(books)
+      const insert = median(rates.inserts)
+      const ratioTo = (name: string, values: readonly number[], against?: string) => ({
+        ...figureOf(
+          name,
+          values.map((rate, round) => rate / (rates.inserts[round] ?? Number.NaN)),
+          '×',
+        ),
+        ...(against === undefined ? {} : { against }),
+      })
+      return [
+        ratioTo('on the disk, to the plain insert', rates.durable, 'to reach: ≥ 20 ×'),
+        ratioTo('in the books, to the plain insert', rates.inBooks),
+        figureOf('records a second, written and synced', rates.durable, '/s', `plain insert: ${insert.toFixed(0)}/s`),
+        figureOf('records a second, until the books have them', rates.inBooks, '/s'),
+        figureOf(`plain inserts a second, ${INSERT_WORKERS} connections`, rates.inserts, '/s'),
+        figureOf('fdatasync of the disk', rates.syncs, '/s'),
+        { name: `requests ended while ${KILLS} times killed`, value: killed.seen, unit: '' },
+        { name: 'lost', value: killed.lost, unit: '', against: 'to reach: 0' },
+        { name: 'doubled', value: killed.doubled, unit: '', against: 'to reach: 0' },
+        {
+          name: 'in the books though their end was not seen',
+          value: killed.unseen,
+          unit: '',
+          against: 'killed between the record and the answer',
+        },
+      ]
+    }),
+}
+
+interface Rates {
+  readonly durable: number[]
+  readonly inBooks: number[]
+  readonly inserts: number[]
+  readonly syncs: number[]
+}
+
+async function compareRates(books: MeterBooks): Promise<Rates> {
+  const rates: Rates = { durable: [], inBooks: [], inserts: [], syncs: [] }
+  const run = await openMeter({ databaseUrl: books.databaseUrl, journalDir: path.join(books.dir, 'journal-rates') })
+  try {
+    await measureMeter(run, WARM_UP_REQUESTS)
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const { durable, inBooks } = await measureMeter(run, REQUESTS_A_ROUND)
+      rates.durable.push(durable)
+      rates.inBooks.push(inBooks)
+      rates.inserts.push(await measureInserts(books.databaseUrl))
+      rates.syncs.push(measureSyncs(path.join(books.dir, 'synced')))
+    }
+  } finally {
+    await run.close()
+  }
+  return rates
+}
+
+async function measureMeter(run: MeterRun, requests: number): Promise<{ durable: number; inBooks: number }> {
+  let begun = 0
+  const startedAt = performance.now()
+  await endRequests(
+    run,
+    () => {
+      begun += 1
+      return begun <= requests
+    },
+    () => {},
+  )
+  await run.journal.sync()
+  const durableMs = performance.now() - startedAt
+  while (run.meter.figures().unsettled > 0) {
+    if (performance.now() - startedAt > SETTLED_WITHIN_MS) throw new Error('the books do not catch up')
+    await pause(2)
+  }
+  const inBooksMs = performance.now() - startedAt
+  return { durable: (requests * 1_000) / durableMs, inBooks: (requests * 1_000) / inBooksMs }
+}
+
+/** One row for one request, as the log has it, and nothing else: no cost, no charge, no balance. */
+async function measureInserts(databaseUrl: string): Promise<number> {
+  const pool = new pg.Pool({ connectionString: databaseUrl, max: INSERT_WORKERS })
+  pool.on('error', () => {})
+  await pool.query('create table if not exists plain_insert (like request_log including all)')
+  let inserted = 0
+  const startedAt = performance.now()
+  const tookMs = await inParallel(range(INSERT_WORKERS), INSERT_WORKERS, async () => {
+    const client = await pool.connect()
+    while (performance.now() - startedAt < INSERT_MS) {
+      inserted += 1
+      await client.query({
+        name: 'plain_insert',
+        text: INSERT,
+        values: [`req_${inserted}`, ACCOUNT, API_KEY, COST_NANO],
+      })
+    }
+    client.release()
+  })
+  await pool.query('drop table plain_insert')
+  await pool.end()
+  return (inserted * 1_000) / tookMs
+}
+
+const INSERT = `
+  insert into plain_insert (request_id, account_id, api_key_id, operation, model, deployment, at, status, outcome,
+    streamed, input_units, cached_units, output_units, cost_nano, first_byte_ms, total_ms, trace_id)
+  values ($1, $2, $3, 'chat', 'bench', 'dep_bench', now(), 200, 'answered', false, 40, 0, 100, $4, 12, 34, $1)`
+
+function range(length: number): number[] {
+  return Array.from({ length }, (_, n) => n)
+}
+
+function measureSyncs(file: string): number {
+  const bytes = Buffer.alloc(SYNCED_BYTES, 'x')
+  const opened = openSync(file, 'a')
+  const startedAt = performance.now()
+  let syncs = 0
+  while (performance.now() - startedAt < SYNC_MS) {
+    writeSync(opened, bytes)
+    fdatasyncSync(opened)
+    syncs += 1
+  }
+  const tookMs = performance.now() - startedAt
+  closeSync(opened)
+  rmSync(file)
+  return (syncs * 1_000) / tookMs
+}
+
+interface Killed {
+  readonly seen: number
+  readonly lost: number
+  readonly doubled: number
+  readonly unseen: number
+}
+
+async function killAndCount(books: MeterBooks): Promise<Killed> {
+  const before = (await countBooks(books.databaseUrl, [])).inBooks
+  const seenFile = path.join(books.dir, 'seen')
+  const args = [books.databaseUrl, path.join(books.dir, 'journal-killed'), seenFile]
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const child = startChild('meter-child.ts', args)
+    await child.nextLine()
+    await pause(KILL_AFTER_MS[kill % KILL_AFTER_MS.length] ?? 0)
+    await child.stop('SIGKILL')
+  }
+  const last = startChild('meter-child.ts', [...args, 'drain'])
+  await last.nextLine()
+  await last.ended
+  const seen = readFileSync(seenFile, 'utf8').split('\n').slice(0, -1)
+  const { lost, doubled, inBooks } = await countBooks(books.databaseUrl, seen)
+  return { seen: seen.length, lost, doubled, unseen: inBooks - before - (seen.length - lost) }
+}

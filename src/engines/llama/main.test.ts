@@ -1,0 +1,47 @@
+/** The life of the process. */
+import fs from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { spawnEngine, startTinyEngine } from './tiny-process.ts'
+
+test('a file that is no model is a failure that says so', async () => {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-llama-'))
+  const file = path.join(folder, 'bad.gguf')
+  await fs.writeFile(file, 'GGUF and nothing else')
+  const engine = await spawnEngine({ folder, file })
+  expect(await engine.settled).toEqual({ event: 'failed', message: expect.stringMatching(/./) })
+  expect(await engine.ended).toEqual({ code: 1, signal: null })
+  await engine.stop()
+})
+
+test('a start without its options is a failure that names them', async () => {
+  const engine = await spawnEngine({ sequences: 0 })
+  expect(await engine.settled).toEqual({ event: 'failed', message: expect.stringContaining('sequences') })
+  await engine.stop()
+})
+
+test('the socket is private, one that was left behind is replaced, and the end of the input ends it at once', async () => {
+  const killed = await startTinyEngine()
+  expect((await fs.stat(killed.socketPath)).mode & 0o077).toBe(0)
+  killed.kill('SIGKILL')
+  await killed.ended
+  expect((await fs.stat(killed.socketPath)).isSocket()).toBe(true)
+
+  const engine = await startTinyEngine({ folder: killed.folder })
+  const busy = engine.open({ n: 100, logit_bias: { 257: -100, 260: -100 }, stream: true })
+  await busy.begun
+  engine.closeInput()
+  await engine.ended
+  await expect(fs.stat(engine.socketPath)).rejects.toThrow('ENOENT')
+  expect(engine.events.map(({ event }) => event)).not.toContain('failed')
+  busy.cut()
+  await engine.stop()
+})
+
+test('SIGTERM ends it while it loads', async () => {
+  const engine = await spawnEngine()
+  engine.kill('SIGTERM')
+  expect(await engine.ended).toEqual({ code: null, signal: 'SIGTERM' })
+  await engine.stop()
+})

@@ -1,0 +1,105 @@
+/** A server with a model of every kind, for the clients that other people wrote. Each upstream speaks as it likes. */
+import { serveModel, type TestModel } from '../harness/inference.ts'
+import { testServer, type Call, type TestServer } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
+import { startToolServer, type ToolServer, type ToolShape } from './tool-server.ts'
+
+export interface Berth {
+  readonly server: TestServer
+  /** Where clients are pointed to. */
+  readonly baseUrl: string
+  readonly customer: { readonly id: string; readonly key: string; readonly call: Call }
+  readonly chat: TestModel
+  /** Speaks without end, a word at a time. */
+  readonly slow: TestModel
+  /** Breaks off in the middle of a stream. */
+  readonly fragile: TestModel
+  readonly broken: TestModel
+  readonly embedding: TestModel
+  readonly painter: TestModel
+  readonly diffuser: TestModel
+  readonly voice: TestModel
+  readonly tools: Readonly<Record<ToolShape, { readonly name: string; readonly upstream: ToolServer }>>
+  close(): Promise<void>
+}
+
+/** Beyond ASCII, beyond the first plane, and texts that mean something to those who read streams and JSON. */
+export const words = ['Grüße, ', '漢字 ', '🚢 ', 'data: [DONE] ', '"id":"x" ', '\\n\n ', 'usage']
+export const spoken = words.join('')
+
+/** The upstream counts a token for every four characters of a message as JSON, and one for each word it says. */
+export function promptTokens(messages: readonly object[]): number {
+  return messages.reduce((sum, message) => sum + Math.ceil(JSON.stringify(message).length / 4), 0)
+}
+
+/** What the upstream of a model was asked last. */
+export function lastAsked(model: TestModel): Record<string, unknown> {
+  return JSON.parse(model.upstream.requests.at(-1)?.body.toString() ?? '') as Record<string, unknown>
+}
+
+export async function startBerth(): Promise<Berth> {
+  const server = await testServer({ runLoops: false })
+  const customer = await server.account({ usd: '10' })
+  const said = { words: words.length, wordOf: (n: number) => words[n] ?? '' }
+  const chat = await serveModel(server, { name: 'test/chat', behaviour: said })
+  const slow = await serveModel(server, { name: 'test/slow', behaviour: { words: 4_000, intervalMs: 5 } })
+  const fragile = await serveModel(server, {
+    name: 'test/fragile',
+    behaviour: { ...said, fault: { kind: 'reset', afterEvents: 3 } },
+  })
+  const broken = await serveModel(server, {
+    name: 'test/broken',
+    behaviour: { fault: { kind: 'status', status: 500 } },
+  })
+  const embedding = await serveModel(server, { name: 'test/embedding', model: { kind: 'embedding' } })
+  const image = { kind: 'image', pixelStepUsdPerMillion: '0.001' }
+  const painter = await serveModel(server, { name: 'test/painter', model: image, deployment: { protocol: 'images' } })
+  const diffuser = await serveModel(server, {
+    name: 'test/diffuser',
+    model: image,
+    deployment: { protocol: 'txt2img' },
+  })
+  const voice = await serveModel(server, { name: 'test/voice', model: { kind: 'speech' } })
+  const tools = { vllm: await serveTools(server, 'vllm'), llama: await serveTools(server, 'llama') }
+  const models = [chat, slow, fragile, broken, embedding, painter, diffuser, voice]
+  await waitFor('all models are served', async () => {
+    const listed = await customer.call('GET', '/v1/models')
+    return listed.body.data.length === models.length + Object.keys(tools).length
+  })
+  return {
+    server,
+    baseUrl: `${server.url}/v1`,
+    customer,
+    chat,
+    slow,
+    fragile,
+    broken,
+    embedding,
+    painter,
+    diffuser,
+    voice,
+    tools,
+    close: async () => {
+      await server.close()
+      const upstreams = [...models.map((model) => model.upstream), ...Object.values(tools).map((one) => one.upstream)]
+      await Promise.all(upstreams.map((upstream) => upstream.close()))
+    },
+  }
+}
+
+async function serveTools(server: TestServer, shape: ToolShape): Promise<{ name: string; upstream: ToolServer }> {
+  const name = `test/tools-${shape}`
+  const upstream = await startToolServer(shape)
+  const priced = { inputUsdPerMillion: '0.001', outputUsdPerMillion: '0.002' }
+  const model = await server.operator('POST', '/v2/operator/models', {
+    name,
+    kind: 'chat',
+    contextTokens: 8_192,
+    supportsTools: true,
+    ...priced,
+  })
+  const url = `http://${upstream.host}:${upstream.port}`
+  const deployment = await server.operator('POST', '/v2/operator/deployments', { model: name, url })
+  if (model.status !== 200 || deployment.status !== 200) throw new Error(`${name} is not served`)
+  return { name, upstream }
+}

@@ -1,0 +1,116 @@
+/**
+ * A model server that calls tools and keeps to a schema, in the two shapes that real ones write: `vllm` has the id of
+ * the answer before everything else and opens with the role alone, `llama` has the choices first, so that the ids of
+ * the calls stand before that of the answer, and says the first call with the role. It asks for the weather of two
+ * places at once; told both, it repeats what it was told.
+ */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export type ToolShape = 'vllm' | 'llama'
+
+export interface ToolServer {
+  readonly host: string
+  readonly port: number
+  /** Bodies of the chats, the newest last. */
+  readonly bodies: readonly ToolChat[]
+  close(): Promise<void>
+}
+
+export interface ToolChat {
+  readonly model: string
+  readonly messages: ReadonlyArray<Readonly<Record<string, unknown>>>
+  readonly stream?: boolean
+  readonly tools?: readonly unknown[]
+  readonly tool_choice?: unknown
+  readonly response_format?: { readonly type: string; readonly json_schema?: { readonly schema: unknown } }
+}
+
+/** What it calls, with arguments as pieces of JSON text: a piece an event. */
+export const toolCalls = [
+  { id: 'call_nord', name: 'weather', pieces: ['{"place": ', '"Ærø ', '\\"harbour\\""', '}'] },
+  { id: 'call_sued', name: 'weather', pieces: ['{"place"', ': "漢口', ' 🚢"}'] },
+] as const
+export const toolPlaces = ['Ærø "harbour"', '漢口 🚢']
+/** What it writes when it is held to a schema. */
+export const schemaAnswer = { name: 'Sea "Gull"', berths: [3, 4] }
+export const toolUsage = {
+  prompt_tokens: 41,
+  completion_tokens: 17,
+  total_tokens: 58,
+  prompt_tokens_details: { cached_tokens: 8 },
+}
+
+export async function startToolServer(shape: ToolShape): Promise<ToolServer> {
+  const bodies: ToolChat[] = []
+  const server = http.createServer((request, response) => {
+    const pieces: Buffer[] = []
+    request.on('data', (piece: Buffer) => pieces.push(piece))
+    request.on('end', () => {
+      if (request.method !== 'POST') return void response.end('{}')
+      const chat = JSON.parse(Buffer.concat(pieces).toString()) as ToolChat
+      bodies.push(chat)
+      const events = chat.stream === true ? eventsOf(chat, shape) : undefined
+      response.setHeader('Content-Type', events === undefined ? 'application/json' : 'text/event-stream')
+      response.end(events?.join('') ?? answerOf(chat, shape))
+    })
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  return {
+    host: '127.0.0.1',
+    port: (server.address() as AddressInfo).port,
+    bodies,
+    close: () => {
+      const closed = new Promise<void>((done) => server.close(() => done()))
+      server.closeAllConnections()
+      return closed
+    },
+  }
+}
+
+/** What the results of the tools come to, or undefined while there are none. */
+function textOf(chat: ToolChat): string | undefined {
+  if (chat.response_format?.type === 'json_schema') return JSON.stringify(schemaAnswer)
+  const told = chat.messages.filter(({ role }) => role === 'tool')
+  if (told.length === 0) return undefined
+  return told.map((message) => `${String(message['tool_call_id'])}: ${String(message['content'])}`).join('; ')
+}
+
+function answerOf(chat: ToolChat, shape: ToolShape): string {
+  const text = textOf(chat)
+  const called = toolCalls.map(({ id, name, pieces }) => {
+    const call = { type: 'function', function: { name, arguments: pieces.join('') } }
+    return shape === 'vllm' ? { id, ...call } : { ...call, id }
+  })
+  const message = { role: 'assistant', content: text ?? null, ...(text === undefined ? { tool_calls: called } : {}) }
+  const choice = { index: 0, message, finish_reason: text === undefined ? 'tool_calls' : 'stop' }
+  return write(chat, shape, 'chat.completion', [choice], { usage: toolUsage })
+}
+
+function eventsOf(chat: ToolChat, shape: ToolShape): string[] {
+  const text = textOf(chat)
+  const deltas: object[] = text === undefined ? callDeltas() : [...text].map((content) => ({ content }))
+  const opening = { role: 'assistant', content: text === undefined ? null : '' }
+  const opened = shape === 'vllm' ? [opening, ...deltas] : [{ ...opening, ...deltas[0] }, ...deltas.slice(1)]
+  const event = (choices: readonly unknown[], more: object = {}): string =>
+    `data: ${write(chat, shape, 'chat.completion.chunk', choices, more)}\n\n`
+  return [
+    ...opened.map((delta) => event([{ index: 0, delta, finish_reason: null }])),
+    event([{ index: 0, delta: {}, finish_reason: text === undefined ? 'tool_calls' : 'stop' }]),
+    event([], { usage: toolUsage }),
+    'data: [DONE]\n\n',
+  ]
+}
+
+function callDeltas(): object[] {
+  return toolCalls.flatMap(({ id, name, pieces }, index) => [
+    { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] },
+    ...pieces.map((piece) => ({ tool_calls: [{ index, function: { arguments: piece } }] })),
+  ])
+}
+
+function write(chat: ToolChat, shape: ToolShape, object: string, choices: readonly unknown[], more: object): string {
+  const id = 'chatcmpl-of-the-engine'
+  const rest = { created: 1_767_225_600, model: chat.model, object }
+  return JSON.stringify(shape === 'vllm' ? { id, ...rest, choices, ...more } : { choices, ...rest, id, ...more })
+}

@@ -1,0 +1,243 @@
+/** What engines and clients do wrong: the outcome of each is written down here, with what it costs. */
+import net from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Fault } from '../src/sim/model-server-fault.ts'
+import { addDeployment, NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from './harness/inference.ts'
+import { testServer, type Call, type TestServer } from './harness/server.ts'
+import { waitFor } from './harness/wait.ts'
+import { startModelServer, type ModelServer } from '../src/sim/model-server.ts'
+
+let server: TestServer
+let model: TestModel
+let ada: { id: string; key: string; call: Call }
+const messages = [{ role: 'user', content: 'Say some words' }]
+
+beforeAll(async () => {
+  server = await testServer({ runLoops: false })
+  const limits = { connectMs: 500, firstByteMs: 400, betweenBytesMs: 400, totalMs: 20_000, readsMetrics: true }
+  model = await serveModel(server, { deployment: limits, behaviour: { usage: 'continuous' } })
+  ada = await server.account({ usd: '1' })
+  await waitFor('the model is served', async () => (await chat({})).status === 200)
+})
+beforeEach(() => {
+  Object.assign(model.upstream.behaviour, { fault: undefined, faultsOnce: [], words: 5, intervalMs: 0 })
+})
+afterAll(async () => {
+  await server.close()
+  await model.upstream.close()
+})
+
+async function chat(more: object, signal?: AbortSignal): Promise<Response> {
+  return fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${ada.key}` },
+    body: JSON.stringify({ model: model.name, messages, ...more }),
+    ...(signal === undefined ? {} : { signal }),
+  })
+}
+
+interface Logged {
+  outcome: string
+  status: number
+  reason: string | null
+  costUsd: string
+  inputUnits: number
+  outputUnits: number
+}
+
+/** The texts of these tests are small: a number holds them exactly. */
+function nanoOf(usd: string): number {
+  return Math.round(Number.parseFloat(usd) * 1e9)
+}
+
+async function logOf(response: Response): Promise<Logged> {
+  const id = response.headers.get('x-inference-request-id') ?? ''
+  return waitFor(`request ${id} is in the log`, async () => {
+    const one = await ada.call('GET', `/v2/usage/requests/${id}`)
+    return one.status === 200 && (one.body as Logged)
+  })
+}
+
+/** `logit_bias` takes a request by the careful way. */
+const doors = [
+  ['the front door', {}],
+  ['the careful way', { logit_bias: {} }],
+] as const
+
+describe.each(doors)('by %s', (_door, door) => {
+  test.each<[string, Fault, string]>([
+    ['hangs', { kind: 'hang' }, 'engine_timeout'],
+    ['resets the connection', { kind: 'reset' }, 'engine_failed'],
+    ['closes the connection', { kind: 'finish' }, 'engine_failed'],
+    ['sends garbage', { kind: 'garbage' }, 'engine_failed'],
+    ['answers 500', { kind: 'status', status: 500 }, 'engine_failed'],
+    ['answers 404', { kind: 'status', status: 404 }, 'engine_refused'],
+    ['answers 401', { kind: 'status', status: 401 }, 'engine_refused'],
+    ['sends less than it says', { kind: 'wrong_length', byBytes: 50 }, 'engine_failed'],
+    ['answers something that is no chat', { kind: 'status', status: 200, body: '{"hello":1}' }, 'engine_failed'],
+  ])('an engine that %s before the first byte: 503, free, and named', async (_what, fault, reason) => {
+    model.upstream.behaviour.fault = fault
+    const response = await chat(door)
+    const body = (await response.json()) as { reason: string }
+    expect([response.status, body.reason]).toEqual([503, reason])
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(await logOf(response)).toMatchObject({ outcome: 'failed', costUsd: '0.000000000' })
+    model.upstream.behaviour.fault = undefined
+    await recovered()
+  })
+
+  test('an engine that says 429 is left alone for as long as it asks, and the client is told', async () => {
+    model.upstream.behaviour.faultsOnce = [{ kind: 'status', status: 429, headers: { 'retry-after': '1' } }]
+    const response = await chat(door)
+    expect([response.status, ((await response.json()) as { reason: string }).reason]).toEqual([503, 'overloaded'])
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+    await recovered()
+  })
+
+  test.each<[string, Fault]>([
+    ['hangs', { kind: 'hang', afterEvents: 3 }],
+    ['resets the connection', { kind: 'reset', afterEvents: 3 }],
+    ['closes the connection', { kind: 'finish', afterEvents: 3 }],
+  ])(
+    'an engine that %s in the middle of a stream: an error event, and a bill for what was given',
+    async (_what, fault) => {
+      Object.assign(model.upstream.behaviour, { fault, words: 20, intervalMs: 5 })
+      const response = await chat({ stream: true, ...door })
+      const events = (await response.text()).split('\n\n').filter(Boolean)
+      expect(response.status).toBe(200)
+      expect(JSON.parse(events.at(-1)?.slice(6) ?? '')).toMatchObject({ error: { type: 'server_error' } })
+      const given = events.slice(0, -1).filter((event) => event.includes('word')).length
+      const log = await logOf(response)
+      expect(log).toMatchObject({ outcome: 'broken', outputUnits: given })
+      expect(nanoOf(log.costUsd)).toBe(log.inputUnits * NANO_PER_INPUT + given * NANO_PER_OUTPUT)
+      model.upstream.behaviour.fault = undefined
+      await recovered()
+    },
+  )
+
+  test('a line of 10 MB in a stream is given up, not kept in memory', async () => {
+    model.upstream.behaviour.fault = { kind: 'long_line', bytes: 10_000_000 }
+    const response = await chat({ stream: true, ...door })
+    expect(response.status).toBe(503)
+    expect(await logOf(response)).toMatchObject({ outcome: 'failed', costUsd: '0.000000000' })
+    model.upstream.behaviour.fault = undefined
+    await recovered()
+  })
+
+  test('a character that comes in two halves arrives whole', async () => {
+    model.upstream.behaviour.wordOf = (n) => (n % 2 === 0 ? 'wörd 漢字 🛳 ' : 'word ')
+    model.upstream.behaviour.intervalMs = 1
+    const response = await chat({ stream: true, ...door })
+    const text = (await response.text())
+      .split('\n\n')
+      .filter((event) => event.startsWith('data: {'))
+      .map((event) => (JSON.parse(event.slice(6)) as any).choices[0]?.delta.content ?? '')
+      .join('')
+    expect(text).toContain('wörd 漢字 🛳 ')
+    model.upstream.behaviour.wordOf = (n) => `word${n} `
+  })
+
+  test('a client that goes away in the middle stops the engine at once and pays for what was generated', async () => {
+    Object.assign(model.upstream.behaviour, { words: 500, intervalMs: 10 })
+    const gone = new AbortController()
+    const response = await chat({ stream: true, ...door }, gone.signal)
+    const reader = response.body?.getReader()
+    await reader?.read()
+    await reader?.read()
+    const asked = model.upstream.requests.at(-1)
+    gone.abort()
+    await waitFor('the engine sees it', () => asked?.abortedAt)
+    expect(asked?.isAnswered).toBe(false)
+    expect(asked?.eventsSent).toBeLessThan(250)
+    const log = await logOf(response)
+    expect(log.outcome).toBe('cut')
+    expect(log.outputUnits).toBeGreaterThan(0)
+    expect(log.outputUnits).toBeLessThanOrEqual((asked?.eventsSent ?? 0) + 1)
+    expect(nanoOf(log.costUsd)).toBe(log.inputUnits * NANO_PER_INPUT + log.outputUnits * NANO_PER_OUTPUT)
+  })
+})
+
+/** Breakers close again by themselves once the engine does. */
+async function recovered(): Promise<void> {
+  await waitFor('the engine is used again', async () => (await chat({})).status === 200)
+}
+
+test('with a second engine a failure before the first byte is not seen by the client', async () => {
+  const second: ModelServer = await startModelServer({})
+  const id = await addDeployment(server, model.name, second)
+  try {
+    await waitFor('both are used', async () => {
+      const fresh = [{ role: 'user', content: `A conversation of its own, ${performance.now()}` }]
+      await Promise.all([chat({ messages: fresh }), chat({})])
+      return second.received > 0
+    })
+    model.upstream.behaviour.fault = { kind: 'reset' }
+    for (let n = 0; n < 20; n++) expect((await chat({})).status).toBe(200)
+  } finally {
+    model.upstream.behaviour.fault = undefined
+    await server.operator('DELETE', `/v2/operator/deployments/${id}`)
+    await waitFor('it is gone', async () => {
+      const before = second.received
+      for (let n = 0; n < 4; n++) await (await chat({})).text()
+      return second.received === before
+    })
+    await second.close()
+  }
+})
+
+describe('on a bare socket', () => {
+  const request = (body: object, head = ''): string => {
+    const text = JSON.stringify({ model: model.name, messages, ...body })
+    return `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${ada.key}\r\nContent-Type: application/json\r\n${head}Content-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+  }
+  const connect = async (): Promise<{ socket: net.Socket; text: () => string }> => {
+    const { hostname, port } = new URL(server.url)
+    const socket = net.connect(Number.parseInt(port, 10), hostname)
+    await new Promise((resolve) => socket.once('connect', resolve))
+    let text = ''
+    socket.on('data', (bytes: Buffer) => (text += bytes.toString())).on('error', () => {})
+    return { socket, text: () => text }
+  }
+  const answers = (text: string): string[] => text.match(/HTTP\/1\.1 \d{3}/g) ?? []
+
+  test('requests in one piece are answered in their order, the last by another way', async () => {
+    const { socket, text } = await connect()
+    socket.write(
+      request({ max_tokens: 1 }) +
+        request({ max_tokens: 2 }) +
+        `GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${ada.key}\r\n\r\n` +
+        request({ max_tokens: 3 }),
+    )
+    await waitFor('four answers', () => answers(text()).length === 4 && text().trimEnd().endsWith('}'))
+    expect(answers(text())).toEqual(Array.from({ length: 4 }, () => 'HTTP/1.1 200'))
+    const used = [...text().matchAll(/"completion_tokens":(\d+)/g)].map(([, n]) => n)
+    expect(used).toEqual(['1', '2', '3'])
+    socket.destroy()
+  })
+
+  test('a request that comes byte by byte is answered', async () => {
+    const { socket, text } = await connect()
+    socket.setNoDelay(true)
+    for (const byte of request({ max_tokens: 2 })) await new Promise((resolve) => socket.write(byte, resolve))
+    await waitFor('an answer', () => text().includes('"completion_tokens":2'))
+    socket.destroy()
+  })
+
+  test('a body in two pieces is put together', async () => {
+    const { socket, text } = await connect()
+    const all = request({ max_tokens: 2, user: 'x'.repeat(200_000) })
+    await new Promise((resolve) => socket.write(all.slice(0, 100_000), resolve))
+    await new Promise((resolve) => setImmediate(resolve))
+    socket.write(all.slice(100_000))
+    await waitFor('an answer', () => text().includes('"completion_tokens":2'))
+    socket.destroy()
+  })
+
+  test('a client that says that it closes is closed after its answer', async () => {
+    const { socket, text } = await connect()
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    socket.write(request({ max_tokens: 2 }, 'Connection: close\r\n'))
+    await closed
+    expect(text()).toContain('"completion_tokens":2')
+  })
+})
