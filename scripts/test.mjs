@@ -6,9 +6,9 @@ import { spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** Programs beside Node that tests need, by Debian package. Everything of today comes with the npm packages. */
+/** Programs beside Node that tests need, by Debian package. */
 /** @type {ReadonlyArray<{ command: string, package: string, neededBy: string }>} */
-const needs = []
+const needs = [{ command: 'ffprobe', package: 'ffmpeg', neededBy: 'the test of spoken answers' }]
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const closingLine = /^(\d+) passed, (\d+) failed(.*)$/

@@ -174,12 +174,15 @@ const modelRecord = z
   })
   .meta({ id: 'Model' })
 
+/** Width and height of a picture, in pixels. */
+export const pictureSide = z.int().min(128).max(2496)
+
 const imageBody = z
   .looseObject({
     model_name: model,
     prompt: z.string().min(1).max(10_000),
-    height: z.int().min(128).max(2496).default(1024),
-    width: z.int().min(128).max(2496).default(1024),
+    height: pictureSide.default(1024),
+    width: pictureSide.default(1024),
     steps: z.int().min(1).max(1000).default(30),
     cfg_scale: z.number().min(0).max(50).default(5),
     seed: z.int().optional(),
@@ -194,6 +197,31 @@ const imageReply = z
     inference_time: z.number().describe('Seconds'),
   })
   .meta({ id: 'ImageGeneration' })
+
+/** The same with the names that clients of the OpenAI convention send and read. */
+const secondImageBody = z
+  .looseObject({
+    ...imageBody.shape,
+    model_name: model.optional().describe('This or `model` is required'),
+    model: model.optional(),
+    size: z
+      .string()
+      .max(20)
+      .nullable()
+      .optional()
+      .describe('Width and height, as in `512x512`; `auto` for the usual one. `width` and `height` come first'),
+    n: z.int().min(1).max(1).nullable().optional(),
+    response_format: z.enum(['b64_json']).nullable().optional(),
+  })
+  .meta({ id: 'SecondImageGenerationRequest' })
+
+const secondImageReply = z
+  .object({
+    ...imageReply.shape,
+    created: z.int().describe('Seconds since 1970'),
+    data: z.array(z.object({ b64_json: z.string() })).describe('The pictures of `images` once more'),
+  })
+  .meta({ id: 'SecondImageGeneration' })
 
 const inference = { family: 'v1', tag: 'Inference', access: ['inference'], inference: true } as const
 
@@ -282,9 +310,10 @@ export const inferenceEndpoints = {
     method: 'POST',
     path: '/v1/images/generations',
     summary: 'Make a picture (second path)',
+    description: 'Takes the names of the first path, and those of the OpenAI convention.',
     errors: [400, 401, 402, 403, 422, 500],
-    body: imageBody,
-    response: imageReply,
+    body: secondImageBody,
+    response: secondImageReply,
   }),
   generateAudio: endpoint({
     ...inference,

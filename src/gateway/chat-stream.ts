@@ -68,7 +68,7 @@ export class ChatStream {
 
   #rewrite(events: string): string | undefined {
     let text = events
-    const done = text.indexOf('data: [DONE]')
+    const done = findDone(text)
     if (done !== -1) {
       this.#done = true
       text = text.slice(0, done)
@@ -105,7 +105,7 @@ export class ChatStream {
 
   #learn(line: string, name: string, value: unknown, ours: string): void {
     if (typeof value !== 'string' || value === ours) return
-    const [raw] = new RegExp(`"${name}"\\s*:\\s*"[^"]*"`).exec(line) ?? []
+    const raw = findMember(line, name, value)
     if (raw !== undefined) this.#needles?.push([raw, `"${name}":${asLatin1(JSON.stringify(ours))}`])
   }
 
@@ -149,6 +149,26 @@ export class ChatStream {
     const { id, object, created, model } = this.#options
     return asLatin1(`data: ${JSON.stringify({ id, object, created, model, choices, ...more })}\n\n`)
   }
+}
+
+const DONE = 'data: [DONE]'
+
+/** Where the line stands that ends a stream. The same words inside an event are something that a model has said. */
+function findDone(text: string): number {
+  if (text.startsWith(DONE)) return 0
+  const before = text.indexOf(`\n${DONE}`)
+  return before === -1 ? -1 : before + 1
+}
+
+/**
+ * A member with this name and value as it stands in a JSON text. Others of the name are passed by: engines that write
+ * the choices first have ids of tool calls before the id of the answer.
+ */
+export function findMember(text: string, name: string, value: string): string | undefined {
+  for (const [raw, json = ''] of text.matchAll(new RegExp(`"${name}"\\s*:\\s*("(?:[^"\\\\]|\\\\.)*")`, 'g'))) {
+    if (JSON.parse(json) === value) return raw
+  }
+  return undefined
 }
 
 /** Takes a member out of an object, with the comma that stood before or after it. */

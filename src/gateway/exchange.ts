@@ -11,7 +11,7 @@ import type { InferenceRecord } from '../domain/purse.ts'
 import type { Admitted } from './admission.ts'
 import type { Call, Reply } from './call.ts'
 import type { Deployment } from './catalog.ts'
-import { asLatin1, ChatStream } from './chat-stream.ts'
+import { asLatin1, ChatStream, findMember } from './chat-stream.ts'
 import { explainFailure, explainRefusal } from './failure.ts'
 import type { Meter } from './meter.ts'
 import type {
@@ -266,12 +266,12 @@ export class ChatExchange implements UpstreamSink {
   }
 }
 
-/** Our name for something in place of the engine's. The first one in the text is the outermost. */
+/** Our name for something in place of the engine's. */
 function renamed(text: string, name: string, theirs: unknown, ours: string): string {
   if (theirs === ours) return text
   const member = `"${name}":${asLatin1(JSON.stringify(ours))}`
-  if (typeof theirs !== 'string') return text.replace('{', `{${member},`)
-  return text.replace(new RegExp(`"${name}"\\s*:\\s*"(?:[^"\\\\]|\\\\.)*"`), () => member)
+  const raw = typeof theirs === 'string' ? findMember(text, name, theirs) : undefined
+  return raw === undefined ? text.replace('{', () => `{${member},`) : text.replace(raw, () => member)
 }
 
 function textBytes(choices: readonly unknown[]): number {

@@ -8,10 +8,12 @@ import { readMp3 } from './mp3.ts'
 import { parseObject } from './usage.ts'
 
 const JSON_TYPE = 'application/json'
+const FLOAT_BYTES = 4
 
 export interface EmbeddingBody {
   readonly model: string
   readonly input: string | readonly string[]
+  readonly encoding_format?: 'float' | 'base64' | null | undefined
 }
 
 export function embeddingWork(body: EmbeddingBody): MediaWork {
@@ -28,16 +30,54 @@ export function embeddingWork(body: EmbeddingBody): MediaWork {
     request: (deployment) => json('/v1/embeddings', { ...body, model: deployment.upstreamModel }),
     read: ({ body: bytes }) => {
       const answer = parseObject(bytes.toString('utf8'))
-      if (!Array.isArray(answer?.['data'])) return undefined
-      const used = (answer['usage'] as { prompt_tokens?: unknown } | undefined)?.prompt_tokens
+      const data = readEmbeddings(answer?.['data'], body.encoding_format === 'base64')
+      if (data === undefined) return undefined
+      const used = (answer?.['usage'] as { prompt_tokens?: unknown } | undefined)?.prompt_tokens
       const tokens = Number.isSafeInteger(used) ? (used as number) : Math.ceil(inputTokens / 4)
       return {
-        body: { ...answer, object: 'list', model: body.model, usage: { prompt_tokens: tokens, total_tokens: tokens } },
+        body: {
+          ...answer,
+          object: 'list',
+          model: body.model,
+          data,
+          usage: { prompt_tokens: tokens, total_tokens: tokens },
+        },
         units: { ...noUnits, inputTokens: tokens },
       }
     },
     body: { ...body },
   }
+}
+
+/** Not every engine knows both forms, and known clients read only the one that they have asked for. */
+function readEmbeddings(list: unknown, asBase64: boolean): unknown[] | undefined {
+  if (!Array.isArray(list)) return undefined
+  const read: unknown[] = []
+  for (const [index, one] of (list as Array<{ embedding?: unknown } | null>).entries()) {
+    const vector = one?.embedding
+    if (typeof vector !== 'string' && !isVector(vector)) return undefined
+    const embedding = asBase64 ? toBase64(vector) : toNumbers(vector)
+    read.push({ index, ...one, object: 'embedding', embedding })
+  }
+  return read
+}
+
+function isVector(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((one) => typeof one === 'number')
+}
+
+/** 32-bit floats in little-endian order. */
+function toBase64(vector: readonly number[] | string): string {
+  if (typeof vector === 'string') return vector
+  const bytes = Buffer.alloc(vector.length * FLOAT_BYTES)
+  for (const [at, value] of vector.entries()) bytes.writeFloatLE(value, at * FLOAT_BYTES)
+  return bytes.toString('base64')
+}
+
+function toNumbers(vector: readonly number[] | string): readonly number[] {
+  if (typeof vector !== 'string') return vector
+  const bytes = Buffer.from(vector, 'base64')
+  return Array.from({ length: Math.floor(bytes.length / FLOAT_BYTES) }, (_, at) => bytes.readFloatLE(at * FLOAT_BYTES))
 }
 
 export interface ImageBody {
@@ -54,27 +94,39 @@ export interface ImageBody {
 /** Of the parameters, those that servers of OpenAI's form do not have. */
 const beyondPlainImages = ['negative_prompt', 'seed', 'cfg_scale', 'steps'] as const
 
-/** `named`: the parameters that the client has sent, where the others are defaults. */
-export function imageWork(body: ImageBody, named: ReadonlySet<string>): MediaWork {
+export interface ImageForm {
+  /** The parameters that the client has sent, where the others are defaults. */
+  readonly named: ReadonlySet<string>
+  /** What the client calls the model's name. */
+  readonly modelField: 'model_name' | 'model'
+  /** Whether the answer is to hold the pictures a second time, as clients of the other convention read them. */
+  readonly hasData: boolean
+}
+
+export function imageWork(body: ImageBody, { named, modelField, hasData }: ImageForm): MediaWork {
   const { width, height, steps } = body
   const units = { ...noUnits, pixelSteps: width * height * steps }
   return {
     operation: 'image',
     kind: 'image',
     modelName: body.model_name,
-    modelField: 'model_name',
+    modelField,
     most: units,
     unfit: (deployment) => {
-      const fault = protocolFault(deployment, ['images', 'txt2img', 'embedded'], 'model_name')
+      const fault = protocolFault(deployment, ['images', 'txt2img', 'embedded'], modelField)
       if (fault !== undefined || deployment.protocol !== 'images') return fault
       const beyond = beyondPlainImages.find((name) => named.has(name))
       if (beyond === undefined) return undefined
       return failField([beyond], `The engines of this model have no ${beyond}; leave it out`, 'not_supported')
     },
     request: (deployment) => imageRequest(deployment, body),
-    read: (collected, seconds) => {
+    read: (collected, { seconds, at }) => {
       const images = readImages(collected, body.seed)
-      return images === undefined ? undefined : { body: { images, inference_time: seconds }, units }
+      if (images === undefined) return undefined
+      const answer = { images, inference_time: seconds }
+      if (!hasData) return { body: answer, units }
+      const data = images.map(({ image }) => ({ b64_json: image }))
+      return { body: { ...answer, created: Math.floor(at / 1_000), data }, units }
     },
     body: { ...body },
   }
@@ -167,7 +219,7 @@ export function speechWork(body: SpeechBody): MediaWork {
             speed: body.speed,
             response_format: 'mp3',
           }),
-    read: (collected, seconds) => readSpeech(collected, seconds, characters),
+    read: (collected, { seconds }) => readSpeech(collected, seconds, characters),
     body: { ...body },
   }
 }

@@ -3,6 +3,7 @@
  * written into the books and only then given to the client. Each kind is a small value that says how it is asked of
  * which protocol, how its answer is read and what it uses; the way is the same for all.
  */
+import type { Instant } from '../base/instant.ts'
 import { zeroUsd } from '../base/money.ts'
 import { failField, fail, ok, type Failure, type Result } from '../base/result.ts'
 import { costOf, type InferenceUnits } from '../domain/inference.ts'
@@ -37,7 +38,7 @@ export interface MediaWork {
   readonly unfit: (deployment: Deployment) => Failure | undefined
   readonly request: (deployment: Deployment) => Omit<UpstreamRequest, 'extraHeaders'>
   /** undefined: the engine's answer is none. */
-  readonly read: (collected: Collected, seconds: number) => MediaAnswer | undefined
+  readonly read: (collected: Collected, facts: { seconds: number; at: Instant }) => MediaAnswer | undefined
   readonly body: Readonly<Record<string, unknown>>
 }
 
@@ -136,7 +137,7 @@ export class MediaGateway {
       const result = explainRefusal(head.status, body.toString('latin1'), model.name)
       return { ...nothing, deployment, status: head.status, result }
     }
-    const answer = work.read(collected.value, seconds)
+    const answer = work.read(collected.value, { seconds, at: this.#ports.clock.now() })
     if (answer !== undefined) {
       return { deployment, status: 200, outcome: 'answered', units: answer.units, result: ok(answer.body) }
     }

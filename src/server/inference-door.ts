@@ -4,13 +4,14 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { nanoUsdOf, usdToNumber } from '../base/money.ts'
-import { fail, type Failure, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { api, type OperationId } from '../contract/api.ts'
 import type { BodyOf, Endpoint, ResponseOf } from '../contract/endpoint.ts'
+import { pictureSide } from '../contract/inference.ts'
 import type { Caller } from '../gateway/call.ts'
 import type { ServedModel } from '../gateway/catalog.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import { embeddingWork, imageWork, speechWork } from '../gateway/media-work.ts'
+import { embeddingWork, imageWork, speechWork, type ImageBody } from '../gateway/media-work.ts'
 import type { MediaWork } from '../gateway/media.ts'
 import type { CallHeaders } from '../gateway/trace.ts'
 import { failurePage } from './error-page.ts'
@@ -53,26 +54,54 @@ export async function answerMedia(
   requestId: string,
 ): Promise<Result<unknown>> {
   const work = workOf(operation, parsed, request.body)
-  if (work === undefined) return fail('invalid', 'This operation does not run models')
+  if (!work.ok) return work
   const gone = new AbortController()
   reply.raw.once('close', () => {
     if (!reply.raw.writableFinished) gone.abort()
   })
-  return gateway.media.run(gateway.catalog, caller, work, headersOf(request, requestId), gone.signal)
+  return gateway.media.run(gateway.catalog, caller, work.value, headersOf(request, requestId), gone.signal)
 }
 
-function workOf(operation: OperationId, parsed: unknown, sent: unknown): MediaWork | undefined {
+function workOf(operation: OperationId, parsed: unknown, sent: unknown): Result<MediaWork> {
+  const named = new Set(Object.keys(sent as object))
   switch (operation) {
     case 'createEmbedding':
-      return embeddingWork(parsed as BodyOf<Api['createEmbedding']>)
+      return ok(embeddingWork(parsed as BodyOf<Api['createEmbedding']>))
     case 'generateImage':
+      return ok(imageWork(parsed as ImageBody, { named, modelField: 'model_name', hasData: false }))
     case 'generateImageBySecondPath':
-      return imageWork(parsed as BodyOf<Api['generateImage']>, new Set(Object.keys(sent as object)))
+      return secondImageWork(parsed as BodyOf<Api['generateImageBySecondPath']>, named)
     case 'generateAudio':
-      return speechWork(parsed as BodyOf<Api['generateAudio']>)
+      return ok(speechWork(parsed as BodyOf<Api['generateAudio']>))
     default:
-      return undefined
+      return fail('invalid', 'This operation does not run models')
   }
+}
+
+/** The names of the OpenAI convention beside ours: which of two is needed is more than a schema of fields can say. */
+function secondImageWork(
+  body: BodyOf<Api['generateImageBySecondPath']>,
+  named: ReadonlySet<string>,
+): Result<MediaWork> {
+  const { model_name, model, size, n: _n, response_format: _format, ...rest } = body
+  const name = model_name ?? model
+  if (name === undefined) return failField(['model'], 'Name the model that is to make the picture', 'model_missing')
+  const sides = readSize(size)
+  if (sides === undefined) {
+    return failField(['size'], 'Width and height, as in 512x512, with 128 to 2496 pixels each', 'bad_size')
+  }
+  // A side that was named comes before one that is a part of the size.
+  const width = named.has('width') ? body.width : (sides.width ?? body.width)
+  const height = named.has('height') ? body.height : (sides.height ?? body.height)
+  const modelField = model_name === undefined ? 'model' : 'model_name'
+  return ok(imageWork({ ...rest, model_name: name, width, height }, { named, modelField, hasData: true }))
+}
+
+function readSize(size: string | null | undefined): { width?: number; height?: number } | undefined {
+  if (size === undefined || size === null || size === 'auto') return {}
+  const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(size) ?? []
+  const sides = { width: Number(width), height: Number(height) }
+  return pictureSide.safeParse(sides.width).success && pictureSide.safeParse(sides.height).success ? sides : undefined
 }
 
 function headersOf(request: FastifyRequest, requestId: string): CallHeaders {

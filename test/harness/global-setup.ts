@@ -12,7 +12,7 @@ import { migrate } from '../../src/store/migrate.ts'
 declare module 'vitest' {
   interface ProvidedContext {
     postgresUrl: string
-    /** The server as one file, built for this run. */
+    /** The server, built for this run, with its engines beside it. */
     serverBundle: string
   }
 }
@@ -33,11 +33,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await template.end()
   project.provide('postgresUrl', postgres.url)
   const bundleDir = path.resolve('node_modules', '.cache', `berth-test-${process.pid}`)
-  await build({
-    ...bundleConfig,
-    input: { server: 'src/server/main.ts' },
-    output: { ...bundleConfig.output, dir: bundleDir },
-  })
+  await build({ ...bundleConfig, output: { ...bundleConfig.output, dir: bundleDir } })
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
   return async () => {
     await postgres.stop()

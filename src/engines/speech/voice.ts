@@ -41,7 +41,7 @@ export const voices: readonly Voice[] = [
 ]
 
 export const families: Readonly<Record<VoiceFamily, FamilyFacts>> = {
-  vits: { speeds: { min: 0.5, max: 2 }, pieceChars: 160, mp3Kbps: 64, charsPerSecond: 11 },
+  vits: { speeds: { min: 0.7, max: 2 }, pieceChars: 160, mp3Kbps: 64, charsPerSecond: 11 },
   flite: { speeds: { min: 0.1, max: 3 }, pieceChars: 240, mp3Kbps: 48, charsPerSecond: 15 },
 }
 

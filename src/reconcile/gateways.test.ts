@@ -1,0 +1,93 @@
+/** The promises: what is old goes, in pieces, and nothing else; a gateway goes only when it holds no money. */
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openAccount, openBooks, type Books } from '../../test/harness/books.ts'
+import { inferenceRecord } from '../../test/harness/ended-request.ts'
+import type { Actor } from '../app/app.ts'
+import { makeTreasury } from '../app/treasury.ts'
+import { addMs, DAY_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
+import { usd } from '../base/money.ts'
+import { transact } from '../store/database.ts'
+import { releaseExpiredHolds } from '../store/ledger.ts'
+import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
+import { tendGateways } from './gateways.ts'
+
+let books: Books
+let actor: Actor
+beforeAll(async () => {
+  books = await openBooks()
+  actor = await openAccount(books, 'old', usd('10'))
+})
+afterAll(() => books.close())
+
+const pass = () => tendGateways(books.app).run(new AbortController().signal)
+const treasuryOf = (gatewayId: string) => makeTreasury({ database: books.database, clock: books.clock, gatewayId })
+
+test('texts go after a week, rows after a month, a bounded number at a time', async () => {
+  const start = books.clock.now()
+  let count = 0
+  const record = (at: Instant) => {
+    count += 1
+    const texts = { requestBody: 'v1.sealed', responseBody: 'v1.sealed' }
+    const requestId = `req_${count.toString().padStart(5, '0')}`
+    return inferenceRecord({ requestId, accountId: actor.accountId, apiKeyId: actor.keyId, at, ...texts })
+  }
+  const many = Array.from({ length: 1_200 }, () => record(start))
+  const late = [record(addMs(start, 23 * DAY_MS)), record(addMs(start, 23 * DAY_MS + 1))]
+  await treasuryOf('gw1').settle([...many, ...late])
+  const left = async () => {
+    const { rows } = await sql<{ logged: bigint; texts: bigint; costs: bigint }>`
+      select count(*) as logged, count(request_body) + count(response_body) as texts,
+        (select count(*) from request_cost) as costs from request_log`.execute(books.database.db)
+    return rows[0]
+  }
+
+  books.clock.set(addMs(start, 7 * DAY_MS))
+  expect(await pass()).toBe(false)
+  expect(await left()).toEqual({ logged: 1_202n, texts: 2_404n, costs: 1_202n })
+  books.clock.set(addMs(start, 7 * DAY_MS + 1))
+  expect(await pass()).toBe(true)
+  expect(await pass()).toBe(false)
+  expect(await left()).toEqual({ logged: 1_202n, texts: 4n, costs: 1_202n })
+
+  books.clock.set(addMs(start, 30 * DAY_MS + 1))
+  expect(await pass()).toBe(true)
+  expect(await pass()).toBe(false)
+  // What they cost is never forgotten.
+  expect(await left()).toEqual({ logged: 2n, texts: 2n, costs: 1_202n })
+})
+
+test('a gateway that is gone for good is forgotten with its empty purses, one with money stays', async () => {
+  const gateways = async () => {
+    const rows = await books.database.db.selectFrom('gateway').select('id').orderBy('id').execute()
+    return rows.map((row) => row.id)
+  }
+  const owner = { accountId: actor.accountId, apiKeyId: null }
+  await sql`delete from gateway`.execute(books.database.db)
+  const [rich, poor, bare] = ['rich', 'poor', 'bare'].map(treasuryOf)
+  for (const treasury of [rich, poor, bare]) await treasury?.registerGateway()
+  await poor?.topUp(owner, { wanted: usd('1'), needed: usd('1') })
+  await poor?.releaseOwnPurses()
+  await rich?.topUp(owner, { wanted: usd('1'), needed: usd('1') })
+  books.clock.advance(7 * DAY_MS)
+  await pass()
+  expect(await gateways()).toEqual(['bare', 'poor', 'rich'])
+  books.clock.advance(1)
+  await pass()
+  expect(await gateways()).toEqual(['rich'])
+  const holds = await sql<{ key: string }>`select key from hold where key like 'purse:%'`.execute(books.database.db)
+  expect(holds.rows).toEqual([{ key: `purse:rich:${actor.accountId}` }])
+
+  await transact(books.database, (tx) => releaseExpiredHolds(tx, 10))
+  await pass()
+  expect(await gateways()).toEqual([])
+  // It comes back all the same, with requests that nobody knows of.
+  books.clock.advance(MINUTE_MS)
+  const holdKey = `purse:rich:${actor.accountId}`
+  const ids = { requestId: 'req_back', accountId: actor.accountId, apiKeyId: actor.keyId, holdKey }
+  await rich?.settle([inferenceRecord({ ...ids, cost: '777', at: books.clock.now() })])
+  expect(await gateways()).toEqual(['rich'])
+  const findings = []
+  for (const check of ledgerChecks) findings.push(...(await runCheck(books.database.db, check, 10)).findings)
+  expect(findings).toEqual([])
+})

@@ -1,0 +1,192 @@
+/**
+ * One chat over HTTP as a client sees it, to the byte: whether a head came, whether every byte of the answer came, and
+ * what the answer says was used. A client may also leave in the middle of a stream. `fetch` would hide where an answer
+ * was cut, so this speaks through node:http.
+ */
+import http from 'node:http'
+import { randomBytes } from 'node:crypto'
+
+/** Prices that make costs easy to reckon: what a token costs, in nano-dollars. */
+export interface TokenPrices {
+  readonly input: number
+  readonly cached: number
+  readonly output: number
+}
+
+export interface ChatAsk {
+  readonly stream: boolean
+  readonly maxTokens: number
+  /** By the careful way of the server instead of its front door. */
+  readonly careful: boolean
+  /** Leaves after so many words of a stream. undefined: stays to the end. */
+  readonly leaveAfterWords?: number
+}
+
+export interface ChatTold {
+  readonly ask: ChatAsk
+  /** Goes to the engine and into the log, so that what three saw of one request can be compared. */
+  readonly traceId: string
+  /** Of the request: one message, as the engine gets it. */
+  readonly message: { readonly role: string; readonly content: string }
+  /** undefined: no head came. */
+  status: number | undefined
+  requestId: string | undefined
+  retryAfter: string | undefined
+  /** Every byte of the answer came, up to the mark of its end. */
+  isComplete: boolean
+  /** We left. */
+  isCut: boolean
+  /** We gave up waiting: no good server lets that happen. */
+  isLate: boolean
+  words: number
+  /** undefined: the answer tells none. */
+  usage: ChatUsage | undefined
+  body: string
+}
+
+export interface ChatUsage {
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  readonly outputTokens: number
+}
+
+export interface ChatTarget {
+  readonly url: string
+  readonly key: string
+  readonly model: string
+}
+
+const ANSWER_MS = 30_000
+const agents = new Map<string, http.Agent>()
+
+export function costOfUsage(prices: TokenPrices, { promptTokens, cachedTokens, outputTokens }: ChatUsage): bigint {
+  const cached = BigInt(cachedTokens)
+  return (
+    (BigInt(promptTokens) - cached) * BigInt(prices.input) +
+    cached * BigInt(prices.cached) +
+    BigInt(outputTokens) * BigInt(prices.output)
+  )
+}
+
+/** The most that it can cost: a token is a byte of the prompt at least, and the template may add some. */
+export function worstCostOf(prices: TokenPrices, told: Pick<ChatTold, 'ask' | 'message'>): bigint {
+  const promptBytes = Buffer.byteLength(JSON.stringify([[told.message], null])) + TEMPLATE_TOKENS
+  return BigInt(promptBytes * prices.input + told.ask.maxTokens * prices.output)
+}
+
+const TEMPLATE_TOKENS = 64
+
+/** Never rejects: what went wrong is part of what is told. */
+export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Promise<ChatTold> {
+  const told: ChatTold = {
+    ask,
+    traceId: randomBytes(16).toString('hex'),
+    message: { role: 'user', content },
+    status: undefined,
+    requestId: undefined,
+    retryAfter: undefined,
+    isComplete: false,
+    isCut: false,
+    isLate: false,
+    words: 0,
+    usage: undefined,
+    body: '',
+  }
+  const body = JSON.stringify({
+    model: target.model,
+    messages: [told.message],
+    max_tokens: ask.maxTokens,
+    ...(ask.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
+    ...(ask.careful ? { logit_bias: {} } : {}),
+  })
+  return new Promise((resolve) => {
+    const over = (): void => {
+      clearTimeout(late)
+      resolve(told)
+    }
+    const request = http.request(`${target.url}/v1/chat/completions`, {
+      method: 'POST',
+      agent: agentOf(target.url),
+      headers: {
+        Authorization: `Bearer ${target.key}`,
+        'Content-Type': 'application/json',
+        'Content-Length': Buffer.byteLength(body),
+        traceparent: `00-${told.traceId}-00f067aa0ba902b7-01`,
+      },
+    })
+    const late = setTimeout(() => {
+      told.isLate = true
+      request.destroy()
+    }, ANSWER_MS)
+    request.on('error', over).on('response', (response) => readAnswer(response, told, over))
+    request.end(body)
+  })
+}
+
+/** One for each server: a connection that a killed one has left is no business of the next. */
+function agentOf(url: string): http.Agent {
+  const known = agents.get(url)
+  if (known !== undefined) return known
+  const made = new http.Agent({ keepAlive: true, maxSockets: Infinity })
+  agents.set(url, made)
+  return made
+}
+
+/** Lets go of the connections to a server that is gone. */
+export function forgetServer(url: string): void {
+  agents.get(url)?.destroy()
+  agents.delete(url)
+}
+
+function readAnswer(response: http.IncomingMessage, told: ChatTold, over: () => void): void {
+  told.status = response.statusCode
+  told.requestId = response.headers['x-inference-request-id'] as string | undefined
+  told.retryAfter = response.headers['retry-after']
+  response.setEncoding('utf8').on('data', (text: string) => {
+    told.body += text
+    const { leaveAfterWords } = told.ask
+    if (leaveAfterWords === undefined || told.isCut || countWords(told.body) < leaveAfterWords) return
+    told.isCut = true
+    response.destroy()
+  })
+  response.on('error', () => {})
+  response.on('close', () => {
+    told.words = countWords(told.body)
+    told.isComplete = response.complete && !told.isCut && hasEnd(told)
+    if (told.isComplete && told.status === 200) told.usage = usageOf(told)
+    // Thousands of good answers need not be kept; a refusal is kept to be read.
+    if (told.status === 200) told.body = ''
+    over()
+  })
+}
+
+function hasEnd({ status, ask, body }: ChatTold): boolean {
+  return status !== 200 || !ask.stream || body.endsWith('data: [DONE]\n\n')
+}
+
+/** Each word of the simulated engine is one token, and one event of a stream. */
+function countWords(body: string): number {
+  return body.match(/"content":"[^"]+"/g)?.length ?? 0
+}
+
+function usageOf({ ask, body }: ChatTold): ChatUsage | undefined {
+  const event = ask.stream
+    ? body
+        .split('\n\n')
+        .findLast((one) => one.includes('"usage"'))
+        ?.slice(6)
+    : body
+  const { usage } = JSON.parse(event ?? '{}') as {
+    usage?: {
+      prompt_tokens: number
+      completion_tokens: number
+      prompt_tokens_details?: { cached_tokens: number }
+    }
+  }
+  if (usage === undefined) return undefined
+  return {
+    promptTokens: usage.prompt_tokens,
+    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    outputTokens: usage.completion_tokens,
+  }
+}

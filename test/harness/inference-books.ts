@@ -1,0 +1,135 @@
+/**
+ * The money of inference as the books have it, read by plain SQL beside the server and its code, to be held against
+ * what clients were told.
+ */
+import pg from 'pg'
+import { expect } from 'vitest'
+import { costOfUsage, type ChatTold, type TokenPrices } from './chat-client.ts'
+
+export interface BilledRequest {
+  readonly cost: bigint
+  readonly traceId: string
+  readonly outcome: string
+  readonly inputUnits: number
+  readonly cachedUnits: number
+  readonly outputUnits: number
+}
+
+export interface InferenceBooks {
+  readonly available: bigint
+  readonly held: bigint
+  /** What all gateways have in their purses for the account. */
+  readonly inPurses: bigint
+  /** What charges took from the account. */
+  readonly charged: bigint
+  /** By request id. */
+  readonly billed: ReadonlyMap<string, BilledRequest>
+  /** What the books had to make good or give up on: purses that did not cover their requests, records refused. */
+  readonly mishaps: readonly string[]
+}
+
+export interface BooksReader {
+  balance(accountId: string): Promise<{ available: bigint; held: bigint }>
+  read(accountId: string): Promise<InferenceBooks>
+  /** What is in purses of anybody. */
+  inAnyPurse(): Promise<bigint>
+  close(): Promise<void>
+}
+
+export function readBooksOf(databaseUrl: string): BooksReader {
+  const pool = new pg.Pool({ connectionString: databaseUrl, max: 2 })
+  pool.on('error', () => {})
+  // bigints come as text.
+  const rows = async (sql: string, values: unknown[] = []): Promise<Array<Record<string, string>>> =>
+    (await pool.query(sql, values)).rows as Array<Record<string, string>>
+  const sum = async (sql: string, values: unknown[] = []): Promise<bigint> => {
+    const [row] = await rows(sql, values)
+    return BigInt(row?.['nano'] ?? 0)
+  }
+  const balance = async (accountId: string): Promise<{ available: bigint; held: bigint }> => {
+    const found = await rows('select kind, balance_nano::text as nano from ledger_account where account_id = $1', [
+      accountId,
+    ])
+    const of = (kind: string): bigint => BigInt(found.find((row) => row['kind'] === kind)?.['nano'] ?? 0)
+    return { available: of('available'), held: of('held') }
+  }
+  return {
+    balance,
+    read: async (accountId) => {
+      const billed = await rows(
+        `select c.request_id, c.cost_nano::text as cost, l.trace_id, l.outcome, l.cost_nano::text as logged,
+                l.input_units, l.cached_units, l.output_units
+         from request_cost c left join request_log l using (request_id) where c.account_id = $1`,
+        [accountId],
+      )
+      return {
+        ...(await balance(accountId)),
+        inPurses: await sum(
+          `select coalesce(sum(amount_nano), 0)::text as nano from hold where account_id = $1 and key like 'purse:%'`,
+          [accountId],
+        ),
+        charged: await sum(
+          `select coalesce(sum(t.amount_nano), 0)::text as nano
+           from posting p join transfer t on t.posting_id = p.id where p.account_id = $1 and p.kind = 'charge'`,
+          [accountId],
+        ),
+        billed: new Map(billed.map((row) => [row['request_id'] ?? '', billedOf(row)])),
+        mishaps: (
+          await rows(
+            `select action || ' ' || coalesce(subject, '') || ' ' || detail::text as text from audit where actor = 'gateway'
+             union all select key || ' ' || memo from posting where key like 'borne:%'`,
+          )
+        ).map((row) => row['text'] ?? ''),
+      }
+    },
+    inAnyPurse: () => sum(`select coalesce(sum(amount_nano), 0)::text as nano from hold where key like 'purse:%'`),
+    close: () => pool.end(),
+  }
+}
+
+function billedOf(row: Record<string, string>): BilledRequest {
+  if (row['cost'] !== row['logged']) throw new Error(`the log has another cost than the books: ${JSON.stringify(row)}`)
+  return {
+    cost: BigInt(row['cost'] ?? 0),
+    traceId: row['trace_id'] ?? '',
+    outcome: row['outcome'] ?? '',
+    inputUnits: Number(row['input_units']),
+    cachedUnits: Number(row['cached_units']),
+    outputUnits: Number(row['output_units']),
+  }
+}
+
+/**
+ * Each request whose whole answer a client has is billed, at the price of what the answer says was used; no request of
+ * a client is billed twice; nothing is billed that no client has asked; and what left the account is the sum of it.
+ */
+export function expectBilledOnce(
+  books: InferenceBooks,
+  told: readonly ChatTold[],
+  money: { prices: TokenPrices; paidIn: bigint },
+): void {
+  const { prices, paidIn } = money
+  const complete = told.filter((one) => one.status === 200 && one.isComplete)
+  const wrong = complete.flatMap((one) => {
+    const cost = books.billed.get(one.requestId ?? '')?.cost
+    const due = one.usage === undefined ? undefined : costOfUsage(prices, one.usage)
+    return due !== undefined && cost === due ? [] : [`${one.requestId}: costs ${due}, billed ${cost}`]
+  })
+  expect(wrong, 'answers that are not billed as they should be').toEqual([])
+  expect(new Set(complete.map((one) => one.requestId)).size, 'two answers under one id').toBe(complete.length)
+
+  const costly = [...books.billed.values()].filter(({ cost }) => cost > 0n)
+  const asked = new Set(told.map((one) => one.traceId))
+  expect(
+    costly.filter(({ traceId }) => !asked.has(traceId)),
+    'billed, and nobody asked for it',
+  ).toEqual([])
+  expect(new Set(costly.map(({ traceId }) => traceId)).size, 'one request billed twice').toBe(costly.length)
+
+  const spent = costly.reduce((sum, { cost }) => sum + cost, 0n)
+  expect({ charged: books.charged, left: books.available + books.held, mishaps: books.mishaps }).toEqual({
+    charged: spent,
+    left: paidIn - spent,
+    mishaps: [],
+  })
+}
