@@ -4,16 +4,32 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import { claims } from './claims.ts'
 import { coldStart } from './cold-start.ts'
+import { gatewayLongPrompt } from './gateway/long-prompt.ts'
+import { meter } from './gateway/meter.ts'
+import { gatewayPlain } from './gateway/plain.ts'
+import { soak } from './gateway/soak.ts'
+import { gatewayStream } from './gateway/stream.ts'
 import type { Bench, Figure } from './harness.ts'
 import { listing } from './listing.ts'
 import { rentals } from './rentals.ts'
 
-const all: readonly Bench[] = [coldStart, claims, listing, rentals]
+const usual: readonly Bench[] = [
+  coldStart,
+  claims,
+  listing,
+  rentals,
+  gatewayPlain,
+  gatewayStream,
+  gatewayLongPrompt,
+  meter,
+]
+/** With those that run only when they are named. */
+const all: readonly Bench[] = [...usual, soak]
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('-'))
 if (process.argv.includes('--help')) {
   console.log(
-    `Usage: npm run bench [-- NAME…]\n\n${all.map((bench) => `  ${bench.name.padEnd(12)} ${bench.about}`).join('\n')}`,
+    `Usage: npm run bench [-- NAME…]\n\n${all.map((bench) => `  ${bench.name.padEnd(20)} ${bench.about}`).join('\n')}`,
   )
   process.exit(0)
 }
@@ -27,7 +43,7 @@ const machine = `${os.cpus().length} × ${os.cpus()[0]?.model ?? os.arch()}, ${M
 const git = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' })
 const commit = git.status === 0 ? git.stdout.trim() : 'unknown'
 const results: Array<{ bench: string; figures: Figure[] }> = []
-for (const bench of all.filter((one) => wanted.length === 0 || wanted.includes(one.name))) {
+for (const bench of wanted.length === 0 ? usual : all.filter((one) => wanted.includes(one.name))) {
   console.error(`${bench.name}: ${bench.about} …`)
   const figures = await bench.run()
   for (const { name, value, unit } of figures) console.error(`  ${name}: ${format(value)} ${unit}`)
@@ -48,5 +64,6 @@ mkdirSync('bench/results', { recursive: true })
 writeFileSync(`bench/results/${commit}.json`, `${JSON.stringify({ machine, commit, results }, null, 2)}\n`)
 
 function format(value: number): string {
-  return value >= 100 ? value.toFixed(0) : value.toPrecision(3)
+  if (Number.isNaN(value)) return '—'
+  return Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3)
 }

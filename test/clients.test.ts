@@ -1,7 +1,13 @@
 /** Clients that other people wrote for other servers, unchanged, over real HTTP. */
 import { afterAll, beforeAll } from 'vitest'
+import { aiSdkSuite } from './clients/ai-sdk.ts'
 import { startBerth, type Berth } from './clients/berth.ts'
+import { huggingFaceSuite } from './clients/hugging-face.ts'
+import { hyperbolicSuite } from './clients/hyperbolic.ts'
 import { openaiSuite } from './clients/openai.ts'
+
+// What it warns of is what its providers say of each other, and nothing about the server.
+globalThis.AI_SDK_LOG_WARNINGS = false
 
 let berth: Berth
 beforeAll(async () => {
@@ -10,3 +16,6 @@ beforeAll(async () => {
 afterAll(() => berth.close())
 
 openaiSuite(() => berth)
+aiSdkSuite(() => berth)
+hyperbolicSuite(() => berth)
+huggingFaceSuite(() => berth)

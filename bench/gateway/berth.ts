@@ -5,7 +5,6 @@
  */
 import pg from 'pg'
 import { call, readKey, startServer, type BenchServer } from '../harness.ts'
-import { shortChat } from './chat-body.ts'
 import { pause } from './child.ts'
 import type { Side } from './side.ts'
 
@@ -21,8 +20,6 @@ export interface BerthSide extends Side {
   readonly pid: number
   readonly server: BenchServer
   readonly accountId: string
-  /** Answers of the time before the measuring: until the first model was served. */
-  readonly answeredBefore: number
 }
 
 export const CREDIT_USD = 1_000
@@ -40,7 +37,7 @@ const CONCURRENCY = 10_000
 const SERVED_WITHIN_MS = 15_000
 
 export async function startBerth(
-  models: readonly [BenchModel, ...BenchModel[]],
+  models: readonly BenchModel[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<BerthSide> {
   const server = await startServer({
@@ -53,7 +50,7 @@ export async function startBerth(
     const operatorKey = readKey(server, 'operator')
     const { accountId, key } = await openAccount(server, operatorKey)
     for (const model of models) await offerModel(server, operatorKey, model)
-    const answeredBefore = await untilServed(server, key, models[0].name)
+    await untilServed(server, key, models)
     const { port } = new URL(server.url)
     return {
       name: BERTH,
@@ -62,7 +59,6 @@ export async function startBerth(
       headers: { Authorization: `Bearer ${key}` },
       server,
       accountId,
-      answeredBefore,
       stop: () => server.stop(),
     }
   } catch (error) {
@@ -106,18 +102,14 @@ async function offerModel(server: BenchServer, operatorKey: string, { name, upst
   })
 }
 
-/** Servers hear of a new model some moments later. Answers how many requests were answered, and so cost. */
-async function untilServed(server: BenchServer, key: string, model: string): Promise<number> {
+/** Servers hear of new models some moments later. */
+async function untilServed(server: BenchServer, key: string, models: readonly BenchModel[]): Promise<void> {
   const giveUpAt = performance.now() + SERVED_WITHIN_MS
   for (;;) {
-    const reply = await fetch(`${server.url}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-      body: shortChat(model),
-    })
-    const text = await reply.text()
-    if (reply.status === 200) return 1
-    if (performance.now() > giveUpAt) throw new Error(`${model} is not served: ${reply.status} ${text}`)
+    const { data } = (await ask(server, key, 'GET', '/v1/models')) as { data: ReadonlyArray<{ id: string }> }
+    const missing = models.filter(({ name }) => !data.some(({ id }) => id === name))
+    if (missing.length === 0) return
+    if (performance.now() > giveUpAt) throw new Error(`not served: ${missing.map(({ name }) => name).join(', ')}`)
     await pause(100)
   }
 }

@@ -52,7 +52,7 @@ export const gatewayLongPrompt: Bench = {
         jobOf: () => ({ body, connections: CONNECTIONS, expects: { kind: 'plain' } }),
         beside: new Map([[BERTH, berth.server.postgresPid]]),
       })
-      const answered = load.answeredFrom(berth.port) + berth.answeredBefore
+      const answered = load.answeredFrom(berth.port)
       const cost = INPUT_TOKENS * INPUT_NANO + PLAIN_OUTPUT_TOKENS * OUTPUT_NANO
       const inBooks = await checkBooks(berth, answered, { [MODEL]: cost, [HELD_MODEL]: cost })
       const of = (name: string) => measured.get(name)

@@ -37,7 +37,7 @@ export const gatewayPlain: Bench = {
         jobOf: () => ({ body: shortChat(MODEL), connections: CONNECTIONS, expects: { kind: 'plain' } }),
         beside: new Map([[BERTH, berth.server.postgresPid]]),
       })
-      const answered = load.answeredFrom(berth.port) + berth.answeredBefore
+      const answered = load.answeredFrom(berth.port)
       const cost = INPUT_TOKENS * INPUT_NANO + PLAIN_OUTPUT_TOKENS * OUTPUT_NANO
       const inBooks = await checkBooks(berth, answered, { [MODEL]: cost })
       const of = (name: string) => measured.get(name)

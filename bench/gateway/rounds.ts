@@ -31,11 +31,18 @@ export interface Comparison {
   readonly load: LoadGenerator
   /** What a side is asked, apart from its address, key and for how long. */
   readonly jobOf: (side: Side) => Omit<LoadJob, 'port' | 'headers' | 'durationMs'>
+  readonly roundMs?: number
   /** By the name of a side, a process beside it whose CPU is told apart. */
   readonly beside?: ReadonlyMap<string, number>
 }
 
-export async function compareSides({ sides, load, jobOf, beside }: Comparison): Promise<Map<string, Measured>> {
+export async function compareSides({
+  sides,
+  load,
+  jobOf,
+  roundMs = ROUND_MS,
+  beside,
+}: Comparison): Promise<Map<string, Measured>> {
   const measured = new Map<string, Measured>()
   for (const side of sides) {
     const none = { cpuUs: [], rates: [], p50Ms: [], p99Ms: [], firstByteMs: [], besideUs: [] }
@@ -49,7 +56,7 @@ export async function compareSides({ sides, load, jobOf, beside }: Comparison): 
       const job = { ...jobOf(side), port: side.port, headers: side.headers }
       await load.run({ ...job, durationMs: WARM_UP_MS })
       await pause(AFTERWARDS_MS)
-      await measureOnce(of, load, { ...job, durationMs: ROUND_MS }, beside?.get(side.name))
+      await measureOnce(of, load, { ...job, durationMs: roundMs }, beside?.get(side.name))
     }
   }
   return measured

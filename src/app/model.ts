@@ -104,7 +104,7 @@ export async function deleteModel(tx: Tx, actor: Actor, name: string): Promise<R
   return ok(name)
 }
 
-export function noSuchModel(): Failure {
+function noSuchModel(): Failure {
   return fail('not_found', 'No such model', { reason: 'model_not_found' })
 }
 

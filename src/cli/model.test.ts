@@ -70,10 +70,9 @@ describe('models', () => {
   })
 
   test('from a file: the whole of it, in parts, and with its price', async () => {
-    const out = await done(
-      ...['models', 'add', 'owner/local', '--source', 'npm:a@1.0.0/1', 'npm:a@1.0.0/2', '--context', '2048'],
-      ...['--sha256', 'AB'.repeat(32), '--input-price', '0.05', '--output-price', '0.10', '--tools'],
-    )
+    const add = ['models', 'add', 'owner/local', '--source', 'npm:a@1.0.0/1', 'npm:a@1.0.0/2', '--context', '2048']
+    const facts = ['--sha256', 'AB'.repeat(32), '--input-price', '0.05', '--output-price', '0.10', '--tools']
+    const out = await done(...add, ...facts)
     expect(out).toContain('owner/local is offered at $0.05 in, $0.10 out (USD a million).')
     expect(out).toContain('berth models pull owner/local')
     const part = { file: 'owner-local.gguf', bytes: null, sha256: 'ab'.repeat(32) }
@@ -180,9 +179,8 @@ describe('models', () => {
   })
 
   test('a file of a server elsewhere needs its whole path there', async () => {
-    const { code, error } = await berth([
-      ...['models', 'add', 'x', '--gguf', 'a.gguf', '--url', 'http://berth.invalid', '--key', 'bk_x'],
-    ])
+    const elsewhere = ['--url', 'http://berth.invalid', '--key', 'bk_x']
+    const { code, error } = await berth(['models', 'add', 'x', '--gguf', 'a.gguf', ...elsewhere])
     expect(code).toBe(2)
     expect(error).toContain('Give its whole path there')
   })

@@ -7,7 +7,7 @@ import { endpoint } from './endpoint.ts'
 import { message, reasonText, textIdParams } from './shared.ts'
 
 /** Files with the same `file` are joined in their order, so a model may come in parts. */
-export const modelFile = z
+const modelFile = z
   .strictObject({
     source: z
       .string()
@@ -20,7 +20,7 @@ export const modelFile = z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/)
       .describe('What it is called in the model store'),
-    bytes: z.int().min(1).nullable().describe('null: not known before the download'),
+    bytes: z.int().min(1).nullable().describe('Of this part; null: not known before the download'),
     sha256: z
       .string()
       .regex(/^[0-9a-f]{64}$/)
@@ -67,7 +67,7 @@ const tokenCount = z.int().min(1).max(100_000_000)
 const files = z.array(modelFile).min(1).max(100)
 
 /** What the server that answers does about a model with an engine of its own. */
-export const localModelState = z
+const localModelState = z
   .object({
     state: z.enum(['pulling', 'loading', 'ready', 'failed']),
     doneBytes: z.number().nullable().describe('While it is pulled'),
@@ -78,7 +78,7 @@ export const localModelState = z
   .meta({ id: 'LocalModelState' })
 export type LocalModelState = z.infer<typeof localModelState>
 
-export const deploymentHealth = z
+const deploymentHealth = z
   .object({
     breaker: z.enum(['closed', 'open', 'half_open']).describe('open: nothing is sent there for a while'),
     inFlight: z.number().describe('Requests that it is working on'),

@@ -77,7 +77,7 @@ export function failEngine(cause: unknown): never {
   process.exit(1)
 }
 
-export function tellParent(event: EngineEvent): void {
+function tellParent(event: EngineEvent): void {
   process.stdout.write(`${JSON.stringify(event)}\n`)
 }
 

@@ -44,7 +44,7 @@ export class Breaker {
 
   /** For when no other deployment is left. */
   allowsLastResort(now: number): boolean {
-    return !this.#hasTrial && now >= this.#trialEndedAt + LAST_RESORT_EVERY_MS
+    return this.#isOpen && !this.#hasTrial && now >= this.#trialEndedAt + LAST_RESORT_EVERY_MS
   }
 
   /** How long until it lets a trial through. */

@@ -74,7 +74,7 @@ export class DispatchModel implements Ticking {
 
   /** A place may have become free. */
   serve(now: number): void {
-    while (this.#queue.size > 0 && this.targets.some((target) => target.isInUse && target.hasPlace())) {
+    while (this.#queue.size > 0 && this.targets.some((target) => target.mayTake(now))) {
       let chosen: Target | undefined
       const call = this.#queue.take((waiter) => {
         const choice = chooseTarget(this.targets, this.memory, waiter.call, waiter.tried, now)

@@ -1,10 +1,17 @@
 /** Waiting for a place: who is next, for how long, what is told, and what changes of the catalog do meanwhile. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
-import { AnswerCollector, deploymentOn, modelOn, type SimulatedModel } from '../sim/model-server-caller.ts'
+import {
+  AnswerCollector,
+  callOn,
+  deploymentOn,
+  modelOn,
+  type SimulatedCall,
+  type SimulatedModel,
+} from '../sim/model-server-caller.ts'
 import { startModelServer, type ModelServer } from '../sim/model-server.ts'
 import { makeDispatcher, type DispatcherOptions, type RunningDispatcher } from './dispatch.ts'
-import type { UpstreamCall, UpstreamHandle } from './upstream-call.ts'
+import type { UpstreamHandle } from './upstream-call.ts'
 
 const closers: Array<() => Promise<void>> = []
 
@@ -37,21 +44,10 @@ function send(
   dispatcher: RunningDispatcher,
   model: SimulatedModel,
   accountId: string,
-  more: Partial<UpstreamCall> = {},
+  more: Partial<SimulatedCall> = {},
 ): Sent {
   const sink = new AnswerCollector()
-  const body = [Buffer.from(JSON.stringify({ model: accountId, messages: [] }))]
-  const handle = dispatcher.send(
-    {
-      model,
-      accountId,
-      request: () => ({ path: '/v1/chat/completions', extraHeaders: '', contentType: 'application/json', body }),
-      prefixes: [],
-      session: undefined,
-      ...more,
-    },
-    sink,
-  )
+  const handle = dispatcher.send(callOn(model, { accountId, ...more }, { model: accountId, messages: [] }), sink)
   return { sink, handle }
 }
 

@@ -22,6 +22,8 @@ export interface FrontOptions {
   readonly gateway: Gateway
   /** For one connection: who sends, from memory and at once. undefined: not known now, or not a key that may. */
   readonly identifier: () => (authorization: string) => Caller | undefined
+  /** Looks up who sends, so that the next `identifier` knows; whatever comes of it. */
+  readonly introduce: (authorization: string) => Promise<unknown>
   readonly handOver: (socket: Socket) => void
   /** A failure as a whole HTTP body. */
   readonly page: (failure: Failure) => { status: number; body: string }
@@ -65,6 +67,13 @@ export function makeFront(options: FrontOptions): Front {
   }
 }
 
+interface WholeRequest {
+  readonly head: FrontHead
+  readonly headBytes: Buffer
+  /** The body, when all of it is there. */
+  readonly bytes: Buffer
+}
+
 class FrontConnection {
   readonly #socket: Socket
   readonly #options: FrontOptions
@@ -78,7 +87,9 @@ class FrontConnection {
   readonly #onDrain = (): void => this.#answer?.drained()
   /** Bytes of requests that were not begun yet. */
   #ahead: Buffer | undefined
-  #body: { head: FrontHead; headBytes: Buffer; bytes: Buffer; filled: number } | undefined
+  #body: (WholeRequest & { filled: number }) | undefined
+  /** A purse or a counter is being filled for the request at hand. */
+  #isWaiting = false
   #answer: FrontReply | undefined
   #since = performance.now()
 
@@ -94,7 +105,7 @@ class FrontConnection {
   }
 
   endIfIdle(): void {
-    if (this.#answer === undefined && this.#body === undefined) this.#socket.destroy()
+    if (this.#answer === undefined && this.#body === undefined && !this.#isWaiting) this.#socket.destroy()
   }
 
   destroy(): void {
@@ -102,7 +113,7 @@ class FrontConnection {
   }
 
   endIfLate(now: number): void {
-    if (this.#answer !== undefined) return
+    if (this.#answer !== undefined || this.#isWaiting) return
     if (now - this.#since > (this.#body === undefined ? IDLE_MS : BODY_MS)) this.#socket.destroy()
   }
 
@@ -110,7 +121,7 @@ class FrontConnection {
     if (this.#body !== undefined) return this.#fill(bytes)
     const all = this.#ahead === undefined ? bytes : Buffer.concat([this.#ahead, bytes])
     this.#ahead = undefined
-    if (this.#answer === undefined) return this.#begin(all)
+    if (this.#answer === undefined && !this.#isWaiting) return this.#begin(all)
     this.#ahead = all
     if (all.length > MOST_AHEAD_BYTES) this.#socket.pause()
   }
@@ -120,9 +131,8 @@ class FrontConnection {
     if (head === undefined || head.bodyBytes > MOST_BODY_BYTES) return this.#handOver(bytes)
     const end = head.headBytes + head.bodyBytes
     if (bytes.length >= end) {
-      const body = bytes.subarray(head.headBytes, end)
-      const isStarted = this.#start(head, body, bytes.length > end ? bytes.subarray(end) : undefined)
-      return isStarted ? undefined : this.#handOver(bytes)
+      const request = { head, headBytes: bytes.subarray(0, head.headBytes), bytes: bytes.subarray(head.headBytes, end) }
+      return this.#start(request, bytes.length > end ? bytes.subarray(end) : undefined)
     }
     // One buffer of the right size: the pieces are copied into it as they come, and let go.
     const body = {
@@ -143,27 +153,41 @@ class FrontConnection {
     body.filled += taken
     if (body.filled < body.bytes.length) return
     this.#body = undefined
-    const rest = taken < bytes.length ? bytes.subarray(taken) : undefined
-    if (this.#start(body.head, body.bytes, rest)) return
-    this.#handOver(Buffer.concat([body.headBytes, body.bytes, ...(rest === undefined ? [] : [rest])]))
+    this.#start(body, taken < bytes.length ? bytes.subarray(taken) : undefined)
   }
 
-  /** false: nothing was begun. */
-  #start(head: FrontHead, body: Buffer, rest: Buffer | undefined): boolean {
-    const { gateway } = this.#options
-    const caller = this.#identify(head.authorization)
-    if (caller === undefined) return false
-    const requestId = newRequestId()
-    const headers = { requestId, traceparent: head.traceparent, session: head.session }
+  #start(request: WholeRequest, rest: Buffer | undefined): void {
     // Known before the exchange starts: it may end at once.
     this.#ahead = rest
-    const isStarted = gateway.tryChat(caller, body, headers, (rate) => {
+    const caller = this.#identify(request.head.authorization)
+    const begun = caller === undefined ? this.#startUnknown(request) : this.#chat(caller, request)
+    if (begun === true) return
+    if (begun === false) return this.#handOverAll(request)
+    this.#isWaiting = true
+    begun.then(
+      (isBegun) => {
+        this.#isWaiting = false
+        if (!isBegun) this.#handOverAll(request)
+      },
+      () => this.#socket.destroy(),
+    )
+  }
+
+  async #startUnknown(request: WholeRequest): Promise<boolean> {
+    const { authorization } = request.head
+    await this.#options.introduce(authorization)
+    const caller = this.#identify(authorization)
+    return caller !== undefined && this.#chat(caller, request)
+  }
+
+  #chat(caller: Caller, { head, bytes }: WholeRequest): boolean | Promise<boolean> {
+    const requestId = newRequestId()
+    const headers = { requestId, traceparent: head.traceparent, session: head.session }
+    return this.#options.gateway.tryChat(caller, bytes, headers, (rate) => {
       const answer = new FrontReply(this.#socket, requestId, rate, this.#options, this.#isClosing, () => this.#next())
       this.#answer = answer
       return answer
     })
-    if (!isStarted) this.#ahead = undefined
-    return isStarted
   }
 
   /** The answer is out: what was sent ahead is next. */
@@ -179,6 +203,12 @@ class FrontConnection {
     setImmediate(() => {
       if (!this.#socket.destroyed) this.#read(ahead)
     })
+  }
+
+  #handOverAll({ headBytes, bytes }: WholeRequest): void {
+    const ahead = this.#ahead
+    this.#ahead = undefined
+    this.#handOver(Buffer.concat([headBytes, bytes, ...(ahead === undefined ? [] : [ahead])]))
   }
 
   #handOver(bytes: Buffer): void {
@@ -266,6 +296,8 @@ class FrontReply implements Reply {
 
   onGone(listener: () => void): void {
     this.#goneListener = listener
+    // It may have gone while the request waited for its purse.
+    if (this.#socket.destroyed) setImmediate(() => this.gone())
   }
 
   onDrain(listener: () => void): void {

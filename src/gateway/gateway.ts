@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../base/instant.ts'
 import type { Failure } from '../base/result.ts'
-import { makeAdmission, type Admission, type Rates } from './admission.ts'
+import { makeAdmission, type Admission, type Admitted, type Rates } from './admission.ts'
 import { randomHex, type Caller, type Reply } from './call.ts'
 import type { Catalog, Deployment, ServedModel } from './catalog.ts'
 import {
@@ -64,8 +64,16 @@ export class Gateway {
     return this.#admission.underWay()
   }
 
-  /** false: nothing was done, and the careful way is to be taken. */
-  tryChat(caller: Caller, body: Buffer, headers: CallHeaders, reply: (rate: RateHead) => Reply): boolean {
+  /**
+   * false: nothing was done, and the careful way is to be taken. A promise: a purse or a counter must be filled first,
+   * which happens once in thousands of requests.
+   */
+  tryChat(
+    caller: Caller,
+    body: Buffer,
+    headers: CallHeaders,
+    reply: (rate: RateHead) => Reply,
+  ): boolean | Promise<boolean> {
     const scan = scanChat(body)
     if (scan === undefined || !isPlainChat(scan.head)) return false
     const name = scan.head['model'] as string
@@ -74,8 +82,10 @@ export class Gateway {
     const parameters = readParameters(scan.head)
     const promptBytes = scan.messages.end - scan.messages.start
     const bounds = boundsOf(model, promptBytes, parameters)
-    const admitted = this.#admission.tryAdmit({ caller, ...bounds, countKey: true })
-    if (admitted === undefined) return false
+    const begin = (admitted: Admitted): boolean => {
+      new ChatExchange(call, this.#ports, reply(admitted.rate ?? noRate), admitted).start(upstream)
+      return true
+    }
     const maxTokens = needsMaxTokens(model, parameters) ? DEFAULT_OUTPUT_TOKENS : undefined
     const call: ChatCall = {
       requestId: headers.requestId,
@@ -104,8 +114,10 @@ export class Gateway {
       prefixes: hasChoice(model) ? hashPrefixes(body, scan.messages.start, scan.messageEnds) : [],
       session: headers.session,
     }
-    new ChatExchange(call, this.#ports, reply(admitted.rate ?? noRate), admitted).start(upstream)
-    return true
+    const ask = { caller, ...bounds, countKey: true }
+    const admitted = this.#admission.tryAdmit(ask)
+    if (admitted !== undefined) return begin(admitted)
+    return this.#admission.admit(ask).then((later) => later.ok && begin(later.value))
   }
 
   /** A request that the contract's schema has accepted. The key's request was counted by the caller of this. */

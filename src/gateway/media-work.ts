@@ -155,7 +155,9 @@ function imageRequest(deployment: Deployment, body: ImageBody) {
         n: 1,
         response_format: 'b64_json',
       })
-    default:
+    case 'embedded':
+    case 'chat':
+    case 'speech':
       return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel })
   }
 }
@@ -171,7 +173,7 @@ function readImages({ head, body }: Collected, askedSeed: number | undefined): P
   if (answer === undefined) return undefined
   const { protocol } = head.deployment
   if (protocol === 'embedded') return answer['images'] as Picture[] | undefined
-  const list = (protocol === 'images' ? answer['data'] : answer['images']) as unknown
+  const list = protocol === 'images' ? answer['data'] : answer['images']
   if (!Array.isArray(list) || list.length === 0) return undefined
   const pictures = list.map((one) =>
     protocol === 'images' ? (one as { b64_json?: unknown }).b64_json : (one as unknown),
@@ -192,7 +194,7 @@ export interface SpeechBody {
 }
 
 export function speechWork(body: SpeechBody): MediaWork {
-  const characters = [...body.text].length
+  const characters = Array.from(body.text).length
   const units = { ...noUnits, characters }
   return {
     operation: 'speech',

@@ -6,12 +6,14 @@ const running = new Set([
   'llamacpp:requests_processing',
   'sglang:num_running_reqs',
   'tgi_batch_current_size',
+  'berth_engine_requests_processing',
 ])
 const waiting = new Set([
   'vllm:num_requests_waiting',
   'llamacpp:requests_deferred',
   'sglang:num_queue_reqs',
   'tgi_queue_size',
+  'berth_engine_requests_deferred',
 ])
 
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{.*\})?[ \t]+([0-9.eE+-]+)/

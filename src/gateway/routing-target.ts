@@ -82,6 +82,11 @@ export class Target {
     return this.inFlight < this.#deployment.concurrency
   }
 
+  /** false: there is no use in asking further. */
+  mayTake(now: number): boolean {
+    return this.isInUse && this.hasPlace() && (this.isHealthy(now) || this.breaker.allowsLastResort(now))
+  }
+
   /** Outstanding work in relation to its weight. */
   workAt(now: number): number {
     const foreign = now < this.#loadUntil ? this.#foreign : 0
@@ -128,5 +133,5 @@ export class Target {
 
 function headMiddleOf({ hostHeader, authorization }: Deployment): string {
   const secret = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
-  return ` HTTP/1.1\r\nHost: ${hostHeader}\r\n${secret}`
+  return ` HTTP/1.1\r\nHost: ${hostHeader}\r\nUser-Agent: berth\r\n${secret}`
 }

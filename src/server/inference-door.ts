@@ -6,12 +6,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { nanoUsdOf, usdToNumber } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { api, type OperationId } from '../contract/api.ts'
-import type { BodyOf, Endpoint, ResponseOf } from '../contract/endpoint.ts'
+import type { BodyOf, ResponseOf } from '../contract/endpoint.ts'
 import { pictureSide } from '../contract/inference.ts'
 import type { Caller } from '../gateway/call.ts'
 import type { ServedModel } from '../gateway/catalog.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import { embeddingWork, imageWork, speechWork, type ImageBody } from '../gateway/media-work.ts'
+import { embeddingWork, imageWork, speechWork } from '../gateway/media-work.ts'
 import type { MediaWork } from '../gateway/media.ts'
 import type { CallHeaders } from '../gateway/trace.ts'
 import { failurePage } from './error-page.ts'
@@ -20,7 +20,7 @@ import { NodeReply } from './node-reply.ts'
 type Api = typeof api
 
 export function inferencePage(failure: Failure): { status: number; body: string } {
-  const { status, body } = failurePage(api.createChatCompletion as Endpoint, failure)
+  const { status, body } = failurePage(api.createChatCompletion, failure)
   return { status, body: JSON.stringify(body) }
 }
 
@@ -62,20 +62,20 @@ export async function answerMedia(
   return gateway.media.run(gateway.catalog, caller, work.value, headersOf(request, requestId), gone.signal)
 }
 
+type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
+
+/** `named`: the parameters that the client has sent, where the others are defaults. */
+const works: { readonly [Op in OperationId]?: WorkOf<BodyOf<Api[Op]>> } = {
+  createEmbedding: (body) => ok(embeddingWork(body)),
+  generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name', hasData: false })),
+  generateImageBySecondPath: secondImageWork,
+  generateAudio: (body) => ok(speechWork(body)),
+}
+
 function workOf(operation: OperationId, parsed: unknown, sent: unknown): Result<MediaWork> {
-  const named = new Set(Object.keys(sent as object))
-  switch (operation) {
-    case 'createEmbedding':
-      return ok(embeddingWork(parsed as BodyOf<Api['createEmbedding']>))
-    case 'generateImage':
-      return ok(imageWork(parsed as ImageBody, { named, modelField: 'model_name', hasData: false }))
-    case 'generateImageBySecondPath':
-      return secondImageWork(parsed as BodyOf<Api['generateImageBySecondPath']>, named)
-    case 'generateAudio':
-      return ok(speechWork(parsed as BodyOf<Api['generateAudio']>))
-    default:
-      return fail('invalid', 'This operation does not run models')
-  }
+  const work = works[operation] as WorkOf<unknown> | undefined
+  if (work === undefined) return fail('invalid', 'This operation does not run models')
+  return work(parsed, new Set(Object.keys(sent as object)))
 }
 
 /** The names of the OpenAI convention beside ours: which of two is needed is more than a schema of fields can say. */

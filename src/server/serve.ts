@@ -185,6 +185,7 @@ function openFront(server: http.Server, gateway: Gateway, authenticator: Authent
   const front = makeFront({
     gateway,
     identifier: () => authenticator.identifier(),
+    introduce: (authorization) => authenticator.authenticate(authorization),
     handOver: (socket) => {
       for (const listener of usual) listener.call(server, socket)
     },

@@ -18,7 +18,7 @@ export function countTokens(text: string): number {
   return Math.ceil(text.length / CHARS_PER_TOKEN)
 }
 
-export function usageOf(shape: ChatShape, completionTokens: number): Record<string, unknown> {
+function usageOf(shape: ChatShape, completionTokens: number): Record<string, unknown> {
   return {
     prompt_tokens: shape.promptTokens,
     completion_tokens: completionTokens,

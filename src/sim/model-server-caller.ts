@@ -78,6 +78,43 @@ export function modelOn(deployments: readonly SimulatedDeployment[], name = 'sim
   }
 }
 
+export interface SimulatedCall {
+  readonly model: SimulatedModel
+  readonly accountId: string
+  readonly request: (deployment: SimulatedDeployment) => {
+    readonly path: string
+    readonly extraHeaders: string
+    readonly contentType: string
+    readonly body: readonly Uint8Array[]
+  }
+  readonly prefixes: readonly number[]
+  readonly session: string | undefined
+  readonly accepts?: (deployment: SimulatedDeployment) => boolean
+}
+
+export const question = { model: 'sim', messages: [{ role: 'user', content: 'hello' }] }
+
+export function callOn(
+  model: SimulatedModel,
+  more: Partial<SimulatedCall> = {},
+  body: unknown = question,
+): SimulatedCall {
+  const pieces = [Buffer.from(JSON.stringify(body))]
+  return {
+    model,
+    accountId: 'account-1',
+    request: () => ({
+      path: '/v1/chat/completions',
+      extraHeaders: 'X-Request-Id: r1\r\n',
+      contentType: 'application/json',
+      body: pieces,
+    }),
+    prefixes: [],
+    session: undefined,
+    ...more,
+  }
+}
+
 interface Head {
   readonly status: number
   readonly headers: ReadonlyMap<string, string>

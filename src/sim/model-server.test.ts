@@ -150,7 +150,7 @@ describe('it fails', () => {
   ] satisfies Array<[Fault, unknown]>)('as it is told: %o', async (fault, seen) => {
     server.behaviour.faultsOnce = [fault]
     const stream = 'afterEvents' in fault
-    expect(await ask('/v1/chat/completions', { ...chat, stream })).toMatchObject(seen as Record<string, unknown>)
+    expect(await ask('/v1/chat/completions', { ...chat, stream })).toMatchObject(seen)
     expect((await ask('/v1/chat/completions', chat)).status).toBe(200)
     expect(server.requests[0]?.abortedAt).toBeUndefined()
   })

@@ -10,6 +10,8 @@ export interface Berth {
   readonly baseUrl: string
   readonly customer: { readonly id: string; readonly key: string; readonly call: Call }
   readonly chat: TestModel
+  /** A second one: some clients remember by name what a model is for. */
+  readonly writer: TestModel
   /** Speaks without end, a word at a time. */
   readonly slow: TestModel
   /** Breaks off in the middle of a stream. */
@@ -41,27 +43,23 @@ export async function startBerth(): Promise<Berth> {
   const server = await testServer({ runLoops: false })
   const customer = await server.account({ usd: '10' })
   const said = { words: words.length, wordOf: (n: number) => words[n] ?? '' }
-  const chat = await serveModel(server, { name: 'test/chat', behaviour: said })
-  const slow = await serveModel(server, { name: 'test/slow', behaviour: { words: 4_000, intervalMs: 5 } })
-  const fragile = await serveModel(server, {
-    name: 'test/fragile',
-    behaviour: { ...said, fault: { kind: 'reset', afterEvents: 3 } },
-  })
-  const broken = await serveModel(server, {
-    name: 'test/broken',
-    behaviour: { fault: { kind: 'status', status: 500 } },
-  })
-  const embedding = await serveModel(server, { name: 'test/embedding', model: { kind: 'embedding' } })
   const image = { kind: 'image', pixelStepUsdPerMillion: '0.001' }
-  const painter = await serveModel(server, { name: 'test/painter', model: image, deployment: { protocol: 'images' } })
-  const diffuser = await serveModel(server, {
-    name: 'test/diffuser',
-    model: image,
-    deployment: { protocol: 'txt2img' },
-  })
-  const voice = await serveModel(server, { name: 'test/voice', model: { kind: 'speech' } })
+  const [chat, writer, slow, fragile, broken, embedding, painter, diffuser, voice] = await Promise.all([
+    serveModel(server, { name: 'test/chat', behaviour: said }),
+    serveModel(server, { name: 'test/writer', behaviour: said }),
+    serveModel(server, { name: 'test/slow', behaviour: { words: 4_000, intervalMs: 5 } }),
+    serveModel(server, {
+      name: 'test/fragile',
+      behaviour: { ...said, fault: { kind: 'reset', afterEvents: 3 } },
+    }),
+    serveModel(server, { name: 'test/broken', behaviour: { fault: { kind: 'status', status: 500 } } }),
+    serveModel(server, { name: 'test/embedding', model: { kind: 'embedding' } }),
+    serveModel(server, { name: 'test/painter', model: image, deployment: { protocol: 'images' } }),
+    serveModel(server, { name: 'test/diffuser', model: image, deployment: { protocol: 'txt2img' } }),
+    serveModel(server, { name: 'test/voice', model: { kind: 'speech' } }),
+  ])
   const tools = { vllm: await serveTools(server, 'vllm'), llama: await serveTools(server, 'llama') }
-  const models = [chat, slow, fragile, broken, embedding, painter, diffuser, voice]
+  const models = [chat, writer, slow, fragile, broken, embedding, painter, diffuser, voice]
   await waitFor('all models are served', async () => {
     const listed = await customer.call('GET', '/v1/models')
     return listed.body.data.length === models.length + Object.keys(tools).length
@@ -71,6 +69,7 @@ export async function startBerth(): Promise<Berth> {
     baseUrl: `${server.url}/v1`,
     customer,
     chat,
+    writer,
     slow,
     fragile,
     broken,

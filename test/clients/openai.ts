@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { grayPng } from '../../src/sim/model-server-answer.ts'
 import { waitFor } from '../harness/wait.ts'
 import { lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
+import { failureOf, outcomeOf } from './outcome.ts'
 import { schemaAnswer, toolCalls, toolPlaces, toolUsage, type ToolShape } from './tool-server.ts'
 
 const messages = [{ role: 'user' as const, content: 'Grüß Gott, 🚢' }]
@@ -78,9 +79,9 @@ export function openaiSuite(berth: () => Berth): void {
     test('leaves a stream, and the engine stops', async () => {
       const { slow } = berth()
       const aborted = await client().chat.completions.create({ model: slow.name, messages, stream: true })
-      let read = 0
-      for await (const _chunk of aborted) if (++read === 3) aborted.controller.abort()
-      expect(read).toBeLessThan(100)
+      const ids: string[] = []
+      for await (const { id } of aborted) if (ids.push(id) === 3) aborted.controller.abort()
+      expect(ids.length).toBeLessThan(100)
       await waitFor('the engine is left', () => slow.upstream.requests.at(-1)?.abortedAt !== undefined)
       const left = await client().chat.completions.create({ model: slow.name, messages, stream: true })
       for await (const chunk of left) if (chunk.choices[0]?.delta.content === 'word1 ') break
@@ -301,20 +302,4 @@ export function openaiSuite(berth: () => Berth): void {
       expect(error).toMatchObject({ status: 503, type: 'server_error' })
     })
   })
-}
-
-/** What a promise was rejected with; undefined where it was not. */
-async function outcomeOf(work: Promise<unknown>): Promise<unknown> {
-  try {
-    await work
-    return undefined
-  } catch (error) {
-    return error
-  }
-}
-
-async function failureOf(work: Promise<unknown>): Promise<unknown> {
-  const error = await outcomeOf(work)
-  expect(error, 'it is refused').toBeDefined()
-  return error
 }

@@ -89,7 +89,7 @@ function answerOf(chat: ToolChat, shape: ToolShape): string {
 
 function eventsOf(chat: ToolChat, shape: ToolShape): string[] {
   const text = textOf(chat)
-  const deltas: object[] = text === undefined ? callDeltas() : [...text].map((content) => ({ content }))
+  const deltas: object[] = text === undefined ? callDeltas() : text.split(/(?<= )/).map((content) => ({ content }))
   const opening = { role: 'assistant', content: text === undefined ? null : '' }
   const opened = shape === 'vllm' ? [opening, ...deltas] : [{ ...opening, ...deltas[0] }, ...deltas.slice(1)]
   const event = (choices: readonly unknown[], more: object = {}): string =>

@@ -3,8 +3,10 @@ import fs from 'node:fs'
 import { memberRecord } from '../../src/contract/account.ts'
 import { statementLine } from '../../src/contract/billing.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
+import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
 import { rentalStatus, rentalType, term } from '../../src/contract/rental.ts'
+import { requestOutcome } from '../../src/contract/request-log.ts'
 import { ethernetVariant, gpuFormFactor, gpuType, networkType } from '../../src/contract/shared.ts'
 import { suppliedMachine } from '../../src/contract/supply.ts'
 import { rentalMoves } from '../../src/domain/rental.ts'
@@ -49,6 +51,10 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'term.term_type': [term.options.map((option) => option.shape.termType.value)],
   'volume.state': [Object.keys(volumeMoves)],
   'webhook_delivery.state': [deliveryRecord.shape.state.options],
+  'model.kind': [modelKind.options],
+  'model.engine': [engineName.options],
+  'deployment.protocol': [deploymentProtocol.options],
+  'request_log.outcome': [requestOutcome.options],
 }
 
 /** Words of the store alone: the contract does not show them. */

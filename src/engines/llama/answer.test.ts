@@ -40,7 +40,7 @@ describe('the length of an answer', () => {
     expect(usage.prompt_tokens).toBeGreaterThan(1_900)
   })
 
-  test.each([2_000, 5_000_000])('a prompt of %i letters and more is refused by its name', async (count) => {
+  test.each([2_000, 1_000_000])('a prompt of %i letters and more is refused by its name', async (count) => {
     const content = 'a'.repeat(count) + 'b'.repeat(100)
     const chat = await engine.refuse(CHAT, { model: 'tiny', messages: [{ role: 'user', content }] })
     expect(chat).toMatchObject({ status: 400, error: { param: 'messages', code: 'context_length_exceeded' } })
@@ -193,7 +193,7 @@ describe('logprobs', () => {
   test('of completions have the older shape', async () => {
     const { choices } = await engine.complete({ ...greedy, prompt: 'abc', max_tokens: 3, logprobs: 2 })
     const { text = '', logprobs } = choices[0] ?? {}
-    expect(logprobs?.tokens).toEqual([...text])
+    expect(logprobs?.tokens).toEqual(Array.from(text))
     expect(logprobs?.text_offset).toEqual([0, 1, 2])
     logprobs?.tokens.forEach((token, at) => {
       expect(Object.keys(logprobs.top_logprobs[at] ?? {})).toHaveLength(2)

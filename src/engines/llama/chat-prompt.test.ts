@@ -53,7 +53,7 @@ test('what a template refuses is told, with its reason', () => {
 })
 
 test('a template that cannot be read stops the start', () => {
-  expect(() => new ChatPrompt({ ...facts, template: '{% if %}' })).toThrow()
+  expect(() => new ChatPrompt({ ...facts, template: '{% if %}' })).toThrow('Unexpected token')
 })
 
 test('tools go to a template that has a place for them', () => {

@@ -12,7 +12,7 @@ import { RequestUsage, type Engine, type SequencePlace } from './engine.ts'
 import type { Job } from './job.ts'
 import type { GenerationRequest } from './request.ts'
 
-const MAX_BODY_BYTES = 16 * 1024 * 1024
+const MAX_BODY_BYTES = 4 * 1024 * 1024
 const MAX_CONNECTIONS = 1_024
 
 export interface ServeOptions {

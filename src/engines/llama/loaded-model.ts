@@ -2,6 +2,7 @@
 import os from 'node:os'
 import { getLlama, LlamaLogLevel, type Llama, type LlamaContextSequence, type LlamaModel } from 'node-llama-cpp'
 import { ChatPrompt } from './chat-prompt.ts'
+import { checkGgufHeader } from './gguf-header.ts'
 import { Vocabulary } from './vocabulary.ts'
 
 export interface LoadOptions {
@@ -22,21 +23,35 @@ export interface LoadedModel {
   readonly chatPrompt: ChatPrompt
 }
 
+const MAX_COMPLAINTS = 10
+const LOG_LAG_MS = 200
+
 export async function loadModel(
   options: LoadOptions,
   on: { readonly progress: (share: number) => void; readonly log: (line: string) => void },
 ): Promise<LoadedModel> {
+  await checkGgufHeader(options.file)
   // With more threads than free cores llama.cpp's threads wait for each other, and a token takes seconds.
   const threads = options.threads ?? Math.max(1, os.availableParallelism() - 1)
+  const complaints: string[] = []
   const llama = await getLlama({
     build: 'never',
     skipDownload: true,
     gpu: false,
     maxThreads: threads,
     logLevel: LlamaLogLevel.warn,
-    logger: (level, message) => on.log(`llama.cpp ${level}: ${message}`),
+    logger: (level, message) => {
+      if (level === LlamaLogLevel.error && complaints.length < MAX_COMPLAINTS) complaints.push(message.trim())
+      on.log(`llama.cpp ${level}: ${message}`)
+    },
   })
-  const model = await llama.loadModel({ modelPath: options.file, onLoadProgress: on.progress })
+  const model = await llama
+    .loadModel({ modelPath: options.file, onLoadProgress: on.progress })
+    .catch(async (error: unknown) => {
+      // The library's own words are only that it failed. Why is logged, and the log comes a little later.
+      await new Promise((resolve) => setTimeout(resolve, LOG_LAG_MS))
+      throw new Error(complaints[0] ?? String(error), { cause: error })
+    })
   const { bosString, eosString } = model.tokens
   const vocabulary = new Vocabulary(model)
   const chatPrompt = new ChatPrompt({

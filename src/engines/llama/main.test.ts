@@ -3,14 +3,22 @@ import fs from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
+import { writeTinyGguf } from '../../sim/tiny-gguf.ts'
 import { spawnEngine, startTinyEngine } from './tiny-process.ts'
 
-test('a file that is no model is a failure that says so', async () => {
+test.each<[string, (tiny: Buffer) => Buffer, string]>([
+  ['has other bytes', () => Buffer.from('GGUF and then nothing that could be read'), 'GGUF version'],
+  ['ends too early', (tiny) => tiny.subarray(0, 60_000), 'not within the file bounds'],
+])('a file that %s is a failure that says so', async (_, spoil, why) => {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-llama-'))
   const file = path.join(folder, 'bad.gguf')
-  await fs.writeFile(file, 'GGUF and nothing else')
+  await writeTinyGguf(file)
+  await fs.writeFile(file, spoil(await fs.readFile(file)))
   const engine = await spawnEngine({ folder, file })
-  expect(await engine.settled).toEqual({ event: 'failed', message: expect.stringMatching(/./) })
+  const { event, message } = await engine.settled
+  expect(event).toBe('failed')
+  expect(message).toContain('bad.gguf cannot be loaded')
+  expect(message).toContain(why)
   expect(await engine.ended).toEqual({ code: 1, signal: null })
   await engine.stop()
 })

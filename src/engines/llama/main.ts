@@ -8,6 +8,7 @@
  */
 import fs from 'node:fs'
 import net from 'node:net'
+import path from 'node:path'
 import { z } from 'zod'
 import { systemClock } from '../../base/instant.ts'
 import { Engine } from './engine.ts'
@@ -62,7 +63,9 @@ async function main(): Promise<void> {
     tell({ event: 'loading', progress: Math.round(share * 100) / 100 })
   }
   tell({ event: 'loading', progress: 0 })
-  const loaded = await loadModel(options, { progress, log })
+  const loaded = await loadModel(options, { progress, log }).catch((error: unknown) => {
+    throw new Error(`${path.basename(options.file)} cannot be loaded: ${messageOf(error)}`, { cause: error })
+  })
   await removeStaleSocket(options.socketPath)
   await serveEngine(new Engine(options.model, loaded, options.queue), {
     socketPath: options.socketPath,
@@ -79,22 +82,25 @@ async function main(): Promise<void> {
 }
 
 /** A socket that nobody answers on was left behind. One that somebody does is not ours to take. */
-async function removeStaleSocket(path: string): Promise<void> {
-  if (fs.lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true) return
+async function removeStaleSocket(socketPath: string): Promise<void> {
+  if (fs.lstatSync(socketPath, { throwIfNoEntry: false })?.isSocket() !== true) return
   const isAnswered = await new Promise<boolean>((resolve) => {
-    const probe = net.connect(path, () => {
+    const probe = net.connect(socketPath, () => {
       probe.destroy()
       resolve(true)
     })
     probe.once('error', () => resolve(false))
   })
-  if (isAnswered) throw new Error(`another process answers on ${path}`)
-  fs.rmSync(path, { force: true })
+  if (isAnswered) throw new Error(`another process answers on ${socketPath}`)
+  fs.rmSync(socketPath, { force: true })
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof z.ZodError) return z.prettifyError(error)
+  return error instanceof Error ? error.message : String(error)
 }
 
 main().catch((error: unknown) => {
-  const message =
-    error instanceof z.ZodError ? z.prettifyError(error) : error instanceof Error ? error.message : String(error)
-  tell({ event: 'failed', message })
+  tell({ event: 'failed', message: messageOf(error) })
   process.exit(1)
 })

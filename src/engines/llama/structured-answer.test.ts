@@ -74,6 +74,7 @@ const tools = [
   },
   { type: 'function', function: { name: 'clock' } },
 ]
+const noArguments = z.strictObject({})
 const weatherArguments = z.strictObject({ city: z.enum(['Ulm', 'Oslo']) })
 
 describe('tools', () => {
@@ -84,9 +85,9 @@ describe('tools', () => {
       expect([reason, message?.content]).toEqual(['tool_calls', null])
       expect(message?.tool_calls).toHaveLength(1)
       const called = message?.tool_calls?.[0]?.function
-      const args: unknown = JSON.parse(called?.arguments ?? '')
-      if (called?.name === 'weather') expect(weatherArguments.safeParse(args).success).toBe(true)
-      else expect([called?.name, args]).toEqual(['clock', {}])
+      const expected = called?.name === 'weather' ? weatherArguments : noArguments
+      expect(expected.safeParse(JSON.parse(called?.arguments ?? '')).error).toBeUndefined()
+      expect(['weather', 'clock']).toContain(called?.name)
     }
   })
 

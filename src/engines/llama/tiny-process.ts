@@ -40,7 +40,7 @@ export async function spawnEngine(options: StartOptions = {}): Promise<EnginePro
   const socketPath = path.join(folder, 'engine.sock')
   const { sequences = 4, queue = 64, contextTokens = null } = options
   const start = { model: 'tiny', file, socketPath, contextTokens, sequences, queue, threads: 1 }
-  const entry = path.join(import.meta.dirname, 'main.ts')
+  const entry = path.resolve('src/engines/llama/main.ts')
   const child = spawn(process.execPath, ['--import', 'tsx', entry, JSON.stringify(start)], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME },
     stdio: ['pipe', 'pipe', 'pipe'],

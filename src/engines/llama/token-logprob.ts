@@ -1,6 +1,6 @@
 /**
- * Log-probabilities, as clients are shown them: of the tokens that the request left to choose from (after biases,
- * penalties, top_k, top_p and min_p), before the temperature.
+ * Log-probabilities, as clients are shown them: of the tokens that the request left to choose from (after its grammar,
+ * biases, penalties, top_k, top_p and min_p), before the temperature.
  */
 import type { Token } from 'node-llama-cpp'
 import type { Vocabulary } from './vocabulary.ts'

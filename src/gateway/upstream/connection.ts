@@ -59,6 +59,8 @@ export interface SocketOptions {
 }
 
 const READ_BUFFER_BYTES = 65_536
+/** Bodies up to this size are sent in one piece with the head. */
+const JOINED_BYTES = 16_384
 const readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES)
 
 type Phase = 'connecting' | 'idle' | 'busy' | 'closed'
@@ -221,6 +223,12 @@ export class Connection implements ResponseEvents, Ticking {
     this.#phase = 'busy'
     this.#quietSince = this.#startedAt
     if (body.length === 0) return void socket.write(head, 'latin1')
+    if (sizeOf(body) <= JOINED_BYTES) {
+      // One small text is written for half of what several pieces cost.
+      let text = head
+      for (const piece of body) text += asBuffer(piece).toString('latin1')
+      return void socket.write(text, 'latin1')
+    }
     socket.cork()
     socket.write(head, 'latin1')
     for (const piece of body) socket.write(piece)
@@ -296,4 +304,14 @@ export class Connection implements ResponseEvents, Ticking {
 /** A connection that was tried at several addresses fails with an error that has only a code. */
 function describe(error: Error & { code?: string }): string {
   return error.message === '' ? (error.code ?? error.name) : error.message
+}
+
+function sizeOf(pieces: readonly Uint8Array[]): number {
+  let bytes = 0
+  for (const piece of pieces) bytes += piece.length
+  return bytes
+}
+
+function asBuffer(piece: Uint8Array): Buffer {
+  return Buffer.isBuffer(piece) ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.length)
 }

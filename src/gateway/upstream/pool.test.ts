@@ -1,48 +1,18 @@
-/** Connections against real sockets: what is kept, what is dropped, what is tried again, and when time is up. */
+/** Connections against real sockets: what is kept, what is dropped, and what is tried again. */
 import { mkdtemp, rm } from 'node:fs/promises'
-import net, { type AddressInfo, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import tls from 'node:tls'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
-import { makeCertificate } from '../../sim/model-server-certificate.ts'
-import type { Address } from '../catalog.ts'
-import type { AnswerSink, Connection, FaultKind, TimeLimits } from './connection.ts'
+
+import { RawSink, startRawServer, type RawServer } from '../../sim/model-server-raw.ts'
+import type { Connection, FaultKind, TimeLimits } from './connection.ts'
 import { Pools, type Pool } from './pool.ts'
 import type { ResponseHead } from './response-head.ts'
 import { Ticker } from './ticker.ts'
 
 const patient: TimeLimits = { connectMs: 20_000, firstByteMs: 20_000, betweenBytesMs: 20_000, totalMs: 20_000 }
-
-class Sink implements AnswerSink {
-  connection: Connection | undefined
-  head: ResponseHead | undefined
-  body = ''
-  over: 'end' | FaultKind | undefined
-  detail = ''
-  onEveryData: (() => void) | undefined
-
-  onHead(head: ResponseHead): void {
-    this.head = head
-  }
-  onData(bytes: Buffer): void {
-    this.body += bytes.toString('latin1')
-    this.onEveryData?.()
-  }
-  onEnd(): void {
-    this.#finish('end', '')
-  }
-  onFault(kind: FaultKind, detail: string): void {
-    this.#finish(kind, detail)
-  }
-  #finish(over: 'end' | FaultKind, detail: string): void {
-    expect(this.over).toBeUndefined()
-    expect(this.connection).toBeUndefined()
-    this.over = over
-    this.detail = detail
-  }
-}
 
 let ticker: Ticker
 let pools: Pools
@@ -60,46 +30,16 @@ afterEach(async () => {
   for (const close of closers) await close()
 })
 
-interface RawServer {
-  readonly address: Address
-  /** All that was received on each connection. */
-  readonly received: string[]
-  readonly sockets: Socket[]
-}
-
-/** Answers each request (they all end with an empty line, or have the body `{}`) by what `answer` does with it. */
-async function startRaw(answer: (socket: Socket, n: number) => void, listenOn?: string): Promise<RawServer> {
-  const received: string[] = []
-  const sockets: Socket[] = []
-  let requests = 0
-  const server = net.createServer((socket) => {
-    const place = sockets.push(socket) - 1
-    received.push('')
-    socket.on('error', () => {})
-    socket.on('data', (bytes) => {
-      received[place] += bytes.toString('latin1')
-      if (!/(\r\n\r\n|\{\})$/.test(received[place] ?? '')) return
-      requests += 1
-      answer(socket, requests)
-    })
-  })
-  await new Promise<void>((done) => {
-    if (listenOn === undefined) server.listen(0, '127.0.0.1', done)
-    else server.listen(listenOn, done)
-  })
-  closers.push(async () => {
-    for (const socket of sockets) socket.destroy()
-    await new Promise<void>((done) => server.close(() => done()))
-  })
-  const address: Address =
-    listenOn === undefined
-      ? { kind: 'tcp', host: '127.0.0.1', port: (server.address() as AddressInfo).port, tls: false }
-      : { kind: 'unix', path: listenOn }
-  return { address, received, sockets }
+async function startRaw(...how: Parameters<typeof startRawServer>): Promise<RawServer> {
+  const server = await startRawServer(...how)
+  closers.push(() => server.close())
+  return server
 }
 
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 const fine = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+
+class Sink extends RawSink<Connection, ResponseHead, FaultKind> {}
 
 function send(pool: Pool, limits: Partial<TimeLimits> = {}, body: readonly Uint8Array[] = []): Sink {
   const sink = new Sink()
@@ -171,6 +111,7 @@ describe('a connection', () => {
     await ended(send(pool))
     server.sockets[0]?.end()
     await waitFor('the connection is dropped', () => pool.connections === 0)
+    expect(pool.idle).toBe(0)
   })
 
   test('is left before the server would close it', async () => {
@@ -254,190 +195,6 @@ describe('a connection', () => {
     expect(await ended(send(pool))).toBe('end')
     expect(await ended(send(pool))).toBe('end')
     expect(server.received).toEqual([get + get])
-  })
-})
-
-describe('a request', () => {
-  test('goes out as it was given, in pieces of any size', async () => {
-    const body = [Buffer.from('{"a":"'), Buffer.alloc(3_000_000, 'x'), Buffer.from('"}'), Buffer.from('{}')]
-    const server = await startRaw((socket) => socket.write(fine))
-    const sink = send(pools.of(server.address), {}, body)
-    expect(await ended(sink)).toBe('end')
-    expect(server.received[0]).toBe(get + Buffer.concat(body).toString())
-  })
-
-  test('that is answered before it was read in full leaves its connection behind', async () => {
-    const server = await startRaw(() => {})
-    const pool = pools.of(server.address)
-    const sink = send(pool, {}, [Buffer.alloc(20_000_000)])
-    const socket = await waitFor('the connection', () => server.sockets[0])
-    socket.pause()
-    socket.write('HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n')
-    expect(await ended(sink)).toBe('end')
-    expect(sink.head?.status).toBe(413)
-    expect([pool.connections, pool.idle]).toEqual([0, 0])
-  })
-
-  test('that is cancelled ends its connection at once, and hears no more', async () => {
-    const server = await startRaw((socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'))
-    const pool = pools.of(server.address)
-    const sink = send(pool)
-    sink.onEveryData = () => sink.connection?.cancel()
-    await waitFor('the first bytes', () => sink.body !== '')
-    await waitFor('the server sees the end', () => server.sockets[0]?.destroyed)
-    expect([sink.over, sink.body, pool.connections]).toEqual([undefined, 'abc', 0])
-  })
-})
-
-test('a reader that is full stops the sender, and gets all when it goes on', async () => {
-  const bytes = 30_000_000
-  let sent = 0
-  const server = await startRaw((socket, n) => {
-    if (n > 1) return void socket.write(fine)
-    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${bytes}\r\n\r\n`)
-    const chunk = Buffer.alloc(100_000, 'y')
-    const pump = (): void => {
-      while (sent < bytes) {
-        sent += chunk.length
-        if (!socket.write(chunk)) return void socket.once('drain', pump)
-      }
-    }
-    pump()
-  })
-  const pool = pools.of(server.address)
-  let taken = 0
-  const sink = new Sink()
-  sink.onData = (piece) => {
-    taken += piece.length
-    if (taken === piece.length) sink.connection?.pause()
-  }
-  pool.send(sink, { head: get, body: [], limits: { ...patient, betweenBytesMs: 50 } })
-  const stood = await waitFor('the sender stands still', async () => {
-    const before = sent
-    await new Promise((resolve) => setImmediate(resolve))
-    return sent > 0 && taken > 0 && before === sent && server.sockets[0]?.writableNeedDrain === true ? sent : undefined
-  })
-  expect(stood).toBeLessThan(bytes)
-  // While it is we who wait, the engine is not late.
-  let ticks = 0
-  ticker.add({ place: -1, tick: () => (ticks += 1) })
-  await waitFor('far more time than may lie between bytes', () => ticks > 20)
-  expect(sink.over).toBeUndefined()
-  sink.connection?.resume()
-  expect(await ended(sink)).toBe('end')
-  expect(taken).toBe(bytes)
-  expect(await ended(send(pool))).toBe('end')
-  expect(server.sockets).toHaveLength(1)
-})
-
-describe('time is up', () => {
-  test('for a connection', async () => {
-    const lookups: unknown[] = []
-    const slow = new Pools(ticker, { ca: undefined, lookup: (host) => void lookups.push(host) })
-    const sink = send(slow.of({ kind: 'tcp', host: 'slow.example', port: 80, tls: false }), { connectMs: 40 })
-    expect(await ended(sink)).toBe('connect_timeout')
-    expect(lookups).toEqual(['slow.example'])
-  })
-
-  test('for the first byte, whether a head came or not', async () => {
-    const server = await startRaw((socket, n) => n > 1 && socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n'))
-    const pool = pools.of(server.address)
-    expect(await ended(send(pool, { firstByteMs: 40 }))).toBe('first_byte_timeout')
-    expect(await ended(send(pool, { firstByteMs: 40, betweenBytesMs: 20 }))).toBe('first_byte_timeout')
-  })
-
-  test('for the next byte, but not while the first is awaited', async () => {
-    let socketOfEngine: Socket | undefined
-    const server = await startRaw((socket) => {
-      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n')
-      socketOfEngine = socket
-    })
-    const sink = send(pools.of(server.address), { betweenBytesMs: 30 })
-    await waitFor('the head', () => sink.head)
-    let ticks = 0
-    ticker.add({ place: -1, tick: () => (ticks += 1) })
-    await waitFor('more time than may lie between bytes', () => ticks > 10)
-    expect(sink.over).toBeUndefined()
-    socketOfEngine?.write('abc')
-    expect(await ended(sink)).toBe('quiet')
-    expect(sink.body).toBe('abc')
-  })
-
-  test('in all, however lively it is', async () => {
-    const server = await startRaw((socket) => {
-      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n')
-      const timer = setInterval(() => socket.write('x'), 5)
-      socket.on('close', () => clearInterval(timer))
-    })
-    const sink = send(pools.of(server.address), { totalMs: 60, betweenBytesMs: 5_000 })
-    expect(await ended(sink)).toBe('total')
-    expect(sink.body).toMatch(/^x+$/)
-  })
-
-  test('never too early', async () => {
-    const server = await startRaw(() => {})
-    const pool = pools.of(server.address)
-    for (const firstByteMs of [10, 33, 50, 170]) {
-      const since = performance.now()
-      expect(await ended(send(pool, { firstByteMs }))).toBe('first_byte_timeout')
-      expect(performance.now() - since).toBeGreaterThanOrEqual(firstByteMs)
-    }
-  })
-})
-
-describe('TLS', () => {
-  const { key, cert } = makeCertificate('engine.example')
-  const toHere: net.LookupFunction = (_host, options, callback) => {
-    if (options.all === true) callback(null, [{ address: '127.0.0.1', family: 4 }])
-    else callback(null, '127.0.0.1', 4)
-  }
-
-  async function startTls(): Promise<{ address: Address; names: unknown[]; resumed: boolean[] }> {
-    const names: unknown[] = []
-    const resumed: boolean[] = []
-    const server = tls.createServer({ key, cert }, (socket) => {
-      names.push(socket.servername)
-      resumed.push(socket.isSessionReused())
-      socket.on('error', () => {})
-      socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'))
-    })
-    server.on('tlsClientError', () => {})
-    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-    closers.push(() => new Promise<void>((done) => server.close(() => done())))
-    const { port } = server.address() as AddressInfo
-    return { address: { kind: 'tcp', host: 'engine.example', port, tls: true }, names, resumed }
-  }
-
-  test('names the server, keeps the connection, and resumes the session on the next one', async () => {
-    const { address, names, resumed } = await startTls()
-    const trusting = new Pools(ticker, { lookup: toHere, ca: cert })
-    const pool = trusting.of(address)
-    for (let n = 0; n < 2; n += 1) {
-      const sink = send(pool)
-      expect(await ended(sink), sink.detail).toBe('end')
-      expect(sink.body).toBe('ok')
-    }
-    expect(names).toEqual(['engine.example'])
-    const both = [send(pool), send(pool)]
-    for (const sink of both) expect(await ended(sink)).toBe('end')
-    expect(resumed).toEqual([false, true])
-    await trusting.close()
-  })
-
-  test('refuses a certificate that nobody vouches for', async () => {
-    const { address } = await startTls()
-    const strict = new Pools(ticker, { lookup: toHere, ca: undefined })
-    const sink = send(strict.of(address))
-    expect(await ended(sink)).toBe('connect')
-    expect(sink.detail).toMatch(/self.signed/)
-  })
-
-  test('refuses a certificate of another name', async () => {
-    const { address } = await startTls()
-    const trusting = new Pools(ticker, { lookup: toHere, ca: cert })
-    const sink = send(trusting.of({ ...address, host: 'other.example' } as Address))
-    expect(await ended(sink)).toBe('connect')
-    expect(sink.detail).toContain('other.example')
   })
 })
 

@@ -13,12 +13,14 @@ export interface Ticking {
 const COARSE_MS = 100
 const FINEST_MS = 5
 const TICKS_PER_LIMIT = 5
+const LATE_TICKS = 3
 
 export class Ticker {
   readonly #entries: Ticking[] = []
   #timer: NodeJS.Timeout | undefined
   #everyMs = COARSE_MS
   #now = 0
+  #hasSkipped = false
 
   /** The time of the last tick, for those whom a tick more or less does not matter. */
   get now(): number {
@@ -62,7 +64,11 @@ export class Ticker {
 
   #tick(): void {
     if (this.#entries.length === 0) return this.close()
+    const before = this.#now
     this.#now = performance.now()
+    // A tick that comes far too late tells of this process, not of the engines: what they sent lies unread. Once.
+    this.#hasSkipped = !this.#hasSkipped && this.#now - before > this.#everyMs * LATE_TICKS
+    if (this.#hasSkipped) return
     // From the end, so that one who leaves puts only one who was asked already in its place.
     for (let n = this.#entries.length - 1; n >= 0; n -= 1) this.#entries[n]?.tick(this.#now)
   }

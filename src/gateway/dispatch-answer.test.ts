@@ -1,0 +1,286 @@
+/** Calls that have begun to be answered: breaks, time limits, cancels, slow clients, the breaker, and the end of it all. */
+import net from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import { waitFor } from '../../test/harness/wait.ts'
+import {
+  AnswerCollector,
+  callOn,
+  deploymentOn,
+  modelOn,
+  question,
+  type SimulatedDeployment,
+  type SimulatedModel,
+} from '../sim/model-server-caller.ts'
+import type { Fault } from '../sim/model-server-fault.ts'
+import { startModelServer, type ModelServer, type ModelServerOptions } from '../sim/model-server.ts'
+import type { Catalog } from './catalog.ts'
+import { makeDispatcher, type DispatcherOptions, type RunningDispatcher } from './dispatch.ts'
+import type { TargetStats } from './routing-target.ts'
+import type { UpstreamCall, UpstreamHandle } from './upstream-call.ts'
+
+const closers: Array<() => Promise<void>> = []
+
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close()
+})
+
+async function startEngine(options: ModelServerOptions = {}): Promise<ModelServer> {
+  const server = await startModelServer(options)
+  closers.push(() => server.close())
+  return server
+}
+
+/** Probes stay out of the way unless a test is about them. */
+function startDispatcher(model: SimulatedModel, options: DispatcherOptions = {}): RunningDispatcher {
+  const dispatcher = makeDispatcher({ probe: { lookMs: 3_600_000 }, random: () => 0.5, ...options })
+  closers.push(() => dispatcher.close())
+  dispatcher.setCatalog(catalogOf(model))
+  return dispatcher
+}
+
+const catalogOf = (...models: readonly SimulatedModel[]): Catalog => new Map(models.map((one) => [one.name, one]))
+
+interface Sent {
+  readonly sink: AnswerCollector
+  readonly handle: UpstreamHandle
+}
+
+function send(dispatcher: RunningDispatcher, call: UpstreamCall, onData?: (bytes: Buffer) => void): Sent {
+  const sink = new AnswerCollector(onData)
+  const handle = dispatcher.send(call, sink)
+  expect([sink.answer, sink.isOver], 'nothing is told before the handle is there').toEqual([undefined, false])
+  return { sink, handle }
+}
+
+const ask = (dispatcher: RunningDispatcher, call: UpstreamCall): Promise<AnswerCollector> =>
+  send(dispatcher, call).sink.done
+
+function statsOf(dispatcher: RunningDispatcher, id: string): TargetStats {
+  const found = dispatcher.stats().deployments.find((one) => one.id === id)
+  if (found === undefined) throw new Error(`no deployment ${id}`)
+  return found
+}
+
+interface Pair {
+  readonly a: ModelServer
+  readonly b: ModelServer
+  readonly model: SimulatedModel
+  readonly dispatcher: RunningDispatcher
+}
+
+/** `a` is asked first, for its weight. */
+async function startPair(more: Partial<SimulatedDeployment> = {}, options: DispatcherOptions = {}): Promise<Pair> {
+  const [a, b] = [await startEngine(), await startEngine()]
+  const model = modelOn([deploymentOn(a, { id: 'a', ...more }), deploymentOn(b, { id: 'b', ...more })])
+  return { a, b, model, dispatcher: startDispatcher(model, options) }
+}
+
+describe('after the head there is no second engine', () => {
+  test.each([
+    [{ kind: 'reset', afterEvents: 3 }, 'broken'],
+    [{ kind: 'finish', afterEvents: 3 }, 'broken'],
+    [{ kind: 'hang', afterEvents: 3 }, 'timeout'],
+    [{ kind: 'wrong_length', byBytes: 10 }, 'broken'],
+  ] satisfies Array<[Fault, string]>)('%o is %s', async (fault, kind) => {
+    const { a, b, model, dispatcher } = await startPair(fault.kind === 'hang' ? { betweenBytesMs: 80 } : {})
+    a.behaviour.fault = b.behaviour.fault = fault
+    const answer = await ask(dispatcher, callOn(model, {}, { ...question, stream: fault.kind !== 'wrong_length' }))
+    expect(answer.status).toBe(200)
+    expect(answer.failure).toMatchObject({ kind, deployment: { id: 'a' } })
+    expect(answer.text).toContain('word1')
+    expect([a.received, b.received]).toEqual([1, 0])
+    expect(statsOf(dispatcher, 'a').faults[kind === 'timeout' ? 'timeout' : 'broken']).toBe(1)
+  })
+
+  test('bytes past the length that was said are not taken for an answer', async () => {
+    const engine = await startEngine({ behaviour: { fault: { kind: 'wrong_length', byBytes: -3 } } })
+    const model = modelOn([deploymentOn(engine)])
+    const dispatcher = startDispatcher(model)
+    const answer = await ask(dispatcher, callOn(model))
+    expect(answer.hasEnded).toBe(true)
+    expect(statsOf(dispatcher, `sim-${engine.port}`).idleConnections).toBe(0)
+  })
+
+  test('too long in all ends it, and is not held against an engine that was at work', async () => {
+    const engine = await startEngine({ behaviour: { words: 1_000, intervalMs: 5 } })
+    const model = modelOn([deploymentOn(engine, { totalMs: 700 })])
+    const dispatcher = startDispatcher(model)
+    const answer = await ask(dispatcher, callOn(model, {}, { ...question, stream: true }))
+    expect(answer.failure?.kind).toBe('timeout')
+    expect(answer.text).toContain('word1')
+    expect(statsOf(dispatcher, `sim-${engine.port}`).faults.timeout).toBe(0)
+    await waitFor('the engine stops', () => engine.inFlight === 0)
+  })
+})
+
+describe('a client that goes away', () => {
+  test('frees the engine at once: while it thinks, and in the middle of a stream', async () => {
+    const engine = await startEngine({ behaviour: { fault: { kind: 'hang' } } })
+    const model = modelOn([deploymentOn(engine)])
+    const dispatcher = startDispatcher(model)
+    const thinking = send(dispatcher, callOn(model))
+    await waitFor('the engine works', () => engine.inFlight === 1)
+    thinking.handle.cancel()
+    await waitFor('the engine sees it', () => engine.requests[0]?.abortedAt)
+    engine.behaviour.fault = undefined
+    engine.behaviour.words = 2_000
+    engine.behaviour.intervalMs = 2
+    const streaming = send(dispatcher, callOn(model, {}, { ...question, stream: true }))
+    await waitFor('some words', () => streaming.sink.text.includes('word3'))
+    streaming.handle.cancel()
+    const { reads } = streaming.sink
+    await waitFor('the engine sees it', () => engine.requests[1]?.abortedAt)
+    expect([thinking.sink.isOver, streaming.sink.isOver, streaming.sink.reads]).toEqual([false, false, reads])
+    expect(statsOf(dispatcher, `sim-${engine.port}`)).toMatchObject({
+      inFlight: 0,
+      cancels: 2,
+      breaker: 'closed',
+      connections: 0,
+      faults: { broken: 0, timeout: 0 },
+    })
+  })
+
+  test('from within its own reading hears nothing more', async () => {
+    const engine = await startEngine({ behaviour: { words: 50, intervalMs: 2 } })
+    const model = modelOn([deploymentOn(engine)])
+    const dispatcher = startDispatcher(model)
+    const one: Sent = send(dispatcher, callOn(model, {}, { ...question, stream: true }), () => one.handle.cancel())
+    await waitFor('the engine sees it', () => engine.requests[0]?.abortedAt)
+    expect([one.sink.reads, one.sink.isOver]).toEqual([1, false])
+  })
+
+  test('twice, or after the end, does nothing', async () => {
+    const engine = await startEngine()
+    const model = modelOn([deploymentOn(engine)])
+    const dispatcher = startDispatcher(model)
+    const { sink, handle } = send(dispatcher, callOn(model))
+    await sink.done
+    handle.cancel()
+    handle.cancel()
+    handle.resume()
+    handle.pause()
+    expect(statsOf(dispatcher, `sim-${engine.port}`)).toMatchObject({ inFlight: 0, cancels: 0, idleConnections: 1 })
+  })
+
+  test('before a refusal is told hears nothing', async () => {
+    const { model, dispatcher } = await startPair()
+    const { sink, handle } = send(dispatcher, callOn(modelOn([], 'unknown')))
+    handle.cancel()
+    await ask(dispatcher, callOn(model))
+    expect(sink.isOver).toBe(false)
+  })
+})
+
+test('a slow client stops the engine’s stream, and loses nothing of it', async () => {
+  const engine = await startEngine({ behaviour: { words: 8_000, wordOf: (n) => `word${n} ${'x'.repeat(500)}` } })
+  const model = modelOn([deploymentOn(engine, { betweenBytesMs: 100 })])
+  let pauses = 0
+  const one: Sent = send(startDispatcher(model), callOn(model, {}, { ...question, stream: true }), () => {
+    pauses += 1
+    one.handle.pause()
+    setImmediate(() => one.handle.resume())
+  })
+  await one.sink.done
+  expect(one.sink.hasEnded).toBe(true)
+  expect(one.sink.text.match(/word\d+/g)).toHaveLength(8_000)
+  expect(pauses).toBeGreaterThan(10)
+})
+
+describe('the breaker', () => {
+  test('keeps calls away from an engine that fails, while the others do the work', async () => {
+    const { a, b, model, dispatcher } = await startPair()
+    a.behaviour.fault = { kind: 'status', status: 500 }
+    for (let n = 0; n < 30; n += 1) expect((await ask(dispatcher, callOn(model))).status).toBe(200)
+    expect(a.received).toBe(5)
+    expect(b.received).toBe(30)
+    expect(statsOf(dispatcher, 'a')).toMatchObject({ breaker: 'open', faults: { status: 5 } })
+  })
+
+  test('tries the least bad one by one call at a time where all are open, and so finds out that it is back', async () => {
+    const engine = await startEngine({ behaviour: { fault: { kind: 'status', status: 500 } } })
+    const model = modelOn([deploymentOn(engine)])
+    const dispatcher = startDispatcher(model)
+    const id = `sim-${engine.port}`
+    while (statsOf(dispatcher, id).breaker === 'closed') await ask(dispatcher, callOn(model))
+    engine.behaviour.fault = { kind: 'hang' }
+    const before = engine.received
+    const many = Array.from({ length: 10 }, () => send(dispatcher, callOn(model)))
+    const refused = await waitFor('the others are refused', () => {
+      const over = many.filter(({ sink }) => sink.isOver)
+      return over.length === 9 ? over : undefined
+    })
+    for (const { sink } of refused) {
+      expect(sink.failure?.kind).toBe('unreachable')
+      expect(sink.failure?.retryAfterMs).toBeGreaterThan(0)
+      expect(sink.failure?.deployment?.id).toBe(id)
+    }
+    expect(engine.received).toBe(before + 1)
+    engine.behaviour.fault = undefined
+    for (const { handle } of many) handle.cancel()
+    await waitFor('a call gets through', async () => (await ask(dispatcher, callOn(model))).status === 200)
+    expect(statsOf(dispatcher, id).breaker).toBe('closed')
+    expect((await Promise.all(Array.from({ length: 5 }, () => ask(dispatcher, callOn(model))))).length).toBe(5)
+  })
+
+  test('is not held open by a trial whose client went away', async () => {
+    const engine = await startEngine({ behaviour: { fault: { kind: 'reset' } } })
+    const model = modelOn([deploymentOn(engine)])
+    const dispatcher = startDispatcher(model)
+    const id = `sim-${engine.port}`
+    while (statsOf(dispatcher, id).breaker === 'closed') await ask(dispatcher, callOn(model))
+    await waitFor('its pause is over', () => statsOf(dispatcher, id).breaker === 'half_open')
+    engine.behaviour.fault = { kind: 'hang' }
+    const trial = send(dispatcher, callOn(model))
+    await waitFor('the trial is there', () => engine.inFlight === 1)
+    expect((await ask(dispatcher, callOn(model))).failure?.kind).toBe('unreachable')
+    trial.handle.cancel()
+    engine.behaviour.fault = undefined
+    expect((await ask(dispatcher, callOn(model))).status).toBe(200)
+    expect(statsOf(dispatcher, id).breaker).toBe('closed')
+  })
+})
+
+test('ten thousand calls leave no more behind than one', async () => {
+  // The plainest engine there is, for speed: each read is a request.
+  let connected = 0
+  const engine = net.createServer((socket) => {
+    connected += 1
+    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'))
+  })
+  await new Promise<void>((done) => engine.listen(0, '127.0.0.1', done))
+  closers.push(() => new Promise<void>((done) => engine.close(() => done())))
+  const { port } = engine.address() as net.AddressInfo
+  const model = modelOn([deploymentOn({ host: '127.0.0.1', port }, { id: 'plain', concurrency: 16 })])
+  const dispatcher = startDispatcher(model)
+  const statuses = await Promise.all(
+    Array.from({ length: 16 }, async (_, account) => {
+      const seen = new Set<unknown>()
+      for (let n = 0; n < 625; n += 1) {
+        const call = callOn(model, { prefixes: [n], accountId: `account-${account}` })
+        seen.add((await ask(dispatcher, call)).status)
+      }
+      return [...seen]
+    }),
+  )
+  expect(statuses.flat()).toEqual(Array.from({ length: 16 }, () => 200))
+  const stats = statsOf(dispatcher, 'plain')
+  expect(stats).toMatchObject({ requests: 10_000, inFlight: 0 })
+  expect(stats.connections).toBe(stats.idleConnections)
+  expect(stats.connections).toBeLessThanOrEqual(16)
+  expect(connected).toBeLessThanOrEqual(16)
+  expect(dispatcher.stats().models).toMatchObject([{ queued: 0, remembered: 0 }])
+})
+
+test('a dispatcher that closes tells those who wait and those who are answered', async () => {
+  const engine = await startEngine({ behaviour: { words: 1_000, intervalMs: 2 } })
+  const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
+  const dispatcher = startDispatcher(model)
+  const first = send(dispatcher, callOn(model, {}, { ...question, stream: true }))
+  const second = send(dispatcher, callOn(model))
+  await waitFor('some words', () => first.sink.text.includes('word1'))
+  await dispatcher.close()
+  expect((await first.sink.done).failure?.kind).toBe('broken')
+  expect((await second.sink.done).failure?.kind).toBe('no_deployment')
+  expect((await ask(dispatcher, callOn(model))).failure?.kind).toBe('no_deployment')
+  await waitFor('the engine is rid of us', () => engine.connections === 0)
+})

@@ -1,0 +1,85 @@
+/**
+ * A gateway in a process of its own, on a database that outlives it: killed and started again, always on the same data
+ * folder, where its journal is.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { randomInt } from 'node:crypto'
+import os from 'node:os'
+import path from 'node:path'
+import { inject } from 'vitest'
+import { forgetServer } from './chat-client.ts'
+import { startServerProcess, type ServerProcess } from './process.ts'
+import { waitFor } from './wait.ts'
+
+export interface GatewayProcess {
+  /** undefined while it is away. */
+  readonly url: string | undefined
+  start(): Promise<void>
+  /** SIGKILL. */
+  kill(): Promise<void>
+  /** Starts it, and kills it at some moment before or after it was ready: in the middle of a replay, say. */
+  killAtStart(): Promise<void>
+  /** SIGTERM, and its exit code. */
+  stop(): Promise<number | null>
+  /** Ends what is left of it. */
+  close(): Promise<void>
+}
+
+/** About as long as a start takes. */
+const START_MS = 1_000
+
+export async function makeGatewayProcess(options: { databaseUrl: string; secretKey: string }): Promise<GatewayProcess> {
+  const dir = await mkdtemp(path.join(os.tmpdir(), 'berth-gateway-'))
+  const env = {
+    BERTH_DATA_DIR: dir,
+    DATABASE_URL: options.databaseUrl,
+    BERTH_SECRET_KEY: options.secretKey,
+    BERTH_ROLE: 'gateway',
+    BERTH_ENGINES: '',
+    BERTH_LOCAL_ENGINES: 'false',
+    // Two gateways, the server of the test and its own look at the books share one PostgreSQL with other tests.
+    BERTH_DATABASE_CONNECTIONS: '6',
+  }
+  let server: ServerProcess | undefined
+  const gone = (): void => {
+    if (server !== undefined) forgetServer(server.url)
+    server = undefined
+  }
+  return {
+    get url() {
+      return server?.url
+    },
+    start: async () => {
+      server = await startServerProcess(env)
+    },
+    kill: async () => {
+      const dying = server?.killTree()
+      gone()
+      await dying
+    },
+    killAtStart: () => killAtStart(env),
+    stop: async () => {
+      const stopping = server?.stop()
+      gone()
+      return (await stopping)?.code ?? null
+    },
+    close: async () => {
+      await server?.killTree()
+      gone()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+async function killAtStart(env: Readonly<Record<string, string>>): Promise<void> {
+  const child = spawn(process.execPath, [inject('serverBundle')], {
+    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', BERTH_PORT: '0', ...env },
+    stdio: 'ignore',
+  })
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const until = performance.now() + randomInt(START_MS)
+  await waitFor('the moment of its death', () => performance.now() >= until)
+  child.kill('SIGKILL')
+  await ended
+}
