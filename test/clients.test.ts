@@ -1,7 +1,7 @@
 /** Clients that other people wrote for other servers, unchanged, over real HTTP. */
-import { afterAll, beforeAll } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { aiSdkSuite } from './clients/ai-sdk.ts'
-import { startBerth, type Berth } from './clients/berth.ts'
+import { seenAtFrontDoor, startBerth, type Berth } from './clients/berth.ts'
 import { huggingFaceSuite } from './clients/hugging-face.ts'
 import { hyperbolicSuite } from './clients/hyperbolic.ts'
 import { openaiSuite } from './clients/openai.ts'
@@ -19,3 +19,10 @@ openaiSuite(() => berth)
 aiSdkSuite(() => berth)
 hyperbolicSuite(() => berth)
 huggingFaceSuite(() => berth)
+
+test.each(['OpenAI/', 'openai-compatible/', 'openrouter/', 'huggingface/'])(
+  'what %s sends alone on a connection is plain enough for the front door',
+  (name) => {
+    expect([...seenAtFrontDoor]).toContainEqual(expect.stringContaining(name))
+  },
+)

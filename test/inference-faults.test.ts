@@ -36,6 +36,10 @@ async function chat(more: object, signal?: AbortSignal): Promise<Response> {
   })
 }
 
+interface Chunk {
+  choices: Array<{ delta: { content?: string } }>
+}
+
 interface Logged {
   outcome: string
   status: number
@@ -131,7 +135,7 @@ describe.each(doors)('by %s', (_door, door) => {
     const text = (await response.text())
       .split('\n\n')
       .filter((event) => event.startsWith('data: {'))
-      .map((event) => (JSON.parse(event.slice(6)) as any).choices[0]?.delta.content ?? '')
+      .map((event) => (JSON.parse(event.slice(6)) as Chunk).choices[0]?.delta.content ?? '')
       .join('')
     expect(text).toContain('wörd 漢字 🛳 ')
     model.upstream.behaviour.wordOf = (n) => `word${n} `

@@ -1,6 +1,7 @@
 /** A test over the source tree: borders between rooms, things that are not done, nothing dead, nothing said twice. */
 import fs from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { bundleConfig } from '../rolldown.config.ts'
 import { bans, findBanned } from './tidy/bans.ts'
 import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
 import { listsOfCode, listsOfStore, readSchemaLists } from './tidy/schema-lists.ts'
@@ -8,7 +9,7 @@ import { isTest, listFiles, parseSource, reach, readSources, type Source } from 
 
 const sources = readSources(['src', 'test', 'bench', 'scripts'])
 const code = sources.filter(({ path }) => path.startsWith('src/') && !isTest(path))
-const entries = ['src/server/main.ts', 'src/cli/main.ts']
+const entries = Object.values(bundleConfig.input)
 
 const MAX_LINES = 400
 

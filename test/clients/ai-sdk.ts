@@ -16,7 +16,7 @@ import {
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { grayPng } from '../../src/sim/model-server-answer.ts'
-import { lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
+import { connections, lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
 import { failureOf } from './outcome.ts'
 import { schemaAnswer, toolCalls, toolPlaces, toolUsage, type ToolShape } from './tool-server.ts'
 
@@ -31,36 +31,47 @@ const weather = tool({
 })
 const toldByTools = toolCalls.map(({ id }, n) => `${id}: rain at ${toolPlaces[n]}`).join('; ')
 
-function compatible(berth: Berth, apiKey = berth.customer.key) {
+interface Access {
+  readonly apiKey?: string
+  readonly fetch?: typeof fetch
+}
+
+function compatible(berth: Berth, access: Access = {}) {
   return createOpenAICompatible({
     name: 'berth',
     baseURL: berth.baseUrl,
-    apiKey,
+    apiKey: berth.customer.key,
+    ...access,
     includeUsage: true,
     supportsStructuredOutputs: true,
   })
 }
 
-function openRouter(berth: Berth, apiKey = berth.customer.key) {
-  return createOpenRouter({ baseURL: berth.baseUrl, apiKey, compatibility: 'strict' })
+function openRouter(berth: Berth, access: Access = {}) {
+  return createOpenRouter({
+    baseURL: berth.baseUrl,
+    apiKey: berth.customer.key,
+    compatibility: 'strict',
+    ...access,
+  })
 }
 
 interface Provider {
   readonly package: string
-  readonly chat: (berth: Berth, name: string, apiKey?: string) => Exclude<LanguageModel, string>
+  readonly chat: (berth: Berth, name: string, access?: Access) => Exclude<LanguageModel, string>
   readonly completion: (berth: Berth, name: string) => Exclude<LanguageModel, string>
   readonly embedding: (berth: Berth, name: string) => Exclude<EmbeddingModel, string>
 }
 const providers: readonly Provider[] = [
   {
     package: '@ai-sdk/openai-compatible',
-    chat: (berth, name, apiKey) => compatible(berth, apiKey).chatModel(name),
+    chat: (berth, name, access) => compatible(berth, access).chatModel(name),
     completion: (berth, name) => compatible(berth).completionModel(name),
     embedding: (berth, name) => compatible(berth).embeddingModel(name),
   },
   {
     package: '@openrouter/ai-sdk-provider',
-    chat: (berth, name, apiKey) => openRouter(berth, apiKey).chat(name),
+    chat: (berth, name, access) => openRouter(berth, access).chat(name),
     completion: (berth, name) => openRouter(berth).completion(name),
     embedding: (berth, name) => openRouter(berth).textEmbeddingModel(name),
   },
@@ -68,12 +79,12 @@ const providers: readonly Provider[] = [
 
 export function aiSdkSuite(berth: () => Berth): void {
   describe.each(providers)('$package', ({ chat: make, completion, embedding: embed }) => {
-    const model = (name: string, apiKey?: string) => make(berth(), name, apiKey)
+    const model = (name: string, access?: Access) => make(berth(), name, access)
 
-    test('chats', async () => {
+    test.each(connections)('chats %s', async (_how, by) => {
       const { chat } = berth()
       const answer = await generateText({
-        model: model(chat.name),
+        model: model(chat.name, { fetch: by }),
         system: 'Be brief.',
         prompt,
         temperature: 0.5,
@@ -90,9 +101,9 @@ export function aiSdkSuite(berth: () => Berth): void {
       expect(answer.response.id).toMatch(/^chatcmpl-[0-9a-f]{32}$/)
     })
 
-    test('streams', async () => {
+    test.each(connections)('streams %s', async (_how, by) => {
       const { chat } = berth()
-      const stream = streamText({ model: model(chat.name), prompt, maxOutputTokens: 4, maxRetries: 0 })
+      const stream = streamText({ model: model(chat.name, { fetch: by }), prompt, maxOutputTokens: 4, maxRetries: 0 })
       const said: string[] = []
       for await (const text of stream.textStream) said.push(text)
       expect(said).toEqual(words.slice(0, 4))
@@ -115,11 +126,11 @@ export function aiSdkSuite(berth: () => Berth): void {
       expect(upstream.bodies.at(-1)?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool'])
     })
 
-    test('is told when a stream breaks', async () => {
+    test.each(connections)('is told when a stream breaks %s', async (_how, by) => {
       const { fragile } = berth()
       const errors: unknown[] = []
       const stream = streamText({
-        model: model(fragile.name),
+        model: model(fragile.name, { fetch: by }),
         prompt,
         maxRetries: 0,
         onError: ({ error }) => void errors.push(error),
@@ -132,13 +143,13 @@ export function aiSdkSuite(berth: () => Berth): void {
     })
 
     test.each([
-      ['a wrong key', 401, false, () => ({ key: 'bk_wrong' })],
+      ['a wrong key', 401, false, () => ({ apiKey: 'bk_wrong' })],
       ['an unknown model', 400, false, () => ({ name: 'nobody/nothing' })],
-      ['no money', 402, false, async () => ({ key: (await berth().server.account()).key })],
+      ['no money', 402, false, async () => ({ apiKey: (await berth().server.account()).key })],
       ['an engine that fails', 503, true, () => ({ name: berth().broken.name })],
     ])('has its error for %s', async (_what, statusCode, isRetryable, make) => {
-      const { name = berth().chat.name, key }: { name?: string; key?: string } = await make()
-      const error = await failureOf(generateText({ model: model(name, key), prompt, maxRetries: 0 }))
+      const { name = berth().chat.name, ...access }: Access & { name?: string } = await make()
+      const error = await failureOf(generateText({ model: model(name, access), prompt, maxRetries: 0 }))
       expect(APICallError.isInstance(error)).toBe(true)
       expect(error).toMatchObject({ statusCode, isRetryable })
       const { responseBody, message } = error as APICallError

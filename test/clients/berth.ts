@@ -1,4 +1,5 @@
 /** A server with a model of every kind, for the clients that other people wrote. Each upstream speaks as it likes. */
+import { Agent, fetch as fetchBy } from 'undici'
 import { serveModel, type TestModel } from '../harness/inference.ts'
 import { testServer, type Call, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -39,6 +40,29 @@ export function lastAsked(model: TestModel): Record<string, unknown> {
   return JSON.parse(model.upstream.requests.at(-1)?.body.toString() ?? '') as Record<string, unknown>
 }
 
+/**
+ * Clients share connections, and the front door hands one over for good at the first request that it leaves to others;
+ * so only what comes on a connection of its own is sure to be seen by it.
+ */
+export const connections: ReadonlyArray<readonly [how: string, fetch: typeof fetch]> = [
+  ['on a connection of its own', fetchApart],
+  ['on a connection that others have used', fetch],
+]
+
+/** What clients call themselves whose requests came by the front door: of those answers the two ids are one. */
+export const seenAtFrontDoor = new Set<string>()
+
+async function fetchApart(...[input, init]: Parameters<typeof fetch>): Promise<Response> {
+  const dispatcher = new Agent()
+  const response = await fetchBy(input as string, { ...(init as object), dispatcher })
+  // It waits for the body that is still to be read.
+  void dispatcher.close()
+  if (response.headers.get('x-request-id') === response.headers.get('x-inference-request-id')) {
+    seenAtFrontDoor.add(new Headers(init?.headers).get('user-agent') ?? '')
+  }
+  return response
+}
+
 export async function startBerth(): Promise<Berth> {
   const server = await testServer({ runLoops: false })
   const customer = await server.account({ usd: '10' })
@@ -64,6 +88,8 @@ export async function startBerth(): Promise<Berth> {
     const listed = await customer.call('GET', '/v1/models')
     return listed.body.data.length === models.length + Object.keys(tools).length
   })
+  // The front door knows only keys and purses that are in memory.
+  await customer.call('POST', '/v1/chat/completions', { model: chat.name, messages: [{ role: 'user', content: '' }] })
   return {
     server,
     baseUrl: `${server.url}/v1`,

@@ -5,15 +5,15 @@
 import { InferenceClient, InferenceClientProviderApiError } from '@huggingface/inference'
 import { describe, expect, test } from 'vitest'
 import { grayPng } from '../../src/sim/model-server-answer.ts'
-import { lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
+import { connections, lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
 import { failureOf } from './outcome.ts'
 
 const messages = [{ role: 'user', content: 'Grüß Gott, 🚢' }]
 const provider = 'hyperbolic' as const
 
 export function huggingFaceSuite(berth: () => Berth): void {
-  const direct = (key = berth().customer.key) =>
-    new InferenceClient(key, { endpointUrl: berth().baseUrl, retry_on_error: false })
+  const direct = (key = berth().customer.key, by: typeof fetch = fetch) =>
+    new InferenceClient(key, { endpointUrl: berth().baseUrl, retry_on_error: false, fetch: by })
 
   /** A client of the provider: which task a model is for is asked of the hub, which is answered for here. */
   const provided = (task: string): InferenceClient => {
@@ -29,11 +29,13 @@ export function huggingFaceSuite(berth: () => Berth): void {
     return new InferenceClient(berth().customer.key, { fetch: redirected, retry_on_error: false })
   }
 
+  const ways: ReadonlyArray<readonly [string, () => InferenceClient, { provider?: typeof provider }]> = [
+    ...connections.map(([how, by]) => [how, () => direct(undefined, by), {}] as const),
+    ['as a provider', () => provided('conversational'), { provider }],
+  ]
+
   describe('@huggingface/inference', () => {
-    test.each([
-      ['by address', direct, {}],
-      ['as a provider', () => provided('conversational'), { provider }],
-    ])('chats, %s', async (_how, make, more) => {
+    test.each(ways)('chats %s', async (_how, make, more) => {
       const { chat } = berth()
       const answer = await make().chatCompletion({ model: chat.name, messages, max_tokens: 100, ...more })
       expect(answer.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: spoken } })
@@ -41,10 +43,7 @@ export function huggingFaceSuite(berth: () => Berth): void {
       expect(lastAsked(chat)).toEqual({ model: 'their-name', messages, max_tokens: 100 })
     })
 
-    test.each([
-      ['by address', direct, {}],
-      ['as a provider', () => provided('conversational'), { provider }],
-    ])('streams, %s', async (_how, make, more) => {
+    test.each(ways)('streams %s', async (_how, make, more) => {
       const said: string[] = []
       for await (const chunk of make().chatCompletionStream({ model: berth().chat.name, messages, ...more })) {
         said.push(chunk.choices[0]?.delta.content ?? '')

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { grayPng } from '../../src/sim/model-server-answer.ts'
 import { waitFor } from '../harness/wait.ts'
-import { lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
+import { connections, lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
 import { failureOf, outcomeOf } from './outcome.ts'
 import { schemaAnswer, toolCalls, toolPlaces, toolUsage, type ToolShape } from './tool-server.ts'
 
@@ -22,14 +22,16 @@ const weather = {
 }
 
 export function openaiSuite(berth: () => Berth): void {
-  const client = (apiKey = berth().customer.key): OpenAI =>
-    new OpenAI({ baseURL: berth().baseUrl, apiKey, maxRetries: 0 })
+  const client = (apiKey = berth().customer.key, by: typeof fetch = fetch): OpenAI =>
+    new OpenAI({ baseURL: berth().baseUrl, apiKey, maxRetries: 0, fetch: by })
 
-  describe('openai', () => {
+  describe.each(connections)('openai, %s,', (_how, by) => {
+    const completions = () => client(berth().customer.key, by).chat.completions
+
     test('chats', async () => {
       const { chat } = berth()
       const asked = { model: chat.name, messages, temperature: 0.5, max_completion_tokens: 100, stop: ['\n\n'] }
-      const { data, response, request_id } = await client().chat.completions.create(asked).withResponse()
+      const { data, response, request_id } = await completions().create(asked).withResponse()
       expect(data.choices.map(({ message, finish_reason }) => [message.role, message.content, finish_reason])).toEqual([
         ['assistant', spoken, 'stop'],
       ])
@@ -49,14 +51,14 @@ export function openaiSuite(berth: () => Berth): void {
     test('streams, with the usage only where it was asked for', async () => {
       const { chat } = berth()
       const said: string[] = []
-      for await (const chunk of await client().chat.completions.create({ model: chat.name, messages, stream: true })) {
+      for await (const chunk of await completions().create({ model: chat.name, messages, stream: true })) {
         expect(chunk.usage ?? null).toBeNull()
         said.push(chunk.choices[0]?.delta.content ?? '')
       }
       expect(said.filter((text) => text !== '')).toEqual(words)
 
       const told: Array<OpenAI.CompletionUsage | null | undefined> = []
-      const stream = await client().chat.completions.create({
+      const stream = await completions().create({
         model: chat.name,
         messages,
         stream: true,
@@ -68,7 +70,7 @@ export function openaiSuite(berth: () => Berth): void {
 
     test('gathers a stream by its own means', async () => {
       const { chat } = berth()
-      const stream = client().chat.completions.stream({ model: chat.name, messages, max_tokens: 3 })
+      const stream = completions().stream({ model: chat.name, messages, max_tokens: 3 })
       const completion = await stream.finalChatCompletion()
       expect(completion.choices[0]).toMatchObject({
         finish_reason: 'length',
@@ -78,14 +80,15 @@ export function openaiSuite(berth: () => Berth): void {
 
     test('leaves a stream, and the engine stops', async () => {
       const { slow } = berth()
-      const aborted = await client().chat.completions.create({ model: slow.name, messages, stream: true })
+      const before = slow.upstream.received
+      const aborted = await completions().create({ model: slow.name, messages, stream: true })
       const ids: string[] = []
       for await (const { id } of aborted) if (ids.push(id) === 3) aborted.controller.abort()
       expect(ids.length).toBeLessThan(100)
       await waitFor('the engine is left', () => slow.upstream.requests.at(-1)?.abortedAt !== undefined)
-      const left = await client().chat.completions.create({ model: slow.name, messages, stream: true })
+      const left = await completions().create({ model: slow.name, messages, stream: true })
       for await (const chunk of left) if (chunk.choices[0]?.delta.content === 'word1 ') break
-      expect(slow.upstream.requests).toHaveLength(2)
+      expect(slow.upstream.received).toBe(before + 2)
       await waitFor('the engine is left again', () => slow.upstream.requests.at(-1)?.abortedAt !== undefined)
     })
 
@@ -93,7 +96,7 @@ export function openaiSuite(berth: () => Berth): void {
       const { fragile } = berth()
       const said: string[] = []
       const read = async (): Promise<void> => {
-        const stream = await client().chat.completions.create({ model: fragile.name, messages, stream: true })
+        const stream = await completions().create({ model: fragile.name, messages, stream: true })
         for await (const chunk of stream) said.push(chunk.choices[0]?.delta.content ?? '')
       }
       const error = await failureOf(read())
@@ -101,7 +104,9 @@ export function openaiSuite(berth: () => Berth): void {
       expect(error).toMatchObject({ code: 'engine_failed', type: 'server_error' })
       expect(said.join('')).toBe(words.slice(0, 2).join(''))
     })
+  })
 
+  describe('openai', () => {
     test.each(shapes)('is asked for tools, by an engine like %s', async (shape) => {
       const { name, upstream } = berth().tools[shape]
       const tool_choice = { type: 'function' as const, function: { name: 'weather' } }

@@ -26,6 +26,12 @@ const doors = [
   ['the careful way', { logit_bias: {} }],
 ] as const
 
+interface Chunk {
+  model: string
+  choices: Array<{ delta: object; finish_reason: string | null }>
+  usage?: unknown
+}
+
 async function chat(body: object, headers: Record<string, string> = {}): Promise<Response> {
   return fetch(`${server.url}/v1/chat/completions`, {
     method: 'POST',
@@ -44,7 +50,7 @@ async function costOf(response: Response): Promise<number | undefined> {
 describe.each(doors)('by %s', (_door, more) => {
   test('a plain answer has our id, our name of the model and an exact cost at once', async () => {
     const response = await chat({ model: model.name, messages, ...more })
-    const body = (await response.json()) as Record<string, any>
+    const body = (await response.json()) as Record<string, unknown>
     expect(response.status).toBe(200)
     expect(body).toMatchObject({ object: 'chat.completion', model: model.name, choices: [{ finish_reason: 'stop' }] })
     expect(body['id']).toMatch(/^chatcmpl-[0-9a-f]{32}$/)
@@ -61,9 +67,9 @@ describe.each(doors)('by %s', (_door, more) => {
     const events = (await response.text()).split('\n\n').filter(Boolean)
     expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
     expect(events.at(-1)).toBe('data: [DONE]')
-    const chunks = events.slice(0, -1).map((event) => JSON.parse(event.slice(6)) as any)
-    expect(chunks[0].choices[0].delta).toEqual({ role: 'assistant', content: '' })
-    expect(chunks.at(-1).choices[0]).toMatchObject({ delta: {}, finish_reason: 'stop' })
+    const chunks = events.slice(0, -1).map((event) => JSON.parse(event.slice(6)) as Chunk)
+    expect(chunks[0]?.choices[0]?.delta).toEqual({ role: 'assistant', content: '' })
+    expect(chunks.at(-1)?.choices[0]).toMatchObject({ delta: {}, finish_reason: 'stop' })
     expect(chunks.every((chunk) => chunk.usage === undefined && chunk.model === model.name)).toBe(true)
     const asked = await chat({
       model: model.name,

@@ -41,18 +41,18 @@ async function evaluate(sequence: Recorder, prompt: Token[], signal = new AbortC
 
 test('a long prompt is evaluated in parts, and its end is left for the first token', async () => {
   const sequence = new Recorder(0)
-  const { rest, reused, evaluated } = await evaluate(sequence, range(300))
-  expect(sequence.evaluated).toEqual([128, 128])
-  expect(rest).toEqual(range(44, 256))
-  expect({ reused, evaluated }).toEqual({ reused: 0, evaluated: 300 })
+  const { rest, reused, evaluated } = await evaluate(sequence, range(75))
+  expect(sequence.evaluated).toEqual([32, 32])
+  expect(rest).toEqual(range(11, 64))
+  expect({ reused, evaluated }).toEqual({ reused: 0, evaluated: 75 })
 })
 
 test('a request that is cancelled in the middle of its prompt is left after the part at hand', async () => {
   const sequence = new Recorder(0)
   const gone = new AbortController()
   sequence.onPart = () => gone.abort()
-  expect(await evaluate(sequence, range(2_000), gone.signal)).toEqual({ rest: undefined, reused: 0, evaluated: 128 })
-  expect(sequence.evaluated).toEqual([128])
+  expect(await evaluate(sequence, range(2_000), gone.signal)).toEqual({ rest: undefined, reused: 0, evaluated: 32 })
+  expect(sequence.evaluated).toEqual([32])
 })
 
 test('what the sequence holds of the prompt is kept, and the rest of it forgotten', async () => {

@@ -165,6 +165,21 @@ describe('time is up', () => {
     expect(sink.body).toMatch(/^x+$/)
   })
 
+  test('but not because this process stood still while the bytes lay there', async () => {
+    let engine: Socket | undefined
+    const server = await startRaw((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc')
+      engine = socket
+    })
+    const sink = send(pools.of(server.address), { betweenBytesMs: 100 })
+    await waitFor('the first bytes', () => sink.body !== '')
+    engine?.write('def')
+    const until = performance.now() + 400
+    while (performance.now() < until);
+    expect(await ended(sink)).toBe('end')
+    expect(sink.body).toBe('abcdef')
+  })
+
   test('never too early', async () => {
     const server = await startRaw(() => {})
     const pool = pools.of(server.address)
