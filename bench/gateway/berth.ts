@@ -35,6 +35,7 @@ const CONTEXT_TOKENS = 2_000_000
 const MAX_OUTPUT_TOKENS = 4_096
 const CONCURRENCY = 10_000
 const SERVED_WITHIN_MS = 15_000
+const SETTLED_WITHIN_MS = 60_000
 
 export async function startBerth(
   models: readonly BenchModel[],
@@ -59,6 +60,7 @@ export async function startBerth(
       headers: { Authorization: `Bearer ${key}` },
       server,
       accountId,
+      rest: () => untilSettled(server, operatorKey),
       stop: () => server.stop(),
     }
   } catch (error) {
@@ -114,6 +116,21 @@ async function untilServed(server: BenchServer, key: string, models: readonly Be
   }
 }
 
+/** A look costs the server some milliseconds, so there are few. */
+const LOOK_EVERY_MS = 500
+
+async function untilSettled(server: BenchServer, operatorKey: string): Promise<void> {
+  const giveUpAt = performance.now() + SETTLED_WITHIN_MS
+  for (;;) {
+    const response = await fetch(`${server.url}/metrics`, { headers: { Authorization: `Bearer ${operatorKey}` } })
+    const [, unsettled] = /^berth_meter_unsettled (\d+)$/m.exec(await response.text()) ?? []
+    if (unsettled === undefined) throw new Error('the metrics do not say how many requests are not in the books yet')
+    if (unsettled === '0') return
+    if (performance.now() > giveUpAt) throw new Error(`${unsettled} requests are still not in the books`)
+    await pause(LOOK_EVERY_MS)
+  }
+}
+
 async function ask(
   server: BenchServer,
   key: string,
@@ -128,8 +145,6 @@ async function ask(
 
 /** By model, what each of its answers must have cost in nano-USD; a model that is left out may cost what it did. */
 export type ExpectedCosts = Readonly<Record<string, number>>
-
-const SETTLED_WITHIN_MS = 30_000
 
 /**
  * Waits until the books have as many answered requests as there were, then holds them against each other: costs of

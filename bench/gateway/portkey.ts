@@ -54,7 +54,7 @@ async function install(): Promise<string | undefined> {
   mkdirSync(CACHE, { recursive: true })
   const manifest = { private: true, dependencies: { [PACKAGE]: VERSION }, overrides }
   writeFileSync(path.join(CACHE, 'package.json'), JSON.stringify(manifest))
-  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock']
+  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--fetch-retries=1']
   try {
     await promisify(execFile)('npm', ['install', '--prefix', CACHE, ...flags], { timeout: INSTALL_WITHIN_MS })
   } catch (error) {

@@ -1,7 +1,8 @@
 /**
  * Both sides of a comparison in one go: each round asks every side for a few seconds, one after the other, in an order
  * that moves on with each round, so that a noisy moment of the machine hits none of them alone. CPU is that of the side
- * with all its processes; what a side puts off for a moment counts, since the look comes a moment later.
+ * with all its processes, and is looked at when the side has come to rest: what it puts off counts, and does not fall
+ * into the time of the others.
  */
 import { cpuMs, median } from '../harness.ts'
 import { pause } from './child.ts'
@@ -11,7 +12,7 @@ import type { Side } from './side.ts'
 export const ROUNDS = 3
 const ROUND_MS = 3_000
 const WARM_UP_MS = 1_000
-/** Longer than anything that a side does behind an answer waits. */
+/** Longer than small things wait that a side does behind an answer. */
 const AFTERWARDS_MS = 500
 
 export interface Measured {
@@ -55,7 +56,7 @@ export async function compareSides({
       if (of === undefined) continue
       const job = { ...jobOf(side), port: side.port, headers: side.headers }
       await load.run({ ...job, durationMs: WARM_UP_MS })
-      await pause(AFTERWARDS_MS)
+      await comeToRest(side)
       await measureOnce(of, load, { ...job, durationMs: roundMs }, beside?.get(side.name))
     }
   }
@@ -67,13 +68,18 @@ async function measureOnce(of: Measured, load: LoadGenerator, job: LoadJob, besi
   const cpuBefore = cpuOf(of.side.pid)
   const besideBefore = cpuOf(beside)
   const result = await load.run(job)
-  await pause(AFTERWARDS_MS)
+  await comeToRest(of.side)
   of.cpuUs.push(((cpuOf(of.side.pid) - cpuBefore) * 1_000) / result.answered)
   of.besideUs.push(((cpuOf(beside) - besideBefore) * 1_000) / result.answered)
   of.rates.push((result.answered * 1_000) / result.tookMs)
   of.p50Ms.push(result.latencyMs.p50)
   of.p99Ms.push(result.latencyMs.p99)
   of.firstByteMs.push(result.firstByteMs.p50)
+}
+
+async function comeToRest(side: Side): Promise<void> {
+  await pause(AFTERWARDS_MS)
+  await side.rest?.()
 }
 
 /** The median of what two sides have to each other in the same round. */

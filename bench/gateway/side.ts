@@ -6,6 +6,8 @@ export interface Side {
   /** Whose CPU counts, with all processes below it. undefined: nobody's, there is no proxy. */
   readonly pid: number | undefined
   readonly headers: Readonly<Record<string, string>>
+  /** Until all that its answers have left behind is done, too: that is part of what they cost. */
+  rest?(): Promise<void>
   stop(): Promise<void>
 }
 

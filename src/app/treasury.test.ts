@@ -10,7 +10,7 @@ import { nanoUsdOf, sumUsd, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { InferenceRecord, PurseOwner, Topped } from '../domain/purse.ts'
 import { listAudit } from '../store/audit.ts'
 import { openDatabase, transact, type Database } from '../store/database.ts'
-import { readBalances, releaseExpiredHolds } from '../store/ledger.ts'
+import { lockAvailable, readBalances, releaseExpiredHolds } from '../store/ledger.ts'
 import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
 import { lockOrderFacts } from '../store/order.ts'
 import type { Actor } from './app.ts'
@@ -268,14 +268,18 @@ describe('settling', () => {
     const holdKeys = await Promise.all(
       treasuries.map((treasury) => Promise.all(actors.map((actor) => fill(treasury, actor, usd('0.2'))))),
     )
+    const ids = actors.map((actor) => actor.accountId)
+    const second = await startGateway(database)
     const work: Array<Promise<unknown>> = []
     for (let round = 0; round < 8; round += 1) {
       for (const [g, treasury] of treasuries.entries()) {
         const keys = holdKeys[g] ?? []
         const records = actors.map((actor, n) => recordOf(actor, keys[n] ?? null, usd('0.01')))
         work.push(treasury.settle(round % 2 === 0 ? records : records.toReversed()))
+        // The same once more, from another gateway: whoever comes second waits for the first.
+        work.push(second.settle(records.toReversed()))
         work.push(treasury.renew(round % 2 === 0 ? keys : keys.toReversed()))
-        work.push(transact(database, (tx) => releaseExpiredHolds(tx, 100)))
+        work.push(transact(database, (tx) => lockAvailable(tx, ids.toReversed())))
         const actor = actors[(round + g) % actors.length]
         const key = keys[(round + g) % actors.length]
         if (actor === undefined || key === undefined) continue

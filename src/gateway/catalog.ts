@@ -45,7 +45,9 @@ export interface ServedModel {
   readonly createdAt: Instant
   readonly deployments: readonly Deployment[]
   /** Why it cannot answer yet, as a sentence for the customer. undefined: it can. */
-  readonly notReady: { readonly message: string; readonly retryAfterMs: number } | undefined
+  readonly notReady:
+    | { readonly message: string; readonly retryAfterMs: number; readonly hasFailed: boolean }
+    | undefined
 }
 
 export type Catalog = ReadonlyMap<string, ServedModel>

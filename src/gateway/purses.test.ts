@@ -215,27 +215,84 @@ describe('a purse', () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), async (scheduler) => {
         const { books, treasury, holdOf } = makeBooks(usd('1'))
+        let begun = () => {}
+        const isGoing = new Promise<void>((resolve) => (begun = resolve))
         /** The books work at a moment of their own, and answer at another. */
         const slow =
           <Args extends unknown[], T>(work: (...args: Args) => Promise<T>) =>
           async (...args: Args): Promise<T> => {
+            begun()
             await scheduler.schedule(Promise.resolve())
             const answer = await work(...args)
             await scheduler.schedule(Promise.resolve())
             return answer
           }
-        const slowTreasury = { ...treasury, topUp: slow(treasury.topUp), giveBack: slow(treasury.giveBack) }
+        const slowTreasury: PurseTreasury = {
+          ...treasury,
+          topUp: (...args) => (isFilled ? slow(treasury.topUp)(...args) : treasury.topUp(...args)),
+          giveBack: slow(treasury.giveBack),
+        }
+        let isFilled = false
         const purses = new Purses({ treasury: slowTreasury, clock: books.clock, onError: () => {} })
-        const first = await scheduler.waitFor(purses.reserve(owner, usd('0.1')))
+        const first = await purses.reserve(owner, usd('0.1'))
         if (first.ok) purses.end(first.value, zeroUsd)
+        isFilled = true
         books.clock.advance(31 * SECOND_MS)
         const tended = purses.tend()
+        await isGoing
         const again = purses.reserve(owner, usd('0.3'))
         const [, got] = await scheduler.waitFor(Promise.all([tended, again]))
         expect(got.ok && got.value.purse?.total).toBe(holdOf('purse:acc:').amount)
       }),
       { numRuns: 40 },
     )
+  })
+
+  test.each(['before', 'after'] as const)('whose give-back failed (%s) is recounted', async (fault) => {
+    const { books, purses, holdOf } = makeBooks(usd('100'))
+    const large = await purses.reserve(owner, usd('50'))
+    const small = await purses.reserve(owner, usd('0.01'))
+    if (!large.ok || !small.ok) throw new Error('not covered')
+    const { purse } = small.value
+    purses.end(large.value, zeroUsd)
+    books.clock.advance(25 * SECOND_MS)
+    books.fault = fault
+    await purses.tend()
+    expect(purse?.inDoubt).toBe(true)
+    expect(purse?.total).toBeLessThan(usd('1'))
+    books.fault = 'none'
+    await purses.tend()
+    expect(purse?.total).toBe(holdOf('purse:acc:').amount)
+  })
+
+  test('is recounted only when nothing has changed it meanwhile', async () => {
+    const { books, treasury, holdOf } = makeBooks(usd('100'))
+    let between = async (): Promise<unknown> => undefined
+    const purses = new Purses({
+      treasury: {
+        ...treasury,
+        readPurses: async (holdKeys) => {
+          const held = await treasury.readPurses(holdKeys)
+          await between()
+          return held
+        },
+      },
+      clock: books.clock,
+      onError: () => {},
+    })
+    const small = await purses.reserve(owner, usd('0.01'))
+    books.fault = 'after'
+    await purses.reserve(owner, usd('1'))
+    books.fault = 'none'
+    // Its answer is older than this top-up.
+    between = () => purses.reserve(owner, usd('7'))
+    await purses.tend()
+    const purse = small.ok ? small.value.purse : undefined
+    expect([purse?.inDoubt, purse?.reserved]).toEqual([true, usd('7.01')])
+    between = async () => undefined
+    await purses.tend()
+    expect(purse?.inDoubt).toBe(false)
+    expect(purse?.total).toBe(holdOf('purse:acc:').amount)
   })
 
   test('answers from memory once it is filled, and asks for more as more is spent', async () => {

@@ -133,6 +133,11 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
     supports_tools: model.supportsTools,
     supports_image_input: model.supportsImageInput,
     kind: model.kind,
-    status: model.notReady !== undefined ? 'loading' : model.deployments.length > 0 ? 'ready' : 'unavailable',
+    status: statusOf(model),
   }
+}
+
+function statusOf({ notReady, deployments }: ServedModel): 'ready' | 'loading' | 'unavailable' {
+  if (notReady !== undefined) return notReady.hasFailed ? 'unavailable' : 'loading'
+  return deployments.some(({ drained, weight }) => !drained && weight > 0) ? 'ready' : 'unavailable'
 }

@@ -54,11 +54,23 @@ const LOADING_RETRY_MS = 3_000
 function whyNot(name: string, local: LocalState | undefined): ServedModel['notReady'] {
   switch (local?.kind) {
     case 'pulling':
-      return { message: `${name} is being downloaded: ${progressOf(local)}`, retryAfterMs: PULLING_RETRY_MS }
+      return {
+        message: `${name} is being downloaded: ${progressOf(local)}`,
+        retryAfterMs: PULLING_RETRY_MS,
+        hasFailed: false,
+      }
     case 'loading':
-      return { message: `${name} is being started; try again in a moment`, retryAfterMs: LOADING_RETRY_MS }
+      return {
+        message: `${name} is being started; try again in a moment`,
+        retryAfterMs: LOADING_RETRY_MS,
+        hasFailed: false,
+      }
     case 'failed':
-      return { message: `${name} could not be started; it is tried again`, retryAfterMs: local.retryInMs }
+      return {
+        message: `${name} could not be started; it is tried again`,
+        retryAfterMs: local.retryInMs,
+        hasFailed: true,
+      }
     case 'ready':
     case undefined:
       return undefined

@@ -300,6 +300,7 @@ describe('engines of this server', () => {
     expect(now().get('tiny')?.notReady).toEqual({
       message: 'tiny could not be started; it is tried again',
       retryAfterMs: 7_000,
+      hasFailed: true,
     })
     expect(catalog.localState('tiny')).toMatchObject({ state: 'failed', message: 'no such file /models/a.gguf' })
   })

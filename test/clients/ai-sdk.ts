@@ -16,7 +16,16 @@ import {
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { grayPng } from '../../src/sim/model-server-answer.ts'
-import { connections, lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
+import {
+  breakNextStream,
+  connections,
+  lastAsked,
+  promptTokens,
+  spoken,
+  words,
+  wordsBeforeBreak,
+  type Berth,
+} from './berth.ts'
 import { failureOf } from './outcome.ts'
 import { schemaAnswer, toolCalls, toolPlaces, toolUsage, type ToolShape } from './tool-server.ts'
 
@@ -128,6 +137,7 @@ export function aiSdkSuite(berth: () => Berth): void {
 
     test.each(connections)('is told when a stream breaks %s', async (_how, by) => {
       const { fragile } = berth()
+      await breakNextStream(berth())
       const errors: unknown[] = []
       const stream = streamText({
         model: model(fragile.name, { fetch: by }),
@@ -137,7 +147,7 @@ export function aiSdkSuite(berth: () => Berth): void {
       })
       const said: string[] = []
       for await (const text of stream.textStream) said.push(text)
-      expect(said).toEqual(words.slice(0, 2))
+      expect(said).toEqual(words.slice(0, wordsBeforeBreak))
       expect(JSON.stringify(errors)).toContain('failed in the middle of the answer')
       expect(await stream.finishReason).toBe('error')
     })

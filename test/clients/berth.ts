@@ -15,7 +15,7 @@ export interface Berth {
   readonly writer: TestModel
   /** Speaks without end, a word at a time. */
   readonly slow: TestModel
-  /** Breaks off in the middle of a stream. */
+  /** Breaks off where `breakNextStream` was called before. */
   readonly fragile: TestModel
   readonly broken: TestModel
   readonly embedding: TestModel
@@ -63,6 +63,17 @@ async function fetchApart(...[input, init]: Parameters<typeof fetch>): Promise<R
   return response
 }
 
+/** How many words come before it breaks: the event before them has none. */
+export const wordsBeforeBreak = 2
+
+/** One that ends well goes before it: too many faults in a row, and nothing would be sent there for a while. */
+export async function breakNextStream({ fragile, customer }: Berth): Promise<void> {
+  const messages = [{ role: 'user', content: 'hello' }]
+  const good = await customer.call('POST', '/v1/chat/completions', { model: fragile.name, messages })
+  if (good.status !== 200) throw new Error(`the engine is not well: ${good.status}`)
+  fragile.upstream.behaviour.faultsOnce.push({ kind: 'finish', afterEvents: 1 + wordsBeforeBreak })
+}
+
 export async function startBerth(): Promise<Berth> {
   const server = await testServer({ runLoops: false })
   const customer = await server.account({ usd: '10' })
@@ -72,10 +83,7 @@ export async function startBerth(): Promise<Berth> {
     serveModel(server, { name: 'test/chat', behaviour: said }),
     serveModel(server, { name: 'test/writer', behaviour: said }),
     serveModel(server, { name: 'test/slow', behaviour: { words: 4_000, intervalMs: 5 } }),
-    serveModel(server, {
-      name: 'test/fragile',
-      behaviour: { ...said, fault: { kind: 'reset', afterEvents: 3 } },
-    }),
+    serveModel(server, { name: 'test/fragile', behaviour: said }),
     serveModel(server, { name: 'test/broken', behaviour: { fault: { kind: 'status', status: 500 } } }),
     serveModel(server, { name: 'test/embedding', model: { kind: 'embedding' } }),
     serveModel(server, { name: 'test/painter', model: image, deployment: { protocol: 'images' } }),

@@ -5,7 +5,16 @@
 import { InferenceClient, InferenceClientProviderApiError } from '@huggingface/inference'
 import { describe, expect, test } from 'vitest'
 import { grayPng } from '../../src/sim/model-server-answer.ts'
-import { connections, lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
+import {
+  breakNextStream,
+  connections,
+  lastAsked,
+  promptTokens,
+  spoken,
+  words,
+  wordsBeforeBreak,
+  type Berth,
+} from './berth.ts'
 import { failureOf } from './outcome.ts'
 
 const messages = [{ role: 'user', content: 'Grüß Gott, 🚢' }]
@@ -52,6 +61,7 @@ export function huggingFaceSuite(berth: () => Berth): void {
     })
 
     test('is told when a stream breaks', async () => {
+      await breakNextStream(berth())
       const said: string[] = []
       const read = async (): Promise<void> => {
         const stream = direct().chatCompletionStream({ model: berth().fragile.name, messages })
@@ -59,7 +69,7 @@ export function huggingFaceSuite(berth: () => Berth): void {
       }
       const error = await failureOf(read())
       expect((error as Error).message).toMatch(/failed in the middle of the answer/)
-      expect(said.join('')).toBe(words.slice(0, 2).join(''))
+      expect(said.join('')).toBe(words.slice(0, wordsBeforeBreak).join(''))
     })
 
     test('goes on with a text, as a provider', async () => {

@@ -5,9 +5,18 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { grayPng } from '../../src/sim/model-server-answer.ts'
 import { waitFor } from '../harness/wait.ts'
-import { connections, lastAsked, promptTokens, spoken, words, type Berth } from './berth.ts'
+import {
+  breakNextStream,
+  connections,
+  lastAsked,
+  promptTokens,
+  spoken,
+  words,
+  wordsBeforeBreak,
+  type Berth,
+} from './berth.ts'
 import { failureOf, outcomeOf } from './outcome.ts'
-import { schemaAnswer, toolCalls, toolPlaces, toolUsage, type ToolShape } from './tool-server.ts'
+import { schemaAnswer, toolCalls, toolPlaces, toolUsage, vector, type ToolShape } from './tool-server.ts'
 
 const messages = [{ role: 'user' as const, content: 'Grüß Gott, 🚢' }]
 const shapes: ToolShape[] = ['vllm', 'llama']
@@ -94,6 +103,7 @@ export function openaiSuite(berth: () => Berth): void {
 
     test('is told when a stream breaks', async () => {
       const { fragile } = berth()
+      await breakNextStream(berth())
       const said: string[] = []
       const read = async (): Promise<void> => {
         const stream = await completions().create({ model: fragile.name, messages, stream: true })
@@ -102,7 +112,7 @@ export function openaiSuite(berth: () => Berth): void {
       const error = await failureOf(read())
       expect(error).toBeInstanceOf(OpenAI.APIError)
       expect(error).toMatchObject({ code: 'engine_failed', type: 'server_error' })
-      expect(said.join('')).toBe(words.slice(0, 2).join(''))
+      expect(said.join('')).toBe(words.slice(0, wordsBeforeBreak).join(''))
     })
   })
 
@@ -205,6 +215,14 @@ export function openaiSuite(berth: () => Berth): void {
       expect([usual.model, usual.usage]).toEqual([embedding.name, { prompt_tokens: 5, total_tokens: 5 }])
       const plain = await client().embeddings.create({ model: embedding.name, input, encoding_format: 'float' })
       expect(plain.data.map((one) => one.embedding)).toEqual(expected)
+    })
+
+    test('gets the form of vectors that it asks for from an engine that has only the other', async () => {
+      const { name } = berth().tools.vllm
+      const plain = await client().embeddings.create({ model: name, input: 'a ship', encoding_format: 'float' })
+      expect(plain.data).toEqual([{ object: 'embedding', index: 0, embedding: vector }])
+      const usual = await client().embeddings.create({ model: name, input: 'a ship' })
+      expect(usual.data.map((one) => [...one.embedding])).toEqual([vector])
     })
 
     test('makes a picture', async () => {

@@ -2,7 +2,7 @@
  * A model server that calls tools and keeps to a schema, in the two shapes that real ones write: `vllm` has the id of
  * the answer before everything else and opens with the role alone, `llama` has the choices first, so that the ids of
  * the calls stand before that of the answer, and says the first call with the role. It asks for the weather of two
- * places at once; told both, it repeats what it was told.
+ * places at once; told both, it repeats what it was told. It embeds texts too, and writes vectors as base64 only.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -34,6 +34,8 @@ export const toolCalls = [
 export const toolPlaces = ['Ærø "harbour"', '漢口 🚢']
 /** What it writes when it is held to a schema. */
 export const schemaAnswer = { name: 'Sea "Gull"', berths: [3, 4] }
+/** What it makes of a text. */
+export const vector = [0.5, -1.25, 3]
 export const toolUsage = {
   prompt_tokens: 41,
   completion_tokens: 17,
@@ -48,6 +50,7 @@ export async function startToolServer(shape: ToolShape): Promise<ToolServer> {
     request.on('data', (piece: Buffer) => pieces.push(piece))
     request.on('end', () => {
       if (request.method !== 'POST') return void response.end('{}')
+      if (request.url?.endsWith('/embeddings') === true) return void response.end(embeddingsOf())
       const chat = JSON.parse(Buffer.concat(pieces).toString()) as ToolChat
       bodies.push(chat)
       const events = chat.stream === true ? eventsOf(chat, shape) : undefined
@@ -66,6 +69,12 @@ export async function startToolServer(shape: ToolShape): Promise<ToolServer> {
       return closed
     },
   }
+}
+
+/** In the one form that it knows, whatever was asked for. */
+function embeddingsOf(): string {
+  const embedding = Buffer.from(Float32Array.from(vector).buffer).toString('base64')
+  return JSON.stringify({ object: 'list', data: [{ object: 'embedding', index: 0, embedding }], model: 'any' })
 }
 
 /** What the results of the tools come to, or undefined while there are none. */

@@ -109,6 +109,42 @@ describe('what a schema lets through', () => {
   })
 })
 
+const node = { $ref: '#/$defs/node' }
+const leafOrNode = {
+  ...node,
+  $defs: {
+    node: {
+      anyOf: [
+        { type: 'object', properties: { leaf: { type: 'integer' } }, required: ['leaf'] },
+        { type: 'object', properties: { left: node, right: node }, required: ['left', 'right'] },
+      ],
+    },
+  },
+}
+const alike = [
+  { type: 'array', items: node },
+  { type: 'array', items: node, maxItems: 5 },
+]
+const doubling = (depth: number): unknown =>
+  depth === 0
+    ? { type: 'null' }
+    : { anyOf: [1, 2].map((maxItems) => ({ type: 'array', items: doubling(depth - 1), maxItems })) }
+
+describe('a schema whose texts could be read in ever more ways', () => {
+  test.each<[string, unknown]>([
+    ['because it holds itself', { ...node, $defs: { node: { anyOf: alike } } }],
+    ['because it is deep', doubling(9)],
+  ])('is refused %s', (_, schema) => {
+    expect(grammarOfSchema(schema, 'x')).toMatchObject({ ok: false, reason: 'unsupported_schema' })
+  })
+
+  test('is not one whose alternatives are told apart at once, or that is small', async () => {
+    const grammar = grammarOf(leafOrNode)
+    expect(await accepts(grammar, '{"left":{"leaf":1},"right":{"left":{"leaf":2},"right":{"leaf":3}}}')).toBe(true)
+    expect(await accepts(grammarOf(doubling(3)), '[[[null,null],[]]]')).toBe(true)
+  })
+})
+
 const nested = (depth: number): unknown => (depth === 0 ? {} : { type: 'array', items: nested(depth - 1) })
 
 describe('what a grammar cannot express is refused with its place', () => {

@@ -5,12 +5,14 @@
  */
 import { failField, ok, type Result } from '../../base/result.ts'
 import { GrammarRules, escapeLiteral } from './grammar-rules.ts'
-import { areDisjoint, isObject, resolveRef, typesOf, type JsonType, type Schema } from './json-schema.ts'
+import { alikeMembers, areDisjoint, isObject, resolveRef, typesOf, type JsonType, type Schema } from './json-schema.ts'
 
 /** Deeper schemas, longer lists and texts, and larger grammars are refused: they would cost more than the answer. */
 const MAX_DEPTH = 64
 const MAX_REPEATS = 1_000
 const MAX_LISTED_INTEGERS = 256
+/** In how many ways a text may be read at once. Ways multiply with the depth, and each is followed for every token. */
+const MAX_READINGS = 256
 
 export function grammarOfAnyObject(): string {
   return new GrammarRules().format('object')
@@ -50,8 +52,11 @@ const inexpressible: Readonly<Record<string, JsonType | null>> = {
 /** Reads schemas into rules. The first fault is kept; what comes after it no longer matters. */
 export class SchemaReader {
   readonly #rules: GrammarRules
-  /** Where a schema is named by `$ref`, so that one may hold itself. */
-  readonly #named = new Map<unknown, string>()
+  /** Schemas that are named by `$ref`, so that one may hold itself. */
+  readonly #named = new Map<unknown, Named>()
+  /** In how many ways a text can have been read up to the schema at hand, and to any schema so far. */
+  #readings = 1
+  #mostReadings = 1
   #fault: string | undefined
 
   constructor(rules: GrammarRules) {
@@ -96,7 +101,12 @@ export class SchemaReader {
     if (word === 'allOf' && list.length > 1) return this.#refuse([...path, word], 'must have one member')
     if (word === 'oneOf' && !areDisjoint(list, root))
       return this.#refuse([...path, word], 'must have members that no value can match two of; use anyOf')
+    const readings = this.#readings
+    this.#readings *= alikeMembers(list, root)
+    this.#mostReadings = Math.max(this.#mostReadings, this.#readings)
+    if (this.#readings > MAX_READINGS) return this.#refuse([...path, word], 'can be matched in too many ways')
     const names = list.map((one: unknown, at) => this.rule(one, root, [...path, word, String(at)]))
+    this.#readings = readings
     return this.#rules.addAny(schema.nullable === true ? [...names, this.#rules.add('"null"')] : names)
   }
 
@@ -104,11 +114,20 @@ export class SchemaReader {
     const target = resolveRef(ref, root)
     if (target === undefined) return this.#refuse([...path, '$ref'], 'must point into the same schema')
     const known = this.#named.get(target)
-    if (known !== undefined) return known
-    const name = this.#rules.reserve()
-    this.#named.set(target, name)
-    this.#rules.set(name, this.rule(target, root, [...path, '$ref']))
-    return name
+    if (known !== undefined) {
+      const isDoubled = known.growth === undefined && this.#readings > known.readings
+      if (isDoubled || this.#readings * (known.growth ?? 1) > MAX_READINGS)
+        return this.#refuse([...path, '$ref'], 'leads to alternatives that begin alike, again and again')
+      return known.name
+    }
+    const named: Named = { name: this.#rules.reserve(), readings: this.#readings, growth: undefined }
+    this.#named.set(target, named)
+    const outerMost = this.#mostReadings
+    this.#mostReadings = this.#readings
+    this.#rules.set(named.name, this.rule(target, root, [...path, '$ref']))
+    named.growth = this.#mostReadings / named.readings
+    this.#mostReadings = Math.max(outerMost, this.#mostReadings)
+    return named.name
   }
 
   #literals(values: readonly unknown[], schema: Schema, path: readonly string[]): string {
@@ -141,7 +160,7 @@ export class SchemaReader {
     const { format } = schema
     const repeats = this.#repeats(schema, 'minLength', 'maxLength', path)
     if (format === undefined) return this.#rules.add(`"\\"" char${repeats} "\\""`)
-    const body = typeof format === 'string' ? formats[format] : undefined
+    const body = typeof format === 'string' ? formats.get(format) : undefined
     if (body === undefined || repeats !== '*') return this.#refuse([...path, 'format'], 'cannot be enforced here')
     return this.#rules.add(`"\\"" ${body} "\\""`)
   }
@@ -191,7 +210,7 @@ export class SchemaReader {
     const required = Array.isArray(schema.required) ? schema.required.map(String) : []
     const { additionalProperties } = schema
     const others = isObject(additionalProperties) ? additionalProperties : true
-    const unnamed = required.filter((name) => !(name in properties))
+    const unnamed = required.filter((name) => !Object.hasOwn(properties, name))
     if (unnamed[0] !== undefined && additionalProperties === false)
       return this.#refuse([...path, 'required'], `names ${unnamed[0]}, which additionalProperties forbids`)
     const members = [...Object.entries(properties), ...unnamed.map((name) => [name, others] as const)]
@@ -236,6 +255,14 @@ export class SchemaReader {
   }
 }
 
+interface Named {
+  readonly name: string
+  /** Where it was met first. */
+  readonly readings: number
+  /** By how much the readings multiply inside of it. undefined: it is being read. */
+  growth: number | undefined
+}
+
 function boundsOf(schema: Schema): string[] {
   return ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'].filter((word) => word in schema)
 }
@@ -250,9 +277,9 @@ function isOfType(value: unknown, type: JsonType): boolean {
 const date = '[0-9]{4} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-9] | "3" [01])'
 const time =
   '([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,6})? ("Z" | [+-] [01] [0-9] ":" [0-5] [0-9])'
-const formats: Readonly<Record<string, string>> = {
-  date,
-  time,
-  'date-time': `${date} "T" ${time}`,
-  uuid: '[0-9a-f]{8} "-" [0-9a-f]{4} "-" [0-9a-f]{4} "-" [0-9a-f]{4} "-" [0-9a-f]{12}',
-}
+const formats: ReadonlyMap<string, string> = new Map([
+  ['date', date],
+  ['time', time],
+  ['date-time', `${date} "T" ${time}`],
+  ['uuid', '[0-9a-f]{8} "-" [0-9a-f]{4} "-" [0-9a-f]{4} "-" [0-9a-f]{4} "-" [0-9a-f]{12}'],
+])

@@ -39,10 +39,33 @@ export function resolveRef(ref: unknown, root: unknown): unknown {
 
 /** Whether no value can match two of these, as far as types and fixed values show it. */
 export function areDisjoint(schemas: readonly unknown[], root: unknown): boolean {
-  const resolved = schemas.map((schema) =>
-    isObject(schema) && '$ref' in schema ? resolveRef(schema.$ref, root) : schema,
-  )
+  const resolved = resolveAll(schemas, root)
   return resolved.every((one, at) => resolved.slice(at + 1).every((other) => differ(one, other)))
+}
+
+/** How many of these, at most, a text can be read as while it is being written. */
+export function alikeMembers(schemas: readonly unknown[], root: unknown): number {
+  const resolved = resolveAll(schemas, root)
+  const alike = (one: unknown, other: unknown): boolean => !differ(one, other) && !beginOtherwise(one, other)
+  return Math.max(...resolved.map((one) => resolved.filter((other) => one === other || alike(one, other)).length))
+}
+
+function resolveAll(schemas: readonly unknown[], root: unknown): unknown[] {
+  return schemas.map((schema) => (isObject(schema) && '$ref' in schema ? resolveRef(schema.$ref, root) : schema))
+}
+
+/** Objects whose first properties have other names are told apart by them, since properties come in order. */
+function beginOtherwise(one: unknown, other: unknown): boolean {
+  const [names, others] = [firstNames(one), firstNames(other)]
+  return names !== undefined && others !== undefined && !names.some((name) => others.includes(name))
+}
+
+function firstNames(schema: unknown): string[] | undefined {
+  if (!isObject(schema) || !isObject(schema.properties) || typesOf(schema).join() !== 'object') return undefined
+  const names = Object.keys(schema.properties)
+  const required = requiredOf(schema)
+  const first = names.findIndex((name) => required.includes(name))
+  return first < 0 ? undefined : names.slice(0, first + 1)
 }
 
 function differ(one: unknown, other: unknown): boolean {

@@ -37,8 +37,10 @@ test(
   async () => {
     const ready = { event: 'ready', contextTokens: null, concurrency: 8, supportsTools: false }
     expect(events).toEqual([{ event: 'loading', progress: 0 }, ready])
-    const loading = speak({ text: 'Hello.' })
+    let hasLoaded = false
+    const loading = speak({ text: 'Hello.' }).finally(() => (hasLoaded = true))
     expect(await speak({ text: 'Hello.', speaker: 'kal' })).toMatchObject({ status: 200 })
+    expect(hasLoaded).toBe(false)
     expect(await loading).toMatchObject({ status: 200, body: { sample_rate: 44_100 } })
   },
   LOADING_MS,
