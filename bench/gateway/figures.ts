@@ -1,6 +1,6 @@
 /** Rows of the table, from what was measured. */
 import { median, type Figure } from '../harness.ts'
-import { ratioOf, type Measured } from './rounds.ts'
+import { ratiosOf, type Measured } from './rounds.ts'
 import type { MissingSide } from './side.ts'
 
 export function figureOf(name: string, rounds: readonly number[], unit: string, against?: string): Figure {
@@ -17,14 +17,14 @@ export function sideFigures({ side, cpuUs, rates, p50Ms, p99Ms }: Measured, what
   ]
 }
 
+/** Without a goal it is shown for what it is. */
 export function ratioFigure(
   name: string,
   one: Measured | undefined,
   other: Measured | undefined,
-  goal: string,
+  goal?: string,
 ): Figure {
-  const value = one === undefined || other === undefined ? Number.NaN : ratioOf(one, other)
-  return { name, value, unit: '×', against: goal }
+  return figureOf(name, one === undefined || other === undefined ? [] : ratiosOf(one, other), '×', goal)
 }
 
 export function missingFigure({ name, missing }: MissingSide): Figure {

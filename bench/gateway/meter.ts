@@ -5,7 +5,7 @@
 import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import path from 'node:path'
 import pg from 'pg'
-import { inParallel, median, type Bench } from '../harness.ts'
+import { inParallel, median, type Bench, type Figure } from '../harness.ts'
 import { pause, startChild } from './child.ts'
 import { figureOf } from './figures.ts'
 import { countBooks, openBooks, type MeterBooks } from './meter-books.ts'
@@ -34,14 +34,10 @@ export const meter: Bench = {
       const rates = await compareRates(books)
       const killed = await killAndCount(books)
       const insert = median(rates.inserts)
-      const ratioTo = (name: string, values: readonly number[], against?: string) => ({
-        ...figureOf(
-          name,
-          values.map((rate, round) => rate / (rates.inserts[round] ?? Number.NaN)),
-          '×',
-        ),
-        ...(against === undefined ? {} : { against }),
-      })
+      const ratioTo = (name: string, values: readonly number[], against?: string): Figure => {
+        const ratios = values.map((rate, round) => rate / (rates.inserts[round] ?? Number.NaN))
+        return figureOf(name, ratios, '×', against)
+      }
       return [
         ratioTo('on the disk, to the plain insert', rates.durable, 'to reach: ≥ 20 ×'),
         ratioTo('in the books, to the plain insert', rates.inBooks),

@@ -4,7 +4,7 @@
  * with all its processes, and is looked at when the side has come to rest: what it puts off counts, and does not fall
  * into the time of the others.
  */
-import { cpuMs, median } from '../harness.ts'
+import { cpuMs } from '../harness.ts'
 import { pause } from './child.ts'
 import type { LoadGenerator, LoadJob } from './load.ts'
 import type { Side } from './side.ts'
@@ -82,7 +82,7 @@ async function comeToRest(side: Side): Promise<void> {
   await side.rest?.()
 }
 
-/** The median of what two sides have to each other in the same round. */
-export function ratioOf(one: Measured, other: Measured): number {
-  return median(one.cpuUs.map((value, round) => value / (other.cpuUs[round] ?? Number.NaN)))
+/** What two sides have to each other, round by round. */
+export function ratiosOf(one: Measured, other: Measured): number[] {
+  return one.cpuUs.map((value, round) => value / (other.cpuUs[round] ?? Number.NaN))
 }

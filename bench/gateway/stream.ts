@@ -69,8 +69,8 @@ export const gatewayStream: Bench = {
       const of = (name: string) => measured.get(name)
       const figures: Figure[] = [
         ratioFigure('CPU a stream: Berth to nginx', of(BERTH), of(NGINX), 'to reach: ≤ 2.5 ×'),
-        ratioFigure('CPU a stream: Berth to the plain Node proxy', of(BERTH), of(PLAIN_PROXY), ''),
-        ratioFigure('CPU a stream: Portkey to Berth', of(PORTKEY), of(BERTH), ''),
+        ratioFigure('CPU a stream: Berth to the plain Node proxy', of(BERTH), of(PLAIN_PROXY)),
+        ratioFigure('CPU a stream: Portkey to Berth', of(PORTKEY), of(BERTH)),
         addedFirstByte(of(BERTH), of(FLOOR)),
         {
           name: `Berth: memory of a stream, ${QUIET_STREAMS} at a time`,

@@ -4,7 +4,7 @@
  * client that has its answer has paid for it, and a client that has none has not.
  */
 import type { Clock } from '../base/instant.ts'
-import { nanoUsdOf, zeroUsd } from '../base/money.ts'
+import { zeroUsd } from '../base/money.ts'
 import type { Failure } from '../base/result.ts'
 import { costOf, noUnits, type InferenceUnits } from '../domain/inference.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
@@ -13,7 +13,7 @@ import type { Call, Reply } from './call.ts'
 import type { Deployment } from './catalog.ts'
 import { asLatin1, ChatStream, findMember } from './chat-stream.ts'
 import { explainFailure, explainRefusal } from './failure.ts'
-import type { Meter } from './meter.ts'
+import type { EndedCall, Meter } from './meter.ts'
 import type {
   Dispatcher,
   UpstreamCall,
@@ -36,12 +36,10 @@ export interface ExchangePorts {
   readonly meter: Meter
   readonly clock: Clock
   /** Told of every request that has ended. */
-  readonly ended: (record: EndedRequest) => void
+  readonly ended: (call: EndedCall) => void
   /** Failures that are for the operator to read. */
   readonly warn: (facts: Readonly<Record<string, unknown>>, message: string) => void
 }
-
-export type EndedRequest = Omit<InferenceRecord, 'holdKey' | 'cost'> & { readonly seconds: number }
 
 export interface ChatCall extends Call {
   readonly stream: boolean
@@ -229,9 +227,9 @@ export class ChatExchange implements UpstreamSink {
     if (this.#over) return
     this.#over = true
     const { caller, model, requestId, traceId, operation } = this.#call
-    const units: InferenceUnits = usage === undefined ? noUnits : { ...noUnits, ...usage }
+    const units: InferenceUnits = usage === undefined ? noUnits : { ...usage, pixelSteps: 0, characters: 0 }
     const totalMs = this.#elapsedMs()
-    const record = {
+    const record: EndedCall = {
       requestId,
       accountId: caller.accountId,
       apiKeyId: caller.keyId,
@@ -244,16 +242,16 @@ export class ChatExchange implements UpstreamSink {
       reason,
       streamed: this.#call.stream,
       units,
+      cost: usage === undefined ? zeroUsd : costOf(model.prices, units),
       firstByteMs: this.#firstByteMs,
       totalMs,
       traceId,
       requestBody: caller.account.keepsBodies ? this.#call.bodyText() : null,
       responseBody: caller.account.keepsBodies ? Buffer.from(this.#kept, 'latin1').toString('utf8') : null,
     }
-    this.#ports.ended({ ...record, seconds: totalMs / 1_000 })
-    const cost = usage === undefined ? zeroUsd : nanoUsdOf(costOf(model.prices, units))
+    this.#ports.ended(record)
     this.#admitted.leave(units.inputTokens + units.outputTokens)
-    this.#ports.meter.finish(this.#admitted.reservation, { ...record, cost }, then)
+    this.#ports.meter.finish(this.#admitted.reservation, record, then)
   }
 
   #elapsedMs(): number {

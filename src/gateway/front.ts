@@ -164,13 +164,18 @@ class FrontConnection {
     if (begun === true) return
     if (begun === false) return this.#handOverAll(request)
     this.#isWaiting = true
-    begun.then(
-      (isBegun) => {
-        this.#isWaiting = false
-        if (!isBegun) this.#handOverAll(request)
-      },
-      () => this.#socket.destroy(),
-    )
+    void this.#startLater(request, begun)
+  }
+
+  async #startLater(request: WholeRequest, begun: Promise<boolean>): Promise<void> {
+    try {
+      const isBegun = await begun
+      this.#isWaiting = false
+      if (!isBegun) this.#handOverAll(request)
+    } catch {
+      // Neither a key nor a purse rejects; if one does, the client sees its connection end.
+      this.#socket.destroy()
+    }
   }
 
   async #startUnknown(request: WholeRequest): Promise<boolean> {

@@ -3,10 +3,10 @@
  * and the series of one pair are put together once: this runs with every request.
  */
 import type { Metrics } from '../base/metrics.ts'
-import type { EndedRequest } from './exchange.ts'
+import type { EndedCall } from './meter.ts'
 
 interface Series {
-  readonly outcome: Readonly<Record<EndedRequest['outcome'], (amount?: number) => void>>
+  readonly outcome: Readonly<Record<EndedCall['outcome'], (amount?: number) => void>>
   readonly inputTokens: (amount?: number) => void
   readonly cachedTokens: (amount?: number) => void
   readonly outputTokens: (amount?: number) => void
@@ -18,7 +18,7 @@ interface Series {
 /** More pairs than any installation has; beyond it the rest is counted as one. */
 const MOST_SERIES = 2_000
 
-export function watchRequests(metrics: Metrics): (ended: EndedRequest) => void {
+export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
   const requests = metrics.counter('berth_inference_requests_total', 'Inference requests by how they ended')
   const tokens = metrics.counter('berth_inference_tokens_total', 'Tokens by kind; cached ones are part of the input')
   const firstByte = metrics.histogram(
@@ -43,7 +43,7 @@ export function watchRequests(metrics: Metrics): (ended: EndedRequest) => void {
     const known = all.get(key)
     if (known !== undefined) return known
     const labels = all.size < MOST_SERIES ? { model, deployment } : { model: 'others', deployment: 'others' }
-    const count = (outcome: EndedRequest['outcome']) => requests.bind({ ...labels, outcome })
+    const count = (outcome: EndedCall['outcome']) => requests.bind({ ...labels, outcome })
     const made: Series = {
       outcome: { answered: count('answered'), cut: count('cut'), broken: count('broken'), failed: count('failed') },
       inputTokens: tokens.bind({ ...labels, kind: 'input' }),
@@ -60,7 +60,7 @@ export function watchRequests(metrics: Metrics): (ended: EndedRequest) => void {
   return (ended) => {
     const series = seriesOf(ended.model, ended.deployment ?? 'none')
     series.outcome[ended.outcome]()
-    series.total(ended.seconds)
+    series.total(ended.totalMs / 1_000)
     const { inputTokens, cachedTokens, outputTokens } = ended.units
     if (inputTokens > 0) series.inputTokens(inputTokens)
     if (cachedTokens > 0) series.cachedTokens(cachedTokens)

@@ -20,7 +20,7 @@ import {
 } from './chat-call.ts'
 import { isPlainChat } from './chat-parameter.ts'
 import { scanChat } from './chat-scan.ts'
-import { ChatExchange, type ChatCall, type EndedRequest, type ExchangePorts } from './exchange.ts'
+import { ChatExchange, type ChatCall, type ExchangePorts } from './exchange.ts'
 import { MediaGateway } from './media.ts'
 import type { Meter } from './meter.ts'
 import { traceIdOf, tracingOf, type CallHeaders } from './trace.ts'
@@ -32,7 +32,7 @@ export interface GatewayOptions {
   readonly rates: Rates
   readonly clock: Clock
   readonly liveGateways: () => number
-  readonly ended: (record: EndedRequest) => void
+  readonly ended: ExchangePorts['ended']
   readonly warn: ExchangePorts['warn']
 }
 

@@ -13,7 +13,8 @@ import type { Catalog, Deployment, ServedModel } from './catalog.ts'
 import { defaultModel, refuseModel } from './chat-call.ts'
 import { collect, type Collected } from './collect.ts'
 import { traceIdOf, tracingOf, type CallHeaders } from './trace.ts'
-import type { EndedRequest, ExchangePorts } from './exchange.ts'
+import type { ExchangePorts } from './exchange.ts'
+import type { EndedCall } from './meter.ts'
 import { explainFailure, explainRefusal } from './failure.ts'
 import type { UpstreamRequest } from './upstream-call.ts'
 
@@ -90,7 +91,7 @@ export class MediaGateway {
       { mostBytes: MOST_ANSWER_BYTES, signal },
     )
     const outcome = this.#judge(collected, model, work, seconds())
-    const ended = {
+    const ended: EndedCall = {
       requestId: headers.requestId,
       accountId: caller.accountId,
       apiKeyId: caller.keyId,
@@ -103,16 +104,16 @@ export class MediaGateway {
       reason: outcome.result.ok ? null : (outcome.result.reason ?? outcome.result.kind),
       streamed: false,
       units: outcome.units,
+      cost: outcome.result.ok ? costOf(model.prices, outcome.units) : zeroUsd,
       firstByteMs: collected.ok ? collected.value.firstByteMs : null,
       totalMs: Math.round(seconds() * 1_000),
       traceId,
       requestBody: caller.account.keepsBodies ? JSON.stringify(work.body) : null,
       responseBody: null,
-    } satisfies Omit<EndedRequest, 'seconds'>
+    }
     admitted.value.leave(outcome.units.inputTokens + outcome.units.outputTokens)
-    this.#ports.ended({ ...ended, seconds: seconds() })
-    const cost = outcome.result.ok ? costOf(model.prices, outcome.units) : zeroUsd
-    await new Promise<void>((done) => this.#ports.meter.finish(admitted.value.reservation, { ...ended, cost }, done))
+    this.#ports.ended(ended)
+    await new Promise<void>((done) => this.#ports.meter.finish(admitted.value.reservation, ended, done))
     return outcome.result
   }
 
@@ -155,7 +156,7 @@ export class MediaGateway {
 interface Judged {
   readonly deployment: string | null
   readonly status: number
-  readonly outcome: EndedRequest['outcome']
+  readonly outcome: EndedCall['outcome']
   readonly units: InferenceUnits
   readonly result: Result<unknown>
 }

@@ -95,10 +95,10 @@ describe('an engine with four sequences', () => {
   })
 })
 
-describe('an engine with one sequence, a line of one and a context of 200', () => {
+describe('an engine with one sequence, a line of one, a smaller context and a file without a template', () => {
   let engine: TinyEngine
   beforeAll(async () => {
-    engine = await startTinyEngine({ sequences: 1, queue: 1, contextTokens: 200 })
+    engine = await startTinyEngine({ sequences: 1, queue: 1, contextTokens: 600, tiny: { chatTemplate: null } })
   })
   afterAll(() => engine.stop())
 
@@ -106,9 +106,27 @@ describe('an engine with one sequence, a line of one and a context of 200', () =
   const body = { model: 'tiny', messages: [{ role: 'user', content: 'Hi' }] }
 
   test('holds to the context that was asked for', async () => {
-    expect(engine.ready).toMatchObject({ contextTokens: 200, concurrency: 1 })
+    expect(engine.ready).toMatchObject({ contextTokens: 600, concurrency: 1 })
     const { usage } = await engine.chat({ logit_bias: endless })
-    expect(usage.total_tokens).toBe(200)
+    expect(usage.total_tokens).toBe(600)
+  })
+
+  test('writes prompts by the plain default', async () => {
+    const { usage } = await engine.chat({ messages: body.messages, max_tokens: 1 })
+    // A letter is a token, and there is one at the very beginning.
+    expect(usage.prompt_tokens).toBe('User: Hi\n\nAssistant:'.length + 1)
+  })
+
+  test('says that it has no tools, and refuses them unless a call is forced', async () => {
+    expect(engine.ready.supportsTools).toBe(false)
+    const tools = [{ type: 'function', function: { name: 'clock' } }]
+    const refused = await engine.refuse('/v1/chat/completions', { ...body, tools })
+    expect(refused).toMatchObject({ status: 400, error: { param: 'tools' } })
+    const { choices } = await engine.chat({ tools, tool_choice: 'required' })
+    expect(choices[0]).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: { tool_calls: [{ function: { name: 'clock', arguments: '{}' } }] },
+    })
   })
 
   test('lets one wait, refuses the next with the time it would take, and serves who waits when its turn comes', async () => {

@@ -6,19 +6,16 @@ import { expect, test } from 'vitest'
 import { writeTinyGguf } from '../../sim/tiny-gguf.ts'
 import { spawnEngine, startTinyEngine } from './tiny-process.ts'
 
-test.each<[string, (tiny: Buffer) => Buffer, string]>([
-  ['has other bytes', () => Buffer.from('GGUF and then nothing that could be read'), 'GGUF version'],
-  ['ends too early', (tiny) => tiny.subarray(0, 60_000), 'not within the file bounds'],
-])('a file that %s is a failure that says so', async (_, spoil, why) => {
+test('a file that ends too early is a failure that says so', async () => {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-llama-'))
   const file = path.join(folder, 'bad.gguf')
   await writeTinyGguf(file)
-  await fs.writeFile(file, spoil(await fs.readFile(file)))
+  await fs.truncate(file, 60_000)
   const engine = await spawnEngine({ folder, file })
   const { event, message } = await engine.settled
   expect(event).toBe('failed')
   expect(message).toContain('bad.gguf cannot be loaded')
-  expect(message).toContain(why)
+  expect(message).toContain('not within the file bounds')
   expect(await engine.ended).toEqual({ code: 1, signal: null })
   await engine.stop()
 })

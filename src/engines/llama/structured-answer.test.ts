@@ -4,11 +4,10 @@ import { z } from 'zod'
 import { startTinyEngine, type TinyEngine } from './tiny-process.ts'
 
 let engine: TinyEngine
-let plain: TinyEngine
 beforeAll(async () => {
-  ;[engine, plain] = await Promise.all([startTinyEngine(), startTinyEngine({ tiny: { chatTemplate: null } })])
+  engine = await startTinyEngine()
 })
-afterAll(() => Promise.all([engine.stop(), plain.stop()]))
+afterAll(() => engine.stop())
 
 const seeds = [1, 2, 3, 4, 5]
 
@@ -135,24 +134,5 @@ describe('tools', () => {
     ].join('')
     // A letter is a token, a mark is one too, and there is one at the very beginning.
     expect(usage.prompt_tokens).toBe(prompt.replaceAll(/<\|im_\w+\|>/g, '^').length + 1)
-  })
-})
-
-describe('a file without a template', () => {
-  test('says that it has no tools', () => {
-    expect(engine.ready.supportsTools).toBe(true)
-    expect(plain.ready.supportsTools).toBe(false)
-  })
-
-  test('refuses tools unless a call is forced', async () => {
-    const body = { model: 'tiny', messages: [{ role: 'user', content: 'Hi' }], tools }
-    expect(await plain.refuse('/v1/chat/completions', body)).toMatchObject({ status: 400, error: { param: 'tools' } })
-    const { choices } = await plain.chat({ tools, tool_choice: 'required' })
-    expect(choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { tool_calls: [{ type: 'function' }] } })
-  })
-
-  test('gets the plain default', async () => {
-    const { usage } = await plain.chat({ messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1 })
-    expect(usage.prompt_tokens).toBe('User: Hi\n\nAssistant:'.length + 1)
   })
 })

@@ -1,0 +1,40 @@
+/** Headers that cannot be true. */
+import fs from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { writeTinyGguf } from '../../sim/tiny-gguf.ts'
+import { checkGgufHeader } from './gguf-header.ts'
+
+let folder: string
+let file: string
+let tiny: Buffer
+beforeAll(async () => {
+  folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-header-'))
+  file = path.join(folder, 'x.gguf')
+  await writeTinyGguf(file)
+  tiny = await fs.readFile(file)
+})
+afterAll(() => fs.rm(folder, { recursive: true, force: true }))
+
+async function check(bytes: Buffer): Promise<void> {
+  await fs.writeFile(file, bytes)
+  await checkGgufHeader(file)
+}
+
+test('a true one passes', async () => {
+  await expect(check(tiny)).resolves.toBeUndefined()
+})
+
+test.each<[string, (header: Buffer) => Buffer, string]>([
+  ['other first bytes', () => Buffer.from('PK and then what is no model at all'), 'no GGUF file'],
+  ['too few bytes', (header) => header.subarray(0, 10), 'no GGUF file'],
+  ['text where the numbers are', () => Buffer.from('GGUF and then nothing that could be read'), 'GGUF version'],
+  ['more entries than bytes', (header) => header.fill(0x7f, 16, 24), 'more than the file holds'],
+])('%s', async (_, spoil, why) => {
+  await expect(check(spoil(Buffer.from(tiny)))).rejects.toThrow(why)
+})
+
+test('a file that is not there is named', async () => {
+  await expect(checkGgufHeader(path.join(folder, 'none.gguf'))).rejects.toThrow('none.gguf')
+})
