@@ -51,9 +51,9 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true })
 })
 
-/** Always the same folder, and so the same address. */
+/** Always the same folder, and so the same address. Processes end here, not the machine: nothing needs fsync. */
 async function startPostgres(): Promise<EmbeddedPostgres> {
-  return startEmbeddedPostgres({ dataDir, log: () => {} })
+  return startEmbeddedPostgres({ dataDir, log: () => {}, settings: { fsync: 'off' } })
 }
 
 interface Customer {

@@ -4,8 +4,9 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
+import { waitFor } from '../../test/harness/wait.ts'
 import { buy, openAccount, openBooks, type Books } from '../../test/harness/books.ts'
-import { MINUTE_MS, SECOND_MS } from '../base/instant.ts'
+import { addMs, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { nanoUsdOf, sumUsd, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { InferenceRecord, PurseOwner, Topped } from '../domain/purse.ts'
 import { listAudit } from '../store/audit.ts'
@@ -13,6 +14,7 @@ import { openDatabase, transact, type Database } from '../store/database.ts'
 import { lockAvailable, readBalances, releaseExpiredHolds } from '../store/ledger.ts'
 import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
 import { lockOrderFacts } from '../store/order.ts'
+import { topUpPurse } from '../store/purse.ts'
 import type { Actor } from './app.ts'
 import { makeTreasury, type GatewayTreasury } from './treasury.ts'
 
@@ -68,6 +70,16 @@ async function findings() {
   const found = []
   for (const check of ledgerChecks) found.push(...(await runCheck(books.database.db, check, 10)).findings)
   return found
+}
+
+async function countDeadlocks(url: string): Promise<string | undefined> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  const counted = await client.query<{ deadlocks: string }>(
+    'select deadlocks from pg_stat_database where datname = current_database()',
+  )
+  await client.end()
+  return counted.rows[0]?.deadlocks
 }
 
 const lastAudits = (action: string, accountId?: string) =>
@@ -258,6 +270,7 @@ describe('settling', () => {
   })
 
   test('goes on in parallel with everything else that moves money, without a deadlock', async () => {
+    const idler = await openAccount(books, 'idler')
     const names = Array.from({ length: 12 }, (_, n) => `parallel${n}`)
     const actors: Actor[] = []
     for (const name of names) actors.push(await openAccount(books, name, usd('1')))
@@ -269,17 +282,21 @@ describe('settling', () => {
       treasuries.map((treasury) => Promise.all(actors.map((actor) => fill(treasury, actor, usd('0.2'))))),
     )
     const ids = actors.map((actor) => actor.accountId)
-    const second = await startGateway(database)
     const work: Array<Promise<unknown>> = []
+    // The same requests twice at once, in another order: whoever comes second waits for the first.
+    const [one, second] = [await startGateway(database), await startGateway(database)]
+    for (let round = 0; round < 3; round += 1) {
+      const same = Array.from({ length: 1_000 }, () => recordOf(idler, null, zeroUsd))
+      await Promise.all([one.settle(same), second.settle(same.toReversed())])
+    }
     for (let round = 0; round < 8; round += 1) {
       for (const [g, treasury] of treasuries.entries()) {
         const keys = holdKeys[g] ?? []
         const records = actors.map((actor, n) => recordOf(actor, keys[n] ?? null, usd('0.01')))
         work.push(treasury.settle(round % 2 === 0 ? records : records.toReversed()))
-        // The same once more, from another gateway: whoever comes second waits for the first.
-        work.push(second.settle(records.toReversed()))
         work.push(treasury.renew(round % 2 === 0 ? keys : keys.toReversed()))
-        work.push(transact(database, (tx) => lockAvailable(tx, ids.toReversed())))
+        // By their names the tenth account comes before the third.
+        work.push(transact(database, (tx) => lockAvailable(tx, [ids[2] ?? '', ids[10] ?? ''])))
         const actor = actors[(round + g) % actors.length]
         const key = keys[(round + g) % actors.length]
         if (actor === undefined || key === undefined) continue
@@ -289,13 +306,7 @@ describe('settling', () => {
     }
     await Promise.all(work)
     await database.close()
-    const client = new pg.Client({ connectionString: url })
-    await client.connect()
-    const counted = await client.query<{ deadlocks: string }>(
-      'select deadlocks from pg_stat_database where datname = current_database()',
-    )
-    await client.end()
-    expect(counted.rows[0]?.deadlocks).toBe('0')
+    expect(await countDeadlocks(url)).toBe('0')
     for (const actor of actors) {
       const { available, held } = await balances(actor)
       expect(available + held).toBe(usd('0.76'))
@@ -338,6 +349,28 @@ describe('purses that are not used', () => {
     await fill(other, kept, usd('0.1'))
     await one.releaseOwnPurses()
     expect((await Promise.all(actors.map(balances))).map(({ held }) => held)).toEqual([usd('0.1'), 0n])
+  })
+
+  test('are not released when they were filled again at the last moment', async () => {
+    const actor = await openAccount(books, 'lastmoment', usd('1'))
+    const treasury = await startGateway()
+    await fill(treasury, actor, usd('0.5'))
+    books.clock.advance(10 * MINUTE_MS)
+    let releasing: Promise<number> | undefined
+    await transact(books.database, async (tx) => {
+      await lockAvailable(tx, [actor.accountId])
+      releasing = transact(books.database, (other) => releaseExpiredHolds(other, 100))
+      await waitFor('the release to wait for the balances', async () => {
+        const waiting = await sql`select 1 from pg_stat_activity
+          where wait_event_type = 'Lock' and datname = current_database()`.execute(books.database.db)
+        return waiting.rows.length > 0
+      })
+      const expiresAt = addMs(books.clock.now(), 10 * MINUTE_MS)
+      const wish = { wanted: usd('0.1'), needed: usd('0.1'), now: books.clock.now(), expiresAt }
+      await topUpPurse(tx.db, `gw${gateways}`, shared(actor), wish)
+    })
+    await releasing
+    expect((await balances(actor)).held).toBe(usd('0.6'))
   })
 
   test('live on when they are renewed, and a renewed one is not released', async () => {

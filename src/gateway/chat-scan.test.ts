@@ -63,16 +63,9 @@ describe('a chat body', () => {
         body[at] = byte
         const scan = scanChat(body)
         if (scan === undefined) return
-        let parsed: { messages: unknown } | undefined
-        try {
-          parsed = JSON.parse(body.toString('utf8')) as { messages: unknown }
-        } catch {
-          // Only inside the messages may something be wrong that is left to the engine.
-          expect(at).toBeGreaterThanOrEqual(scan.messages.start)
-          expect(at).toBeLessThan(scan.messages.end)
-          return
-        }
-        expect({ ...parsed, messages: [] }).toEqual(scan.head)
+        const inMessages = at >= scan.messages.start && at < scan.messages.end
+        // Only inside the messages may something be wrong that is left to the engine.
+        expect(inMessages ? scan.head : JSON.parse(body.toString('utf8'))).toMatchObject({ ...scan.head, messages: {} })
       }),
       { numRuns: 2_000 },
     )

@@ -6,7 +6,7 @@ import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, inject } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-embedding-'))
@@ -175,7 +175,7 @@ interface Answer {
 async function startEngine(socket: string): Promise<Engine> {
   const socketPath = path.join(folder, socket)
   const start = JSON.stringify({ model: 'the-model', socketPath, threads: 1, queue: 8 })
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/engines/embedding/main.ts', start], {
+  const child = spawn(process.execPath, [path.join(path.dirname(inject('serverBundle')), 'embedding-engine.mjs'), start], {
     stdio: ['pipe', 'pipe', 'ignore'],
   })
   const events: Array<{ event: string; message?: string }> = []

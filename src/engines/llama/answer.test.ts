@@ -1,6 +1,6 @@
 /** What answers look like, and where they end, on the real engine. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { joinContent, startTinyEngine, type ChatChunk, type TinyEngine } from './tiny-process.ts'
+import { joinContent, startTinyEngine, type ChatChunk, type TinyEngine } from '../../../test/harness/tiny-engine.ts'
 
 let engine: TinyEngine
 beforeAll(async () => {

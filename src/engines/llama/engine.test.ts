@@ -1,7 +1,7 @@
 /** Many requests on one engine: together, in line, cancelled, and with what was evaluated before. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
-import { startTinyEngine, type TinyEngine } from './tiny-process.ts'
+import { startTinyEngine, type TinyEngine } from '../../../test/harness/tiny-engine.ts'
 
 const endless = { 257: -100, 260: -100 }
 const processing = 'llamacpp:requests_processing'

@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { writeTinyGguf } from '../../sim/tiny-gguf.ts'
-import { spawnEngine, startTinyEngine } from './tiny-process.ts'
+import { spawnEngine, startTinyEngine } from '../../../test/harness/tiny-engine.ts'
 
 test('a file that ends too early is a failure that says so', async () => {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-llama-'))

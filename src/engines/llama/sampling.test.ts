@@ -1,6 +1,6 @@
 /** Every parameter that chooses tokens, on the real engine: each test fails when the parameter is not followed. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTinyEngine, type TinyEngine } from './tiny-process.ts'
+import { startTinyEngine, type TinyEngine } from '../../../test/harness/tiny-engine.ts'
 
 let engine: TinyEngine
 beforeAll(async () => {

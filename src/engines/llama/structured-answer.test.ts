@@ -1,7 +1,7 @@
 /** Answers that a grammar holds to a form: JSON, JSON of a schema, calls of tools. The model itself says nothing. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { startTinyEngine, type TinyEngine } from './tiny-process.ts'
+import { startTinyEngine, type TinyEngine } from '../../../test/harness/tiny-engine.ts'
 
 let engine: TinyEngine
 beforeAll(async () => {

@@ -5,7 +5,7 @@ import http from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, inject } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
 
 const SENTENCE = 'The harbour was quiet, and only a few boats moved over the water.'
@@ -16,7 +16,7 @@ let child: ChildProcess
 
 beforeAll(async () => {
   const start = JSON.stringify({ model: 'the-model', socketPath, threads: 1, queue: 1 })
-  const engine = spawn(process.execPath, ['--import', 'tsx', 'src/engines/speech/main.ts', start], {
+  const engine = spawn(process.execPath, [path.join(path.dirname(inject('serverBundle')), 'speech-engine.mjs'), start], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   child = engine

@@ -5,8 +5,9 @@ import http from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { inject } from 'vitest'
 import { z } from 'zod'
-import { writeTinyGguf, type TinyGgufOptions } from '../../sim/tiny-gguf.ts'
+import { writeTinyGguf, type TinyGgufOptions } from '../../src/sim/tiny-gguf.ts'
 
 export interface StartOptions {
   readonly sequences?: number
@@ -40,8 +41,8 @@ export async function spawnEngine(options: StartOptions = {}): Promise<EnginePro
   const socketPath = path.join(folder, 'engine.sock')
   const { sequences = 4, queue = 64, contextTokens = null } = options
   const start = { model: 'tiny', file, socketPath, contextTokens, sequences, queue, threads: 1 }
-  const entry = path.resolve('src/engines/llama/main.ts')
-  const child = spawn(process.execPath, ['--import', 'tsx', entry, JSON.stringify(start)], {
+  const entry = path.join(path.dirname(inject('serverBundle')), 'llama-engine.mjs')
+  const child = spawn(process.execPath, [entry, JSON.stringify(start)], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
