@@ -22,7 +22,7 @@ import {
 } from '../store/purse.ts'
 
 /** How long a purse outlives a gateway that is never heard of again. */
-export const PURSE_LIVES_MS = 10 * MINUTE_MS
+const PURSE_LIVES_MS = 10 * MINUTE_MS
 /** A gateway that was not heard of for this long does not count as one. */
 const GATEWAY_LIVES_MS = 30 * SECOND_MS
 /** Of one transaction: others of the same accounts wait while it charges. */

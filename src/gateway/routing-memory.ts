@@ -14,7 +14,7 @@ const MOST_SESSIONS = 16_384
 const PREFIXES_PER_CALL = 64
 const SESSION_CHARS = 128
 /** So often prompts went on in different ways from a beginning that is common. */
-const COMMON_AFTER_BRANCHES = 16
+const COMMON_AFTER_BRANCHES = 3
 
 interface Beginning {
   target: Target

@@ -39,6 +39,13 @@ test('a few common tokens are no reason to throw away what an idle sequence hold
   expect((await enter(scheduler, [0, 1, 2, ...range(100, 5_000)])).sequence.name).toBe('empty')
 })
 
+test('an opening that all conversations share does not cost one of them its place', async () => {
+  const opening = range(200)
+  const scheduler = new Scheduler([sequence('mine', [...opening, ...range(800, 10_000)]), sequence('free')], 0)
+  expect((await enter(scheduler, [...opening, ...range(50, 20_000)])).sequence.name).toBe('free')
+  expect((await enter(scheduler, [...opening, ...range(900, 10_000)])).sequence.name).toBe('mine')
+})
+
 test('among equals the one that was idle longest is given away', async () => {
   const scheduler = new Scheduler([sequence('a'), sequence('b')], 0)
   const [a, b] = [await enter(scheduler), await enter(scheduler)]

@@ -1,6 +1,8 @@
 /**
- * Who may use which sequence. A sequence keeps what was evaluated last in it, so a request gets the idle one that
- * already holds most of the beginning of its prompt. Those who find none idle wait in a line, first come first served.
+ * Who may use which sequence. A sequence keeps what was evaluated last in it, so a request gets the idle one whose
+ * content its prompt continues. Where only a common opening is shared (the same system prompt, say) that would throw
+ * another conversation away for little: then the sequence that was idle for longest is taken. Those who find none idle
+ * wait in a line, first come first served.
  */
 import { fail, ok, type Result } from '../../base/result.ts'
 
@@ -25,8 +27,8 @@ interface Waiting<S> {
   readonly enter: (place: Place<S>) => void
 }
 
-/** Fewer tokens are not worth throwing away what an idle sequence holds beyond them. */
-const MIN_REUSED_TOKENS = 16
+/** A prompt continues what a sequence holds when it shares this part of it. */
+const CONTINUED_PART = 0.5
 /** How fast the measured time of a request follows the last one. */
 const NEW_WEIGHT = 0.2
 const FIRST_GUESS_MS = 5_000
@@ -79,7 +81,10 @@ export class Scheduler<S extends Keeper> {
     const idle = this.#slots
       .filter(({ isBusy }) => !isBusy)
       .map((slot) => ({ slot, shared: commonPrefix(slot.sequence.contextTokens, prompt) }))
-      .map(({ slot, shared }) => ({ slot, worth: shared < MIN_REUSED_TOKENS ? 0 : shared }))
+      .map(({ slot, shared }) => ({
+        slot,
+        worth: shared >= slot.sequence.contextTokens.length * CONTINUED_PART ? shared : 0,
+      }))
       .toSorted((a, b) => b.worth - a.worth || a.slot.turn - b.slot.turn)
     const slot = idle[0]?.slot
     if (slot === undefined) throw new Error('no sequence is idle')

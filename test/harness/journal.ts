@@ -1,0 +1,69 @@
+/** Journals in folders of their own, which are gone after each test. */
+import * as fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach } from 'vitest'
+import { Journal, type JournalEntry, type JournalOptions } from '../../src/gateway/journal.ts'
+import { inferenceRecord } from './ended-request.ts'
+
+const folders: string[] = []
+const opened: Journal[] = []
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((journal) => journal.close()))
+  for (const folder of folders.splice(0)) fs.rmSync(folder, { recursive: true, force: true })
+})
+
+export function makeFolder(): string {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-journal-'))
+  folders.push(folder)
+  return folder
+}
+
+export interface Told {
+  readonly level: 'warn' | 'error'
+  readonly message: string
+}
+
+export function openJournal(dir: string, more: Partial<JournalOptions> = {}): { journal: Journal; told: Told[] } {
+  const told: Told[] = []
+  const log = {
+    warn: (_: unknown, message: string) => void told.push({ level: 'warn', message }),
+    error: (_: unknown, message: string) => void told.push({ level: 'error', message }),
+  }
+  const journal = new Journal({ dir, log, ...more })
+  opened.push(journal)
+  return { journal, told }
+}
+
+export async function writeRecords(journal: Journal, ids: readonly string[]): Promise<JournalEntry[]> {
+  let left = ids.length
+  const entries: JournalEntry[] = []
+  await new Promise<void>((resolve) => {
+    if (left === 0) resolve()
+    for (const requestId of ids) {
+      entries.push(
+        journal.append(inferenceRecord({ requestId }), () => {
+          left -= 1
+          if (left === 0) resolve()
+        }),
+      )
+    }
+  })
+  return entries
+}
+
+export async function replay(journal: Journal): Promise<string[]> {
+  const ids: string[] = []
+  for await (const batch of journal.replay()) ids.push(...batch.map((record) => record.requestId))
+  return ids
+}
+
+export function settleUpTo(journal: Journal, entries: readonly JournalEntry[], last: number): void {
+  const entry = entries[last]
+  if (entry === undefined) throw new Error('no such entry')
+  journal.settle(entry)
+}
+
+export const segmentsOf = (dir: string): string[] => fs.readdirSync(dir).filter((name) => name.endsWith('.log'))
+export const onlySegment = (dir: string): string => path.join(dir, segmentsOf(dir)[0] ?? '')
+export const names = (count: number, prefix = 'req_') => Array.from({ length: count }, (_, n) => `${prefix}${n}`)

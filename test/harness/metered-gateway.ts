@@ -1,0 +1,130 @@
+/** Gateways with a meter over real books and a real journal, whose books can be made to fail. */
+import * as fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach } from 'vitest'
+import type { Actor } from '../../src/app/app.ts'
+import { makeTreasury } from '../../src/app/treasury.ts'
+import type { NanoUsd } from '../../src/base/money.ts'
+import type { PurseOwner } from '../../src/domain/purse.ts'
+import { Journal, type JournalOptions } from '../../src/gateway/journal.ts'
+import { makeMeter, type EndedCall, type Meter, type MeterTreasury, type Reservation } from '../../src/gateway/meter.ts'
+import { readRequestCosts, type RequestCost } from '../../src/store/billing.ts'
+import { inferenceRecord } from './ended-request.ts'
+import { sharedPurse, type PurseBooks } from './purse-books.ts'
+
+const started: Array<{ meter: Meter; journal: Journal }> = []
+const folders: string[] = []
+afterEach(async () => {
+  for (const { meter, journal } of started.splice(0)) {
+    await meter.close()
+    await journal.close()
+  }
+  for (const folder of folders.splice(0)) fs.rmSync(folder, { recursive: true, force: true })
+})
+
+export type Fault = 'none' | 'before' | 'after'
+
+export interface Gateway {
+  readonly meter: Meter
+  readonly dir: string
+  readonly gatewayId: string
+  readonly told: string[]
+  /** When the books are away: before a call has done anything, or when its answer is on the way. */
+  fault: Fault
+}
+
+let gateways = 0
+const AN_HOUR_MS = 3_600_000
+
+/** On a journal that is there already: the same gateway after a crash. */
+export async function startGateway(
+  books: PurseBooks,
+  more: { after?: Gateway; settleEveryMs?: number; unsettledRecords?: number; write?: JournalOptions['write'] } = {},
+): Promise<Gateway> {
+  gateways += 1
+  const dir = more.after?.dir ?? fs.mkdtempSync(path.join(os.tmpdir(), 'berth-meter-'))
+  folders.push(dir)
+  const gatewayId = more.after?.gatewayId ?? `gate${gateways}`
+  const told: string[] = []
+  const log = {
+    warn: (_: unknown, message: string) => void told.push(message),
+    error: (_: unknown, message: string) => void told.push(message),
+  }
+  const journal = new Journal({ dir, log, ...(more.write === undefined ? {} : { write: more.write }) })
+  const treasuryOfBooks = makeTreasury({ database: books.database, clock: books.clock, gatewayId })
+  const faulty = async <T>(work: () => Promise<T>): Promise<T> => {
+    if (gateway.fault === 'before') throw new Error('the database is away')
+    const answer = await work()
+    if (gateway.fault === 'after') throw new Error('the connection broke')
+    return answer
+  }
+  const treasury: MeterTreasury = {
+    topUp: (owner, amounts) => faulty(() => treasuryOfBooks.topUp(owner, amounts)),
+    settle: (records) => faulty(() => treasuryOfBooks.settle(records)),
+    giveBack: (holdKey, amount) => faulty(() => treasuryOfBooks.giveBack(holdKey, amount)),
+    renew: (holdKeys) => faulty(() => treasuryOfBooks.renew(holdKeys)),
+    readPurses: (holdKeys) => faulty(() => treasuryOfBooks.readPurses(holdKeys)),
+    registerGateway: () => faulty(() => treasuryOfBooks.registerGateway()),
+    beat: () => faulty(() => treasuryOfBooks.beat()),
+    releaseOwnPurses: () => faulty(() => treasuryOfBooks.releaseOwnPurses()),
+  }
+  const meter = makeMeter({
+    treasury,
+    journal,
+    clock: books.clock,
+    log,
+    seal: (text) => books.app.vault.seal(text),
+    settleEveryMs: more.settleEveryMs ?? AN_HOUR_MS,
+    unsettledRecords: more.unsettledRecords ?? 50_000,
+  })
+  const gateway: Gateway = { meter, dir, gatewayId, told, fault: 'none' }
+  await meter.start()
+  started.push({ meter, journal })
+  return gateway
+}
+
+export async function reserve(meter: Meter, owner: PurseOwner, worst: NanoUsd): Promise<Reservation> {
+  const got = meter.tryReserve(owner, worst)
+  if (got !== undefined) return got
+  const topped = await meter.reserve(owner, worst)
+  if (!topped.ok) throw new Error(topped.message)
+  return topped.value
+}
+
+let requests = 0
+export function callOf(books: PurseBooks, actor: Actor, cost: NanoUsd, more: Partial<EndedCall> = {}): EndedCall {
+  requests += 1
+  return {
+    ...inferenceRecord({ requestId: `req_${requests.toString().padStart(6, '0')}` }),
+    accountId: actor.accountId,
+    apiKeyId: actor.keyId,
+    at: books.clock.now(),
+    cost,
+    ...more,
+  }
+}
+
+export function finish(meter: Meter, reservation: Reservation | undefined, call: EndedCall): Promise<string> {
+  return new Promise((resolve) => meter.finish(reservation, call, () => resolve(call.requestId)))
+}
+
+/** A request from beginning to end. */
+export async function serve(
+  books: PurseBooks,
+  meter: Meter,
+  actor: Actor,
+  worst: NanoUsd,
+  cost: NanoUsd,
+): Promise<string> {
+  return finish(meter, await reserve(meter, sharedPurse(actor), worst), callOf(books, actor, cost))
+}
+
+export function costsOf(books: PurseBooks, actor: Actor, ids: readonly string[]): Promise<RequestCost[]> {
+  return readRequestCosts(books.database.db, actor.accountId, ids)
+}
+
+/** As after kill -9: nothing is closed, nothing given back. */
+export function forgetGateways(): void {
+  started.length = 0
+}

@@ -1,0 +1,84 @@
+/** Books with gateways that spend from them, and what tests ask of both. */
+import type { Selectable } from 'kysely'
+import type { Actor } from '../../src/app/app.ts'
+import { makeTreasury, type GatewayTreasury } from '../../src/app/treasury.ts'
+import { zeroUsd, type NanoUsd } from '../../src/base/money.ts'
+import type { InferenceRecord, PurseOwner, Topped } from '../../src/domain/purse.ts'
+import { listAudit } from '../../src/store/audit.ts'
+import type { Database } from '../../src/store/database.ts'
+import { readBalances, type Balances } from '../../src/store/ledger.ts'
+import { ledgerChecks, runCheck, type Finding } from '../../src/store/ledger-verify.ts'
+import type { Tables } from '../../src/store/tables.ts'
+import { openBooks, type Books } from './books.ts'
+import { inferenceRecord } from './ended-request.ts'
+
+export interface PurseBooks extends Books {
+  /** Of the treasuries that were started, in their order. */
+  readonly gatewayIds: readonly string[]
+  startTreasury(database?: Database): Promise<GatewayTreasury>
+  /** Answers the key of the purse's hold. */
+  fill(treasury: GatewayTreasury, actor: Actor, amount: NanoUsd, owner?: PurseOwner): Promise<string>
+  recordOf(actor: Actor, holdKey: string | null, cost: NanoUsd, more?: Partial<InferenceRecord>): InferenceRecord
+  limitKey(actor: Actor, limits: { monthly?: NanoUsd; total?: NanoUsd }): Promise<void>
+  balances(actor: Actor): Promise<Balances>
+  /** Newest first. */
+  audits(action: string, accountId?: string): Promise<Array<Selectable<Tables['audit']>>>
+  /** The whole of the books, recounted. */
+  findings(): Promise<Finding[]>
+}
+
+export const sharedPurse = (actor: Actor): PurseOwner => ({ accountId: actor.accountId, apiKeyId: null })
+export const purseOfKey = (actor: Actor): PurseOwner => ({ accountId: actor.accountId, apiKeyId: actor.keyId })
+export const grantedBy = (topped: Topped): NanoUsd => (topped.kind === 'granted' ? topped.amount : zeroUsd)
+
+export async function openPurseBooks(): Promise<PurseBooks> {
+  const books = await openBooks()
+  const { database, clock } = books
+  const gatewayIds: string[] = []
+  let requests = 0
+  return {
+    ...books,
+    gatewayIds,
+    startTreasury: async (over = database) => {
+      const gatewayId = `gw${gatewayIds.length + 1}`
+      gatewayIds.push(gatewayId)
+      const treasury = makeTreasury({ database: over, clock, gatewayId })
+      await treasury.registerGateway()
+      return treasury
+    },
+    fill: async (treasury, actor, amount, owner = sharedPurse(actor)) => {
+      const topped = await treasury.topUp(owner, { wanted: amount, needed: amount })
+      if (topped.kind !== 'granted') throw new Error(`not granted: ${topped.why}`)
+      return topped.holdKey
+    },
+    recordOf: (actor, holdKey, cost, more = {}) => {
+      requests += 1
+      return inferenceRecord({
+        requestId: `req_${requests.toString().padStart(6, '0')}`,
+        accountId: actor.accountId,
+        apiKeyId: actor.keyId,
+        holdKey,
+        at: clock.now(),
+        cost: cost.toString(),
+        ...more,
+      })
+    },
+    limitKey: async (actor, limits) => {
+      await database.db
+        .updateTable('api_key')
+        .set({ monthly_limit_nano: limits.monthly ?? null, total_limit_nano: limits.total ?? null })
+        .where('public_id', '=', actor.keyId)
+        .execute()
+    },
+    balances: (actor) => readBalances(database.db, actor.accountId),
+    audits: async (action, accountId) => {
+      const rows = await listAudit(database.db, { limit: 50, ...(accountId === undefined ? {} : { accountId }) })
+      return rows.filter((row) => row.action === action)
+    },
+    findings: async () => {
+      const found: Finding[] = []
+      for (const check of ledgerChecks) found.push(...(await runCheck(database.db, check, 10)).findings)
+      return found
+    },
+  }
+}
