@@ -35,6 +35,7 @@ let house: TestServer
 let books: BooksReader
 let model: TestModel
 let gateways: GatewayProcess[]
+const cleanUp: Array<() => Promise<void>> = []
 beforeAll(async () => {
   house = await testServer({ runLoops: false, env: { BERTH_ENGINES: '', BERTH_SECRET_KEY: SECRET_KEY } })
   books = readBooksOf(house.databaseUrl)
@@ -50,6 +51,7 @@ beforeAll(async () => {
   )
 })
 afterAll(async () => {
+  for (const step of cleanUp) await step()
   await Promise.all(gateways.map((gateway) => gateway.close()))
   await books.close()
   await house.close()
@@ -119,7 +121,8 @@ test(`every answer is billed once over ${KILLS} kills of gateways under load`, {
       if (told.status === 200) answers.set(url, (answers.get(url) ?? 0) + 1)
     },
   })
-  await Promise.all(gateways.map((one) => killOften(one, KILLS / GATEWAYS, (url) => answers.get(url) ?? 0)))
+  cleanUp.push(() => load.stop())
+  await Promise.all(gateways.map((one) => killOften(one, Math.ceil(KILLS / GATEWAYS), (url) => answers.get(url) ?? 0)))
   await load.stop()
   // The last that a gateway does is to account for everything it holds.
   expect(await Promise.all(gateways.map((gateway) => gateway.stop()))).toEqual(gateways.map(() => 0))
@@ -133,21 +136,9 @@ test(`every answer is billed once over ${KILLS} kills of gateways under load`, {
   const verified = await house.operator('GET', '/v2/operator/ledger/verify')
   expect(verified.body).toMatchObject({ ok: true, findings: [] })
 
-  expect([...new Set(load.told.map((one) => one.status))].toSorted()).toEqual([200, undefined])
+  expect(new Set(load.told.map((one) => one.status))).toEqual(new Set([200, undefined]))
   expect(load.told.filter((one) => one.isLate)).toEqual([])
   const unfinished = load.told.filter((one) => !one.isComplete && !one.isCut)
-  process.stderr.write(
-    JSON.stringify({
-      told: load.told.length,
-      complete: load.answered,
-      unfinished: unfinished.length,
-      nohead: unfinished.filter((o) => o.status === undefined).length,
-      billed: records.map((r) => r.billed.size),
-      unfinishedBilled: unfinished.filter((o) =>
-        records.some((r) => [...r.billed.values()].some((b) => b.traceId === o.traceId && b.cost > 0n)),
-      ).length,
-    }) + '\n',
-  )
   // Or nothing was killed in the middle of anything.
   expect(unfinished.length).toBeGreaterThan(KILLS / 2)
   expect(load.answered).toBeGreaterThan(KILLS)

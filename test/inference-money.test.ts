@@ -15,7 +15,10 @@ const CLIENTS = 64
 const WORDS = 12
 /** Refused so often in a row, with nothing else under way: there is nothing left that a request could be paid from. */
 const DRY_AFTER = 20
-const LOAD_MS = 60_000
+/** As many as one call takes. */
+const COSTS_A_CALL = 100
+const MINUTE_MS = 60_000
+const inTime = { timeout: 4 * MINUTE_MS }
 
 interface Offer extends TestModel {
   readonly prices: TokenPrices
@@ -133,15 +136,20 @@ async function watchBalance({ customer, ...load }: Pick<Spending, 'customer' | '
       looks += 1
       return isOver
     },
-    LOAD_MS,
+    2 * MINUTE_MS,
   )
   expect(looks).toBeGreaterThan(3)
 }
 
-/** Statuses and reasons of everything that was not answered with 200. */
+/** Statuses and reasons of everything that was refused. */
 function refusalsOf(told: readonly ChatTold[]): string[] {
-  const refused = told.filter((one) => one.status !== undefined && one.status !== 200)
+  const refused = told.filter((one) => one.status !== 200 && !isTooLate(one))
   return [...new Set(refused.map(({ status, body }) => `${status} ${(JSON.parse(body) as { reason: string }).reason}`))]
+}
+
+/** It came to a gateway that was just being stopped. */
+function isTooLate({ status }: ChatTold): boolean {
+  return status === undefined || status === 503
 }
 
 /** The most that one of the requests of a load can cost. */
@@ -155,11 +163,22 @@ async function expectExactBooks(load: Spending): Promise<InferenceBooks> {
   const record = await books.read(customer.id)
   expectBilledOnce(record, told, { prices: model.prices, paidIn: customer.paidIn })
   expectCutsBilled(record, load)
+  await expectCostsTold(record, load)
   expect(await books.inAnyPurse()).toBe(0n)
   expect(told.filter((one) => one.isLate)).toEqual([])
   const verified = await house.operator('GET', '/v2/operator/ledger/verify')
   expect(verified.body).toMatchObject({ ok: true, findings: [] })
   return record
+}
+
+/** What the interface says of some requests is what the books have. */
+async function expectCostsTold(record: InferenceBooks, { told, customer }: Spending): Promise<void> {
+  const answered = told.filter((one) => one.status === 200)
+  const requestIds = answered.flatMap(({ requestId }) => requestId ?? []).slice(-COSTS_A_CALL)
+  const { body } = await customer.call('POST', '/v2/usage/request-cost', { requestIds })
+  const costs = body.requests as Array<{ requestId: string; costNanoUsd: number }>
+  const shown = new Map(costs.map(({ requestId, costNanoUsd }) => [requestId, BigInt(costNanoUsd)]))
+  expect(shown).toEqual(new Map(requestIds.map((id) => [id, record.billed.get(id)?.cost])))
 }
 
 /** Those who left a stream have paid at least for what they saw, and at most for what the engine had sent. */
@@ -187,7 +206,7 @@ function expectCutsBilled(record: InferenceBooks, { told, model }: Spending): vo
   expect(cuts.filter(({ billed }) => billed?.outcome === 'cut').length).toBeGreaterThan(cuts.length / 2)
 }
 
-test('64 clients spend 0.05 USD to the last request that fits, and no further', async () => {
+test('64 clients spend 0.05 USD to the last request that fits, and no further', inTime, async () => {
   const customer = await makeCustomer('0.05')
   const gateway = await startGateway()
   const load = startSpending(customer, cheap, [gateway])
@@ -195,13 +214,14 @@ test('64 clients spend 0.05 USD to the last request that fits, and no further', 
   await closeGateway(gateway)
 
   expect(refusalsOf(load.told)).toEqual(['402 insufficient_balance'])
+  expect(load.told.filter(isTooLate)).toEqual([])
   expect(load.answered).toBeGreaterThan(200)
   expect(load.told.filter((one) => one.isCut).length).toBeGreaterThan(20)
   const { available } = await expectExactBooks(load)
   expect(available).toBeLessThan(dearestOf(load))
 })
 
-test('two gateways at once do not spend the same money twice', async () => {
+test('two gateways at once do not spend the same money twice', inTime, async () => {
   // More than a gateway takes at a time, so that both have some.
   const customer = await makeCustomer('0.12')
   const gateways = await Promise.all([startGateway(), startGateway()])
@@ -210,13 +230,14 @@ test('two gateways at once do not spend the same money twice', async () => {
   await Promise.all(gateways.map(closeGateway))
 
   expect(gateways.map(({ url }) => (load.served.get(url) ?? 0) > 20)).toEqual([true, true])
+  expect(load.told.filter(isTooLate)).toEqual([])
   expect(refusalsOf(load.told)).toEqual(['402 insufficient_balance'])
   const { available } = await expectExactBooks(load)
   // Each of the two may be left with a little less than a request needs.
   expect(available).toBeLessThan(2n * dearestOf(load))
 })
 
-test('what a gateway has not spent when it is stopped under load, another one spends', async () => {
+test('what a gateway has not spent when it is stopped under load, another one spends', inTime, async () => {
   const customer = await makeCustomer('0.05')
   const [first, second] = await Promise.all([startGateway(), startGateway()])
   const gateways = [first]
@@ -232,13 +253,13 @@ test('what a gateway has not spent when it is stopped under load, another one sp
   expect(refusalsOf(load.told)).toEqual(['402 insufficient_balance'])
   const { available } = await expectExactBooks(load)
   expect(available).toBeLessThan(dearestOf(load))
-  // A request that came too late for the first one was not begun by it: the engine knows nothing of it.
-  const lost = load.told.filter((one) => one.status === undefined)
+  // What came too late for the first one was not begun by it: the engine knows nothing of it.
+  const late = load.told.filter(isTooLate).map((one) => one.traceId)
   const begun = dear.upstream.requests.map((one) => one.headers['traceparent'] ?? '').join(' ')
-  expect(lost.filter((one) => begun.includes(one.traceId))).toEqual([])
+  expect(late.filter((traceId) => begun.includes(traceId))).toEqual([])
 })
 
-test('a key spends its limit and no more over two gateways, however rich its account is', async () => {
+test('a key spends its limit and no more over two gateways, however rich its account is', inTime, async () => {
   const limit = usd('0.01')
   const customer = await makeCustomer('5', { totalLimitUsd: '0.01' })
   const [first, second] = await Promise.all([startGateway(), startGateway()])

@@ -4,9 +4,12 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openAccount } from '../../test/harness/books.ts'
 import { openPurseBooks, sharedPurse, type PurseBooks } from '../../test/harness/purse-books.ts'
-import { MINUTE_MS } from '../base/instant.ts'
+import { addMs, MINUTE_MS } from '../base/instant.ts'
 import { nanoUsdOf, usd, zeroUsd } from '../base/money.ts'
+import { noUnits } from '../domain/inference.ts'
+import { readRequestCosts, sumUsage } from '../store/billing.ts'
 import { openDatabase, transact } from '../store/database.ts'
+import { countMonthRequests } from '../store/invoice.ts'
 import { lockAvailable, releaseExpiredHolds } from '../store/ledger.ts'
 import type { Actor } from './app.ts'
 
@@ -163,6 +166,30 @@ describe('settling', () => {
       expect(available + held).toBe(usd('0.76'))
     }
     expect(await books.findings()).toEqual([])
+  })
+
+  test('a request that failed has a cost, which is nothing, and is not counted as used', async () => {
+    const actor = await openAccount(books, 'counted', usd('1'))
+    const treasury = await books.startTreasury()
+    const holdKey = await books.fill(treasury, actor, usd('0.5'))
+    const answered = books.recordOf(actor, holdKey, usd('0.1'))
+    const failed = books.recordOf(actor, null, zeroUsd, { outcome: 'failed', units: noUnits })
+    await treasury.settle([answered, failed])
+    const { db } = books.database
+    const costs = await readRequestCosts(db, actor.accountId, [answered.requestId, failed.requestId])
+    expect(new Map(costs.map((one) => [one.requestId, one.cost]))).toEqual(
+      new Map([
+        [answered.requestId, usd('0.1')],
+        [failed.requestId, 0n],
+      ]),
+    )
+    const now = books.clock.now()
+    const span = { from: addMs(now, -MINUTE_MS), until: addMs(now, MINUTE_MS) }
+    expect(await sumUsage(db, actor.accountId, { ...span, by: 'model', limit: 10 })).toEqual({
+      total: usd('0.1'),
+      groups: [{ group: 'model-a', cost: usd('0.1'), requests: 1 }],
+    })
+    expect(await countMonthRequests(db, actor.accountId, span)).toEqual(new Map([['model-a', 1]]))
   })
 
   test('takes many in bounded transactions', async () => {

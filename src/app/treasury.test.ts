@@ -131,7 +131,10 @@ describe('purses that are not used', () => {
     const kept = actors[0] ?? (await openAccount(books, 'ended3', usd('1')))
     await books.fill(other, kept, usd('0.1'))
     await one.releaseOwnPurses()
-    expect((await Promise.all(actors.map(books.balances))).map(({ held }) => held)).toEqual([usd('0.1'), 0n])
+    expect((await Promise.all(actors.map((actor) => books.balances(actor)))).map(({ held }) => held)).toEqual([
+      usd('0.1'),
+      0n,
+    ])
   })
 
   test('are not released when they were filled again at the last moment', async () => {

@@ -117,6 +117,8 @@ class MeterOfGateway implements Meter {
   #passing: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
   #isRunning = false
+  /** The next pass is due at once. */
+  #isHurrying = false
   #isGivingUp = false
 
   constructor(options: MeterOptions) {
@@ -244,12 +246,17 @@ class MeterOfGateway implements Meter {
       firstByteMs: call.firstByteMs,
       totalMs: call.totalMs,
       traceId: call.traceId,
-      requestBody: sealed(call.requestBody),
-      responseBody: sealed(call.responseBody),
+      requestBody: this.#sealed(call.requestBody),
+      responseBody: this.#sealed(call.responseBody),
     }
   }
 
+  #sealed(body: string | null): string | null {
+    return body === null ? null : this.#seal(body.slice(0, BODY_CHARS))
+  }
+
   #plan(afterMs: number): void {
+    this.#isHurrying = afterMs === 0
     if (!this.#isRunning) return
     this.#timer = setTimeout(() => {
       void this.pass().then(() => this.#plan(this.#pauseMs()))
@@ -263,7 +270,7 @@ class MeterOfGateway implements Meter {
 
   /** Many wait: now, unless a pass is under way or the database is away. */
   #hurry(): void {
-    if (this.#passing !== undefined || this.#failures > 0 || !this.#isRunning) return
+    if (this.#isHurrying || this.#passing !== undefined || this.#failures > 0 || !this.#isRunning) return
     clearTimeout(this.#timer)
     this.#plan(0)
   }

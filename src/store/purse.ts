@@ -152,7 +152,8 @@ export async function forgetGateways(tx: Tx, seenBefore: Instant, limit: number)
       order by h.account_id, h.key limit ${limit} for update of h)
     returning hold_key`.execute(tx.db)
   const keys = emptied.rows.map((row) => row.hold_key)
-  if (keys.length > 0) await tx.db.deleteFrom('hold').where('key', 'in', keys).where('amount_nano', '=', zeroUsd).execute()
+  if (keys.length > 0)
+    await tx.db.deleteFrom('hold').where('key', 'in', keys).where('amount_nano', '=', zeroUsd).execute()
   await sql`
     delete from gateway g where g.seen_at < ${at(seenBefore)}
       and not exists (select 1 from purse p where p.gateway_id = g.id)`.execute(tx.db)

@@ -28,7 +28,7 @@ export interface ChatLoad {
   readonly ended: Promise<void>
 }
 
-/** Streams and plain answers through both doors, long and short; every sixth client leaves a stream in the middle. */
+/** Streams and plain answers through both doors, long and short; every sixth one is left in the middle. */
 export const usualMix: readonly ChatAsk[] = [
   { stream: false, maxTokens: 100, careful: false },
   { stream: true, maxTokens: 100, careful: false },
@@ -38,8 +38,9 @@ export const usualMix: readonly ChatAsk[] = [
   { stream: false, maxTokens: 60, careful: false },
 ]
 
-/** A request of the wrong kind of server would run for ever; this is more than any load here sends. */
+/** A load that is never dry would run for ever; this is more than any load here sends. */
 const MOST_REQUESTS = 200_000
+const BREATH_MS = 20
 
 export function startChatLoad(options: ChatLoadOptions): ChatLoad {
   return new Clients(options)
@@ -58,12 +59,16 @@ class Clients implements ChatLoad {
 
   constructor(options: ChatLoadOptions) {
     this.#options = options
-    this.ended = Promise.all(Array.from({ length: options.clients }, () => this.#client())).then(() => {})
+    this.ended = this.#run(options.clients)
   }
 
   async stop(): Promise<void> {
     this.#end()
     await this.ended
+  }
+
+  async #run(clients: number): Promise<void> {
+    await Promise.all(Array.from({ length: clients }, () => this.#client()))
   }
 
   async #client(): Promise<void> {
@@ -81,7 +86,14 @@ class Clients implements ChatLoad {
       this.#options.onTold?.(told, target)
       if (told.status === 402) await this.#refused()
       else if (told.status === 200) this.#served(told)
+      else await this.#takeBreath()
     }
+  }
+
+  /** The server is away, or says so: clients that ask again at once would only keep the machine busy. */
+  async #takeBreath(): Promise<void> {
+    const until = performance.now() + BREATH_MS
+    await waitFor('a breath', () => performance.now() >= until)
   }
 
   async #target(n: number): Promise<ChatTarget | undefined> {
