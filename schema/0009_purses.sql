@@ -59,7 +59,8 @@ declare
   v_amount bigint;
 begin
   perform 1 from ledger_account l where l.account_id = p_account order by l.id for update;
-  select least(greatest(p_wanted, v_needed), l.balance_nano) into strict v_amount
+  -- Not more than half of what there is, unless that is too little: the other gateways serve this account too.
+  select least(greatest(least(p_wanted, l.balance_nano / 2), v_needed), l.balance_nano) into strict v_amount
     from ledger_account l where l.account_id = p_account and l.kind = 'available';
   if v_amount < v_needed then
     return query select 'balance', v_hold, 0::bigint;

@@ -20,7 +20,8 @@ export interface Rates {
   /** undefined: a slice of the minute must be fetched first. */
   tryTake(subject: string, limitPerMinute: number, amount: number): RateAnswer | undefined
   take(subject: string, limitPerMinute: number, amount: number): Promise<RateAnswer>
-  giveBack(subject: string, amount: number): void
+  /** Only within the minute in which it was taken, which ends at `resetAt`. */
+  giveBack(subject: string, amount: number, resetAt: number): void
 }
 
 export interface Admitted {
@@ -47,6 +48,11 @@ interface Counted {
   readonly what: 'requests' | 'tokens'
 }
 
+interface Taken {
+  readonly count: Counted
+  readonly answer: RateAnswer
+}
+
 export interface AdmissionOptions {
   readonly rates: Rates
   readonly meter: Meter
@@ -70,73 +76,67 @@ export function makeAdmission(options: AdmissionOptions): Admission {
     Math.max(1, Math.floor(caller.account.streams / Math.max(1, options.liveGateways())))
   const isFull = (caller: Caller): boolean => (running.get(caller.accountId) ?? 0) >= places(caller)
 
-  const enter = (ask: Ask, reservation: Reservation, rate: RateAnswer | undefined): Admitted => {
-    const { accountId, keyId, tokensPerMinute, account } = ask.caller
+  const enter = (ask: Ask, reservation: Reservation, taken: readonly Taken[]): Admitted => {
+    const { accountId } = ask.caller
     running.set(accountId, (running.get(accountId) ?? 0) + 1)
     total += 1
     return {
       reservation,
-      rate,
+      rate: ask.countKey ? taken[0]?.answer : undefined,
       leave: (tokensUsed) => {
         total -= 1
         const left = (running.get(accountId) ?? 1) - 1
         if (left === 0) running.delete(accountId)
         else running.set(accountId, left)
-        const giveBack = (subject: string, limit: number): void => {
-          const unused = Math.min(ask.tokens, limit) - tokensUsed
-          if (unused > 0) rates.giveBack(subject, unused)
+        for (const { count, answer } of taken) {
+          if (count.what !== 'tokens') continue
+          const unused = count.amount - tokensUsed
+          if (unused > 0) rates.giveBack(count.subject, unused, answer.resetAt)
           // More than was guessed: it counts, although it can no longer be refused.
-          else if (unused < 0) rates.tryTake(subject, limit, -unused)
+          else if (unused < 0) rates.tryTake(count.subject, count.limit, -unused)
         }
-        if (ask.tokens === 0) return
-        giveBack(`account-tokens:${accountId}`, account.tokensPerMinute)
-        if (tokensPerMinute !== null) giveBack(`key-tokens:${keyId}`, tokensPerMinute)
       },
     }
   }
 
-  const undo = (taken: readonly Counted[]): void => {
-    for (const count of taken) rates.giveBack(count.subject, count.amount)
+  const undo = (taken: readonly Taken[]): void => {
+    for (const { count, answer } of taken) rates.giveBack(count.subject, count.amount, answer.resetAt)
   }
 
   return {
     tryAdmit: (ask) => {
       if (isFull(ask.caller)) return undefined
-      const taken: Counted[] = []
-      let rate: RateAnswer | undefined
+      const taken: Taken[] = []
       for (const count of countsOf(ask)) {
         const answer = rates.tryTake(count.subject, count.limit, count.amount)
         if (answer === undefined || !answer.allowed) {
           undo(taken)
           return undefined
         }
-        rate ??= answer
-        taken.push(count)
+        taken.push({ count, answer })
       }
       const reservation = meter.tryReserve(ask.caller.purse, ask.worst)
-      if (reservation !== undefined) return enter(ask, reservation, rate)
+      if (reservation !== undefined) return enter(ask, reservation, taken)
       undo(taken)
       return undefined
     },
 
     admit: async (ask) => {
-      const taken: Counted[] = []
-      let rate: RateAnswer | undefined
+      const taken: Taken[] = []
       for (const count of countsOf(ask)) {
         const answer = await rates.take(count.subject, count.limit, count.amount)
         if (!answer.allowed) {
           undo(taken)
           return tooMany(count, answer, options.now())
         }
-        if (ask.countKey) rate ??= answer
-        taken.push(count)
+        taken.push({ count, answer })
       }
       const reservation = await meter.reserve(ask.caller.purse, ask.worst)
       if (!reservation.ok) {
         undo(taken)
         return reservation
       }
-      if (!isFull(ask.caller)) return { ok: true, value: enter(ask, reservation.value, rate) }
+      if (!isFull(ask.caller)) return { ok: true, value: enter(ask, reservation.value, taken) }
       undo(taken)
       meter.cancel(reservation.value)
       return fail('rate_limited', `More than ${ask.caller.account.streams} requests of the account at once`, {

@@ -226,8 +226,6 @@ class MeterOfGateway implements Meter {
   }
 
   #recordOf(call: EndedCall, cost: NanoUsd, purse: Purse | undefined): InferenceRecord {
-    const sealed = (body: string | null): string | null =>
-      body === null ? null : this.#seal(body.slice(0, BODY_CHARS))
     return {
       requestId: call.requestId,
       accountId: call.accountId,

@@ -35,6 +35,8 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     requestTimeout: limits.requestTimeoutMs,
     genReqId: () => randomId('req'),
     routerOptions: { maxParamLength: 200 },
+    // While we close, requests that are there already are answered like any other.
+    return503OnClosing: false,
     // Keep-alive connections end with the drain; see serve.ts.
     forceCloseConnections: 'idle',
     // An address that cannot be read matches no route, so no hook and no error handler sees it.

@@ -1,9 +1,14 @@
 /**
  * Keys in memory. A key is cached only while notifications are heard (listener.ts). One that was being looked up
  * when a notification came is used for its request and not cached: the look-up may have read the row as it was before.
+ *
+ * While notifications are not heard the database is asked each time. Where it does not answer either, nobody can revoke
+ * a key there, and what was known when it was last heard is believed for some minutes: an outage of the database is
+ * not one of the models.
  */
-import { addMs, type Clock, type Instant } from '../base/instant.ts'
+import { addMs, MINUTE_MS, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
+import { within } from '../base/within.ts'
 import { ACCOUNT_PREFIX, findKnownKey, KEY_CHANNEL, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
 import { listen, type Log } from './listener.ts'
@@ -11,6 +16,12 @@ import { listen, type Log } from './listener.ts'
 /** Unknown ids are remembered for a moment, so that a client that retries in a loop does not reach the database. */
 const UNKNOWN_MS = 5_000
 const UNKNOWN_ENTRIES = 10_000
+/** Without notifications and without the database, a key that was known is believed for so long. */
+const BELIEVED_MS = 10 * MINUTE_MS
+/** A look-up that takes longer counts as none. */
+const LOOK_UP_MS = 2_000
+/** After a look-up that failed, so long no other one is tried for keys that were known. */
+const AWAY_MS = 500
 
 export interface KeyCache {
   /** undefined: there is no such key. */
@@ -27,6 +38,10 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
   const known = new Map<string, KnownKey>()
   const unknown = new Map<string, Instant>()
   const loading = new Map<string, Promise<KnownKey | undefined>>()
+  /** What was known when notifications were last heard. */
+  let remembered = new Map<string, KnownKey>()
+  let believedUntil = clock.now()
+  let awayUntilMs = Number.NEGATIVE_INFINITY
 
   const forget = (payload: string): void => {
     if (!payload.startsWith(ACCOUNT_PREFIX)) {
@@ -38,11 +53,30 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
     // Whose keys are just being looked up is not known yet.
     loading.clear()
   }
-  const forgetAll = (): void => {
+  const lost = (): void => {
+    if (known.size > 0) {
+      remembered = new Map(known)
+      believedUntil = addMs(clock.now(), BELIEVED_MS)
+    }
     for (const map of [known, unknown, loading]) map.clear()
   }
+  const believed = (publicId: string): KnownKey | undefined =>
+    clock.now() < believedUntil ? remembered.get(publicId) : undefined
+  const findUnheard = async (publicId: string): Promise<KnownKey | undefined> => {
+    const last = believed(publicId)
+    if (last !== undefined && performance.now() < awayUntilMs) return last
+    try {
+      const found = await within(LOOK_UP_MS, findKnownKey(database.db, publicId), 'the database did not answer in time')
+      remembered.delete(publicId)
+      return found
+    } catch (error) {
+      awayUntilMs = performance.now() + AWAY_MS
+      if (last === undefined) throw error
+      return last
+    }
+  }
   const { connectionString: url } = database.pool.options
-  const listener = listen({ url, channel: KEY_CHANNEL, log, heard: forget, lost: forgetAll })
+  const listener = listen({ url, channel: KEY_CHANNEL, log, heard: forget, lost })
 
   const lookUp = async (publicId: string): Promise<KnownKey | undefined> => {
     const looking = findKnownKey(database.db, publicId)
@@ -60,7 +94,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
 
   return {
     find: async (publicId) => {
-      if (!listener.isTrusted()) return findKnownKey(database.db, publicId)
+      if (!listener.isTrusted()) return findUnheard(publicId)
       const key = known.get(publicId)
       if (key !== undefined) {
         known.delete(publicId)
@@ -70,7 +104,10 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
       if ((unknown.get(publicId) ?? 0) > clock.now()) return undefined
       return loading.get(publicId) ?? lookUp(publicId)
     },
-    peek: (publicId) => (listener.isTrusted() ? known.get(publicId) : undefined),
+    peek: (publicId) => {
+      if (listener.isTrusted()) return known.get(publicId)
+      return performance.now() < awayUntilMs ? believed(publicId) : undefined
+    },
     isCaching: () => listener.isTrusted(),
     close: () => listener.close(),
   }

@@ -5,9 +5,12 @@
  */
 import { addMs, instantOf, MINUTE_MS, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
+import { within } from '../base/within.ts'
 import type { Database } from '../store/database.ts'
 import { takeRateSlice } from '../store/rate-window.ts'
 
+/** What is taken at a time, as a part of the minute: little at first, for a server that ends soon takes it along. */
+const FIRST_SLICES = 100
 const SLICES = 10
 /** Larger limits are no limits; and a counter that is raised past this one still fits its column. */
 const LARGEST_LIMIT = 1_000_000_000
@@ -59,10 +62,12 @@ export function makeRateLimiter(options: { database: Database; clock: Clock }): 
   ): Promise<void> => {
     const { subject, minute, limit } = wish
     try {
-      const slice = Math.max(1, Math.floor(limit / SLICES), wish.amount - bucket.left)
+      const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
+      const slice = Math.max(1, usual, wish.amount - bucket.left)
       const { granted, taken } = await within(
         SLICE_TIMEOUT_MS,
         takeRateSlice(database.db, { subject, minute, slice, limit }),
+        'the counter did not answer in time',
       )
       bucket.left += granted
       bucket.granted += granted
@@ -157,16 +162,4 @@ function makeWindow<Count>(make: () => Count): Window<Count> {
 
 function startOfMinute(at: Instant): Instant {
   return instantOf(Math.floor(at / MINUTE_MS) * MINUTE_MS)
-}
-
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the counter did not answer in time')), ms)
-  })
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }

@@ -5,6 +5,8 @@ import { anywhereStatuses, statusMeanings } from '../contract/openapi.ts'
 import { html, prose, type Markup } from './markup.ts'
 import { colour } from './reference-example.ts'
 
+const MIB = 1_048_576
+
 const scopeMeanings: Readonly<Record<Scope, string>> = {
   inference: 'Call models and read what calls cost.',
   'compute:read': 'See rentals, volumes, instances and events.',
@@ -55,7 +57,8 @@ function renderStart(): Markup {
       </p>
       <p>
         The same interface for programs: <a href="#getOpenApi">OpenAPI 3.1</a>. Chat, completions and embeddings follow
-        the convention that most clients speak; point their base URL at <code>$BERTH_URL/v1</code>.
+        the convention that most clients speak; point their base URL at <code>$BERTH_URL/v1</code>. Answers of models
+        carry <code>X-Inference-Request-Id</code>, by which <a href="#getRequestCost">what they cost</a> is asked.
       </p>
     </div>
     ${block(text.join('\n'))}
@@ -115,7 +118,7 @@ function renderRetries(): Markup {
       ${prose(`Creates take an \`Idempotency-Key\` header of up to ${limits.idempotencyKeyChars} characters. The same key and body within ${hours} hours give the first answer again and rent nothing twice; another body is refused with \`idempotency_key_reused\`.`)}
     </p>
     <p>
-      ${prose('After too many requests the answer is 429 with `Retry-After`, `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`. A body may have up to 1 MiB.')}
+      ${prose(`After too many requests the answer is 429 with \`Retry-After\`, \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`. A body may have up to ${limits.bodyBytes / MIB} MiB, and ${limits.inferenceBodyBytes / MIB} MiB where a model is called.`)}
     </p>`
 }
 

@@ -50,6 +50,8 @@ export function openDatabase(options: { url: string; clock: Clock; poolSize?: nu
   })
   // A broken idle connection is replaced by the pool; without a listener it would end the process.
   pool.on('error', () => {})
+  // One that breaks while it is in use rejects what was asked of it; the event beside would end the process too.
+  pool.on('connect', (client) => client.on('error', () => {}))
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
   return { db, pool, clock: options.clock, onCommit: () => {}, close: () => db.destroy() }
 }

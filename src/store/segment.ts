@@ -56,19 +56,25 @@ export async function findOpenSegment(db: Db, metered: Metered): Promise<Segment
   return select.executeTakeFirst()
 }
 
-/** What limits of a rental and of the key that asked for it still allow. null: no limit is set. */
+/**
+ * What limits of a rental and of the key that asked for it still allow. What the key's purses hold may be spent on
+ * models at any moment, so it is not allowed for anything else. null: no limit is set.
+ */
 export async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> {
   const rows = await sql<{ allowance: NanoUsd | null }>`
     select least(
       r.spending_limit_nano - (select coalesce(sum(settled_nano), 0) from segment where rental_id = r.id),
-      k.total_limit_nano - (select coalesce(sum(spent_nano), 0) from key_spend where api_key_id = k.public_id),
-      k.monthly_limit_nano - coalesce((select spent_nano from key_spend
+      k.total_limit_nano - purses.nano
+        - (select coalesce(sum(spent_nano), 0) from key_spend where api_key_id = k.public_id),
+      k.monthly_limit_nano - purses.nano - coalesce((select spent_nano from key_spend
         where api_key_id = k.public_id and month = date_trunc('month', ${toDate(segment.due_at)}::timestamptz at time zone 'UTC')::date), 0)
     )::bigint as allowance
     from segment s
     left join rental r on r.id = s.rental_id
     left join volume v on v.id = s.volume_id
     left join api_key k on k.public_id = coalesce(r.api_key_id, v.api_key_id)
+    left join lateral (select coalesce(sum(h.amount_nano), 0) as nano from purse p join hold h on h.key = p.hold_key
+                       where p.api_key_id = k.public_id) purses on true
     where s.id = ${segment.id.toString()}::bigint`.execute(db)
   return rows.rows[0]?.allowance ?? null
 }

@@ -65,6 +65,8 @@ describe('v2', () => {
     })
     expect((await ask(Array.from({ length: 100 }, (_, n) => `req_${n}`))).body).toEqual({ requests: [] })
     expect((await ask(Array.from({ length: 101 }, (_, n) => `req_${n}`))).status).toBe(400)
+    // It was never charged, and the recount would say so.
+    await journey.app.database.db.deleteFrom('request_cost').execute()
   })
 
   test('POST storage-volumes/attach', async () => {

@@ -129,6 +129,8 @@ test('usage and request costs', async () => {
     ok: true,
     value: { requests: [{ requestId: 'one', costNanoUsd: 42 }] },
   })
+  // It was never charged, and the recount would say so.
+  await books.database.db.deleteFrom('request_cost').execute()
 })
 
 test('the recount', async () => {
