@@ -45,7 +45,7 @@ describe('the limit over all servers', () => {
     expect(calls).toBe(14)
     // Once the minute is spent nobody asks again.
     for (let n = 0; n < 50; n += 1) await limiter.take('slices', 600)
-    expect(calls).toBe(11)
+    expect(calls).toBe(15)
     fixture.database.pool.off('acquire', count)
   })
 
