@@ -55,7 +55,8 @@ export async function startServer(env: Readonly<Record<string, string>> = {}): P
 }
 
 export function startProcess(env: Readonly<Record<string, string>>): ChildProcess {
-  return spawn(process.execPath, ['bin/berth.mjs', 'serve'], {
+  // As `npm start` and the command itself do.
+  return spawn(process.execPath, ['--max-semi-space-size=64', 'bin/berth.mjs', 'serve'], {
     env: { PATH: process.env.PATH ?? '', BERTH_PORT: '0', BERTH_LOG_LEVEL: 'error', ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

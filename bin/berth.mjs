@@ -1,4 +1,5 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=64
+// The flag: what waits to be settled outlives a small young generation, and would be copied again and again.
 // The `berth` command. In a fresh checkout it builds itself first.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -123,6 +123,14 @@ declare
   v_due   record;
   v_dues  jsonb;
 begin
+  if exists (
+    select 1 from (select distinct "accountId", "apiKeyId"
+                   from jsonb_to_recordset(p_records) as r ("accountId" text, "apiKeyId" text)) named
+    where not exists (select 1 from api_key k where k.public_id = named."apiKeyId" and k.account_id = named."accountId")
+  ) then
+    raise exception 'a request names an account or key that is not there' using errcode = 'foreign_key_violation';
+  end if;
+
   with given as materialized (
     select distinct on (r."requestId") r.*
     from jsonb_to_recordset(p_records) as r (

@@ -5,6 +5,7 @@ import { fail, failField, type Failure } from '../base/result.ts'
 import type { Caller } from './call.ts'
 import type { Catalog, Deployment, ServedModel } from './catalog.ts'
 import type { ChatScan } from './chat-scan.ts'
+import { asLatin1 } from './chat-stream.ts'
 
 /** Asked of an engine whose model has no known limit, when the request names none. */
 export const DEFAULT_OUTPUT_TOKENS = 4_096
@@ -104,29 +105,50 @@ export function needsMaxTokens(model: ServedModel, parameters: Parameters): bool
   return parameters.maxTokens === null && model.contextTokens === null && model.maxOutputTokens === null
 }
 
-/** The client's bytes with the engine's name of the model in them; nothing is copied but the small pieces between. */
+/** Up to this size a body is put together as one text; larger ones stay where they are, and only the edits are new. */
+const TEXT_BYTES = 16_384
+
+/** The client's bytes with the engine's name of the model in them. */
 export function patchBody(
   body: Buffer,
   scan: ChatScan,
   deployment: Deployment,
   more: { streamOptions: string | undefined; maxTokens: number | undefined },
-): Uint8Array[] {
-  const edits: Array<{ start: number; end: number; text: string }> = [
-    { ...scan.model, text: JSON.stringify(deployment.upstreamModel) },
-  ]
-  if (more.streamOptions !== undefined && scan.streamOptions !== undefined) {
-    edits.push({ ...scan.streamOptions, text: more.streamOptions })
+): Array<Uint8Array | string> {
+  const { model, streamOptions, closing } = scan
+  const name = asLatin1(JSON.stringify(deployment.upstreamModel))
+  let tail = more.maxTokens === undefined ? '' : `,"max_tokens":${more.maxTokens}`
+  if (more.streamOptions !== undefined && streamOptions === undefined) tail += `,"stream_options":${more.streamOptions}`
+  const edits: Edit[] = [{ ...model, text: name }]
+  if (more.streamOptions !== undefined && streamOptions !== undefined) {
+    edits.push({ ...streamOptions, text: more.streamOptions })
+    edits.sort((a, b) => a.start - b.start)
   }
-  let tail = ''
-  if (more.streamOptions !== undefined && scan.streamOptions === undefined)
-    tail += `,"stream_options":${more.streamOptions}`
-  if (more.maxTokens !== undefined) tail += `,"max_tokens":${more.maxTokens}`
-  if (tail !== '') edits.push({ start: scan.closing, end: scan.closing, text: tail })
-  edits.sort((a, b) => a.start - b.start)
-  const pieces: Uint8Array[] = []
+  if (tail !== '') edits.push({ start: closing, end: closing, text: tail })
+  return body.length > TEXT_BYTES ? editPieces(body, edits) : [editText(body.toString('latin1'), edits)]
+}
+
+interface Edit {
+  readonly start: number
+  readonly end: number
+  readonly text: string
+}
+
+function editText(body: string, edits: readonly Edit[]): string {
+  let text = ''
   let at = 0
   for (const edit of edits) {
-    pieces.push(body.subarray(at, edit.start), Buffer.from(edit.text))
+    text += body.slice(at, edit.start) + edit.text
+    at = edit.end
+  }
+  return text + body.slice(at)
+}
+
+function editPieces(body: Buffer, edits: readonly Edit[]): Array<Uint8Array | string> {
+  const pieces: Array<Uint8Array | string> = []
+  let at = 0
+  for (const edit of edits) {
+    pieces.push(body.subarray(at, edit.start), edit.text)
     at = edit.end
   }
   pieces.push(body.subarray(at))

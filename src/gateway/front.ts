@@ -9,6 +9,7 @@ import type { Failure } from '../base/result.ts'
 import type { Caller, Reply } from './call.ts'
 import { readFrontHead, type FrontHead } from './front-head.ts'
 import { newRequestId, type Gateway, type RateHead } from './gateway.ts'
+import { readShared, type SharedReads } from './shared-read.ts'
 
 /** Larger bodies go the way of all others, which has a limit of its own. */
 const MOST_BODY_BYTES = 16_777_216
@@ -80,7 +81,7 @@ class FrontConnection {
   readonly #identify: (authorization: string) => Caller | undefined
   readonly #isClosing: () => boolean
   readonly #left: () => void
-  readonly #onData = (bytes: Buffer): void => this.#read(bytes)
+  readonly #reads: SharedReads
   readonly #onEnd = (): void => this.#ended()
   readonly #onClose = (): void => this.#closed()
   readonly #onError = (): void => {}
@@ -100,7 +101,8 @@ class FrontConnection {
     this.#isClosing = isClosing
     this.#left = left
     socket.setNoDelay(true)
-    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
+    this.#reads = readShared(socket, (bytes) => this.#read(bytes))
+    socket.on('end', this.#onEnd).on('close', this.#onClose)
     socket.on('error', this.#onError).on('drain', this.#onDrain)
   }
 
@@ -117,11 +119,14 @@ class FrontConnection {
     if (now - this.#since > (this.#body === undefined ? IDLE_MS : BODY_MS)) this.#socket.destroy()
   }
 
+  /** The bytes are only valid during the call: what is needed for longer is copied. */
   #read(bytes: Buffer): void {
     if (this.#body !== undefined) return this.#fill(bytes)
-    const all = this.#ahead === undefined ? bytes : Buffer.concat([this.#ahead, bytes])
+    const isFree = this.#answer === undefined && !this.#isWaiting
+    if (isFree && this.#ahead === undefined) return this.#begin(bytes)
+    const all = Buffer.concat(this.#ahead === undefined ? [bytes] : [this.#ahead, bytes])
     this.#ahead = undefined
-    if (this.#answer === undefined && !this.#isWaiting) return this.#begin(all)
+    if (isFree) return this.#begin(all)
     this.#ahead = all
     if (all.length > MOST_AHEAD_BYTES) this.#socket.pause()
   }
@@ -131,13 +136,14 @@ class FrontConnection {
     if (head === undefined || head.bodyBytes > MOST_BODY_BYTES) return this.#handOver(bytes)
     const end = head.headBytes + head.bodyBytes
     if (bytes.length >= end) {
-      const request = { head, headBytes: bytes.subarray(0, head.headBytes), bytes: bytes.subarray(head.headBytes, end) }
-      return this.#start(request, bytes.length > end ? bytes.subarray(end) : undefined)
+      const own = Buffer.from(bytes.subarray(0, end))
+      const request = { head, headBytes: own.subarray(0, head.headBytes), bytes: own.subarray(head.headBytes) }
+      return this.#start(request, bytes.length > end ? Buffer.from(bytes.subarray(end)) : undefined)
     }
     // One buffer of the right size: the pieces are copied into it as they come, and let go.
     const body = {
       head,
-      headBytes: bytes.subarray(0, head.headBytes),
+      headBytes: Buffer.from(bytes.subarray(0, head.headBytes)),
       bytes: Buffer.allocUnsafe(head.bodyBytes),
       filled: 0,
     }
@@ -153,7 +159,7 @@ class FrontConnection {
     body.filled += taken
     if (body.filled < body.bytes.length) return
     this.#body = undefined
-    this.#start(body, taken < bytes.length ? bytes.subarray(taken) : undefined)
+    this.#start(body, taken < bytes.length ? Buffer.from(bytes.subarray(taken)) : undefined)
   }
 
   #start(request: WholeRequest, rest: Buffer | undefined): void {
@@ -218,11 +224,12 @@ class FrontConnection {
 
   #handOver(bytes: Buffer): void {
     const socket = this.#socket
-    socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
+    this.#reads.end()
+    socket.off('end', this.#onEnd).off('close', this.#onClose)
     socket.off('error', this.#onError).off('drain', this.#onDrain)
     this.#left()
     if (socket.destroyed) return
-    socket.unshift(bytes)
+    socket.unshift(Buffer.from(bytes))
     this.#options.handOver(socket)
   }
 

@@ -24,8 +24,8 @@ export interface UpstreamRequest {
   /** Complete lines, each with its CR LF, beside Host, Authorization, Content-Type and Content-Length. */
   readonly extraHeaders: string
   readonly contentType: string
-  /** Sent as they are, without being joined. */
-  readonly body: readonly Uint8Array[]
+  /** Large ones are sent without being joined. A text is latin1: one character a byte. */
+  readonly body: ReadonlyArray<Uint8Array | string>
 }
 
 export interface UpstreamHead {

@@ -85,7 +85,7 @@ export interface SimulatedCall {
     readonly path: string
     readonly extraHeaders: string
     readonly contentType: string
-    readonly body: readonly Uint8Array[]
+    readonly body: ReadonlyArray<Uint8Array | string>
   }
   readonly prefixes: readonly number[]
   readonly session: string | undefined

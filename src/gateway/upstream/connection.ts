@@ -36,7 +36,7 @@ export interface TimeLimits {
 export interface Outgoing {
   /** With the empty line at its end. */
   readonly head: string
-  readonly body: readonly Uint8Array[]
+  readonly body: ReadonlyArray<Uint8Array | string>
   readonly limits: TimeLimits
 }
 
@@ -226,12 +226,12 @@ export class Connection implements ResponseEvents, Ticking {
     if (sizeOf(body) <= JOINED_BYTES) {
       // One small text is written for half of what several pieces cost.
       let text = head
-      for (const piece of body) text += asBuffer(piece).toString('latin1')
+      for (const piece of body) text += typeof piece === 'string' ? piece : asBuffer(piece).toString('latin1')
       return void socket.write(text, 'latin1')
     }
     socket.cork()
     socket.write(head, 'latin1')
-    for (const piece of body) socket.write(piece)
+    for (const piece of body) socket.write(piece, 'latin1')
     socket.uncork()
   }
 
@@ -306,7 +306,7 @@ function describe(error: Error & { code?: string }): string {
   return error.message === '' ? (error.code ?? error.name) : error.message
 }
 
-function sizeOf(pieces: readonly Uint8Array[]): number {
+function sizeOf(pieces: Outgoing['body']): number {
   let bytes = 0
   for (const piece of pieces) bytes += piece.length
   return bytes
