@@ -17,6 +17,8 @@ const MOST_HASHED_BYTES = 16_384
 const BLOCK_BYTES = 1_024
 
 export interface Parameters {
+  /** Of a completion: each is answered `n` times. */
+  readonly prompts: number
   readonly stream: boolean
   readonly includeUsage: boolean
   readonly n: number
@@ -25,7 +27,9 @@ export interface Parameters {
 
 export function readParameters(head: Readonly<Record<string, unknown>>): Parameters {
   const options = head['stream_options'] as { include_usage?: boolean } | null | undefined
+  const { prompt } = head
   return {
+    prompts: Array.isArray(prompt) ? Math.max(1, prompt.length) : 1,
     stream: head['stream'] === true,
     includeUsage: options?.include_usage === true,
     n: (head['n'] as number | null | undefined) ?? 1,
@@ -90,13 +94,14 @@ export interface Bounds {
  */
 export function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameters): Bounds {
   const context = model.contextTokens ?? Number.MAX_SAFE_INTEGER
-  const inputTokens = Math.min(promptBytes + TEMPLATE_TOKENS, context)
+  const inputTokens = Math.min(promptBytes + TEMPLATE_TOKENS * parameters.prompts, context * parameters.prompts)
   const most = Math.min(model.maxOutputTokens ?? context, context)
   const each = Math.min(parameters.maxTokens ?? (most === Number.MAX_SAFE_INTEGER ? DEFAULT_OUTPUT_TOKENS : most), most)
-  const outputTokens = each * parameters.n
+  const answers = parameters.n * parameters.prompts
+  const outputTokens = each * answers
   return {
     worst: costOf(model.prices, { ...noUnits, inputTokens, outputTokens }),
-    tokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN) + Math.min(each, DEFAULT_OUTPUT_TOKENS) * parameters.n,
+    tokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN) + Math.min(each, DEFAULT_OUTPUT_TOKENS) * answers,
   }
 }
 

@@ -105,7 +105,9 @@ describe('a stream', () => {
       stream,
       Buffer.from(chunk({ role: 'assistant', content: '' }) + chunk({ content: 'a' }) + chunk({ content: 'b' })),
     )
-    expect([stream.usage, stream.events]).toEqual([undefined, 3])
+    expect([stream.usage, stream.events]).toEqual([undefined, 2])
+    stream.push(Buffer.from(`: ping\n\n${chunk({}, 'stop')}`))
+    expect(stream.events).toBe(2)
   })
 
   it('opens as the convention has it, when the engine forgot to', () => {

@@ -47,9 +47,9 @@ export class ChatStream {
     return this.#usage
   }
 
-  /** How many events with a choice were passed on: about one a token. */
+  /** How many events with something said were passed on: about one a token. */
   get events(): number {
-    return this.#events
+    return Math.max(0, this.#events)
   }
 
   /** What to pass on; `undefined`: this is no stream of events, or an event has no end. */
@@ -80,9 +80,12 @@ export class ChatStream {
       if (begun === undefined) return undefined
       opening = begun
     }
-    for (let at = text.indexOf('\n\n'); at !== -1; at = text.indexOf('\n\n', at + 2)) this.#events += 1
+    if (text.startsWith('data: {')) this.#events += 1
+    for (let at = text.indexOf('\ndata: {'); at !== -1; at = text.indexOf('\ndata: {', at + 8)) this.#events += 1
     if (!this.#finished && text.includes('"finish_reason"')) {
       this.#finished = /"finish_reason"\s*:\s*"/.test(text)
+      // The event that says so says nothing else.
+      if (this.#finished) this.#events -= 1
     }
     for (const [from, to] of this.#needles ?? []) text = text.replaceAll(from, to)
     return opening + (text.includes('"usage"') ? this.#takeUsage(text) : text)
@@ -98,8 +101,10 @@ export class ChatStream {
     this.#needles = []
     this.#learn(line, 'id', event['id'], this.#options.id)
     this.#learn(line, 'model', event['model'], this.#options.model)
-    const [choice] = event['choices'] as Array<{ delta?: { role?: unknown } }>
+    const [choice] = event['choices'] as Array<{ delta?: { role?: unknown; content?: unknown } }>
     const isOpened = this.#options.object === 'text_completion' || choice?.delta?.role !== undefined
+    // An opening is no token yet.
+    if (choice?.delta?.role !== undefined && !choice.delta.content) this.#events -= 1
     return isOpened ? '' : this.event([{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }])
   }
 

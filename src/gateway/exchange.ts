@@ -204,8 +204,8 @@ export class ChatExchange implements UpstreamSink {
   #gone(): void {
     if (this.#over) return
     this.#handle?.cancel()
-    // Before the first byte of an answer nothing was generated that anyone could show.
-    const usage = this.#stream === undefined ? undefined : this.#usage()
+    // Before the first event of an answer nothing was generated that anyone could show.
+    const usage = this.#begun ? this.#usage() : undefined
     this.#finish('cut', 499, 'client_gone', usage, () => {})
   }
 

@@ -134,8 +134,8 @@ export class MediaGateway {
     const { head, body } = collected.value
     const deployment = head.deployment.id
     if (head.status !== 200) {
-      this.#warn(model, head.deployment, `answered with status ${head.status}`)
       const result = explainRefusal(head.status, body.toString('latin1'), model.name)
+      if (result.kind !== 'invalid') this.#warn(model, head.deployment, `answered with status ${head.status}`)
       return { ...nothing, deployment, status: head.status, result }
     }
     const answer = work.read(collected.value, { seconds, at: this.#ports.clock.now() })

@@ -24,7 +24,7 @@ const fields = findFields()
 /** `listener` is given bytes that are only valid during the call. */
 export function readShared(socket: Socket, listener: (bytes: Buffer) => void): SharedReads {
   const inside = socket as Internals
-  const handle = inside._handle
+  const { _handle: handle } = inside
   if (fields === undefined || typeof handle?.useUserBuffer !== 'function') {
     socket.on('data', listener)
     return { end: () => void socket.off('data', listener) }

@@ -108,6 +108,7 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
       }
       if (isChanged) changes.tell(false)
     },
+    forget: (model) => store.remove(model),
     stateOf: (model) => running.get(model)?.state,
     onChange: (listener) => changes.listen(listener),
     close: async () => {

@@ -3,9 +3,14 @@
  * answer, so every hop passes the guard of `base/outbound.ts`. The exception is an origin that stands in the settings
  * of this very server (the registry, the hub): a mirror inside the house is the common case, and whoever sets the
  * environment of a server can reach its network anyway. A token goes to that origin and to no other.
+ *
+ * By node:http and not by undici: a body may be left unread while the disk is busy, and undici 7 ends the process when
+ * a server closes the connection behind such a body.
  */
-import { request, type Agent, type Dispatcher } from 'undici'
-import { checkOutboundUrl, outboundAgent, OutboundRefused, type Resolve } from '../base/outbound.ts'
+import http, { type IncomingMessage } from 'node:http'
+import https from 'node:https'
+import type { LookupFunction } from 'node:net'
+import { checkOutboundUrl, guardedLookup, OutboundRefused, type Resolve } from '../base/outbound.ts'
 import { fail, ok, type Failure, type Result } from '../base/result.ts'
 
 const HOPS = 5
@@ -23,8 +28,8 @@ export interface GetOptions {
 
 export interface Answer {
   readonly status: number
-  readonly headers: Dispatcher.ResponseData['headers']
-  readonly body: Dispatcher.ResponseData['body']
+  readonly headers: IncomingMessage['headers']
+  readonly body: IncomingMessage
 }
 
 export interface Getter {
@@ -35,9 +40,9 @@ export interface Getter {
 
 export function makeGetter(options: { readonly allowPrivate: boolean; readonly resolve?: Resolve }): Getter {
   const { allowPrivate, resolve } = options
-  const shared = { timeoutMs: CONNECT_MS, ...(resolve === undefined ? {} : { resolve }) }
-  const guarded = outboundAgent({ ...shared, allowPrivate })
-  const trusted = outboundAgent({ ...shared, allowPrivate: true })
+  const guarded = guardedLookup(allowPrivate, resolve)
+  const trusted = guardedLookup(true, resolve)
+  const closing = new AbortController()
 
   const hop = async (url: URL, first: string, get: GetOptions): Promise<Result<Answer>> => {
     const isTrusted = url.origin === get.trustedOrigin
@@ -50,7 +55,7 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
         ...get.headers,
         ...(get.authorization !== null && url.origin === first ? { authorization: get.authorization } : {}),
       },
-      get.signal,
+      AbortSignal.any([get.signal, closing.signal]),
     )
   }
 
@@ -63,7 +68,7 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
         const answer = await hop(url, first, get)
         if (!answer.ok || !isRedirect(answer.value.status)) return answer
         const to = answer.value.headers.location
-        await answer.value.body.dump().catch(() => answer.value.body.destroy())
+        answer.value.body.destroy()
         if (typeof to !== 'string' || !URL.canParse(to, url.href)) {
           return fail('unavailable', `${whereOf(url.href)} redirects to nowhere`, { reason: 'bad_redirect' })
         }
@@ -71,9 +76,7 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
       }
       return fail('invalid', `${whereOf(href)} redirects more than ${HOPS} times`, { reason: 'bad_redirect' })
     },
-    close: async () => {
-      await Promise.all([guarded.destroy(), trusted.destroy()])
-    },
+    close: async () => closing.abort(),
   }
 }
 
@@ -96,35 +99,40 @@ export function refusalOf(answer: Answer, url: string): Failure | undefined {
   return fail(status === 404 || status === 410 ? 'not_found' : 'invalid', message, { reason: 'bad_status' })
 }
 
-async function send(
-  dispatcher: Agent,
+function send(
+  lookup: LookupFunction,
   url: URL,
   headers: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<Result<Answer>> {
-  try {
-    const {
-      statusCode,
-      headers: got,
-      body,
-    } = await request(url, {
-      dispatcher,
+  return new Promise((resolve) => {
+    const asked = (url.protocol === 'https:' ? https : http).get(url, {
+      lookup,
+      signal,
+      // A connection of its own: downloads are few and long.
+      agent: false,
       // Bytes as they lie there: their number and their digest are those of the file.
       headers: { 'user-agent': 'Berth-Models/1', 'accept-encoding': 'identity', ...headers },
-      signal,
-      // The caller has a time-out of its own, between any two bytes.
-      headersTimeout: 0,
-      bodyTimeout: 0,
     })
-    // An error on a body that nobody reads any more is nobody's.
-    body.on('error', () => {})
-    return ok({ status: statusCode, headers: got, body })
-  } catch (error) {
-    if (error instanceof OutboundRefused) {
-      return fail('invalid', `${whereOf(url.href)}: ${error.message}`, { reason: 'address_refused' })
-    }
-    return fail('unavailable', `${whereOf(url.href)} could not be reached: ${nameOf(error)}`, { reason: 'unreachable' })
+    const late = setTimeout(() => asked.destroy(new Error('no answer in time')), CONNECT_MS)
+    asked.once('response', (body) => {
+      clearTimeout(late)
+      // An error on a body that nobody reads any more is nobody's.
+      body.on('error', () => {})
+      resolve(ok({ status: body.statusCode ?? 0, headers: body.headers, body }))
+    })
+    asked.on('error', (error) => {
+      clearTimeout(late)
+      resolve(failureOf(url, error))
+    })
+  })
+}
+
+function failureOf(url: URL, error: unknown): Failure {
+  if (error instanceof OutboundRefused) {
+    return fail('invalid', `${whereOf(url.href)}: ${error.message}`, { reason: 'address_refused' })
   }
+  return fail('unavailable', `${whereOf(url.href)} could not be reached: ${nameOf(error)}`, { reason: 'unreachable' })
 }
 
 function isRedirect(status: number): boolean {

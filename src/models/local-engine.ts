@@ -32,6 +32,8 @@ export interface EngineFacts {
 export interface LocalEngines {
   /** The models that this server is to run from now on: starts, keeps and ends engines to match. */
   setModels(models: readonly LocalModel[]): void
+  /** The model is no longer on sale anywhere: what was downloaded for it is let go. */
+  forget(model: string): Promise<void>
   /** undefined: not a model of this server. */
   stateOf(model: string): LocalState | undefined
   /** Called after any state has changed; at most some times a second while something is pulled. */

@@ -110,7 +110,7 @@ function faultPage(family: Family, error: FastifyError): ErrorPage {
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return errorPage(family, 413, {
-        message: `The body is larger than ${limits.bodyBytes} bytes`,
+        message: 'The body is larger than this operation takes',
         reason: 'body_too_large',
       })
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':

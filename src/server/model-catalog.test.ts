@@ -77,9 +77,11 @@ async function watch(
 function heldEngines() {
   const states = new Map<string, LocalState>()
   const asked: Array<readonly LocalModel[]> = []
+  const forgotten: string[] = []
   let tell = (): void => {}
   const engines: LocalEngines = {
     setModels: (models) => void asked.push(models),
+    forget: async (model) => void forgotten.push(model),
     stateOf: (model) => states.get(model),
     onChange: (listener) => (tell = listener),
     close: async () => {},
@@ -88,7 +90,7 @@ function heldEngines() {
     states.set(model, state)
     tell()
   }
-  return { engines, asked, set }
+  return { engines, asked, forgotten, set }
 }
 
 const gguf = { source: 'file:/models/a.gguf', file: 'a.gguf', bytes: null, sha256: null }
@@ -280,6 +282,18 @@ describe('engines of this server', () => {
     await done((tx) => changeModel(tx, actor, { name: 'owner/a', prices: {}, enabled: false }))
     await waitFor('the engine to be stopped', () => asked.length === 2)
     expect(asked[1]).toEqual([])
+  })
+
+  test('let go of the files of a model that is no longer offered, and keep those of one that is not enabled', async () => {
+    const { engines, forgotten } = heldEngines()
+    await addModel('owner/a', { engine: 'llama', files: [gguf] })
+    await addModel('owner/b', { engine: 'llama', files: [gguf] })
+    const { now } = await watch({ engines })
+    await done((tx) => changeModel(tx, actor, { name: 'owner/b', prices: {}, enabled: false }))
+    await waitFor('it is not served', () => !now().has('owner/b'))
+    await done((tx) => deleteModel(tx, actor, 'owner/a'))
+    await waitFor('the other is gone', () => forgotten.length > 0)
+    expect(forgotten).toEqual(['owner/a'])
   })
 
   test('tell customers how far they are, and operators why not', async () => {

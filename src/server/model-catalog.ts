@@ -73,8 +73,12 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
   const reader = makeReader(async () => {
     const read = await readRegistry(database.db)
     if (closed) return
+    const gone = registry.filter(({ name }) => !read.some((model) => model.name === name))
     registry = read
     runLocals()
+    for (const { name } of gone) {
+      engines?.forget(name).catch((error: unknown) => log.warn({ err: error, model: name }, 'files of a model stay'))
+    }
     publish()
     whenLoaded()
   }, log)
