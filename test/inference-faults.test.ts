@@ -75,8 +75,8 @@ describe.each(doors)('by %s', (_door, door) => {
     ['closes the connection', { kind: 'finish' }, 'engine_failed'],
     ['sends garbage', { kind: 'garbage' }, 'engine_failed'],
     ['answers 500', { kind: 'status', status: 500 }, 'engine_failed'],
-    ['answers 404', { kind: 'status', status: 404 }, 'engine_refused'],
-    ['answers 401', { kind: 'status', status: 401 }, 'engine_refused'],
+    ['answers 404', { kind: 'status', status: 404 }, 'engine_failed'],
+    ['answers 401', { kind: 'status', status: 401 }, 'engine_failed'],
     ['sends less than it says', { kind: 'wrong_length', byBytes: 50 }, 'engine_failed'],
     ['answers something that is no chat', { kind: 'status', status: 200, body: '{"hello":1}' }, 'engine_failed'],
   ])('an engine that %s before the first byte: 503, free, and named', async (_what, fault, reason) => {

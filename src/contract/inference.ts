@@ -13,6 +13,8 @@ const chatMessage = z.looseObject({
     .optional(),
 })
 
+const maxCompletionTokens = z.int().min(1).nullable().optional().describe('The newer name of `max_tokens`')
+
 const sampling = {
   frequency_penalty: z.number().min(0).max(1).nullable().optional(),
   logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullable().optional(),
@@ -50,7 +52,7 @@ const chatBody = z
     messages: z.array(chatMessage).min(1),
     model,
     ...sampling,
-    max_completion_tokens: z.int().min(1).nullable().optional().describe('The newer name of `max_tokens`'),
+    max_completion_tokens: maxCompletionTokens,
     tools: z.array(tool).nullable().optional(),
     tool_choice: z
       .union([z.string(), z.looseObject({ type: z.string() })])
@@ -249,6 +251,7 @@ export const inferenceEndpoints = {
         prompt: z.union([z.string(), z.array(z.string())]),
         model,
         ...sampling,
+        max_completion_tokens: maxCompletionTokens,
         logprobs: z.int().min(0).max(20).nullable().optional(),
       })
       .meta({ id: 'CompletionRequest' }),

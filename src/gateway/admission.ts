@@ -22,6 +22,8 @@ export interface Rates {
   take(subject: string, limitPerMinute: number, amount: number): Promise<RateAnswer>
   /** Only within the minute in which it was taken, which ends at `resetAt`. */
   giveBack(subject: string, amount: number, resetAt: number): void
+  /** Counts what was used without asking: the next ones wait for it. */
+  owe(subject: string, amount: number): void
 }
 
 export interface Admitted {
@@ -72,8 +74,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
   const running = new Map<string, number>()
   let total = 0
 
-  const places = (caller: Caller): number =>
-    Math.max(1, Math.floor(caller.account.streams / Math.max(1, options.liveGateways())))
+  const places = (caller: Caller): number => Math.ceil(caller.account.streams / Math.max(1, options.liveGateways()))
   const isFull = (caller: Caller): boolean => (running.get(caller.accountId) ?? 0) >= places(caller)
 
   const enter = (ask: Ask, reservation: Reservation, taken: readonly Taken[]): Admitted => {
@@ -93,7 +94,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
           const unused = count.amount - tokensUsed
           if (unused > 0) rates.giveBack(count.subject, unused, answer.resetAt)
           // More than was guessed: it counts, although it can no longer be refused.
-          else if (unused < 0) rates.tryTake(count.subject, count.limit, -unused)
+          else if (unused < 0) rates.owe(count.subject, -unused)
         }
       },
     }
@@ -157,7 +158,7 @@ function countsOf({ caller, tokens, countKey }: Ask): Counted[] {
   if (tokens === 0) return counts
   // A request that is larger than the whole limit would never start: it may take all of a minute.
   const count = (subject: string, limit: number): void => {
-    counts.push({ subject, limit, amount: Math.min(tokens, limit), what: 'tokens' })
+    counts.push({ subject, limit, amount: limit === 0 ? tokens : Math.min(tokens, limit), what: 'tokens' })
   }
   count(`account-tokens:${accountId}`, account.tokensPerMinute)
   if (caller.tokensPerMinute !== null) count(`key-tokens:${keyId}`, caller.tokensPerMinute)

@@ -53,6 +53,8 @@ export interface Reply {
   /** Called once when the client is gone before the end. */
   onGone(listener: () => void): void
   onDrain(listener: () => void): void
+  /** Ends the connection to the client. */
+  abort(): void
 }
 
 const POOL_BYTES = 4_096

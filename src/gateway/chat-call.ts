@@ -1,6 +1,6 @@
 /** From a chat request to a call: what it can cost, which texts it shares with others, what the engine is sent. */
 import { costOf, noUnits } from '../domain/inference.ts'
-import type { NanoUsd } from '../base/money.ts'
+import { minUsd, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, type Failure } from '../base/result.ts'
 import type { Caller } from './call.ts'
 import type { Catalog, Deployment, ServedModel } from './catalog.ts'
@@ -10,6 +10,10 @@ import { asLatin1 } from './chat-stream.ts'
 /** Asked of an engine whose model has no known limit, when the request names none. */
 export const DEFAULT_OUTPUT_TOKENS = 4_096
 const GUESSED_BYTES_PER_TOKEN = 4
+/** More than this nobody has, and the books could not hold it. */
+const MOST_WORST = usd('100000000')
+/** What a picture or another part that is no text may come to. */
+const PART_TOKENS = 4_096
 /** What a chat template may add around the messages. */
 const TEMPLATE_TOKENS = 64
 /** Prefixes are hashed up to here: enough to tell conversations and documents apart. */
@@ -22,6 +26,7 @@ export interface Parameters {
   readonly stream: boolean
   readonly includeUsage: boolean
   readonly n: number
+  /** What the client asks for. null: nothing. */
   readonly maxTokens: number | null
 }
 
@@ -32,9 +37,14 @@ export function readParameters(head: Readonly<Record<string, unknown>>): Paramet
     prompts: Array.isArray(prompt) ? Math.max(1, prompt.length) : 1,
     stream: head['stream'] === true,
     includeUsage: options?.include_usage === true,
-    n: (head['n'] as number | null | undefined) ?? 1,
-    maxTokens: ((head['max_completion_tokens'] ?? head['max_tokens']) as number | null | undefined) ?? null,
+    n: countOf(head['n']) ?? 1,
+    maxTokens: countOf(head['max_completion_tokens']) ?? countOf(head['max_tokens']),
   }
+}
+
+/** Money is reckoned from these: what is no count at all is none. */
+function countOf(value: unknown): number | null {
+  return Number.isSafeInteger(value) && (value as number) >= 1 ? (value as number) : null
 }
 
 /** undefined: it may be called. */
@@ -62,6 +72,23 @@ export function refuseModel(
   return fail('unavailable', message, { reason: 'model_loading', retryAfterMs })
 }
 
+const MOST_LOGPROBS = 20
+
+/** Everything in a body may find its way into the prompt, and pictures come to more than their address has bytes. */
+export function promptBytesOf(body: Readonly<Record<string, unknown>>): number {
+  return Buffer.byteLength(JSON.stringify(body)) + countParts(body['messages']) * PART_TOKENS
+}
+
+/** Parts of messages that are no text. */
+function countParts(messages: unknown): number {
+  if (!Array.isArray(messages)) return 0
+  return (messages as Array<{ content?: unknown } | null>)
+    .flatMap((message) =>
+      Array.isArray(message?.content) ? (message.content as Array<{ type?: unknown } | null>) : [],
+    )
+    .filter((part) => part?.type !== 'text').length
+}
+
 /** What a customer calls by default of a kind: the first that was registered. */
 export function defaultModel(catalog: Catalog, kind: ServedModel['kind']): ServedModel | undefined {
   return [...catalog.values()].find((model) => model.kind === kind)
@@ -74,7 +101,13 @@ export function refuseParameters(model: ServedModel, head: Readonly<Record<strin
   if (Array.isArray(head['tools']) && head['tools'].length > 0 && !model.supportsTools) {
     return failField(['tools'], `The model ${model.name} cannot call tools`, 'not_supported')
   }
+  if (!model.supportsImageInput && countParts(head['messages']) > 0) {
+    return failField(['messages'], `The model ${model.name} reads text only`, 'not_supported')
+  }
   const logprobs = head['logprobs']
+  if (typeof logprobs === 'number' && logprobs > MOST_LOGPROBS) {
+    return failField(['logprobs'], `At most ${MOST_LOGPROBS} log probabilities a token`, 'out_of_range')
+  }
   const top = head['top_logprobs']
   if (typeof top === 'number' && top > 0 && (logprobs === undefined || logprobs === null || logprobs === false)) {
     return failField(['top_logprobs'], 'top_logprobs needs logprobs to be true', 'logprobs_missing')
@@ -95,19 +128,21 @@ export interface Bounds {
 export function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameters): Bounds {
   const context = model.contextTokens ?? Number.MAX_SAFE_INTEGER
   const inputTokens = Math.min(promptBytes + TEMPLATE_TOKENS * parameters.prompts, context * parameters.prompts)
-  const most = Math.min(model.maxOutputTokens ?? context, context)
-  const each = Math.min(parameters.maxTokens ?? (most === Number.MAX_SAFE_INTEGER ? DEFAULT_OUTPUT_TOKENS : most), most)
+  const each = Math.min(outputLimit(model, parameters) ?? context, context)
   const answers = parameters.n * parameters.prompts
-  const outputTokens = each * answers
+  const worst = costOf(model.prices, { ...noUnits, inputTokens, outputTokens: each * answers })
   return {
-    worst: costOf(model.prices, { ...noUnits, inputTokens, outputTokens }),
+    worst: minUsd(worst, MOST_WORST),
     tokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN) + Math.min(each, DEFAULT_OUTPUT_TOKENS) * answers,
   }
 }
 
-/** Whether the engine must be told how long an answer may be, since neither the request nor the model says so. */
-export function needsMaxTokens(model: ServedModel, parameters: Parameters): boolean {
-  return parameters.maxTokens === null && model.contextTokens === null && model.maxOutputTokens === null
+/** The most tokens of one answer, which the engine is told too. null: the context is the limit. */
+export function outputLimit(model: ServedModel, { maxTokens }: Parameters): number | null {
+  const most =
+    model.maxOutputTokens ?? (model.contextTokens === null && maxTokens === null ? DEFAULT_OUTPUT_TOKENS : null)
+  if (maxTokens === null) return most
+  return most === null ? maxTokens : Math.min(maxTokens, most)
 }
 
 /** Up to this size a body is put together as one text; larger ones stay where they are, and only the edits are new. */

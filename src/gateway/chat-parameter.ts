@@ -23,7 +23,6 @@ const plain = new Map<string, (value: unknown) => boolean>(
     min_p: between(0, 1),
     repetition_penalty: (value) => typeof value === 'number' && value > 0 && value <= 10,
     max_tokens: wholeBetween(1, Number.MAX_SAFE_INTEGER),
-    max_completion_tokens: wholeBetween(1, Number.MAX_SAFE_INTEGER),
     n: wholeBetween(1, 128),
     seed: wholeBetween(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
     top_k: wholeBetween(-1, Number.MAX_SAFE_INTEGER),

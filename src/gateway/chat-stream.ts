@@ -27,6 +27,7 @@ export class ChatStream {
   #finished = false
   #done = false
   #usageSent = false
+  #failed: string | undefined
 
   constructor(options: StreamOptions) {
     this.#options = options
@@ -40,6 +41,11 @@ export class ChatStream {
   /** Every choice has ended by itself, or the engine has said so. */
   get finished(): boolean {
     return this.#finished || this.#done
+  }
+
+  /** What the engine has said instead of going on. undefined: nothing. */
+  get failed(): string | undefined {
+    return this.#failed
   }
 
   /** undefined: the engine has told nothing so far. */
@@ -56,6 +62,8 @@ export class ChatStream {
   push(bytes: Buffer): string | undefined {
     let text = this.#carry + bytes.toString('latin1')
     if (text.includes('\r')) text = text.replaceAll('\r\n', '\n')
+    // The space is a custom, not a rule.
+    if (text.startsWith('data:') && text.charCodeAt(5) !== 0x20) text = text.replaceAll(/^data:(?=\S)/gm, 'data: ')
     const end = text.lastIndexOf('\n\n')
     if (end === -1) {
       this.#carry = text
@@ -72,6 +80,12 @@ export class ChatStream {
     if (done !== -1) {
       this.#done = true
       text = text.slice(0, done)
+      if (text === '') return ''
+    }
+    const error = findError(text)
+    if (error !== -1) {
+      this.#failed = text.slice(error + 6, text.indexOf('\n', error + 6)).slice(0, 500)
+      text = text.slice(0, error)
       if (text === '') return ''
     }
     let opening = ''
@@ -174,6 +188,13 @@ export function findMember(text: string, name: string, value: string): string | 
     if (JSON.parse(json) === value) return raw
   }
   return undefined
+}
+
+/** An event that is an error and nothing else. */
+function findError(text: string): number {
+  if (text.startsWith('data: {"error"')) return 0
+  const at = text.indexOf('\ndata: {"error"')
+  return at === -1 ? -1 : at + 1
 }
 
 /** Takes a member out of an object, with the comma that stood before or after it. */

@@ -122,7 +122,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     const target = this.#target
     const deployment = this.#deployment
     if (target === undefined || deployment === undefined) return
-    if (head.status >= 500 || head.status === 429 || head.status === 408) {
+    if (!isAnswer(head.status)) {
       this.#errorHead = head
       this.connection?.hurry(ERROR_BODY_MS)
       return
@@ -290,4 +290,13 @@ function readRetryAfter(headers: ReadonlyMap<string, string>): number | undefine
   if (/^[0-9]{1,9}$/.test(value)) return Number(value) * 1_000
   const ms = Date.parse(value) - Date.parse(headers.get('date') ?? '')
   return Number.isFinite(ms) && ms >= 0 ? ms : undefined
+}
+
+/**
+ * An answer, or a fault of the request itself. The rest is the engine's or the operator's to mend (a key that was
+ * revoked, a model that is not there), and another engine may do better.
+ */
+function isAnswer(status: number): boolean {
+  if (status >= 200 && status < 300) return true
+  return status >= 400 && status < 500 && ![401, 403, 404, 405, 407, 408, 429].includes(status)
 }

@@ -30,6 +30,8 @@ const MOST_ERROR_BYTES = 65_536
 /** Where an engine does not tell, a token is taken to be this many bytes of text. */
 const BYTES_PER_TOKEN = 4
 const MOST_KEPT_BODY_BYTES = 1_048_576
+/** For so long a client may read nothing of a stream. */
+const STALLED_MS = 60_000
 
 export interface ExchangePorts {
   readonly dispatcher: Dispatcher
@@ -63,6 +65,7 @@ export class ChatExchange implements UpstreamSink {
   #body = ''
   #firstByteMs: number | null = null
   #kept = ''
+  #stalled: NodeJS.Timeout | undefined
   #over = false
 
   constructor(call: ChatCall, ports: ExchangePorts, reply: Reply, admitted: Admitted) {
@@ -77,7 +80,7 @@ export class ChatExchange implements UpstreamSink {
   start(upstream: UpstreamCall): void {
     this.#reply.onGone(() => this.#gone())
     this.#handle = this.#ports.dispatcher.send(upstream, this)
-    this.#reply.onDrain(() => this.#handle?.resume())
+    this.#reply.onDrain(() => this.#drained())
   }
 
   head(head: UpstreamHead): void {
@@ -99,15 +102,32 @@ export class ChatExchange implements UpstreamSink {
 
   data(bytes: Buffer): void {
     if (this.#over) return
+    try {
+      this.#take(bytes)
+    } catch (error) {
+      this.#breakOff(`the answer of the engine could not be read: ${String(error)}`)
+    }
+  }
+
+  #take(bytes: Buffer): void {
     if (this.#stream === undefined) return this.#collect(bytes)
     const text = this.#stream.push(bytes)
     if (text === undefined) return this.#breakOff('the engine sent something that is no stream of events')
     if (text !== '') this.#pass(text)
+    if (this.#stream.failed !== undefined) return this.#breakOff(`the engine said: ${this.#stream.failed}`)
     if (this.#stream.done) this.#endStream()
   }
 
   end(): void {
     if (this.#over) return
+    try {
+      this.#takeEnd()
+    } catch (error) {
+      this.#breakOff(`the answer of the engine could not be read: ${String(error)}`)
+    }
+  }
+
+  #takeEnd(): void {
     if (this.#stream !== undefined) {
       if (this.#stream.finished) return this.#endStream()
       return this.#breakOff('the stream of the engine ended in the middle')
@@ -137,7 +157,16 @@ export class ChatExchange implements UpstreamSink {
     if (this.#call.caller.account.keepsBodies && this.#kept.length < MOST_KEPT_BODY_BYTES) this.#kept += text
     const hasRoom = this.#begun ? this.#reply.write(text) : this.#reply.startStream(text)
     this.#begun = true
-    if (!hasRoom) this.#handle?.pause()
+    if (hasRoom) return
+    this.#handle?.pause()
+    // A client that does not read must not keep its place for ever.
+    this.#stalled ??= setTimeout(() => this.#reply.abort(), STALLED_MS)
+  }
+
+  #drained(): void {
+    clearTimeout(this.#stalled)
+    this.#stalled = undefined
+    this.#handle?.resume()
   }
 
   #endStream(): void {
@@ -210,7 +239,11 @@ export class ChatExchange implements UpstreamSink {
   }
 
   #usage(): EngineUsage {
-    return this.#stream?.usage ?? this.#counted(this.#stream?.events ?? 0)
+    const events = this.#stream?.events ?? 0
+    const told = this.#stream?.usage
+    if (told === undefined) return this.#counted(events)
+    // In the middle of several choices an engine may tell only of the one that it speaks of.
+    return this.#stream?.finished === true ? told : { ...told, outputTokens: Math.max(told.outputTokens, events) }
   }
 
   #counted(outputTokens: number): EngineUsage {
@@ -226,6 +259,7 @@ export class ChatExchange implements UpstreamSink {
   ): void {
     if (this.#over) return
     this.#over = true
+    clearTimeout(this.#stalled)
     const { caller, model, requestId, traceId, operation } = this.#call
     const units: InferenceUnits = usage === undefined ? noUnits : { ...usage, pixelSteps: 0, characters: 0 }
     const totalMs = this.#elapsedMs()
@@ -273,7 +307,7 @@ function renamed(text: string, name: string, theirs: unknown, ours: string): str
 }
 
 function textBytes(choices: readonly unknown[]): number {
-  return (choices as ReadonlyArray<{ message?: { content?: unknown }; text?: unknown }>)
-    .map((choice) => choice.message?.content ?? choice.text)
+  return (choices as ReadonlyArray<{ message?: { content?: unknown }; text?: unknown } | null>)
+    .map((choice) => choice?.message?.content ?? choice?.text)
     .reduce<number>((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0)
 }

@@ -140,6 +140,8 @@ class FrontConnection {
       const request = { head, headBytes: own.subarray(0, head.headBytes), bytes: own.subarray(head.headBytes) }
       return this.#start(request, bytes.length > end ? Buffer.from(bytes.subarray(end)) : undefined)
     }
+    // Whom we do not know yet is not given room for a body.
+    if (this.#identify(head.authorization) === undefined) return this.#handOver(bytes)
     // One buffer of the right size: the pieces are copied into it as they come, and let go.
     const body = {
       head,
@@ -206,13 +208,17 @@ class FrontConnection {
     this.#answer = undefined
     this.#since = performance.now()
     if (this.#isClosing()) return void this.#socket.end()
-    const ahead = this.#ahead
-    if (ahead === undefined) return
-    this.#ahead = undefined
-    this.#socket.resume()
-    // Not from inside the last answer: a thousand requests in one piece would be a thousand calls deep.
+    if (this.#ahead === undefined) return
+    // Not from inside the last answer: a thousand requests in one piece would be a thousand calls deep. Until then
+    // what comes is put behind what is there.
+    this.#isWaiting = true
     setImmediate(() => {
-      if (!this.#socket.destroyed) this.#read(ahead)
+      this.#isWaiting = false
+      const ahead = this.#ahead
+      this.#ahead = undefined
+      if (ahead === undefined || this.#socket.destroyed) return
+      this.#socket.resume()
+      this.#begin(ahead)
     })
   }
 
@@ -229,6 +235,7 @@ class FrontConnection {
     socket.off('error', this.#onError).off('drain', this.#onDrain)
     this.#left()
     if (socket.destroyed) return
+    if (socket.isPaused()) socket.resume()
     socket.unshift(Buffer.from(bytes))
     this.#options.handOver(socket)
   }
@@ -314,6 +321,10 @@ class FrontReply implements Reply {
 
   onDrain(listener: () => void): void {
     this.#drainListener = listener
+  }
+
+  abort(): void {
+    this.#socket.destroy()
   }
 
   gone(): void {

@@ -10,10 +10,10 @@ import { randomHex, type Caller, type Reply } from './call.ts'
 import type { Catalog, Deployment, ServedModel } from './catalog.ts'
 import {
   boundsOf,
-  DEFAULT_OUTPUT_TOKENS,
   hashPrefixes,
-  needsMaxTokens,
+  outputLimit,
   patchBody,
+  promptBytesOf,
   readParameters,
   refuseModel,
   refuseParameters,
@@ -86,7 +86,10 @@ export class Gateway {
       new ChatExchange(call, this.#ports, reply(admitted.rate ?? noRate), admitted).start(upstream)
       return true
     }
-    const maxTokens = needsMaxTokens(model, parameters) ? DEFAULT_OUTPUT_TOKENS : undefined
+    const limit = outputLimit(model, parameters)
+    // A wish beyond the model's limit is written over, which is for the careful way.
+    if (parameters.maxTokens !== null && limit !== parameters.maxTokens) return false
+    const maxTokens = parameters.maxTokens === null ? (limit ?? undefined) : undefined
     const call: ChatCall = {
       requestId: headers.requestId,
       traceId: traceIdOf(headers),
@@ -135,8 +138,7 @@ export class Gateway {
     const unfit = refuseParameters(model, body)
     if (unfit !== undefined) return unfit
     const parameters = readParameters(body)
-    const promptText = JSON.stringify([body['messages'] ?? body['prompt'], body['tools'] ?? null])
-    const promptBytes = Buffer.byteLength(promptText)
+    const promptBytes = promptBytesOf(body)
     const bounds = boundsOf(model, promptBytes, parameters)
     const admitted = await this.#admission.admit({ caller, ...bounds, countKey: false })
     if (!admitted.ok) return admitted
@@ -152,16 +154,16 @@ export class Gateway {
       includeUsage: parameters.includeUsage,
       promptBytes,
     }
-    const maxTokens = needsMaxTokens(model, parameters) ? { max_tokens: DEFAULT_OUTPUT_TOKENS } : {}
+    const limit = outputLimit(model, parameters)
     const upstream: UpstreamCall = {
       model,
       accountId: caller.accountId,
       request: (deployment) => {
         const streamOptions = streamOptionsFor(deployment, parameters.stream)
         const sent = {
-          ...body,
+          ...withoutLimits(body),
           ...translated(operation, body),
-          ...maxTokens,
+          ...limitFor(deployment, body, limit),
           model: deployment.upstreamModel,
           ...(streamOptions === undefined ? {} : { stream_options: JSON.parse(streamOptions) as unknown }),
         }
@@ -172,7 +174,7 @@ export class Gateway {
           body: [Buffer.from(JSON.stringify(sent))],
         }
       },
-      prefixes: hasChoice(model) ? prefixesOf(body, promptText) : [],
+      prefixes: hasChoice(model) ? prefixesOf(body) : [],
       session: headers.session,
     }
     new ChatExchange(call, this.#ports, reply, admitted.value).start(upstream)
@@ -194,6 +196,25 @@ function streamOptionsFor(deployment: Deployment, stream: boolean): string | und
   return deployment.protocol === 'embedded' || deployment.readsMetrics ? EVERY_USAGE : LAST_USAGE
 }
 
+/** Names by which engines are told how much to generate. Ours is the one that the money was reckoned with. */
+const limitNames = new Set(['max_tokens', 'max_completion_tokens', 'n_predict', 'n_cmpl', 'best_of'])
+
+function withoutLimits(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(body).filter(([name]) => !limitNames.has(name)))
+}
+
+/** Hosted models exist that know only the newer name; whoever calls one uses it. */
+function limitFor(
+  deployment: Deployment,
+  body: Readonly<Record<string, unknown>>,
+  limit: number | null,
+): Record<string, unknown> {
+  if (limit === null) return {}
+  const isHosted = deployment.authorization !== undefined && !deployment.readsMetrics
+  const isNewer = isHosted && typeof body['max_completion_tokens'] === 'number'
+  return isNewer ? { max_completion_tokens: limit } : { max_tokens: limit }
+}
+
 /** The interface's number of log probabilities, as the convention writes it. */
 function translated(operation: string, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { logprobs } = body
@@ -206,9 +227,12 @@ function hasChoice(model: ServedModel): boolean {
 }
 
 /** The same hashes as of the bytes that a plain client sends, so that both doors lead to the same engine. */
-function prefixesOf(body: Readonly<Record<string, unknown>>, promptText: string): number[] {
+function prefixesOf(body: Readonly<Record<string, unknown>>): number[] {
   const { messages } = body
-  if (!Array.isArray(messages)) return hashPrefixes(Buffer.from(promptText), 0, [Buffer.byteLength(promptText)])
+  if (!Array.isArray(messages)) {
+    const prompt = Buffer.from(JSON.stringify(body['prompt']))
+    return hashPrefixes(prompt, 0, [prompt.length])
+  }
   const bytes = Buffer.from(JSON.stringify(messages))
   let at = 1
   const ends = messages.map((message) => {

@@ -176,7 +176,7 @@ function readImages({ head, body }: Collected, askedSeed: number | undefined): P
   const list = protocol === 'images' ? answer['data'] : answer['images']
   if (!Array.isArray(list) || list.length === 0) return undefined
   const pictures = list.map((one) =>
-    protocol === 'images' ? (one as { b64_json?: unknown }).b64_json : (one as unknown),
+    protocol === 'images' ? (one as { b64_json?: unknown } | null)?.b64_json : (one as unknown),
   )
   if (!pictures.every((picture) => typeof picture === 'string' && picture !== '')) return undefined
   const info = typeof answer['info'] === 'string' ? parseObject(answer['info']) : undefined

@@ -62,7 +62,12 @@ export class MediaGateway {
     signal: AbortSignal,
   ): Promise<Result<unknown>> {
     const model = work.modelName === undefined ? defaultModel(catalog, work.kind) : catalog.get(work.modelName)
-    const refused = refuseModel(model, work.modelName ?? `the default for ${work.kind}`, caller, work.modelField)
+    const refused = refuseModel(
+      model,
+      work.modelName ?? model?.name ?? `the default for ${work.kind}`,
+      caller,
+      work.modelField,
+    )
     if (refused !== undefined) return refused
     if (model === undefined) return fail('unavailable', 'No such model', { reason: 'no_deployment' })
     const unfit = refuseKind(model, work) ?? refuseAll(model, work)
@@ -138,7 +143,7 @@ export class MediaGateway {
       if (result.kind !== 'invalid') this.#warn(model, head.deployment, `answered with status ${head.status}`)
       return { ...nothing, deployment, status: head.status, result }
     }
-    const answer = work.read(collected.value, { seconds, at: this.#ports.clock.now() })
+    const answer = readSafely(work, collected.value, { seconds, at: this.#ports.clock.now() })
     if (answer !== undefined) {
       return { deployment, status: 200, outcome: 'answered', units: answer.units, result: ok(answer.body) }
     }
@@ -150,6 +155,15 @@ export class MediaGateway {
 
   #warn(model: ServedModel, deployment: Deployment | undefined, detail: string): void {
     this.#ports.warn({ model: model.name, deployment: deployment?.id, detail }, 'an engine failed')
+  }
+}
+
+/** Whatever an engine sends, the request ends in the books. */
+function readSafely(work: MediaWork, ...answer: Parameters<MediaWork['read']>): MediaAnswer | undefined {
+  try {
+    return work.read(...answer)
+  } catch {
+    return undefined
   }
 }
 

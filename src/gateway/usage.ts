@@ -19,14 +19,16 @@ export interface FoundUsage {
 const KEY = '"usage"'
 
 export function findUsage(text: string, from: number): FoundUsage | undefined {
-  const start = text.indexOf(KEY, from)
-  if (start === -1) return undefined
-  const open = text.indexOf('{', start)
-  // Between the key and its object stand a colon and at most some space; else it is null.
-  if (open === -1 || !/^\s*:\s*$/.test(text.slice(start + KEY.length, open))) return findUsage(text, start + KEY.length)
-  const end = endOfObject(text, open)
-  if (end === -1) return undefined
-  return { usage: readUsage(text.slice(open, end)), start, end }
+  for (let start = text.indexOf(KEY, from); start !== -1; start = text.indexOf(KEY, start + KEY.length)) {
+    const open = text.indexOf('{', start)
+    if (open === -1) return undefined
+    // Between the key and its object stand a colon and at most some space; else it is null, or no key at all.
+    if (!/^\s*:\s*$/.test(text.slice(start + KEY.length, Math.min(open, start + KEY.length + 16)))) continue
+    const end = endOfObject(text, open)
+    const usage = end === -1 ? undefined : readUsage(text.slice(open, end))
+    if (usage !== undefined) return { usage, start, end }
+  }
+  return undefined
 }
 
 /** There are only numbers, nulls and plain names in it, so braces are braces. */
@@ -40,7 +42,9 @@ function endOfObject(text: string, open: number): number {
   return -1
 }
 
-function readUsage(text: string): EngineUsage {
+/** undefined: it does not say what the convention says. */
+function readUsage(text: string): EngineUsage | undefined {
+  if (!text.includes('"prompt_tokens"') && !text.includes('"completion_tokens"')) return undefined
   return {
     inputTokens: numberAfter(text, '"prompt_tokens"'),
     cachedTokens: numberAfter(text, '"cached_tokens"'),

@@ -11,7 +11,7 @@ import { api, type OperationId } from '../contract/api.ts'
 import type { Access, Endpoint } from '../contract/endpoint.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import type { Caller } from '../gateway/call.ts'
-import { newRequestId, type Gateway } from '../gateway/gateway.ts'
+import type { Gateway } from '../gateway/gateway.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
 import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import { resumeAfter, type EventStreams } from './event-stream.ts'
@@ -54,8 +54,7 @@ async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const inferenceId = newRequestId()
-  if (endpoint.inference) reply.header('X-Inference-Request-Id', inferenceId)
+  const inferenceId = String(reply.getHeader('X-Inference-Request-Id'))
   const caller = await admit(binding, endpoint, request, reply)
   if (!caller.ok) return send(reply, failurePage(endpoint, caller), caller)
 

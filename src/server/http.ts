@@ -10,11 +10,12 @@ import type { Logger } from 'pino'
 import { randomId } from '../base/id.ts'
 import { limits } from '../base/limits.ts'
 import type { Metrics } from '../base/metrics.ts'
-import type { Family } from '../contract/endpoint.ts'
+import type { Endpoint, Family } from '../contract/endpoint.ts'
 import { describeApi } from '../contract/openapi.ts'
 import { holdsScope } from '../domain/api-key.ts'
+import { newRequestId } from '../gateway/gateway.ts'
 import { bind, type Binding } from './bind.ts'
-import { errorPage, type ErrorPage } from './error-page.ts'
+import { errorPage, failurePage, type ErrorPage } from './error-page.ts'
 import { renderReference } from './reference.ts'
 
 export interface HttpOptions extends Binding {
@@ -55,8 +56,16 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   )
   server.addHook('onRequest', async (request, reply) => {
     reply.header('X-Request-Id', request.id)
+    const { endpoint } = request.routeOptions.config as { endpoint?: Endpoint }
+    if (endpoint?.inference === true) reply.header('X-Inference-Request-Id', newRequestId())
     reply.header('X-Content-Type-Options', 'nosniff')
     reply.header('Cache-Control', 'no-store')
+    if (endpoint?.inference !== true || isSmall(request)) return undefined
+    // Room for a large body is only for those who have shown a key.
+    const caller = await options.authenticator.authenticate(request.headers.authorization)
+    if (caller.ok) return undefined
+    const page = failurePage(endpoint, caller)
+    return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
   })
   server.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config as { operation?: string }
@@ -99,6 +108,12 @@ function readJson(server: FastifyInstance): void {
     if (body === '') done(null, undefined)
     else void parse(request, body as string, done)
   })
+}
+
+/** A body that does not say how long it is may be of any length. */
+function isSmall(request: FastifyRequest): boolean {
+  const length = request.headers['content-length']
+  return length !== undefined && Number.parseInt(length, 10) <= limits.bodyBytes
 }
 
 function familyOf(request: FastifyRequest): Family {

@@ -14,7 +14,7 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { embeddingWork, imageWork, speechWork } from '../gateway/media-work.ts'
 import type { MediaWork } from '../gateway/media.ts'
 import type { CallHeaders } from '../gateway/trace.ts'
-import { failurePage } from './error-page.ts'
+import { errorPage, failurePage } from './error-page.ts'
 import { NodeReply } from './node-reply.ts'
 
 type Api = typeof api
@@ -40,8 +40,15 @@ export async function answerChat(
   const answer = new NodeReply(reply.raw, inferencePage)
   // As the client wrote it: the schema's defaults are ours, and an engine has its own.
   const body = request.body as Record<string, unknown>
-  const refused = await gateway.chat(caller, operation, body, headersOf(request, requestId), answer)
-  if (refused !== undefined) answer.refuse(refused)
+  try {
+    const refused = await gateway.chat(caller, operation, body, headersOf(request, requestId), answer)
+    if (refused !== undefined) answer.refuse(refused)
+  } catch (error) {
+    // The response is ours by now: nobody else would end it.
+    request.log.error({ err: error }, 'request failed')
+    const page = errorPage('v1', 500, { message: 'Something went wrong here; it was written down' })
+    answer.send(page.status, 'application/json; charset=utf-8', JSON.stringify(page.body))
+  }
 }
 
 export async function answerMedia(
@@ -56,9 +63,11 @@ export async function answerMedia(
   const work = workOf(operation, parsed, request.body)
   if (!work.ok) return work
   const gone = new AbortController()
-  reply.raw.once('close', () => {
+  const leave = (): void => {
     if (!reply.raw.writableFinished) gone.abort()
-  })
+  }
+  if (reply.raw.destroyed) leave()
+  else reply.raw.once('close', leave)
   return gateway.media.run(gateway.catalog, caller, work.value, headersOf(request, requestId), gone.signal)
 }
 

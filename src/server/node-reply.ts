@@ -47,9 +47,16 @@ export class NodeReply implements Reply {
   }
 
   onGone(listener: () => void): void {
-    this.#response.once('close', () => {
+    const leave = (): void => {
       if (!this.#isOver) listener()
-    })
+    }
+    // It may have gone while the request waited for its purse, and says so only once.
+    if (this.#response.destroyed) setImmediate(leave)
+    else this.#response.once('close', leave)
+  }
+
+  abort(): void {
+    this.#response.destroy()
   }
 
   onDrain(listener: () => void): void {

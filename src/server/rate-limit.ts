@@ -35,6 +35,8 @@ export interface RateLimiter {
    * are nobody's. Without it they are taken to be of this minute.
    */
   giveBack(subject: string, amount: number, resetAt?: number): void
+  /** Counts what was used without asking: those who come next in this minute wait for it. */
+  owe(subject: string, amount: number): void
   /** Counts on this server only: for addresses that have shown no key. */
   takeLocal(subject: string, limitPerMinute: number): RateAnswer
 }
@@ -116,6 +118,9 @@ export function makeRateLimiter(options: { database: Database; clock: Clock }): 
       const bucket = shared.find(minute, subject)
       // Never more than was spent in this minute.
       if (bucket !== undefined) bucket.left = Math.min(bucket.left + amount, bucket.granted)
+    },
+    owe: (subject, amount) => {
+      shared.of(startOfMinute(clock.now()), subject).left -= amount
     },
     takeLocal: (subject, limit) => {
       const minute = startOfMinute(clock.now())

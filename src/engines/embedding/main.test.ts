@@ -175,9 +175,13 @@ interface Answer {
 async function startEngine(socket: string): Promise<Engine> {
   const socketPath = path.join(folder, socket)
   const start = JSON.stringify({ model: 'the-model', socketPath, threads: 1, queue: 8 })
-  const child = spawn(process.execPath, [path.join(path.dirname(inject('serverBundle')), 'embedding-engine.mjs'), start], {
-    stdio: ['pipe', 'pipe', 'ignore'],
-  })
+  const child = spawn(
+    process.execPath,
+    [path.join(path.dirname(inject('serverBundle')), 'embedding-engine.mjs'), start],
+    {
+      stdio: ['pipe', 'pipe', 'ignore'],
+    },
+  )
   const events: Array<{ event: string; message?: string }> = []
   createInterface(child.stdout).on('line', (line) => events.push(JSON.parse(line) as (typeof events)[number]))
   await waitFor('the engine', () => events.some(({ event }) => event === 'ready' || event === 'failed'))

@@ -16,9 +16,13 @@ let child: ChildProcess
 
 beforeAll(async () => {
   const start = JSON.stringify({ model: 'the-model', socketPath, threads: 1, queue: 1 })
-  const engine = spawn(process.execPath, [path.join(path.dirname(inject('serverBundle')), 'speech-engine.mjs'), start], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
+  const engine = spawn(
+    process.execPath,
+    [path.join(path.dirname(inject('serverBundle')), 'speech-engine.mjs'), start],
+    {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    },
+  )
   child = engine
   createInterface(engine.stdout).on('line', (line) => events.push(JSON.parse(line) as object))
   await waitFor('the engine', () => events.length === 2)

@@ -5,6 +5,7 @@ import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../base/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
+import { holdsScope } from '../../domain/api-key.ts'
 import type { RequestPlace } from '../../store/request-log.ts'
 import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
@@ -32,7 +33,9 @@ export const requestLogHandlers = {
   getInferenceRequest: async (app, { actor, params }) => {
     const found = await readRequest(app, actor, { requestId: params.id })
     if (!found.ok) return found
-    const { requestBody, responseBody } = found.value
+    // What one key has sent and got is another's to read only where it manages keys.
+    const mayRead = found.value.apiKeyId === actor.keyId || holdsScope(actor.scopes, 'keys')
+    const { requestBody, responseBody } = mayRead ? found.value : { requestBody: null, responseBody: null }
     return ok({ ...requestOnWire(found.value), requestBody, responseBody })
   },
 } satisfies Partial<Handlers>
