@@ -124,9 +124,28 @@ describe('a stream', () => {
   it.each([
     ['garbage', 'hello\n\n'],
     ['half JSON', 'data: {"id":\n\n'],
-    ['another object', 'data: {"error":"x"}\n\n'],
+    ['another object', 'data: {"hello":"x"}\n\n'],
   ])('that is %s is none', (_what, text) => {
     expect(new ChatStream(options).push(Buffer.from(text))).toBeUndefined()
+  })
+
+  it('that turns into an error keeps the words of the engine to itself', () => {
+    const stream = new ChatStream(options)
+    const out = run(
+      stream,
+      Buffer.from(
+        `${chunk({ role: 'assistant', content: 'a' })}data: {"error":{"message":"CUDA"}}\n\ndata: [DONE]\n\n`,
+      ),
+    )
+    expect(out).not.toContain('CUDA')
+    expect([stream.failed, stream.events]).toEqual(['{"error":{"message":"CUDA"}}', 1])
+  })
+
+  it('takes events without the customary space', () => {
+    const stream = new ChatStream(options)
+    const chunks = read(run(stream, Buffer.from(whole.replaceAll('data: ', 'data:'))))
+    expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(said.join(''))
+    expect(stream.done).toBe(true)
   })
 
   it('with an event that has no end is given up, and memory with it', () => {

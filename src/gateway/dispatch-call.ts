@@ -207,7 +207,9 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#errorHead = undefined
     this.#errorBody = ''
     const failure = { detail, deployment: this.#deployment, retryAfterMs: undefined }
-    if (head.status >= 500) return this.#fault('status', { ...failure, kind: 'status' }, false)
+    if (head.status !== 408 && head.status !== 429) {
+      return this.#fault('status', { ...failure, kind: 'status' }, false)
+    }
     if (this.#isTrial) this.#target?.breaker.answered()
     this.#isTrial = false
     if (head.status === 408) return this.#fault(undefined, { ...failure, kind: 'timeout' }, false)

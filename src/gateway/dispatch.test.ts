@@ -128,7 +128,18 @@ describe('an answer', () => {
     expect(answer.text.includes(has)).toBe(true)
   })
 
-  test.each([400, 401, 404, 413, 422, 302])('with status %i is the client’s affair', async (status) => {
+  test.each([401, 403, 404, 302, 500])(
+    'with status %i is sought elsewhere, and counts against the engine',
+    async (status) => {
+      const { a, b, model, dispatcher } = await startPair()
+      a.behaviour.fault = { kind: 'status', status, body: 'not here' }
+      for (let n = 0; n < 12; n += 1) expect((await ask(dispatcher, callOn(model))).status).toBe(200)
+      expect(b.received).toBe(12)
+      expect(statsOf(dispatcher, 'a').faults.status).toBeGreaterThan(0)
+    },
+  )
+
+  test.each([400, 413, 422])('with status %i is the client’s affair', async (status) => {
     const { a, b, model, dispatcher } = await startPair()
     a.behaviour.fault = b.behaviour.fault = { kind: 'status', status, body: 'as it is' }
     for (let n = 0; n < 12; n += 1) {
