@@ -260,23 +260,27 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
 
 /** As a gateway leaves it when nothing could answer. */
 async function logRequest({ app, clock }: Journey, accountId: string): Promise<string> {
+  const request = {
+    request_id: `req_${'7'.repeat(32)}`,
+    account_id: accountId,
+    api_key_id: '00000000000000',
+    model: 'owner/kept',
+    at: toDate(clock.now()),
+    input_units: 0n,
+    cached_units: 0n,
+    output_units: 0n,
+    cost_nano: 0n,
+  }
+  await app.database.db.insertInto('request_cost').values(request).execute()
   const row = await app.database.db
     .insertInto('request_log')
     .values({
-      request_id: `req_${'7'.repeat(32)}`,
-      account_id: accountId,
-      api_key_id: '00000000000000',
+      ...request,
       operation: 'chat',
-      model: 'owner/kept',
-      at: toDate(clock.now()),
       status: 503,
       outcome: 'failed',
       reason: 'no_deployment',
       streamed: false,
-      input_units: 0n,
-      cached_units: 0n,
-      output_units: 0n,
-      cost_nano: 0n,
       total_ms: 3,
       trace_id: '0'.repeat(32),
     })

@@ -122,6 +122,8 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   adjustAccount: { amountUsd: '-2.51' },
   refundCharge: { amountUsd: '0.02' },
   payOutSupplier: { amountUsd: '0.02' },
+  createModel: { contextTokens: 999 },
+  createDeployment: { weight: 7 },
 }
 
 test('and the books are in order', async () => {
