@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
+import { affinity } from './affinity.ts'
 import { claims } from './claims.ts'
 import { coldStart } from './cold-start.ts'
 import { gatewayLongPrompt } from './gateway/long-prompt.ts'
@@ -22,6 +23,7 @@ const usual: readonly Bench[] = [
   gatewayStream,
   gatewayLongPrompt,
   meter,
+  affinity,
 ]
 /** With those that run only when they are named. */
 const all: readonly Bench[] = [...usual, soak]
