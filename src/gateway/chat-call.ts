@@ -8,7 +8,7 @@ import type { ChatScan } from './chat-scan.ts'
 import { asLatin1 } from './chat-stream.ts'
 
 /** Asked of an engine whose model has no known limit, when the request names none. */
-export const DEFAULT_OUTPUT_TOKENS = 4_096
+const DEFAULT_OUTPUT_TOKENS = 4_096
 const GUESSED_BYTES_PER_TOKEN = 4
 /** More than this nobody has, and the books could not hold it. */
 const MOST_WORST = usd('100000000')

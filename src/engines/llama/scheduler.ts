@@ -81,10 +81,12 @@ export class Scheduler<S extends Keeper> {
     const idle = this.#slots
       .filter(({ isBusy }) => !isBusy)
       .map((slot) => ({ slot, shared: commonPrefix(slot.sequence.contextTokens, prompt) }))
-      .map(({ slot, shared }) => ({
-        slot,
-        worth: shared >= slot.sequence.contextTokens.length * CONTINUED_PART ? shared : 0,
-      }))
+      .map(({ slot, shared }) => {
+        const continues = shared >= slot.sequence.contextTokens.length * CONTINUED_PART
+        // The same prompt again: all of it is there, whatever was answered to it.
+        const repeats = shared >= prompt.length - 1
+        return { slot, worth: continues || repeats ? shared : 0 }
+      })
       .toSorted((a, b) => b.worth - a.worth || a.slot.turn - b.slot.turn)
     const slot = idle[0]?.slot
     if (slot === undefined) throw new Error('no sequence is idle')
