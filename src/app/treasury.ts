@@ -4,7 +4,9 @@
  * a refused batch is halved until the culprit stands alone; it is then told to the operator and left.
  */
 import { addMs, MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
+import { within } from '../base/within.ts'
 import type { InferenceRecord, Topped, Treasury } from '../domain/purse.ts'
 import { writeAudit } from '../store/audit.ts'
 import { errorCode, transact, type Database, type Tx } from '../store/database.ts'
@@ -29,6 +31,9 @@ const GATEWAY_LIVES_MS = 30 * SECOND_MS
 const SETTLE_RECORDS = 2_000
 const SETTLE_BODY_CHARS = 8_388_608
 const RELEASE_BATCH = 200
+/** A network that swallows everything must not hold up an account: what is asked again counts once. */
+const ANSWER_MS = limits.statementTimeoutMs + 5 * SECOND_MS
+const LATE = 'the database did not answer in time'
 
 export interface GatewayTreasury extends Treasury {
   registerGateway(): Promise<void>
@@ -52,10 +57,11 @@ export function makeTreasury(options: { database: Database; clock: Clock; gatewa
   return {
     topUp: async (owner, { wanted, needed }) => {
       const { now, expiresAt } = times()
-      return toppedOf(await topUpPurse(db, gatewayId, owner, { wanted, needed, now, expiresAt }), expiresAt)
+      const topped = topUpPurse(db, gatewayId, owner, { wanted, needed, now, expiresAt })
+      return toppedOf(await within(ANSWER_MS, topped, LATE), expiresAt)
     },
     settle: async (records) => {
-      for (const batch of inBatches(records)) await settleBatch(database, gatewayId, batch)
+      for (const batch of inBatches(records)) await within(ANSWER_MS, settleBatch(database, gatewayId, batch), LATE)
     },
     giveBack: async (holdKey, amount) => giveBackPurse(db, holdKey, amount, times()),
     renew: async (holdKeys) => {

@@ -37,8 +37,6 @@ const RETRIES = 5
 const DEADLOCK = '40P01'
 const SERIALIZATION_FAILURE = '40001'
 
-const QUERY_GRACE_MS = 5_000
-
 export function openDatabase(options: { url: string; clock: Clock; poolSize?: number; name?: string }): Database {
   const pool = new pg.Pool({
     connectionString: options.url,
@@ -47,9 +45,9 @@ export function openDatabase(options: { url: string; clock: Clock; poolSize?: nu
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 60_000,
     statement_timeout: limits.statementTimeoutMs,
-    // Where nothing comes back at all, the server's own limit is no help.
-    query_timeout: limits.statementTimeoutMs + QUERY_GRACE_MS,
+    // Where nothing comes back at all, the limit of the database is no help: then the system ends the connection.
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
     idle_in_transaction_session_timeout: 2 * limits.statementTimeoutMs,
     types: { getTypeParser },
   })
