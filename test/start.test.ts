@@ -128,10 +128,20 @@ it.runIf(process.getuid?.() === 0)('runs as a plain user', async () => {
     'setpriv',
     ['--reuid=65534', '--regid=65534', '--clear-groups', process.execPath, inject('serverBundle')],
     {
-      env: { PATH: process.env.PATH ?? '', BERTH_DATA_DIR: path.join(dir, 'data'), BERTH_PORT: '0' },
+      env: {
+        PATH: process.env.PATH ?? '',
+        BERTH_DATA_DIR: path.join(dir, 'data'),
+        BERTH_PORT: '0',
+        BERTH_LOCAL_ENGINES: 'false',
+        BERTH_DEFAULT_MODELS: 'none',
+      },
     },
   )
-  cleanUp.push(async () => void child.kill('SIGTERM'))
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  cleanUp.push(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
   const text = await new Promise<string>((resolve) => {
     let output = ''
     const read = (chunk: Buffer): void => {
