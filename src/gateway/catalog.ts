@@ -46,7 +46,12 @@ export interface ServedModel {
   readonly deployments: readonly Deployment[]
   /** Why it cannot answer yet, as a sentence for the customer. undefined: it can. */
   readonly notReady:
-    | { readonly message: string; readonly retryAfterMs: number; readonly hasFailed: boolean }
+    | {
+        readonly message: string
+        readonly retryAfterMs: number
+        /** What is starting takes some seconds: calls wait for it. */
+        readonly phase: 'pulling' | 'starting' | 'failed'
+      }
     | undefined
 }
 

@@ -10,6 +10,7 @@ import { randomHex, type Caller, type Reply } from './call.ts'
 import type { Catalog, Deployment, ServedModel } from './catalog.ts'
 import {
   boundsOf,
+  defaultModel,
   hashPrefixes,
   outputLimit,
   patchBody,
@@ -39,11 +40,14 @@ export interface GatewayOptions {
 /** With usage in every event a stream that is cut is billed to the token. */
 const EVERY_USAGE = '{"include_usage":true,"continuous_usage_stats":true}'
 const LAST_USAGE = '{"include_usage":true}'
+const STARTING_MS = 10_000
+const MOST_WAITING = 1_000
 
 export class Gateway {
   readonly media: MediaGateway
   readonly #admission: Admission
   readonly #ports: ExchangePorts
+  readonly #waiting: Array<() => void> = []
   #catalog: Catalog = new Map()
 
   constructor(options: GatewayOptions) {
@@ -58,6 +62,25 @@ export class Gateway {
 
   setCatalog(catalog: Catalog): void {
     this.#catalog = catalog
+    for (const look of this.#waiting.splice(0)) look()
+  }
+
+  /** Right after the start of a server its own engines take a moment; those who call them wait, for a bounded time. */
+  async whenStarted(name: string | undefined, kind: ServedModel['kind']): Promise<void> {
+    const until = performance.now() + STARTING_MS
+    const isStarting = (): boolean => {
+      const model = name === undefined ? defaultModel(this.#catalog, kind) : this.#catalog.get(name)
+      return model?.notReady?.phase === 'starting'
+    }
+    while (isStarting() && performance.now() < until && this.#waiting.length < MOST_WAITING) {
+      await new Promise<void>((resolve) => {
+        const late = setTimeout(resolve, until - performance.now())
+        this.#waiting.push(() => {
+          clearTimeout(late)
+          resolve()
+        })
+      })
+    }
   }
 
   underWay(): number {
@@ -132,6 +155,7 @@ export class Gateway {
     reply: Reply,
   ): Promise<Failure | undefined> {
     const name = body['model'] as string
+    await this.whenStarted(name, 'chat')
     const model = this.#catalog.get(name)
     const refused = refuseModel(model, name, caller)
     if (refused !== undefined || model === undefined) return refused

@@ -62,6 +62,7 @@ export async function answerMedia(
 ): Promise<Result<unknown>> {
   const work = workOf(operation, parsed, request.body)
   if (!work.ok) return work
+  await gateway.whenStarted(work.value.modelName, work.value.kind)
   const gone = new AbortController()
   const leave = (): void => {
     if (!reply.raw.writableFinished) gone.abort()
@@ -147,6 +148,6 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
 }
 
 function statusOf({ notReady, deployments }: ServedModel): 'ready' | 'loading' | 'unavailable' {
-  if (notReady !== undefined) return notReady.hasFailed ? 'unavailable' : 'loading'
+  if (notReady !== undefined) return notReady.phase === 'failed' ? 'unavailable' : 'loading'
   return deployments.some(({ drained, weight }) => !drained && weight > 0) ? 'ready' : 'unavailable'
 }

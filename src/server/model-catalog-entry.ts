@@ -57,19 +57,19 @@ function whyNot(name: string, local: LocalState | undefined): ServedModel['notRe
       return {
         message: `${name} is being downloaded: ${progressOf(local)}`,
         retryAfterMs: PULLING_RETRY_MS,
-        hasFailed: false,
+        phase: 'pulling',
       }
     case 'loading':
       return {
         message: `${name} is being started; try again in a moment`,
         retryAfterMs: LOADING_RETRY_MS,
-        hasFailed: false,
+        phase: 'starting',
       }
     case 'failed':
       return {
         message: `${name} could not be started; it is tried again`,
         retryAfterMs: local.retryInMs,
-        hasFailed: true,
+        phase: 'failed',
       }
     case 'ready':
     case undefined:

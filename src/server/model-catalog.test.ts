@@ -314,7 +314,7 @@ describe('engines of this server', () => {
     expect(now().get('tiny')?.notReady).toEqual({
       message: 'tiny could not be started; it is tried again',
       retryAfterMs: 7_000,
-      hasFailed: true,
+      phase: 'failed',
     })
     expect(catalog.localState('tiny')).toMatchObject({ state: 'failed', message: 'no such file /models/a.gguf' })
   })
