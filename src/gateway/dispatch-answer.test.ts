@@ -1,79 +1,19 @@
 /** Calls that have begun to be answered: breaks, time limits, cancels, slow clients, the breaker, and the end of it all. */
 import net from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
-import { waitFor } from '../../test/harness/wait.ts'
+import { describe, expect, test } from 'vitest'
 import {
-  AnswerCollector,
-  callOn,
-  deploymentOn,
-  modelOn,
-  question,
-  type SimulatedDeployment,
-  type SimulatedModel,
-} from '../sim/model-server-caller.ts'
+  ask,
+  send,
+  startDispatcher,
+  startEngine,
+  startPair,
+  statsOf,
+  closers,
+  type Sent,
+} from '../../test/harness/dispatcher.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+import { callOn, deploymentOn, modelOn, question } from '../sim/model-server-caller.ts'
 import type { Fault } from '../sim/model-server-fault.ts'
-import { startModelServer, type ModelServer, type ModelServerOptions } from '../sim/model-server.ts'
-import type { Catalog } from './catalog.ts'
-import { makeDispatcher, type DispatcherOptions, type RunningDispatcher } from './dispatch.ts'
-import type { TargetStats } from './routing-target.ts'
-import type { UpstreamCall, UpstreamHandle } from './upstream-call.ts'
-
-const closers: Array<() => Promise<void>> = []
-
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close()
-})
-
-async function startEngine(options: ModelServerOptions = {}): Promise<ModelServer> {
-  const server = await startModelServer(options)
-  closers.push(() => server.close())
-  return server
-}
-
-/** Probes stay out of the way unless a test is about them. */
-function startDispatcher(model: SimulatedModel, options: DispatcherOptions = {}): RunningDispatcher {
-  const dispatcher = makeDispatcher({ probe: { lookMs: 3_600_000 }, random: () => 0.5, ...options })
-  closers.push(() => dispatcher.close())
-  dispatcher.setCatalog(catalogOf(model))
-  return dispatcher
-}
-
-const catalogOf = (...models: readonly SimulatedModel[]): Catalog => new Map(models.map((one) => [one.name, one]))
-
-interface Sent {
-  readonly sink: AnswerCollector
-  readonly handle: UpstreamHandle
-}
-
-function send(dispatcher: RunningDispatcher, call: UpstreamCall, onData?: (bytes: Buffer) => void): Sent {
-  const sink = new AnswerCollector(onData)
-  const handle = dispatcher.send(call, sink)
-  expect([sink.answer, sink.isOver], 'nothing is told before the handle is there').toEqual([undefined, false])
-  return { sink, handle }
-}
-
-const ask = (dispatcher: RunningDispatcher, call: UpstreamCall): Promise<AnswerCollector> =>
-  send(dispatcher, call).sink.done
-
-function statsOf(dispatcher: RunningDispatcher, id: string): TargetStats {
-  const found = dispatcher.stats().deployments.find((one) => one.id === id)
-  if (found === undefined) throw new Error(`no deployment ${id}`)
-  return found
-}
-
-interface Pair {
-  readonly a: ModelServer
-  readonly b: ModelServer
-  readonly model: SimulatedModel
-  readonly dispatcher: RunningDispatcher
-}
-
-/** `a` is asked first, for its weight. */
-async function startPair(more: Partial<SimulatedDeployment> = {}, options: DispatcherOptions = {}): Promise<Pair> {
-  const [a, b] = [await startEngine(), await startEngine()]
-  const model = modelOn([deploymentOn(a, { id: 'a', ...more }), deploymentOn(b, { id: 'b', ...more })])
-  return { a, b, model, dispatcher: startDispatcher(model, options) }
-}
 
 describe('after the head there is no second engine', () => {
   test.each([
