@@ -12,12 +12,12 @@ export async function fingerprint(app: App): Promise<Fingerprint> {
     `select schemaname || '.' || tablename as name from pg_tables where schemaname in ('public', 'mock') order by 1`,
   )
   const names = tables.rows.map((row) => row.name).filter((name) => !left.has(name))
-  // When a key was last used is written now and then, for refused calls too.
+  // When a key was last used is written now and then, for refused calls too; seen_at is a heartbeat.
   const each = names.map(
     (
       name,
     ) => `select '${name}' as name, count(*) || ' rows, ' || md5(coalesce(string_agg(line, '' order by line), '')) as held
-      from (select (to_jsonb(t) - 'last_used_at')::text as line from ${name} t) lines`,
+      from (select (to_jsonb(t) - 'last_used_at' - 'seen_at')::text as line from ${name} t) lines`,
   )
   const found = await pool.query<{ name: string; held: string }>(each.join(' union all '))
   return Object.fromEntries(found.rows.map((row) => [row.name, row.held]))
