@@ -3,11 +3,15 @@ import { HOUR_MS } from '../base/instant.ts'
 import { costOfSpan, formatUsdForPeople } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { EventType } from '../contract/event.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
 import { limits, MAX_INT32 } from '../base/limits.ts'
 import { isLiving } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
-import { volumePricePerHour } from '../domain/volume.ts'
+import { volumePricePerHour, volumeServes } from '../domain/volume.ts'
+import type { Driver } from '../engines/driver.ts'
 import type { Tx } from '../store/database.ts'
+import { findVolumeHost } from '../store/host.ts'
+import { listEnginesOf } from '../store/machine.ts'
 import { recordEvent } from '../store/event.ts'
 import { placeHold } from '../store/ledger.ts'
 import { lockOrderFacts } from '../store/order.ts'
@@ -41,7 +45,11 @@ export async function createVolume(
 ): Promise<Result<{ volume: Volume; rentalIds: number[] }>> {
   const rentals = await lockForAttach(tx, actor, order.rentalIds ?? [], order.region)
   if (!rentals.ok) return rentals
-  const volume = await insertPaidVolume(app, tx, actor, order)
+  const [first, ...others] = rentals.value
+  const stranger = others.find((rental) => rental.driver !== first?.driver)
+  if (stranger !== undefined) return otherEngine(order.rentalIds ?? [], stranger)
+  if (first?.kind === 'virtual-machine' && others.length > 0) return oneMachineOnly()
+  const volume = await insertPaidVolume(app, tx, actor, { ...order, driver: first?.driver })
   if (!volume.ok) return volume
   for (const rental of rentals.value) await insertAttachment(tx, volume.value.id, rental.id)
   return ok({ volume: volume.value, rentalIds: rentals.value.map((rental) => rental.id) })
@@ -60,6 +68,7 @@ export async function attachToNewRental(
       region: rental.region,
       label: wish.label,
       sizeGb: wish.sizeInGb,
+      driver: rental.driver,
     })
     if (volume.ok) await insertAttachment(tx, volume.value.id, rental.id)
     return volume
@@ -67,14 +76,20 @@ export async function attachToNewRental(
   const volume = await lockUsableVolume(tx, actor, wish.id, ['storageVolume', 'id'])
   if (!volume.ok) return volume
   if (volume.value.region !== rental.region) return otherRegion(['storageVolume', 'id'], volume.value.region)
+  if (volume.value.driver !== rental.driver) {
+    return failField(['storageVolume', 'id'], `${otherEngineText}: rent without it`, 'other_engine')
+  }
   await insertAttachment(tx, volume.value.id, rental.id)
   return volume
 }
 
-async function insertPaidVolume(app: App, tx: Tx, actor: Actor, order: VolumeOrder): Promise<Result<Volume>> {
-  const driver = [...app.drivers.values()].find(
-    ({ volumes }) => volumes !== undefined && (volumes.regions === 'all' || volumes.regions.includes(order.region)),
-  )
+async function insertPaidVolume(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  order: VolumeOrder & { readonly driver?: ProviderId | undefined },
+): Promise<Result<Volume>> {
+  const driver = await chooseEngine(app, tx, order)
   const price = await findStoragePrice(tx.db, order.region)
   if (driver === undefined || price === undefined || !price.enabled) {
     return failField(['region'], `Storage is not offered in ${order.region}`, 'region_disabled')
@@ -124,6 +139,22 @@ async function insertPaidVolume(app: App, tx: Tx, actor: Actor, order: VolumeOrd
   return ok(volume)
 }
 
+/** The engine of the rental it is for; else one that has machines in the region; else one that takes any. */
+async function chooseEngine(
+  app: App,
+  tx: Tx,
+  order: { region: string; driver?: ProviderId | undefined },
+): Promise<Driver | undefined> {
+  const holding = [...app.drivers.values()].filter(({ volumes }) => volumes !== undefined)
+  if (order.driver !== undefined) return holding.find(({ id }) => id === order.driver)
+  const there = await listEnginesOf(tx.db, order.region)
+  const own = holding.filter(
+    ({ id, volumes }) =>
+      volumes?.regions === 'own' && there.some((one) => one.driver === id && one.offering === volumeServes(id)),
+  )
+  return own[0] ?? holding.find(({ volumes }) => volumes?.regions === 'all')
+}
+
 export async function attachVolume(
   tx: Tx,
   actor: Actor,
@@ -142,6 +173,8 @@ export async function attachVolume(
       'other_region',
     )
   }
+  const alien = rentals.value.find((rental) => rental.driver !== volume.value.driver)
+  if (alien !== undefined) return otherEngine(request.rentalIds, alien)
   const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
   const after = new Set([...attached.map((one) => one.rentalId), ...request.rentalIds])
   if (after.size > limits.attachmentsPerVolume) {
@@ -150,6 +183,11 @@ export async function attachVolume(
       `A volume can be attached to ${limits.attachmentsPerVolume} rentals`,
       'too_many_attachments',
     )
+  }
+  if (volumeServes(volume.value.driver) === 'virtual-machine') {
+    if (after.size > 1) return oneMachineOnly()
+    const refused = await refuseOtherHost(tx, volume.value, rentals.value)
+    if (refused !== undefined) return refused
   }
   for (const rental of rentals.value) {
     const already = attached.some((one) => one.rentalId === rental.id && one.state !== 'detaching')
@@ -254,7 +292,9 @@ function whyNotAttachable(
   region: string | undefined,
 ): { message: string; reason: string } | undefined {
   if (rental === undefined) return { message: `There is no rental ${id}`, reason: 'rental_not_found' }
-  if (rental.kind !== 'bare-metal') return { message: `Rental ${id} is not bare-metal`, reason: 'not_bare_metal' }
+  if (rental.kind !== volumeServes(rental.driver)) {
+    return { message: `Rental ${id} is not bare-metal`, reason: 'not_bare_metal' }
+  }
   if (!isLiving(rental.status)) return { message: `Rental ${id} is ${rental.status}`, reason: 'rental_not_running' }
   if (region !== undefined && rental.region !== region) {
     return { message: `Rental ${id} is in ${rental.region}, the volume in ${region}`, reason: 'other_region' }
@@ -285,6 +325,26 @@ async function lockUsableVolume(
   if (state !== 'active' && state !== 'creating')
     return failField(path, `Storage volume ${id} is ${state}`, 'volume_not_active')
   return volume
+}
+
+const otherEngineText = 'The storage volume is kept by another engine than the rental'
+
+function otherEngine(rentalIds: readonly number[], rental: Rental): Failure {
+  return failField(['rentalIds', rentalIds.indexOf(rental.id)], otherEngineText, 'other_engine')
+}
+
+function oneMachineOnly(): Failure {
+  return failField(['rentalIds'], 'A disk can be in one virtual machine at a time; detach it first', 'disk_in_use')
+}
+
+/** A disk stays on the host where it was made. One that is not made yet goes where its machine is. */
+async function refuseOtherHost(tx: Tx, volume: Volume, rentals: readonly Rental[]): Promise<Failure | undefined> {
+  const host = volume.external_id === null ? undefined : await findVolumeHost(tx.db, volume.external_id)
+  if (host === undefined) return undefined
+  const elsewhere = rentals.find((rental) => rental.spec.nodes[0]?.machineId !== host)
+  if (elsewhere === undefined) return undefined
+  const message = `The disk is on host ${host}, rental ${elsewhere.id} is not; rent a virtual machine on that host`
+  return failField(['rentalIds'], message, 'other_host')
 }
 
 function otherRegion(path: ReadonlyArray<string | number>, region: string): Failure {

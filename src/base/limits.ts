@@ -19,6 +19,7 @@ export const limits = {
   idempotencyKeptMs: 24 * 3_600_000,
   customPorts: 20,
   attachmentsPerVolume: 64,
+  volumesPerRental: 16,
   webhookUrlChars: 2_048,
   webhookAttempts: 12,
   webhookResponseBytes: 16_384,

@@ -8,6 +8,11 @@ export interface MachineHardware {
   readonly gpuClockMhz: number
   readonly gpuComputePower: number
   readonly gpuInterface: string
+  readonly gpuDriver?: string | undefined
+  readonly cudaVersion?: string | undefined
+  readonly cpuArch?: 'x64' | 'arm64' | undefined
+  /** The GPUs were declared by the supplier, not found: there are no such devices. */
+  readonly simulated?: boolean
 }
 
 /** CPU, memory and disk follow the share of the GPUs. */

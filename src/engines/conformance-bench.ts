@@ -110,18 +110,13 @@ export class Bench {
     return { tag, externalId: outcome.externalId }
   }
 
-  volumeSpec(volumes: VolumeEngine, fault: { label?: string } = {}) {
-    const wanted = this.spec().region
-    const region =
-      volumes.regions === 'all'
-        ? wanted
-        : (volumes.regions.find((one) => one === wanted) ?? volumes.regions[0] ?? wanted)
-    return { region, label: 'conformance', sizeGb: 256, ...fault }
+  volumeSpec(fault: { label?: string } = {}) {
+    return { region: this.spec().region, label: 'conformance', sizeGb: 256, ...fault }
   }
 
   async createVolume(volumes: VolumeEngine, fault?: { label?: string }) {
     const tag = this.newTag('volume')
-    return { tag, ...(await volumes.create(tag, this.volumeSpec(volumes, fault), this.signal)) }
+    return { tag, ...(await volumes.create(tag, this.volumeSpec(fault), this.signal)) }
   }
 
   async listedIds(): Promise<string[]> {

@@ -235,7 +235,7 @@ function volumeTests(get: () => Bench): void {
     const bench = get()
     const volumes = bench.volumes(context)
     const tag = bench.newTag('volume')
-    const spec = bench.volumeSpec(volumes, await bench.inject('volume-create-timeout', context))
+    const spec = bench.volumeSpec(await bench.inject('volume-create-timeout', context))
     await expect(volumes.create(tag, spec, bench.signal)).rejects.toBeInstanceOf(Error)
     await bench.advance(bench.driver.listLagMs)
     expect(await volumes.list(tag, bench.signal)).toMatchObject([{ tag }])

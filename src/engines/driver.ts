@@ -7,6 +7,7 @@
  * - a thrown error from `list` is an error, never an empty list;
  * - a machine is gone when `list` no longer shows it (after `listLagMs` since it was asked for).
  */
+import type { Instant } from '../base/instant.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { EngineSpec } from '../domain/rental.ts'
@@ -41,18 +42,25 @@ export type CreateOutcome =
 export interface EngineMachine {
   readonly externalId: string
   readonly tag: string
-  readonly state: 'starting' | 'running' | 'stopping' | 'failed'
+  /** `unreachable`: it was there, and the host it is on has been silent since `seenAt`. It may run on, or not. */
+  readonly state: 'starting' | 'running' | 'stopping' | 'failed' | 'unreachable'
   /** Why it failed, in a snake_case word. */
   readonly failure?: string
+  /** The same for people, or what it is doing while it starts. */
+  readonly message?: string
+  /** When its host was last heard, where that is not now. */
+  readonly seenAt?: Instant
   /** Where to reach it; present once it runs. */
   readonly data?: ProviderData
 }
 
 export interface VolumeEngine {
-  readonly regions: 'all' | readonly string[]
+  /** `own`: where the engine has machines of the kind that its volumes serve. */
+  readonly regions: 'all' | 'own'
+  /** `near`: the machine that it will be attached to, where one is known. */
   create(
     tag: string,
-    spec: { region: string; label: string; sizeGb: number },
+    spec: { region: string; label: string; sizeGb: number; near?: string },
     signal: AbortSignal,
   ): Promise<{ externalId: string; vip: string }>
   destroy(externalId: string, signal: AbortSignal): Promise<void>

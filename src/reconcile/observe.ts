@@ -15,7 +15,7 @@ import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { findMachine } from '../store/machine.ts'
 import { listUnreleased, lockRental, moveRental, readTerms, type LiveRow, type Rental } from '../store/rental.ts'
-import { openSegment } from '../store/segment.ts'
+import { findOpenSegment, openSegment } from '../store/segment.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const EVERY_MS = 2_000
@@ -93,7 +93,8 @@ function groupByTag(machines: readonly EngineMachine[]): Map<string, EngineMachi
 
 type Step =
   | { readonly kind: 'adopt' | 'running' | 'failed'; readonly id: number; readonly machine: EngineMachine }
-  | { readonly kind: 'shown_again' | 'lost' | 'missing' | 'never_came' | 'gone'; readonly id: number }
+  | { readonly kind: 'lost'; readonly id: number; readonly seenAt?: Instant }
+  | { readonly kind: 'shown_again' | 'missing' | 'never_came' | 'gone'; readonly id: number }
 
 /** What a row and what the engine shows of it call for. undefined: nothing. */
 function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], now: Instant): Step | undefined {
@@ -108,6 +109,9 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
       if (machine.state === 'failed') return { kind: 'failed', id, machine }
     }
     if (row.status === 'Running' && machine.state === 'failed') return { kind: 'failed', id, machine }
+    if (row.status === 'Running' && machine.state === 'unreachable') {
+      return { kind: 'lost', id, ...(machine.seenAt === undefined ? {} : { seenAt: machine.seenAt }) }
+    }
     if (row.external_id === null) return { kind: 'adopt', id, machine }
     return row.missing_since === null ? undefined : { kind: 'shown_again', id }
   }
@@ -149,14 +153,14 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
     case 'failed':
       await adopt(tx, rental, step.machine)
       // It is paid for as long as the engine has shown it running, and no longer.
-      await failRental(tx, rental, step.machine.failure ?? 'engine_failure', undefined, lastGood ?? now)
+      await failRental(tx, rental, step.machine.failure ?? 'engine_failure', step.machine.message, lastGood ?? now)
       return
     case 'shown_again':
       return markMissing(tx, rental, null)
     case 'missing':
       return markMissing(tx, rental, now)
     case 'lost':
-      return becomeUnknown(tx, rental, lastGood)
+      return becomeUnknown(tx, rental, step.seenAt ?? lastGood)
     case 'never_came':
       if (rental.status === 'Pending') await failRental(tx, rental, 'machine_lost', `${driver.id} no longer shows it`)
       return
@@ -219,10 +223,11 @@ async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; 
   return { accountId: machine.supplier_id, platformFeeBp: supplier?.platform_fee_bp ?? 0 }
 }
 
-/** Not shown any more. The bill stands still at the last time that it was shown. */
-async function becomeUnknown(tx: Tx, rental: Rental, lastGood: Instant | null): Promise<void> {
+/** Not shown any more. The bill stands still at the last time that it was shown, or where it has got to already. */
+async function becomeUnknown(tx: Tx, rental: Rental, shownAt: Instant | null): Promise<void> {
   if (rental.status !== 'Running' || rental.started_at === null) return
-  const seenAt = later(rental.started_at, lastGood ?? rental.started_at)
+  const segment = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })
+  const seenAt = later(segment?.settled_until ?? rental.started_at, shownAt ?? rental.started_at)
   if ((await moveRental(tx, rental.id, 'Unknown', { seen_at: seenAt, missing_since: tx.clock.now() })) === undefined)
     return
   recordRentalEvent(tx, rental, 'rental.unknown', { lastSeenAt: new Date(seenAt).toISOString() })

@@ -12,6 +12,7 @@ import { transact, type Tx } from '../store/database.ts'
 import { claimDue } from '../store/lease.ts'
 import { placeHold } from '../store/ledger.ts'
 import { lockOrderFacts } from '../store/order.ts'
+import { findRental } from '../store/rental.ts'
 import { closeMeter, holdKey, openSegment } from '../store/segment.ts'
 import { listAttachments, lockVolume, moveVolume, postponeVolume, type Volume } from '../store/volume.ts'
 import { longestCallMs, ofOurDrivers } from './drivers.ts'
@@ -84,7 +85,11 @@ async function create(app: App, volume: Volume, call: Call): Promise<void> {
   }
   const made =
     known ??
-    (await call.engine.create(tag, { region: volume.region, label: volume.label, sizeGb: volume.size_gb }, call.signal))
+    (await call.engine.create(
+      tag,
+      { region: volume.region, label: volume.label, sizeGb: volume.size_gb, ...(await beside(app, volume)) },
+      call.signal,
+    ))
   await transact(app.database, async (tx) => {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token) return
@@ -102,6 +107,13 @@ async function create(app: App, volume: Volume, call: Call): Promise<void> {
     recordVolumeEvent(tx, volume, 'volume.active', { vip: made.vip })
     tx.wake.add('attachments')
   })
+}
+
+/** The machine that it will be attached to, where there is one. */
+async function beside(app: App, volume: Volume): Promise<{ near?: string }> {
+  const [attachment] = await listAttachments(app.database.db, { volumeIds: [volume.id] })
+  const rental = attachment === undefined ? undefined : await findRental(app.database.db, attachment.rentalId)
+  return rental?.external_id ? { near: rental.external_id } : {}
 }
 
 async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {

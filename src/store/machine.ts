@@ -45,6 +45,22 @@ export async function findCandidates(
   }))
 }
 
+/** Which engines have machines of which kind in a region, on sale or not. */
+export async function listEnginesOf(
+  db: Db,
+  region: string,
+): Promise<Array<{ driver: ProviderId; offering: Machine['offering'] }>> {
+  return db
+    .selectFrom('machine')
+    .select(['driver', 'offering'])
+    .distinct()
+    .where('region', '=', region)
+    .where('status', '!=', 'node_lost')
+    .orderBy('offering')
+    .orderBy('driver')
+    .execute()
+}
+
 export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
   await sql`select release_gpus(${rentalId})`.execute(tx.db)
 }

@@ -1,0 +1,78 @@
+/**
+ * What is known of GPUs by their names, since a driver tells neither how fast one is nor on what board it sits: an H200
+ * on an SXM board says only "NVIDIA H200". The first row whose pattern fits counts, so the special come first.
+ */
+import type { GpuFormFactor, GpuType } from '../contract/shared.ts'
+
+export interface GpuModel {
+  /** The word for `--simulate-gpus`. */
+  readonly word: string
+  /** As the driver of such a GPU names it. */
+  readonly name: string
+  readonly gpuType: GpuType | null
+  readonly formFactor: GpuFormFactor | null
+  readonly ramMib: number
+  readonly clockMhz: number
+  /** Dense FP16 on the tensor cores. */
+  readonly tflops: number
+  /** The socket, where it is not in a PCIe slot; a real one in a slot says its own generation and width. */
+  readonly interface: string
+}
+
+type Row = readonly [
+  pattern: RegExp,
+  word: string,
+  name: string,
+  gpuType: GpuType | null,
+  formFactor: GpuFormFactor | null,
+  ramMib: number,
+  clockMhz: number,
+  tflops: number,
+  bus: string,
+]
+
+// oxfmt-ignore
+const rows: readonly Row[] = [
+  [/\bB200\b/,             'b200',     'NVIDIA B200',                 'b200', 'sxm6', 183_359, 1_965, 2_250, 'SXM6'],
+  [/\bH200 NVL\b/,         'h200nvl',  'NVIDIA H200 NVL',             'h200', 'pcie', 143_771, 1_785,   835, 'PCIe 5.0 x16'],
+  [/\bH200\b/,             'h200',     'NVIDIA H200',                 'h200', 'sxm5', 143_771, 1_980,   989, 'SXM5'],
+  [/\bH100 NVL\b/,         'h100nvl',  'NVIDIA H100 NVL',             'h100', 'pcie',  95_830, 1_785,   835, 'PCIe 5.0 x16'],
+  [/\bH100 PCIe\b/i,       'h100pcie', 'NVIDIA H100 PCIe',            'h100', 'pcie',  81_559, 1_755,   756, 'PCIe 5.0 x16'],
+  [/\bH100\b/,             'h100',     'NVIDIA H100 80GB HBM3',       'h100', 'sxm5',  81_559, 1_980,   989, 'SXM5'],
+  [/\bA100.*PCIe/i,        'a100pcie', 'NVIDIA A100 80GB PCIe',       null,   'pcie',  81_920, 1_410,   312, 'PCIe 4.0 x16'],
+  [/\bA100\b/,             'a100',     'NVIDIA A100-SXM4-80GB',       null,   null,    81_920, 1_410,   312, 'SXM4'],
+  [/\bL40S\b/,             'l40s',     'NVIDIA L40S',                 null,   'pcie',  46_068, 2_520,   362, 'PCIe 4.0 x16'],
+  [/\bL40\b/,              'l40',      'NVIDIA L40',                  null,   'pcie',  46_068, 2_490,   181, 'PCIe 4.0 x16'],
+  [/\bL4\b/,               'l4',       'NVIDIA L4',                   null,   'pcie',  23_034, 2_040,   121, 'PCIe 4.0 x16'],
+  [/\bA10\b/,              'a10',      'NVIDIA A10',                  null,   'pcie',  23_028, 1_695,   125, 'PCIe 4.0 x16'],
+  [/\bRTX 6000 Ada\b/,     'rtx6000',  'NVIDIA RTX 6000 Ada Generation', null, 'pcie', 49_140, 3_105,   364, 'PCIe 4.0 x16'],
+  [/\bRTX A6000\b/,        'a6000',    'NVIDIA RTX A6000',            null,   'pcie',  49_140, 1_800,   155, 'PCIe 4.0 x16'],
+  [/\bRTX 5090\b/,         'rtx5090',  'NVIDIA GeForce RTX 5090',     null,   'pcie',  32_607, 2_407,   210, 'PCIe 5.0 x16'],
+  [/\bRTX 4090\b/,         'rtx4090',  'NVIDIA GeForce RTX 4090',     null,   'pcie',  24_564, 2_520,   165, 'PCIe 4.0 x16'],
+  [/\bRTX 3090\b/,         'rtx3090',  'NVIDIA GeForce RTX 3090',     null,   'pcie',  24_576, 1_695,    71, 'PCIe 4.0 x16'],
+  [/\bV100.*PCIe/i,        'v100pcie', 'Tesla V100-PCIE-16GB',        null,   'pcie',  16_384, 1_380,   112, 'PCIe 3.0 x16'],
+  [/\bV100\b/,             'v100',     'Tesla V100-SXM2-16GB',        null,   null,    16_384, 1_530,   125, 'SXM2'],
+  [/\bT4\b/,               't4',       'Tesla T4',                    null,   'pcie',  15_360, 1_590,    65, 'PCIe 3.0 x16'],
+]
+
+const models = rows.map(([pattern, word, name, gpuType, formFactor, ramMib, clockMhz, tflops, bus]) => ({
+  pattern,
+  model: { word, name, gpuType, formFactor, ramMib, clockMhz, tflops, interface: bus } satisfies GpuModel,
+}))
+
+/** undefined: a GPU that nobody has written down here. */
+export function modelNamed(productName: string): GpuModel | undefined {
+  return models.find(({ pattern }) => pattern.test(productName))?.model
+}
+
+/** By the word of `--simulate-gpus`. */
+export function modelByWord(word: string): GpuModel | undefined {
+  return models.find(({ model }) => model.word === word)?.model
+}
+
+export const simulatedWords: readonly string[] = models.map(({ model }) => model.word)
+
+/** As listings spell it: in one word, the way clusters label their machines. */
+export function listedName(productName: string): string {
+  return productName.trim().replaceAll(/\s+/g, '-')
+}

@@ -1,0 +1,386 @@
+/**
+ * Many streams over one connection that carries messages. Each stream is a Duplex with both sides ended apart, and may
+ * carry small JSON values (signals) beside its bytes. What a reader has not taken yet counts against its own stream
+ * only: the other side may send a window's worth, and more when it is told so, hence a slow reader holds up nobody else
+ * and memory is bounded. Streams that have something to send take turns, a frame each.
+ *
+ * A frame is a byte for its type, four for the stream, and what belongs to the type:
+ *
+ *   open    what it is for, as JSON         end     no more bytes from this side
+ *   data    bytes                           reset   gone, both ways; why, as text
+ *   credit  how much more may be sent       signal  JSON
+ *
+ * A stream that one side opened has an odd number (the client) or an even one, each larger than the one before.
+ */
+import { Duplex } from 'node:stream'
+
+export interface MuxStream extends Duplex {
+  /** A small value beside the bytes, which may overtake them. The other side has it as the event `signal`. */
+  sendSignal(value: unknown): void
+}
+
+export interface Mux {
+  /** The first thing that the other side sees of the stream is `request`. Where none can be had, it ends with an error. */
+  open(request: unknown): MuxStream
+  receive(frame: Buffer): void
+  /** The transport has room again. Without a call it is looked at a moment later. */
+  flush(): void
+  /** Ends all streams with an error. Nothing more is sent. */
+  close(reason?: string): void
+  readonly streams: number
+}
+
+export interface MuxOptions {
+  send(frame: Buffer): void
+  /** How many bytes the transport has taken and not passed on: with too many, streams wait. */
+  backlog?(): number
+  readonly side: 'client' | 'server'
+  accept(request: unknown, stream: MuxStream): void
+  /** The other side has sent what makes no sense. The mux is closed by then; the transport should be, too. */
+  failed?(error: Error): void
+}
+
+const STREAMS = 1_024
+const DATA_BYTES = 32_768
+/** What may be under way in one direction of a stream, in bytes and so much a frame. */
+const WINDOW = 262_144
+/** A frame of one byte takes memory, too. */
+const FRAME_COST = 64
+/** Room is told in steps of this size, not with every read. */
+const CREDIT_STEP = WINDOW / 4
+const OPEN_BYTES = 65_536
+const SIGNAL_BYTES = 16_384
+const REASON_BYTES = 2_000
+const BACKLOG_BYTES = 262_144
+const BACKLOG_LOOK_MS = 5
+const LAST_ID = 0xffff_ffff
+const HEAD_BYTES = 5
+
+const types = { open: 1, data: 2, credit: 3, end: 4, reset: 5, signal: 6 } as const
+type FrameType = keyof typeof types
+const typeOf = new Map<number, FrameType>(Object.entries(types).map(([name, byte]) => [byte, name as FrameType]))
+const mostBytes: Readonly<Record<FrameType, number>> = {
+  open: OPEN_BYTES,
+  data: DATA_BYTES,
+  credit: 4,
+  end: 0,
+  reset: REASON_BYTES,
+  signal: SIGNAL_BYTES,
+}
+
+export function makeMux(options: MuxOptions): Mux {
+  return new MuxOfStreams(options)
+}
+
+class MuxOfStreams implements Mux {
+  readonly #options: MuxOptions
+  readonly #all = new Map<number, Stream>()
+  /** Those that may have something to send, in the order of their turns. */
+  readonly #ready = new Set<Stream>()
+  #nextId: number
+  #lastTheirs = 0
+  #isClosed = false
+  #isPumping = false
+  #look: NodeJS.Timeout | undefined
+
+  constructor(options: MuxOptions) {
+    this.#options = options
+    this.#nextId = options.side === 'client' ? 1 : 2
+  }
+
+  get streams(): number {
+    return this.#all.size
+  }
+
+  open(request: unknown): MuxStream {
+    const payload = encode(request, OPEN_BYTES)
+    const id = this.#nextId
+    const refused = this.#isClosed
+      ? 'the connection is closed'
+      : this.#all.size >= STREAMS || id > LAST_ID
+        ? 'there are too many streams on this connection'
+        : undefined
+    const stream = new Stream(id, this)
+    if (refused !== undefined) {
+      stream.cut(new Error(refused))
+      return stream
+    }
+    this.#nextId += 2
+    this.#all.set(id, stream)
+    this.send('open', id, payload)
+    return stream
+  }
+
+  receive(frame: Buffer): void {
+    if (this.#isClosed) return
+    const fault = this.#take(frame)
+    if (fault === undefined) return
+    this.close(fault)
+    this.#options.failed?.(new Error(fault))
+  }
+
+  flush(): void {
+    if (this.#ready.size > 0) this.#pump()
+  }
+
+  close(reason = 'the connection was closed'): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    clearTimeout(this.#look)
+    this.#ready.clear()
+    const streams = [...this.#all.values()]
+    this.#all.clear()
+    for (const stream of streams) stream.cut(new Error(reason))
+  }
+
+  send(type: FrameType, id: number, payload: Buffer = Buffer.alloc(0)): void {
+    if (this.#isClosed) return
+    const frame = Buffer.allocUnsafe(HEAD_BYTES + payload.length)
+    frame.writeUInt8(types[type], 0)
+    frame.writeUInt32BE(id, 1)
+    payload.copy(frame, HEAD_BYTES)
+    this.#options.send(frame)
+  }
+
+  hasBytes(stream: Stream): void {
+    this.#ready.add(stream)
+    this.#pump()
+  }
+
+  left(stream: Stream, reason: string): void {
+    this.#ready.delete(stream)
+    if (this.#all.get(stream.id) !== stream) return
+    this.#all.delete(stream.id)
+    if (!stream.isOver) this.send('reset', stream.id, Buffer.from(reason).subarray(0, REASON_BYTES))
+  }
+
+  #pump(): void {
+    if (this.#isPumping) return
+    this.#isPumping = true
+    try {
+      for (const stream of this.#ready) {
+        if ((this.#options.backlog?.() ?? 0) >= BACKLOG_BYTES) return this.#lookAgain()
+        this.#ready.delete(stream)
+        const piece = stream.takePiece()
+        if (piece === undefined) continue
+        this.send('data', stream.id, piece)
+        // At the end of the line, which this loop reaches too.
+        if (stream.hasMore) this.#ready.add(stream)
+        stream.wasSent()
+      }
+    } finally {
+      this.#isPumping = false
+    }
+  }
+
+  #lookAgain(): void {
+    this.#look ??= setTimeout(() => {
+      this.#look = undefined
+      this.flush()
+    }, BACKLOG_LOOK_MS)
+  }
+
+  /** What is wrong with the frame, if anything. */
+  #take(frame: Buffer): string | undefined {
+    if (frame.length < HEAD_BYTES) return 'a frame was too short'
+    const type = typeOf.get(frame.readUInt8(0))
+    if (type === undefined) return 'a frame was of no known type'
+    const id = frame.readUInt32BE(1)
+    const payload = frame.subarray(HEAD_BYTES)
+    if (payload.length > mostBytes[type]) return `a frame of type ${type} was too long`
+    if (type === 'open') return this.#takeOpen(id, payload)
+    const stream = this.#all.get(id)
+    // Frames and a reset may cross on their way.
+    if (stream === undefined) return this.#wasOpen(id) ? undefined : `stream ${id} was never opened`
+    switch (type) {
+      case 'data':
+        return stream.takeData(payload)
+      case 'credit':
+        return payload.length === 4 ? stream.takeCredit(payload.readUInt32BE(0)) : 'a credit was too short'
+      case 'end':
+        return stream.takeEnd()
+      case 'signal':
+        return takeJson(payload, (value) => void stream.emit('signal', value))
+      case 'reset':
+        this.#all.delete(id)
+        stream.cut(new Error(payload.toString() || 'the other side has closed the stream'))
+        return undefined
+    }
+  }
+
+  #takeOpen(id: number, payload: Buffer): string | undefined {
+    if (this.#isOurs(id) || id <= this.#lastTheirs) return `stream ${id} cannot be opened`
+    this.#lastTheirs = id
+    return takeJson(payload, (request) => {
+      if (this.#all.size >= STREAMS) {
+        return this.send('reset', id, Buffer.from('there are too many streams on this connection'))
+      }
+      const stream = new Stream(id, this)
+      this.#all.set(id, stream)
+      this.#options.accept(request, stream)
+    })
+  }
+
+  #isOurs(id: number): boolean {
+    return id % 2 === this.#nextId % 2
+  }
+
+  #wasOpen(id: number): boolean {
+    return id > 0 && (this.#isOurs(id) ? id < this.#nextId : id <= this.#lastTheirs)
+  }
+}
+
+class Stream extends Duplex implements MuxStream {
+  readonly id: number
+  readonly #mux: MuxOfStreams
+  /** How much the other side takes at the moment. */
+  #credit = WINDOW
+  #outgoing: Buffer | undefined
+  #written: ((error?: Error) => void) | undefined
+  readonly #incoming: Buffer[] = []
+  /** Of what the other side has sent: not yet read, and read without having said so. */
+  #unread = 0
+  #untold = 0
+  #isWanted = false
+  #endSent = false
+  #endTaken = false
+
+  constructor(id: number, mux: MuxOfStreams) {
+    super({ allowHalfOpen: true, readableHighWaterMark: DATA_BYTES, writableHighWaterMark: DATA_BYTES })
+    this.id = id
+    this.#mux = mux
+    // The other side may reset a stream at any time: where nobody listens, that must not end the process.
+    this.on('error', () => {})
+  }
+
+  /** Both sides have ended it: there is nothing left to say. */
+  get isOver(): boolean {
+    return this.#endSent && this.#endTaken
+  }
+
+  get hasMore(): boolean {
+    return this.#outgoing !== undefined
+  }
+
+  sendSignal(value: unknown): void {
+    const payload = encode(value, SIGNAL_BYTES)
+    if (!this.destroyed && !this.isOver) this.#mux.send('signal', this.id, payload)
+  }
+
+  /** Ends it from the other side: nothing is sent for it. */
+  cut(error: Error): void {
+    this.#endSent = true
+    this.#endTaken = true
+    this.destroy(error)
+  }
+
+  /** What may be sent next. undefined: nothing, or the other side has no room. */
+  takePiece(): Buffer | undefined {
+    const room = Math.min(DATA_BYTES, this.#credit - FRAME_COST)
+    if (this.#outgoing === undefined || room <= 0) return undefined
+    const piece = this.#outgoing.subarray(0, room)
+    this.#outgoing = piece.length < this.#outgoing.length ? this.#outgoing.subarray(room) : undefined
+    this.#credit -= costOf(piece)
+    return piece
+  }
+
+  wasSent(): void {
+    if (this.#outgoing !== undefined) return
+    const written = this.#written
+    this.#written = undefined
+    written?.()
+  }
+
+  takeData(piece: Buffer): string | undefined {
+    if (this.#endTaken) return 'bytes came after the end of their stream'
+    if (piece.length === 0) return 'a frame of type data was empty'
+    this.#unread += costOf(piece)
+    if (this.#unread + this.#untold > WINDOW) return 'more bytes came than there was room for'
+    this.#incoming.push(piece)
+    this.#deliver()
+    return undefined
+  }
+
+  takeCredit(credit: number): string | undefined {
+    this.#credit += credit
+    if (this.#credit > WINDOW) return 'more room was given than a stream has'
+    if (this.hasMore) this.#mux.hasBytes(this)
+    return undefined
+  }
+
+  takeEnd(): string | undefined {
+    if (this.#endTaken) return 'a stream ended twice'
+    this.#endTaken = true
+    this.#deliver()
+    return undefined
+  }
+
+  override _read(): void {
+    this.#isWanted = true
+    this.#deliver()
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, written: (error?: Error | null) => void): void {
+    if (chunk.length === 0) return written()
+    this.#outgoing = chunk
+    this.#written = written
+    this.#mux.hasBytes(this)
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    this.#mux.send('end', this.id)
+    this.#endSent = true
+    done()
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    const written = this.#written
+    this.#written = undefined
+    this.#outgoing = undefined
+    this.#incoming.length = 0
+    this.#mux.left(this, error?.message ?? '')
+    written?.(error ?? new Error('the stream was closed'))
+    done(error)
+  }
+
+  #deliver(): void {
+    while (this.#isWanted && !this.destroyed) {
+      const piece = this.#incoming.shift()
+      if (piece === undefined) break
+      this.#unread -= costOf(piece)
+      this.#untold += costOf(piece)
+      this.#isWanted = this.push(piece)
+    }
+    if (this.destroyed) return
+    if (this.#endTaken) {
+      if (this.#incoming.length === 0 && !this.readableEnded) this.push(null)
+      return
+    }
+    if (this.#untold < CREDIT_STEP) return
+    const credit = Buffer.alloc(4)
+    credit.writeUInt32BE(this.#untold)
+    this.#untold = 0
+    this.#mux.send('credit', this.id, credit)
+  }
+}
+
+function costOf(piece: Buffer): number {
+  return piece.length + FRAME_COST
+}
+
+function encode(value: unknown, mostBytes: number): Buffer {
+  const payload = Buffer.from(JSON.stringify(value) ?? 'null')
+  if (payload.length > mostBytes) throw new RangeError(`this does not fit into ${mostBytes} bytes`)
+  return payload
+}
+
+function takeJson(payload: Buffer, take: (value: unknown) => void): string | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(payload.toString())
+  } catch {
+    return 'a frame held bad JSON'
+  }
+  take(value)
+  return undefined
+}

@@ -1,0 +1,99 @@
+/**
+ * Machines with our agent, rented as containers or virtual machines. A create and a destroy are written down as what
+ * is wanted, and the host makes it so when it next listens; they never wait for it. So a host that is away for a while
+ * loses nothing, and a destroy that it has not carried out yet shows as `stopping` until it has.
+ *
+ * Customers reach what runs there through ports of the server (server/relay.ts), since hosts stand behind routers.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../base/instant.ts'
+import { limits } from '../../base/limits.ts'
+import type { ProviderData } from '../../contract/provider-data.ts'
+import { isSilent } from '../../domain/host.ts'
+import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import type { Driver, InventoryMachine, VolumeEngine } from '../driver.ts'
+import { diskEngine } from './disk.ts'
+import { showWorkload } from './show.ts'
+import type { HostWorld, KnownHost, KnownWorkload } from './world.ts'
+
+export interface HostDriverOptions {
+  readonly world: HostWorld
+  readonly clock: Clock
+  /** The address of the server's relay, as customers reach it. */
+  readonly relayHost: string
+}
+
+const CALL_TIMEOUT_MS = 15_000
+const ID_BYTES = 8
+/** `target` of the public port that leads to SSH. */
+const SSH_TARGET = 0
+
+export function hostDriver(options: HostDriverOptions): Driver & { readonly volumes: VolumeEngine } {
+  const { world, clock, relayHost } = options
+  return {
+    id: 'host',
+    givesSsh: true,
+    listLagMs: 0,
+    callTimeoutMs: CALL_TIMEOUT_MS,
+    volumes: diskEngine(world, clock),
+
+    async check(signal) {
+      signal.throwIfAborted()
+      await world.check()
+    },
+    async inventory(signal) {
+      signal.throwIfAborted()
+      const hosts = await world.listHosts('host')
+      return hosts.filter((host) => isOnSale(host, clock)).map(inventoryMachine)
+    },
+    async create(tag, spec, signal) {
+      signal.throwIfAborted()
+      const added = await world.addWorkload({
+        id: `w-${randomBytes(ID_BYTES).toString('hex')}`,
+        driver: 'host',
+        tag,
+        spec,
+        relayed: [SSH_TARGET, ...spec.ports],
+      })
+      if (added.kind === 'refused') return { kind: 'refused', reason: 'no_capacity', message: added.message }
+      return { kind: 'created', externalId: added.id }
+    },
+    async destroy(externalId, signal) {
+      signal.throwIfAborted()
+      await world.askGone(externalId)
+    },
+    async list(tagPrefix, signal) {
+      signal.throwIfAborted()
+      const now = clock.now()
+      const workloads = await world.listWorkloads('host', tagPrefix)
+      return workloads.map((workload) =>
+        showWorkload(workload, now, (spec) => providerDataOf(workload, spec, relayHost)),
+      )
+    },
+  }
+}
+
+export function isOnSale(host: KnownHost, clock: Clock): boolean {
+  return host.state !== 'left' && !isSilent(host.seenAt, clock.now())
+}
+
+export function inventoryMachine({ id, supplierId, offer }: KnownHost): InventoryMachine {
+  const { simulated, hardware, ...rest } = offer
+  return { id, supplier: supplierId, ...rest, hardware: simulated ? { ...hardware, simulated } : hardware }
+}
+
+function providerDataOf(workload: KnownWorkload, spec: EngineSpec, relayHost: string): ProviderData | undefined {
+  const ssh = workload.relay.find(({ target }) => target === SSH_TARGET)
+  const user = workload.nodes[0]?.sshUser ?? undefined
+  if (ssh === undefined || user === undefined) return undefined
+  const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
+  return {
+    providerId: 'host',
+    externalId: workload.id,
+    resources: { cpuModel, vcpuCount: cpuCount, gpuCount: spec.gpuCount, ramGb, storageGb },
+    sshNetworking: [{ host: relayHost, port: ssh.port, user }],
+    networkType: spec.networkType,
+    ...(spec.gpuFormFactor === null ? {} : { gpuFormFactor: spec.gpuFormFactor }),
+    ...(spec.ports.length === 0 ? {} : { customPorts: spec.ports.slice(0, limits.customPorts) }),
+  }
+}

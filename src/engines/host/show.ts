@@ -1,0 +1,40 @@
+/** What a workload on our own hosts is to the books, from what its hosts have said of each part of it. */
+import type { Instant } from '../../base/instant.ts'
+import type { ProviderData } from '../../contract/provider-data.ts'
+import { isSilent } from '../../domain/host.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
+import type { EngineMachine } from '../driver.ts'
+import type { KnownWorkload } from './world.ts'
+
+export function showWorkload(
+  workload: KnownWorkload,
+  now: Instant,
+  dataOf: (spec: EngineSpec) => ProviderData | undefined,
+): EngineMachine {
+  const { id: externalId, tag, nodes } = workload
+  if (workload.want === 'gone') return { externalId, tag, state: 'stopping' }
+  const failed = nodes.find((node) => node.state === 'failed')
+  if (failed !== undefined) {
+    return { externalId, tag, state: 'failed', failure: failed.failure ?? 'host_failure', ...say(failed.message) }
+  }
+  const silent = nodes.filter((node) => node.started && isSilent(node.seenAt, now))
+  if (silent.length > 0) {
+    const seenAt = silent.reduce<Instant | null>((first, { seenAt }) => earlier(first, seenAt), null)
+    return { externalId, tag, state: 'unreachable', ...(seenAt === null ? {} : { seenAt }) }
+  }
+  const data = workload.spec === null ? undefined : dataOf(workload.spec)
+  // What was not ordered through these books has no data; that it runs is still worth showing.
+  const isUp = nodes.length > 0 && nodes.every((node) => node.state === 'running')
+  if (isUp && (data !== undefined || workload.spec === null)) {
+    return { externalId, tag, state: 'running', ...(data === undefined ? {} : { data }) }
+  }
+  return { externalId, tag, state: 'starting', ...say(nodes.find((node) => node.message !== null)?.message ?? null) }
+}
+
+function say(message: string | null): { message?: string } {
+  return message === null ? {} : { message }
+}
+
+function earlier(a: Instant | null, b: Instant | null): Instant | null {
+  return a === null || (b !== null && b < a) ? b : a
+}

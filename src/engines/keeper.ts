@@ -1,0 +1,273 @@
+/**
+ * Makes what is wanted of a host true, and says what there is. It takes the whole of what is wanted, compares it with
+ * what the runtime lists, and acts; it keeps no state that matters, so a restart, a lost message or a second message
+ * costs nothing. What it finds and nobody wants is reported and left alone: someone may have set a database back.
+ *
+ *   wanted  found    ever shown running   so
+ *   run     nothing  no                   start it
+ *   run     nothing  yes                  it is lost: say so, and never make a second one
+ *   run     ended    -                    start it again: it ended while nobody looked
+ *   run     running  -                    see to its disks
+ *   gone    any      -                    stop it
+ */
+import type { Desired, HostReport, Observation, Workload } from '../contract/agent.ts'
+import { NeverStarts, type Found, type Runtime } from './runtime.ts'
+
+export interface KeeperOptions {
+  readonly runtime: Runtime
+  /** Something of the report has changed. */
+  readonly changed: () => void
+  readonly onError: (what: string, error: unknown) => void
+  /** Real time; only for backing off. */
+  readonly now: () => number
+}
+
+export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volumes'>
+
+/** How many things are started or stopped at a time. */
+const WIDTH = 8
+const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
+
+interface Task {
+  /** What is being done; undefined between tries. */
+  running: AbortController | undefined
+  doing: 'start' | 'stop' | 'disks' | undefined
+  failures: number
+  notBefore: number
+  message: string | undefined
+  /** It can never start: kept until it is no longer wanted. */
+  never: { reason: string; message: string } | undefined
+}
+
+export class Keeper {
+  readonly #options: KeeperOptions
+  #desired: Desired | undefined
+  #report: KeeperReport | undefined
+  readonly #tasks = new Map<string, Task>()
+  #busy = 0
+  #passing: Promise<void> | undefined
+  #again = false
+  #closed = false
+
+  constructor(options: KeeperOptions) {
+    this.#options = options
+  }
+
+  /** Replaces what is wanted. Acting on it is up to `pass`. */
+  desire(desired: Desired): void {
+    this.#desired = desired
+    for (const workload of desired.workloads) {
+      // What should go is not helped on its way up first.
+      if (workload.want === 'gone') this.#abort(workload.id, 'start')
+    }
+  }
+
+  get generation(): number {
+    return this.#desired?.generation ?? 0
+  }
+
+  /** undefined: nothing was looked at yet. */
+  report(): KeeperReport | undefined {
+    return this.#report
+  }
+
+  /** One look, and what follows from it. Tasks that it starts go on behind it and call for another pass when they end. */
+  pass(signal: AbortSignal): Promise<void> {
+    if (this.#passing !== undefined) {
+      this.#again = true
+      return this.#passing
+    }
+    this.#passing = this.#passOnce(signal).finally(() => {
+      this.#passing = undefined
+      if (this.#again && !this.#closed) {
+        this.#again = false
+        void this.pass(signal).catch((error: unknown) => this.#options.onError('look', error))
+      }
+    })
+    return this.#passing
+  }
+
+  /** Ends what is under way. What runs on the host runs on. */
+  close(): void {
+    this.#closed = true
+    for (const task of this.#tasks.values()) task.running?.abort()
+  }
+
+  async #passOnce(signal: AbortSignal): Promise<void> {
+    const desired = this.#desired
+    const { runtime } = this.#options
+    const found = new Map((await runtime.list(signal)).map((one) => [one.id, one]))
+    const present = (await runtime.volumes?.list(signal)) ?? []
+    if (desired === undefined) return
+    const volumes = await this.#tendVolumes(desired, present, signal)
+    const wanted = new Map(desired.workloads.map((one) => [one.id, one]))
+    for (const [id, task] of this.#tasks) if (!wanted.has(id) && task.running === undefined) this.#tasks.delete(id)
+    for (const workload of desired.workloads) this.#tend(workload, found.get(workload.id), signal)
+    const observations = desired.workloads.flatMap((workload) => this.#observe(workload, found.get(workload.id)) ?? [])
+    const strangers = [...found.values()].filter((one) => !wanted.has(one.id)).map(observationOf)
+    this.#publish({ generation: desired.generation, workloads: [...observations, ...strangers], volumes })
+  }
+
+  #publish(report: KeeperReport): void {
+    const before = JSON.stringify(this.#report)
+    this.#report = report
+    if (before !== JSON.stringify(report)) this.#options.changed()
+  }
+
+  async #tendVolumes(desired: Desired, present: readonly string[], signal: AbortSignal): Promise<string[]> {
+    const { runtime } = this.#options
+    if (runtime.volumes === undefined) return []
+    const there = new Set(present)
+    for (const volume of desired.volumes) {
+      try {
+        if (volume.want === 'there' && !there.has(volume.id)) {
+          await runtime.volumes.create(volume, signal)
+          there.add(volume.id)
+        } else if (volume.want === 'gone' && there.has(volume.id)) {
+          await runtime.volumes.destroy(volume.id, signal)
+          there.delete(volume.id)
+        }
+      } catch (error) {
+        this.#options.onError(`volume ${volume.id}`, error)
+      }
+    }
+    return [...there]
+  }
+
+  #tend(workload: Workload, found: Found | undefined, signal: AbortSignal): void {
+    const task = this.#taskOf(workload.id)
+    if (workload.want === 'gone') {
+      if (found !== undefined) this.#begin(workload, task, 'stop', signal)
+      return
+    }
+    if (workload.spec === null || task.never !== undefined) return
+    const isNew = found === undefined && !workload.started
+    if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
+    else if (found?.state === 'running' && differs(workload, found)) this.#begin(workload, task, 'disks', signal)
+  }
+
+  #taskOf(id: string): Task {
+    const known = this.#tasks.get(id)
+    if (known !== undefined) return known
+    const made: Task = {
+      running: undefined,
+      doing: undefined,
+      failures: 0,
+      notBefore: 0,
+      message: undefined,
+      never: undefined,
+    }
+    this.#tasks.set(id, made)
+    return made
+  }
+
+  #abort(id: string, doing: Task['doing']): void {
+    const task = this.#tasks.get(id)
+    if (task?.doing === doing) task?.running?.abort()
+  }
+
+  #begin(workload: Workload, task: Task, doing: NonNullable<Task['doing']>, signal: AbortSignal): void {
+    const { now } = this.#options
+    if (task.running !== undefined || this.#busy >= WIDTH || this.#closed) return
+    if (task.doing === doing && now() < task.notBefore) return
+    if (task.doing !== doing) Object.assign(task, { failures: 0, notBefore: 0, message: undefined })
+    const control = new AbortController()
+    Object.assign(task, { running: control, doing })
+    this.#busy += 1
+    const work = this.#do(workload, task, doing, AbortSignal.any([signal, control.signal]))
+    void work
+      .then(
+        () => Object.assign(task, { failures: 0, notBefore: 0, message: undefined }),
+        (error: unknown) => this.#failed(workload, task, doing, error),
+      )
+      .finally(() => {
+        task.running = undefined
+        this.#busy -= 1
+        if (!this.#closed) void this.pass(signal).catch((error: unknown) => this.#options.onError('look', error))
+      })
+  }
+
+  async #do(workload: Workload, task: Task, doing: NonNullable<Task['doing']>, signal: AbortSignal): Promise<void> {
+    const { runtime } = this.#options
+    if (doing === 'stop') return runtime.stop(workload.id, signal)
+    if (doing === 'disks') return runtime.setDisks?.(workload, signal)
+    await runtime.start(
+      workload,
+      (message) => {
+        if (task.message === message) return
+        task.message = message
+        this.#restate(workload.id, message)
+      },
+      signal,
+    )
+  }
+
+  #failed(workload: Workload, task: Task, doing: string, error: unknown): void {
+    task.notBefore = this.#options.now() + (BACK_OFF_MS[Math.min(task.failures, BACK_OFF_MS.length - 1)] ?? 30_000)
+    task.failures += 1
+    if (error instanceof NeverStarts) {
+      task.never = { reason: error.reason, message: error.message }
+      return
+    }
+    task.message = error instanceof Error ? error.message.slice(0, 500) : String(error)
+    this.#options.onError(`${doing} ${workload.tag}`, error)
+  }
+
+  /** Progress is told as it comes, without another look. */
+  #restate(id: string, message: string): void {
+    if (this.#report === undefined) return
+    this.#publish({
+      ...this.#report,
+      workloads: this.#report.workloads.map((one) =>
+        one.id === id && one.state === 'starting' ? { ...one, message } : one,
+      ),
+    })
+  }
+
+  #observe(workload: Workload, found: Found | undefined): Observation | undefined {
+    const { id, tag } = workload
+    const task = this.#tasks.get(id)
+    if (workload.want === 'gone') {
+      // Not mentioned: it is gone.
+      if (found === undefined && task?.running === undefined) return undefined
+      const message = task?.message === undefined ? {} : { message: task.message }
+      return { id, tag, state: 'stopping', disks: [...(found?.disks ?? [])], ...message }
+    }
+    if (task?.never !== undefined) {
+      return { id, tag, state: 'failed', failure: task.never.reason, message: task.never.message, disks: [] }
+    }
+    if (found === undefined && workload.started) {
+      const message = 'It is no longer on the host, and nobody of ours took it away.'
+      return { id, tag, state: 'failed', failure: 'vanished', message, disks: [] }
+    }
+    if (found === undefined || found.state === 'starting' || found.state === 'ended') {
+      return {
+        id,
+        tag,
+        state: 'starting',
+        disks: [],
+        ...(task?.message === undefined ? {} : { message: task.message }),
+      }
+    }
+    return observationOf(found)
+  }
+}
+
+function observationOf(found: Found): Observation {
+  return {
+    id: found.id,
+    tag: found.tag,
+    state: found.state === 'ended' ? 'failed' : found.state,
+    ...(found.state === 'ended' ? { failure: 'ended' } : {}),
+    ...(found.failure === undefined ? {} : { failure: found.failure }),
+    ...(found.message === undefined ? {} : { message: found.message }),
+    ...(found.sshUser === undefined ? {} : { sshUser: found.sshUser }),
+    disks: [...found.disks],
+  }
+}
+
+function differs(workload: Workload, found: Found): boolean {
+  const wanted = workload.disks.map((one) => one.volumeId).sort()
+  const there = [...found.disks].sort()
+  return wanted.join() !== there.join()
+}

@@ -1,0 +1,97 @@
+/**
+ * The operator's own machines over SSH, rented whole, one or several at a time. What is wanted is written down as on
+ * hosts with an agent; the server itself then does the agent's work, over SSH (keep.ts). Tenants reach the machines
+ * directly, under addresses that the operator has named.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../base/instant.ts'
+import type { ProviderData } from '../../contract/provider-data.ts'
+import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import type { Driver } from '../driver.ts'
+import { inventoryMachine, isOnSale } from '../host/driver.ts'
+import { showWorkload } from '../host/show.ts'
+import type { HostWorld, KnownWorkload } from '../host/world.ts'
+import type { FolderEngine } from './volumes.ts'
+
+export interface MetalDriverOptions {
+  readonly world: HostWorld
+  readonly clock: Clock
+  /** Absent: there is no file server, so no volumes. */
+  readonly volumes?: FolderEngine
+}
+
+const CALL_TIMEOUT_MS = 30_000
+const ID_BYTES = 8
+
+export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driver {
+  return {
+    id: 'private-cloud',
+    givesSsh: true,
+    listLagMs: 0,
+    callTimeoutMs: CALL_TIMEOUT_MS,
+    ...(volumes === undefined ? {} : { volumes }),
+
+    async check(signal) {
+      signal.throwIfAborted()
+      await world.check()
+    },
+    async inventory(signal) {
+      signal.throwIfAborted()
+      const hosts = await world.listHosts('private-cloud')
+      return hosts.filter((host) => isOnSale(host, clock)).map(inventoryMachine)
+    },
+    async create(tag, spec, signal) {
+      signal.throwIfAborted()
+      const id = `m-${randomBytes(ID_BYTES).toString('hex')}`
+      const added = await world.addWorkload({ id, driver: 'private-cloud', tag, spec, relayed: [] })
+      if (added.kind === 'refused') return { kind: 'refused', reason: 'no_capacity', message: added.message }
+      return { kind: 'created', externalId: added.id }
+    },
+    async destroy(externalId, signal) {
+      signal.throwIfAborted()
+      await world.askGone(externalId)
+      // The file server refuses its machines from this moment, not when the next tenant has come.
+      await volumes?.syncClients(signal)
+    },
+    async list(tagPrefix, signal) {
+      signal.throwIfAborted()
+      const now = clock.now()
+      const workloads = await world.listWorkloads('private-cloud', tagPrefix)
+      return workloads.map((workload) => showWorkload(workload, now, (spec) => providerDataOf(workload, spec)))
+    },
+  }
+}
+
+function providerDataOf(workload: KnownWorkload, spec: EngineSpec): ProviderData | undefined {
+  const nodes = workload.nodes.flatMap(({ index, address, sshUser }) =>
+    address === null || sshUser === null ? [] : [{ index, address, sshUser }],
+  )
+  const head = nodes[0]
+  if (head === undefined || nodes.length < workload.nodes.length) return undefined
+  const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
+  return {
+    providerId: 'private-cloud',
+    externalId: workload.id,
+    resources: { cpuModel, cpuCount, gpuCount: spec.gpuCount, ramGb, storageGb },
+    gpuModel: spec.gpuModel,
+    location: spec.region,
+    sshUser: head.sshUser,
+    sshPort: head.address.sshPort,
+    sshNetworking: nodes.map(({ address, sshUser }) => ({
+      host: address.publicIp,
+      port: address.sshPort,
+      user: sshUser,
+    })),
+    nodes: nodes.map(({ index, address }) => ({
+      role: index === 0 ? ('head' as const) : ('compute' as const),
+      hostname: address.hostname,
+      publicIp: address.publicIp,
+      privateIp: address.privateIp,
+    })),
+    ...(nodes.length > 1
+      ? { nodeNetworking: nodes.map(({ address: { publicIp, privateIp } }) => ({ publicIp, privateIp })) }
+      : {}),
+    networkType: spec.networkType,
+    ...(spec.gpuFormFactor === null ? {} : { gpuFormFactor: spec.gpuFormFactor }),
+  }
+}

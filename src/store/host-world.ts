@@ -1,0 +1,320 @@
+/**
+ * What is wanted of our own hosts, in PostgreSQL. It has the shape of `HostWorld` (engines/host/world.ts) without
+ * importing it, since the store knows no engine.
+ */
+import { randomInt } from 'node:crypto'
+import { sql } from 'kysely'
+import { toDate, type Instant } from '../base/instant.ts'
+import type { Observation } from '../contract/agent.ts'
+import { isSilent, type HostAddress, type HostState } from '../domain/host.ts'
+import type { EngineSpec } from '../domain/rental.ts'
+import { transact, type Database, type Db, type Tx } from './database.ts'
+import { bumpHosts } from './host.ts'
+
+type DriverId = 'host' | 'private-cloud'
+
+export interface PortRange {
+  readonly from: number
+  readonly to: number
+}
+
+/** So many random ports are tried before the range counts as full. */
+const PORT_TRIES = 200
+
+export function postgresHostWorld(database: Database, ports: PortRange) {
+  const { db } = database
+  return {
+    async check(): Promise<void> {
+      await sql`select 1 from host limit 1`.execute(db)
+    },
+
+    async listHosts(driver: DriverId) {
+      const rows = await db.selectFrom('host').selectAll().where('driver', '=', driver).orderBy('id').execute()
+      return rows.map((row) => ({
+        id: row.id,
+        supplierId: row.supplier_id,
+        state: row.state,
+        seenAt: row.seen_at,
+        offer: row.offer,
+      }))
+    },
+
+    addWorkload: (workload: NewWorkload) => transact(database, (tx) => addWorkload(tx, workload, ports)),
+
+    askGone: (id: string) =>
+      transact(database, async (tx) => {
+        const moved = await tx.db
+          .updateTable('workload')
+          .set({ want: 'gone' })
+          .where('id', '=', id)
+          .where('want', '=', 'run')
+          .returning('id')
+          .executeTakeFirst()
+        if (moved !== undefined) await stampNodes(tx, id)
+      }),
+
+    async listWorkloads(driver: DriverId, tagPrefix: string) {
+      return readWorkloads(db, sql`w.driver = ${driver} and starts_with(w.tag, ${tagPrefix})`)
+    },
+    async findWorkload(id: string) {
+      return (await readWorkloads(db, sql`w.id = ${id}`))[0]
+    },
+
+    addVolume: (volume: NewVolume) => transact(database, (tx) => addVolume(tx, volume)),
+
+    askVolumeGone: (id: string) =>
+      transact(database, async (tx) => {
+        const volume = await tx.db
+          .selectFrom('host_volume')
+          .selectAll()
+          .where('id', '=', id)
+          .forUpdate()
+          .executeTakeFirst()
+        if (volume === undefined || volume.want === 'gone') return true
+        const attached = await tx.db
+          .selectFrom('workload_disk')
+          .select('workload_id')
+          .where('volume_id', '=', id)
+          .executeTakeFirst()
+        if (attached !== undefined) return false
+        const generation =
+          volume.host_id === null ? null : ((await bumpHosts(tx, [volume.host_id])).get(volume.host_id) ?? null)
+        await tx.db.updateTable('host_volume').set({ want: 'gone', generation }).where('id', '=', id).execute()
+        return true
+      }),
+
+    async forgetVolume(id: string): Promise<void> {
+      await db.deleteFrom('host_volume').where('id', '=', id).where('want', '=', 'gone').execute()
+    },
+
+    async listVolumes(driver: DriverId, tagPrefix: string) {
+      return readVolumes(db, sql`v.driver = ${driver} and starts_with(v.tag, ${tagPrefix})`)
+    },
+    async findVolume(id: string) {
+      return (await readVolumes(db, sql`v.id = ${id}`))[0]
+    },
+
+    wantDisk: (volumeId: string, workloadId: string) =>
+      transact(database, async (tx): Promise<string | undefined> => {
+        const rows = await sql<{ host_id: string | null; volume_want: string; want: string; on_host: boolean }>`
+          select v.host_id, v.want as volume_want, w.want,
+            exists (select 1 from workload_node n where n.workload_id = w.id and n.host_id = v.host_id) as on_host
+          from host_volume v, workload w where v.id = ${volumeId} and w.id = ${workloadId} for update of v, w`.execute(
+          tx.db,
+        )
+        const found = rows.rows[0]
+        if (found === undefined || found.volume_want === 'gone') return 'There is no such volume or no such machine.'
+        if (found.want === 'gone') return 'The machine is ending.'
+        if (found.host_id !== null && !found.on_host) return 'The volume is on another host than the machine.'
+        const added = await tx.db
+          .insertInto('workload_disk')
+          .values({ workload_id: workloadId, volume_id: volumeId })
+          .onConflict((conflict) => conflict.doNothing())
+          .returning('volume_id')
+          .executeTakeFirst()
+        if (added !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
+        return undefined
+      }),
+
+    unwantDisk: (volumeId: string, workloadId: string) =>
+      transact(database, async (tx) => {
+        const gone = await tx.db
+          .deleteFrom('workload_disk')
+          .where('workload_id', '=', workloadId)
+          .where('volume_id', '=', volumeId)
+          .returning('volume_id')
+          .executeTakeFirst()
+        if (gone !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
+      }),
+  }
+}
+
+interface NewWorkload {
+  readonly id: string
+  readonly driver: DriverId
+  readonly tag: string
+  readonly spec: EngineSpec
+  readonly relayed: readonly number[]
+}
+
+type AddOutcome = { kind: 'added'; id: string } | { kind: 'refused'; message: string }
+
+async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Promise<AddOutcome> {
+  const { id, driver, tag, spec } = workload
+  const known = await tx.db
+    .selectFrom('workload')
+    .select('id')
+    .where('tag', '=', tag)
+    .where('spec', 'is not', null)
+    .executeTakeFirst()
+  if (known !== undefined) return { kind: 'added', id: known.id }
+  const hostIds = spec.nodes.map((node) => node.machineId)
+  const hosts = await sql<{ id: string; state: HostState; seen_at: Instant | null }>`
+    select id, state, seen_at from host where driver = ${driver} and id = any (${hostIds}::text[]) order by id for update`.execute(
+    tx.db,
+  )
+  for (const hostId of hostIds) {
+    const host = hosts.rows.find((one) => one.id === hostId)
+    const why = host === undefined ? 'is gone' : whyNot(host, tx.clock.now())
+    if (why !== undefined) return { kind: 'refused', message: `Host ${hostId} ${why}.` }
+  }
+  await tx.db
+    .insertInto('workload')
+    .values({ id, driver, tag, spec: JSON.stringify(spec), created_at: toDate(tx.clock.now()) })
+    .execute()
+  const generations = await bumpHosts(tx, hostIds)
+  for (const [index, node] of spec.nodes.entries()) {
+    await tx.db
+      .insertInto('workload_node')
+      .values({
+        workload_id: id,
+        host_id: node.machineId,
+        node_index: index,
+        gpu_indexes: [...node.gpuIndexes],
+        generation: generations.get(node.machineId) ?? 0n,
+      })
+      .execute()
+  }
+  for (const target of new Set(workload.relayed)) await assignPort(tx, id, target, ports)
+  return { kind: 'added', id }
+}
+
+/** An order that was placed before a drain began is still served. */
+function whyNot(host: { state: HostState; seen_at: Instant | null }, now: Instant): string | undefined {
+  if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
+  return isSilent(host.seen_at, now) ? 'does not answer' : undefined
+}
+
+async function assignPort(tx: Tx, workloadId: string, target: number, { from, to }: PortRange): Promise<void> {
+  for (let n = 0; n < PORT_TRIES; n += 1) {
+    const taken = await tx.db
+      .insertInto('relay_port')
+      .values({ port: randomInt(from, to + 1), workload_id: workloadId, target })
+      .onConflict((conflict) => conflict.doNothing())
+      .returning('port')
+      .executeTakeFirst()
+    if (taken !== undefined) return
+  }
+  throw new Error(`no free port between ${from} and ${to} for a workload`)
+}
+
+async function stampNodes(tx: Tx, workloadId: string): Promise<void> {
+  const hostIds = await hostsOf(tx, workloadId)
+  if (hostIds.length === 0) {
+    await tx.db.deleteFrom('workload').where('id', '=', workloadId).execute()
+    return
+  }
+  for (const [hostId, generation] of await bumpHosts(tx, hostIds)) {
+    await tx.db
+      .updateTable('workload_node')
+      .set({ generation })
+      .where('workload_id', '=', workloadId)
+      .where('host_id', '=', hostId)
+      .execute()
+  }
+}
+
+async function hostsOf(tx: Tx, workloadId: string): Promise<string[]> {
+  const rows = await tx.db.selectFrom('workload_node').select('host_id').where('workload_id', '=', workloadId).execute()
+  return rows.map((row) => row.host_id)
+}
+
+interface NodeJson {
+  readonly hostId: string
+  readonly index: number
+  readonly address: HostAddress | null
+  readonly seenAt: string | null
+  readonly state: Observation['state'] | null
+  readonly started: boolean
+  readonly failure: string | null
+  readonly message: string | null
+  readonly sshUser: string | null
+  readonly disks: string[]
+}
+
+async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
+  const found = await sql<{
+    id: string
+    tag: string
+    spec: EngineSpec | null
+    want: 'run' | 'gone'
+    nodes: NodeJson[]
+    relay: Array<{ target: number; port: number }>
+  }>`
+    select w.id, w.tag, w.spec, w.want,
+      coalesce((select jsonb_agg(jsonb_build_object(
+          'hostId', n.host_id, 'index', n.node_index, 'address', h.address,
+          'seenAt', (extract(epoch from h.seen_at) * 1000)::bigint::text,
+          'state', n.state, 'started', n.started, 'failure', n.failure, 'message', n.message,
+          'sshUser', n.ssh_user, 'disks', n.disks) order by n.node_index)
+        from workload_node n join host h on h.id = n.host_id where n.workload_id = w.id), '[]') as nodes,
+      coalesce((select jsonb_agg(jsonb_build_object('target', p.target, 'port', p.port) order by p.target)
+        from relay_port p where p.workload_id = w.id), '[]') as relay
+    from workload w where ${where} order by w.id`.execute(db)
+  return found.rows.map((row) => ({
+    ...row,
+    nodes: row.nodes.map((node) => ({
+      ...node,
+      seenAt: node.seenAt === null ? null : (Number.parseInt(node.seenAt, 10) as Instant),
+    })),
+  }))
+}
+
+interface NewVolume {
+  readonly id: string
+  readonly driver: DriverId
+  readonly tag: string
+  readonly hostId: string | null
+  readonly label: string
+  readonly sizeGb: number
+  readonly vip: string
+}
+
+async function addVolume(tx: Tx, volume: NewVolume): Promise<{ id: string; vip: string }> {
+  const known = await tx.db
+    .selectFrom('host_volume')
+    .select(['id', 'vip'])
+    .where('tag', '=', volume.tag)
+    .executeTakeFirst()
+  if (known !== undefined) return known
+  const { hostId } = volume
+  const generation = hostId === null ? null : ((await bumpHosts(tx, [hostId])).get(hostId) ?? null)
+  await tx.db
+    .insertInto('host_volume')
+    .values({
+      id: volume.id,
+      driver: volume.driver,
+      tag: volume.tag,
+      host_id: hostId,
+      label: volume.label,
+      size_gb: volume.sizeGb,
+      vip: volume.vip,
+      present: hostId === null,
+      generation,
+      created_at: toDate(tx.clock.now()),
+    })
+    .execute()
+  return { id: volume.id, vip: volume.vip }
+}
+
+async function readVolumes(db: Db, where: ReturnType<typeof sql>) {
+  const found = await sql<{
+    id: string
+    tag: string
+    hostId: string | null
+    vip: string
+    want: 'there' | 'gone'
+    present: boolean
+    wantedBy: string[]
+    attachedTo: string[]
+    heldBy: string[]
+  }>`
+    select v.id, v.tag, v.host_id as "hostId", v.vip, v.want, v.present,
+      array(select d.workload_id from workload_disk d where d.volume_id = v.id order by 1) as "wantedBy",
+      array(select d.workload_id from workload_disk d where d.volume_id = v.id
+            and not exists (select 1 from workload_node n where n.workload_id = d.workload_id and v.id <> all (n.disks))
+            order by 1) as "attachedTo",
+      array(select distinct n.workload_id from workload_node n where v.id = any (n.disks) order by 1) as "heldBy"
+    from host_volume v where ${where} order by v.id`.execute(db)
+  return found.rows
+}

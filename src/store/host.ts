@@ -1,0 +1,314 @@
+/**
+ * Hosts and what is wanted of them. Every change of what is wanted grows the host's generation, and a trigger tells
+ * the servers; a report names the generation that it has acted on, so what it leaves out is known to be gone only when
+ * the host had been asked to end it before it looked.
+ */
+import { sql, type Selectable } from 'kysely'
+import { toDate, type Instant } from '../base/instant.ts'
+import { fail, ok, type Result } from '../base/result.ts'
+import type { Desired, HostMetrics, HostReport } from '../contract/agent.ts'
+import type { HostAddress, HostState } from '../domain/host.ts'
+import type { EngineSpec } from '../domain/rental.ts'
+import type { Db, Tx } from './database.ts'
+import type { Tables } from './tables.ts'
+
+export type HostRow = Selectable<Tables['host']>
+
+export async function findHost(db: Db, id: string): Promise<HostRow | undefined> {
+  return db.selectFrom('host').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+export async function listHosts(
+  db: Db,
+  query: { driver?: HostRow['driver']; supplierId?: string; after?: string; limit: number },
+): Promise<HostRow[]> {
+  let select = db.selectFrom('host').selectAll()
+  if (query.driver !== undefined) select = select.where('driver', '=', query.driver)
+  if (query.supplierId !== undefined) select = select.where('supplier_id', '=', query.supplierId)
+  if (query.after !== undefined) select = select.where('id', '>', query.after)
+  return select.orderBy('id').limit(query.limit).execute()
+}
+
+/** From now on only reports of this connection count. */
+export async function beginSession(db: Db, hostId: string, session: string, now: Instant): Promise<void> {
+  await db
+    .updateTable('host')
+    .set({ session, seen_at: toDate(now) })
+    .where('id', '=', hostId)
+    .execute()
+}
+
+/** The connection is known to be over: the host is silent from when it was last heard. */
+export async function endSession(db: Db, hostId: string, session: string): Promise<void> {
+  await db.updateTable('host').set({ session: null }).where('id', '=', hostId).where('session', '=', session).execute()
+}
+
+/** Heartbeats of many hosts in one statement. */
+export async function touchHosts(
+  db: Db,
+  sessions: ReadonlyArray<{ hostId: string; session: string }>,
+  now: Instant,
+): Promise<void> {
+  if (sessions.length === 0) return
+  await sql`
+    update host set seen_at = ${toDate(now)}
+    from unnest(${sessions.map((one) => one.hostId)}::text[], ${sessions.map((one) => one.session)}::uuid[]) as heard (id, session)
+    where host.id = heard.id and host.session = heard.session`.execute(db)
+}
+
+export async function saveMetrics(db: Db, hostId: string, metrics: HostMetrics, now: Instant): Promise<void> {
+  await db
+    .updateTable('host')
+    .set({ metrics: JSON.stringify(metrics), metrics_at: toDate(now) })
+    .where('id', '=', hostId)
+    .execute()
+}
+
+/** Its owner takes it off sale, puts it back, or takes it away for good, which needs it to be empty. */
+export async function moveHost(tx: Tx, hostId: string, to: 'ready' | 'draining' | 'left'): Promise<Result<HostState>> {
+  const host = await tx.db.selectFrom('host').select(['state']).where('id', '=', hostId).forUpdate().executeTakeFirst()
+  if (host === undefined) return fail('not_found', `There is no host ${hostId}`, { reason: 'host_not_found' })
+  if (host.state === to) return ok(to)
+  if (host.state === 'cleaning' || host.state === 'quarantined') {
+    return fail('conflict', `The host is in ${host.state}`, { reason: 'host_not_ready' })
+  }
+  if (to === 'left') {
+    const held = await sql<{ busy: boolean }>`
+      select exists (select 1 from workload_node where host_id = ${hostId})
+          or exists (select 1 from host_volume where host_id = ${hostId})
+          or exists (select 1 from gpu_claim where machine_id = ${hostId}) as busy`.execute(tx.db)
+    if (held.rows[0]?.busy === true) {
+      const message = 'The host still has tenants or their volumes; drain it and wait until they have gone'
+      return fail('conflict', message, { reason: 'host_has_tenants' })
+    }
+  }
+  await setHostState(tx, hostId, to, null)
+  return ok(to)
+}
+
+/** Moves the machine that is sold with it, in the same transaction (trigger machine_follows_host). */
+export async function setHostState(tx: Tx, hostId: string, state: HostState, reason: string | null): Promise<void> {
+  await tx.db.updateTable('host').set({ state, state_reason: reason }).where('id', '=', hostId).execute()
+  tx.wake.add('inventory')
+}
+
+/** Tells hosts that something about them is wanted otherwise; answers the new generations. */
+export async function bumpHosts(tx: Tx, hostIds: readonly string[]): Promise<Map<string, bigint>> {
+  // In the order of ids, so that two that bump the same hosts do not wait for each other.
+  await sql`select 1 from host where id = any (${hostIds}::text[]) order by id for update`.execute(tx.db)
+  const rows = await sql<{ id: string; generation: bigint }>`
+    update host set generation = generation + 1 where id = any (${hostIds}::text[]) returning id, generation`.execute(
+    tx.db,
+  )
+  return new Map(rows.rows.map((row) => [row.id, row.generation]))
+}
+
+/** The whole of what is wanted of a host. undefined: there is no such host. */
+export async function readDesired(db: Db, hostId: string): Promise<Desired | undefined> {
+  // One statement, so that generation and rows are of one moment.
+  const found = await sql<{
+    generation: bigint
+    state: HostState
+    arch: string | null
+    workloads: WantedRow[]
+    volumes: VolumeRow[]
+  }>`
+    select h.generation, h.state, h.offer -> 'hardware' ->> 'cpuArch' as arch,
+      coalesce((select jsonb_agg(jsonb_build_object(
+          'id', w.id, 'tag', w.tag, 'want', w.want, 'started', n.started, 'spec', w.spec,
+          'index', n.node_index, 'gpus', n.gpu_indexes,
+          'peers', (select jsonb_agg(p.address order by pn.node_index)
+                    from workload_node pn join host p on p.id = pn.host_id where pn.workload_id = w.id),
+          'disks', (select jsonb_agg(jsonb_build_object('volumeId', v.id, 'label', v.label, 'sizeGb', v.size_gb,
+                                                        'hostId', v.host_id, 'vip', v.vip) order by v.id)
+                    from workload_disk d join host_volume v on v.id = d.volume_id where d.workload_id = w.id)
+        ) order by w.created_at, w.id)
+        from workload_node n join workload w on w.id = n.workload_id where n.host_id = h.id), '[]') as workloads,
+      coalesce((select jsonb_agg(jsonb_build_object('id', v.id, 'sizeGb', v.size_gb, 'want', v.want) order by v.id)
+        from host_volume v where v.host_id = h.id), '[]') as volumes
+    from host h where h.id = ${hostId}`.execute(db)
+  const row = found.rows[0]
+  if (row === undefined) return undefined
+  const image = await db
+    .selectFrom('base_image')
+    .selectAll()
+    .where('is_default', '=', true)
+    .where('arch', '=', row.arch === 'arm64' ? 'arm64' : 'x64')
+    .executeTakeFirst()
+  return {
+    type: 'desired',
+    generation: asNumber(row.generation),
+    state: row.state,
+    workloads: row.workloads.map((one) => wantedOf(one, image)),
+    volumes: row.volumes,
+  }
+}
+
+type VolumeRow = Desired['volumes'][number]
+
+interface WantedRow {
+  readonly id: string
+  readonly tag: string
+  readonly want: 'run' | 'gone'
+  readonly started: boolean
+  readonly spec: EngineSpec | null
+  readonly index: number
+  readonly gpus: number[]
+  readonly peers: Array<HostAddress | null> | null
+  readonly disks: Array<{
+    volumeId: string
+    label: string
+    sizeGb: number
+    hostId: string | null
+    vip: string
+  }> | null
+}
+
+function wantedOf(row: WantedRow, image: Selectable<Tables['base_image']> | undefined): Desired['workloads'][number] {
+  const { id, tag, want, started, spec } = row
+  return {
+    id,
+    tag,
+    want,
+    started,
+    spec:
+      spec === null
+        ? null
+        : {
+            kind: spec.kind,
+            name: spec.name,
+            gpuCount: spec.gpuCount,
+            resources: spec.resources,
+            sshKeys: [...spec.sshKeys],
+            ports: [...spec.ports],
+            image: spec.image,
+          },
+    node: {
+      index: row.index,
+      gpuIndexes: row.gpus,
+      peers: (row.peers ?? []).flatMap((one) =>
+        one === null ? [] : [{ hostname: one.hostname, privateIp: one.privateIp }],
+      ),
+    },
+    disks: (row.disks ?? []).map((one) => ({
+      volumeId: one.volumeId,
+      label: one.label,
+      sizeGb: one.sizeGb,
+      source: one.hostId === null ? { kind: 'nfs', server: one.vip, path: `/${one.volumeId}` } : { kind: 'file' },
+    })),
+    baseImage:
+      image === undefined || spec?.kind !== 'virtual-machine'
+        ? null
+        : { name: image.name, source: image.source, sha256: image.sha256, loginUser: image.login_user },
+  }
+}
+
+function asNumber(generation: bigint): number {
+  return Number.parseInt(generation.toString(), 10)
+}
+
+/**
+ * Writes what a host says there is. `session` is null for a host that the server keeps itself. False: a newer
+ * connection has taken over, and this one no longer counts.
+ */
+export async function saveReport(
+  tx: Tx,
+  hostId: string,
+  session: string | null,
+  report: HostReport,
+  now: Instant,
+): Promise<boolean> {
+  const host = await tx.db
+    .selectFrom('host')
+    .select(['id', 'driver', 'session'])
+    .where('id', '=', hostId)
+    .forUpdate()
+    .executeTakeFirst()
+  if (host === undefined || (session !== null && host.session !== session)) return false
+  await tx.db
+    .updateTable('host')
+    .set({ offer: JSON.stringify(report.offer), notes: JSON.stringify(report.notes), seen_at: toDate(now) })
+    .where('id', '=', hostId)
+    .execute()
+  await sql`
+    update workload_node n
+    set state = r.state, failure = r.failure, message = r.message, ssh_user = coalesce(r."sshUser", n.ssh_user),
+        disks = array(select jsonb_array_elements_text(r.disks)), started = n.started or r.state = 'running'
+    from jsonb_to_recordset(${JSON.stringify(report.workloads)}::jsonb) as r (
+      id text, state text, failure text, message text, "sshUser" text, disks jsonb)
+    where n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
+  await adoptStrangers(tx, host, report, now)
+  await forgetGone(tx, hostId, report)
+  tx.wake.add('observe')
+  return true
+}
+
+/** What a host has and the books have not: it gets a row, so that it is seen and someone can end it. */
+async function adoptStrangers(
+  tx: Tx,
+  host: Pick<HostRow, 'id' | 'driver'>,
+  report: HostReport,
+  now: Instant,
+): Promise<void> {
+  await sql`
+    with stranger as (
+      select r.id, r.tag, r.state from jsonb_to_recordset(${JSON.stringify(report.workloads)}::jsonb) as r (
+        id text, tag text, state text)
+      where not exists (select 1 from workload_node n where n.workload_id = r.id and n.host_id = ${host.id})
+        -- What it is about to remove as asked is no stranger.
+        and r.state <> 'stopping'
+    ), added as (
+      insert into workload (id, driver, tag, spec, created_at)
+      select id, ${host.driver}, tag, null, ${toDate(now)} from stranger
+      on conflict do nothing
+    )
+    insert into workload_node (workload_id, host_id, node_index, gpu_indexes, generation, state, started)
+    select s.id, ${host.id}, 0, '{}', h.generation, s.state, true
+    from stranger s, host h where h.id = ${host.id}
+    on conflict do nothing`.execute(tx.db)
+}
+
+/** What was wanted gone in the generation that the host has acted on, and that it no longer mentions, is gone. */
+async function forgetGone(tx: Tx, hostId: string, report: HostReport): Promise<void> {
+  const mentioned = report.workloads.map((one) => one.id)
+  await sql`
+    delete from workload_node n using workload w
+    where w.id = n.workload_id and n.host_id = ${hostId} and (w.want = 'gone' or w.spec is null)
+      and n.generation <= ${report.generation} and n.workload_id <> all (${mentioned}::text[])`.execute(tx.db)
+  await sql`
+    delete from workload w where (w.want = 'gone' or w.spec is null)
+      and not exists (select 1 from workload_node n where n.workload_id = w.id)`.execute(tx.db)
+  await sql`
+    delete from host_volume v
+    where v.host_id = ${hostId} and v.want = 'gone' and v.generation <= ${report.generation}
+      and v.id <> all (${report.volumes}::text[])
+      and not exists (select 1 from workload_disk d where d.volume_id = v.id)`.execute(tx.db)
+  await sql`
+    update host_volume set present = id = any (${report.volumes}::text[])
+    where host_id = ${hostId} and present <> (id = any (${report.volumes}::text[]))`.execute(tx.db)
+}
+
+/** Ports of workloads that are wanted, on the hosts that this server has the connections of. */
+export async function listRelayPorts(
+  db: Db,
+  hostIds: readonly string[],
+): Promise<Array<{ port: number; workloadId: string; hostId: string; target: number }>> {
+  if (hostIds.length === 0) return []
+  const rows = await sql<{ port: number; workload_id: string; host_id: string; target: number }>`
+    select p.port, p.workload_id, n.host_id, p.target
+    from relay_port p join workload w on w.id = p.workload_id join workload_node n on n.workload_id = w.id
+    where w.want = 'run' and n.node_index = 0 and n.host_id = any (${hostIds}::text[])
+    order by p.port`.execute(db)
+  return rows.rows.map((row) => ({
+    port: row.port,
+    workloadId: row.workload_id,
+    hostId: row.host_id,
+    target: row.target,
+  }))
+}
+
+/** undefined: there is no such volume, or it is on the file server. */
+export async function findVolumeHost(db: Db, externalId: string): Promise<string | undefined> {
+  const row = await db.selectFrom('host_volume').select('host_id').where('id', '=', externalId).executeTakeFirst()
+  return row?.host_id ?? undefined
+}
