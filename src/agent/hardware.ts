@@ -28,7 +28,7 @@ export function readHardware(folder: string, root = '/'): HostHardware {
     cpuCores: tenths((cores * virtualCores) / Math.max(threads.length, 1)),
     virtualCores: tenths(virtualCores),
     ramGb: tenths(Math.min(readMemory(root).totalBytes, limits.memoryBytes ?? Infinity) / GB_BYTES),
-    storageGb: tenths((freeDiskGb(folder) ?? 0) + 0.1),
+    storageGb: tenths(freeDiskGb(folder) ?? 0),
   }
 }
 
@@ -170,7 +170,7 @@ function parseCpuList(text: string): number[] {
       const [, first = '', last = first] = /^(\d+)(?:-(\d+))?$/.exec(part) ?? []
       if (first === '') return []
       const from = Number.parseInt(first, 10)
-      const to = Math.min(Number.parseInt(last === '' ? first : last, 10), MAX_CPUS)
+      const to = Math.min(Number.parseInt(last, 10), MAX_CPUS)
       return Array.from({ length: Math.max(to - from + 1, 0) }, (_, i) => from + i)
     })
 }

@@ -353,7 +353,7 @@ class Stream extends Duplex implements MuxStream {
     }
     if (this.destroyed) return
     if (this.#endTaken) {
-      if (this.#incoming.length === 0 && !this.readableEnded) this.push(null)
+      if (this.#incoming.length === 0) this.push(null)
       return
     }
     if (this.#untold < CREDIT_STEP) return

@@ -3,7 +3,6 @@
  * Beside it: what a driver hands to the suite, an order to start from, and what makes an offered machine unsellable.
  */
 import { randomBytes } from 'node:crypto'
-import type { TestContext } from 'vitest'
 import { MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
 import { bareMetalRegion, virtualMachineRegion } from '../contract/region.ts'
@@ -24,11 +23,11 @@ export const faultsOfThings = [
 export type FaultOfThing = (typeof faultsOfThings)[number]
 export type FaultName = FaultOfThing | 'unreachable'
 
-/** How to get a fault: by the label of what is created, by a switch thrown just before, or not at all, and why. */
+/** How to get a fault: by what the order says, its label or more, or by a switch thrown just before. */
 export type FaultInjection =
   | { readonly label: string }
+  | { readonly spec: Partial<EngineSpec> }
   | { readonly arm: () => void | Promise<void> }
-  | { readonly cannot: string }
 
 export interface ConformanceHarness {
   readonly driver: Driver
@@ -36,9 +35,16 @@ export interface ConformanceHarness {
   advance(ms: number): Promise<void>
   /** An order that the engine can fill, at least twice at once. */
   spec(overrides?: Partial<EngineSpec>): EngineSpec
-  /** All of them, so that to leave one out is to write down the reason. */
-  readonly faults: Readonly<Record<FaultName, FaultInjection>>
+  /** All but those that the engine is known not to have (`ConformanceOptions.cannot`). */
+  readonly faults: Readonly<Partial<Record<FaultName, FaultInjection>>>
   dispose(): Promise<void>
+}
+
+export interface ConformanceOptions {
+  /** Faults that the engine cannot have, each with the reason. */
+  readonly cannot?: Readonly<Partial<Record<FaultName, string>>>
+  /** What this run is about; both unless it says so. An engine may need other machines for its volumes. */
+  readonly parts?: ReadonlyArray<'machines' | 'volumes'>
 }
 
 const STEP_MS = SECOND_MS
@@ -89,17 +95,25 @@ export class Bench {
     await this.#harness.advance(ms)
   }
 
-  /** What the order must say to have the fault. Skips the test when the driver cannot have it. */
-  async inject(name: FaultName, context: TestContext): Promise<{ label?: string }> {
+  /** What the order must say to have the fault. */
+  async inject(name: FaultName): Promise<Partial<EngineSpec>> {
     const fault = this.#harness.faults[name]
-    if ('cannot' in fault) return context.skip(`${this.driver.id} cannot show ${name}: ${fault.cannot}`)
+    if (fault === undefined) throw new Error(`nothing says how ${this.driver.id} gets the fault ${name}`)
     if ('label' in fault) return { label: fault.label }
+    if ('spec' in fault) return fault.spec
     await fault.arm()
     return {}
   }
 
-  volumes(context: TestContext): VolumeEngine {
-    return this.driver.volumes ?? context.skip(`${this.driver.id} holds no volumes`)
+  /** The same for a volume, of which an order can only say the label. */
+  async injectVolume(name: FaultName): Promise<{ label?: string }> {
+    const { label } = await this.inject(name)
+    return label === undefined || label === null ? {} : { label }
+  }
+
+  volumes(): VolumeEngine {
+    if (this.driver.volumes === undefined) throw new Error(`${this.driver.id} holds no volumes`)
+    return this.driver.volumes
   }
 
   async create(spec: EngineSpec = this.spec()): Promise<{ tag: string; externalId: string }> {
@@ -140,6 +154,15 @@ export class Bench {
       'the machine is gone',
       async () => !(await this.listedIds()).includes(externalId) || undefined,
     )
+  }
+
+  /** No longer there, or there as what it is: an engine that knows that it has lost something says so. */
+  async untilLost(externalId: string): Promise<void> {
+    await this.eventually('the machine is gone or has failed', async () => {
+      const machines = await this.driver.list(this.prefix, this.signal)
+      const machine = machines.find((one) => one.externalId === externalId)
+      return machine === undefined || machine.state === 'failed' || undefined
+    })
   }
 
   async untilVolumeAbsent(volumes: VolumeEngine, externalId: string): Promise<void> {
@@ -201,7 +224,9 @@ export function wrongWith(machine: InventoryMachine): string[] {
   const isMarketplace = machine.offering === 'marketplace'
   const regions = machine.offering === 'bare-metal' ? bareMetalRegion : virtualMachineRegion
   const price = machine.priceUsdPerGpuHour === null ? undefined : parseUsd(machine.priceUsdPerGpuHour)
-  const { cpuModel, gpuInterface, ...amounts } = machine.hardware
+  const { cpuModel, gpuInterface, cpuCores, virtualCores, ramGb, storageGb, gpuClockMhz, gpuComputePower } =
+    machine.hardware
+  const amounts = [cpuCores, virtualCores, ramGb, storageGb, gpuClockMhz, gpuComputePower]
   const rules: Record<string, boolean> = {
     'the id has 1 to 100 characters': machine.id.length >= 1 && machine.id.length <= 100,
     'cluster and region have names': machine.clusterName !== '' && machine.region !== '',
@@ -217,8 +242,7 @@ export function wrongWith(machine: InventoryMachine): string[] {
     'sick GPUs are named once': new Set(machine.gpusSick).size === machine.gpusSick.length,
     'GPU model and RAM': machine.gpuModel !== '' && Number.isInteger(machine.gpuRamMib) && machine.gpuRamMib > 0,
     'only ethernet has a variant': machine.networkType === 'ethernet' || machine.ethernetVariant === null,
-    'hardware is described':
-      cpuModel !== '' && gpuInterface !== '' && Object.values(amounts).every((amount) => amount > 0),
+    'hardware is described': cpuModel !== '' && gpuInterface !== '' && amounts.every((amount) => amount > 0),
   }
   return Object.keys(rules).filter((rule) => !rules[rule])
 }

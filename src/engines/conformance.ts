@@ -1,15 +1,29 @@
 /**
  * What every driver must do, as one suite. The reconcilers rely on nothing else, so a driver that passes can be wired
- * in. Faults are part of it: a driver that cannot be made to show one says why, and the report shows that reason.
+ * in. Faults are part of it: a driver that cannot have one says why.
  *
  * Nothing here sleeps. The suite looks, lets a second of the engine's time pass and looks again, so that it takes
  * milliseconds on a simulated engine and as long as it takes on a real one.
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { providerData } from '../contract/provider-data.ts'
-import { Bench, wrongWith, type ConformanceHarness } from './conformance-bench.ts'
+import {
+  Bench,
+  wrongWith,
+  type ConformanceHarness,
+  type ConformanceOptions,
+  type FaultName,
+} from './conformance-bench.ts'
 
-export function driverConformance(name: string, make: () => Promise<ConformanceHarness>): void {
+export function driverConformance(
+  name: string,
+  make: () => Promise<ConformanceHarness>,
+  { cannot = {}, parts = ['machines', 'volumes'] }: ConformanceOptions = {},
+): void {
+  /** A test of a fault; one that the engine cannot have is not a test of it. */
+  const itCan: ItCan = (fault, promise, test) => {
+    if (cannot[fault] === undefined) it(promise, test)
+  }
   describe(`${name} keeps the promises of a driver`, () => {
     let bench: Bench
     beforeEach(async () => {
@@ -17,15 +31,19 @@ export function driverConformance(name: string, make: () => Promise<ConformanceH
     })
     afterEach(() => bench.clear())
 
-    describe('machines', () => {
-      machineTests(() => bench)
-    })
-    describe('faults of machines', () => {
-      machineFaultTests(() => bench)
-    })
-    describe('volumes', () => {
-      volumeTests(() => bench)
-    })
+    if (parts.includes('machines')) {
+      describe('machines', () => {
+        machineTests(() => bench)
+      })
+      describe('faults of machines', () => {
+        machineFaultTests(() => bench, itCan)
+      })
+    }
+    if (parts.includes('volumes')) {
+      describe('volumes', () => {
+        volumeTests(() => bench, itCan)
+      })
+    }
 
     it('offers machines that can be sold as they are described', async () => {
       const machines = await bench.driver.inventory(bench.signal)
@@ -34,11 +52,11 @@ export function driverConformance(name: string, make: () => Promise<ConformanceH
       expect(wrong.filter(({ rules }) => rules.length > 0)).toEqual([])
     })
 
-    it('throws when the engine cannot be reached, and never answers with an empty list', async (context) => {
+    itCan('unreachable', 'throws when the engine cannot be reached, and never answers with an empty list', async () => {
       const { driver, signal, prefix } = bench
       const { externalId } = await bench.create()
       await driver.check(signal)
-      await bench.inject('unreachable', context)
+      await bench.inject('unreachable')
       await expect(driver.list(prefix, signal)).rejects.toBeInstanceOf(Error)
       await expect(driver.check(signal)).rejects.toBeInstanceOf(Error)
       await expect(driver.inventory(signal)).rejects.toBeInstanceOf(Error)
@@ -122,74 +140,85 @@ function machineTests(get: () => Bench): void {
   })
 }
 
-function machineFaultTests(get: () => Bench): void {
-  it('a create that timed out after the machine was made is found by its tag', async (context) => {
+type ItCan = (fault: FaultName, promise: string, test: () => Promise<void>) => void
+
+function machineFaultTests(get: () => Bench, itCan: ItCan): void {
+  itCan('create-timeout', 'a create that timed out after the machine was made is found by its tag', async () => {
     const bench = get()
     const tag = bench.newTag()
-    const spec = bench.spec(await bench.inject('create-timeout', context))
+    const spec = bench.spec(await bench.inject('create-timeout'))
     await expect(bench.driver.create(tag, spec, bench.signal)).rejects.toBeInstanceOf(Error)
     await bench.advance(bench.driver.listLagMs)
     expect(await bench.driver.list(tag, bench.signal)).toMatchObject([{ tag }])
   })
 
-  it('a create that was lost leaves nothing', async (context) => {
+  itCan('create-lost', 'a create that was lost leaves nothing', async () => {
     const bench = get()
-    const spec = bench.spec(await bench.inject('create-lost', context))
+    const spec = bench.spec(await bench.inject('create-lost'))
     await expect(bench.driver.create(bench.newTag(), spec, bench.signal)).rejects.toBeInstanceOf(Error)
     await bench.advance(bench.driver.listLagMs)
     expect(await bench.listedIds()).toEqual([])
   })
 
-  it('capacity that is gone is a refusal in words, and nothing is made', async (context) => {
+  itCan('no-capacity', 'capacity that is gone is a refusal in words, and nothing is made', async () => {
     const bench = get()
-    const spec = bench.spec(await bench.inject('no-capacity', context))
+    const spec = bench.spec(await bench.inject('no-capacity'))
     const outcome = await bench.driver.create(bench.newTag(), spec, bench.signal)
     expect(outcome).toEqual({ kind: 'refused', reason: 'no_capacity', message: expect.stringMatching(/^[A-Z].*\.$/) })
     await bench.advance(bench.driver.listLagMs)
     expect(await bench.listedIds()).toEqual([])
   })
 
-  it('a failed boot is shown as failed, with the reason, until it is destroyed', async (context) => {
+  itCan('boot-fails', 'a failed boot is shown as failed, with the reason, until it is destroyed', async () => {
     const bench = get()
-    const { externalId } = await bench.create(bench.spec(await bench.inject('boot-fails', context)))
+    const { externalId } = await bench.create(bench.spec(await bench.inject('boot-fails')))
     const failed = await bench.untilState(externalId, 'failed')
     expect(failed.failure).toMatch(/^[a-z][a-z0-9_]+$/)
     await bench.driver.destroy(externalId, bench.signal)
     await bench.untilAbsent(externalId)
   })
 
-  it('a list that lags behind a create shows the machine by the end of the lag', async (context) => {
+  itCan('list-lag', 'a list that lags behind a create shows the machine by the end of the lag', async () => {
     const bench = get()
-    const { externalId } = await bench.create(bench.spec(await bench.inject('list-lag', context)))
+    const { externalId } = await bench.create(bench.spec(await bench.inject('list-lag')))
     expect(await bench.listedIds()).toEqual([])
     await bench.advance(bench.driver.listLagMs)
     expect(await bench.listedIds()).toEqual([externalId])
   })
 
-  it('a machine that vanished behind our back is absent from the list, and no error', async (context) => {
-    const bench = get()
-    const { externalId } = await bench.create(bench.spec(await bench.inject('vanish', context)))
-    await bench.advance(bench.driver.listLagMs)
-    expect(await bench.listedIds()).toEqual([externalId])
-    await bench.untilAbsent(externalId)
-    await bench.driver.destroy(externalId, bench.signal)
-  })
+  itCan(
+    'vanish',
+    'a machine that vanished behind our back is absent from the list or failed, and no error',
+    async () => {
+      const bench = get()
+      const { externalId } = await bench.create(bench.spec(await bench.inject('vanish')))
+      await bench.advance(bench.driver.listLagMs)
+      expect(await bench.listedIds()).toEqual([externalId])
+      await bench.untilLost(externalId)
+      await bench.driver.destroy(externalId, bench.signal)
+      await bench.untilAbsent(externalId)
+    },
+  )
 
-  it('a refused destroy throws and leaves the machine listed; asking on succeeds in the end', async (context) => {
-    const bench = get()
-    const { externalId } = await bench.create(bench.spec(await bench.inject('destroy-refused', context)))
-    await bench.untilState(externalId, 'running')
-    await expect(bench.driver.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
-    expect(await bench.listedIds()).toEqual([externalId])
-    await bench.insist(() => bench.driver.destroy(externalId, bench.signal))
-    await bench.untilAbsent(externalId)
-  })
+  itCan(
+    'destroy-refused',
+    'a refused destroy throws and leaves the machine listed; asking on succeeds in the end',
+    async () => {
+      const bench = get()
+      const { externalId } = await bench.create(bench.spec(await bench.inject('destroy-refused')))
+      await bench.untilState(externalId, 'running')
+      await expect(bench.driver.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
+      expect(await bench.listedIds()).toEqual([externalId])
+      await bench.insist(() => bench.driver.destroy(externalId, bench.signal))
+      await bench.untilAbsent(externalId)
+    },
+  )
 }
 
-function volumeTests(get: () => Bench): void {
-  it('a volume is listed with its address within the list lag, and not among the machines', async (context) => {
+function volumeTests(get: () => Bench, itCan: ItCan): void {
+  it('a volume is listed with its address within the list lag, and not among the machines', async () => {
     const bench = get()
-    const volumes = bench.volumes(context)
+    const volumes = bench.volumes()
     const { tag, externalId, vip } = await bench.createVolume(volumes)
     await bench.advance(bench.driver.listLagMs)
     expect(await volumes.list(bench.prefix, bench.signal)).toEqual([{ externalId, tag, vip, attachedTo: [] }])
@@ -198,9 +227,9 @@ function volumeTests(get: () => Bench): void {
     expect(await bench.listedIds()).toEqual([])
   })
 
-  it('a volume is attached and detached, and to ask for what is so already succeeds', async (context) => {
+  it('a volume is attached and detached, and to ask for what is so already succeeds', async () => {
     const bench = get()
-    const volumes = bench.volumes(context)
+    const volumes = bench.volumes()
     const [one, other] = await Promise.all([bench.create(), bench.create()])
     await Promise.all([bench.untilState(one.externalId, 'running'), bench.untilState(other.externalId, 'running')])
     const { externalId } = await bench.createVolume(volumes)
@@ -217,9 +246,9 @@ function volumeTests(get: () => Bench): void {
     expect(await attachedTo()).toEqual([other.externalId])
   })
 
-  it('a destroyed volume goes from the list, and to destroy it again or one that never was succeeds', async (context) => {
+  it('a destroyed volume goes from the list, and to destroy it again or one that never was succeeds', async () => {
     const bench = get()
-    const volumes = bench.volumes(context)
+    const volumes = bench.volumes()
     const kept = await bench.createVolume(volumes)
     const { externalId } = await bench.createVolume(volumes)
     await bench.advance(bench.driver.listLagMs)
@@ -231,33 +260,41 @@ function volumeTests(get: () => Bench): void {
     expect(await volumes.list(bench.prefix, bench.signal)).toMatchObject([{ externalId: kept.externalId }])
   })
 
-  it('a volume whose create timed out after it was made is found by its tag', async (context) => {
+  itCan('volume-create-timeout', 'a volume whose create timed out after it was made is found by its tag', async () => {
     const bench = get()
-    const volumes = bench.volumes(context)
+    const volumes = bench.volumes()
     const tag = bench.newTag('volume')
-    const spec = bench.volumeSpec(await bench.inject('volume-create-timeout', context))
+    const spec = bench.volumeSpec(await bench.injectVolume('volume-create-timeout'))
     await expect(volumes.create(tag, spec, bench.signal)).rejects.toBeInstanceOf(Error)
     await bench.advance(bench.driver.listLagMs)
     expect(await volumes.list(tag, bench.signal)).toMatchObject([{ tag }])
   })
 
-  it('a refused destroy of a volume throws and leaves it; asking on succeeds in the end', async (context) => {
-    const bench = get()
-    const volumes = bench.volumes(context)
-    const { externalId } = await bench.createVolume(volumes, await bench.inject('volume-destroy-refused', context))
-    await bench.advance(bench.driver.listLagMs)
-    await expect(volumes.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
-    expect(await bench.findVolume(volumes, externalId)).toBeDefined()
-    await bench.insist(() => volumes.destroy(externalId, bench.signal))
-    await bench.untilVolumeAbsent(volumes, externalId)
-  })
+  itCan(
+    'volume-destroy-refused',
+    'a refused destroy of a volume throws and leaves it; asking on succeeds in the end',
+    async () => {
+      const bench = get()
+      const volumes = bench.volumes()
+      const { externalId } = await bench.createVolume(volumes, await bench.injectVolume('volume-destroy-refused'))
+      await bench.advance(bench.driver.listLagMs)
+      await expect(volumes.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
+      expect(await bench.findVolume(volumes, externalId)).toBeDefined()
+      await bench.insist(() => volumes.destroy(externalId, bench.signal))
+      await bench.untilVolumeAbsent(volumes, externalId)
+    },
+  )
 
-  it('volumes of an engine that cannot be reached are an error, and never an empty list', async (context) => {
-    const bench = get()
-    const volumes = bench.volumes(context)
-    const { externalId } = await bench.createVolume(volumes)
-    await bench.inject('unreachable', context)
-    await expect(volumes.list(bench.prefix, bench.signal)).rejects.toBeInstanceOf(Error)
-    await expect(volumes.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
-  })
+  itCan(
+    'unreachable',
+    'volumes of an engine that cannot be reached are an error, and never an empty list',
+    async () => {
+      const bench = get()
+      const volumes = bench.volumes()
+      const { externalId } = await bench.createVolume(volumes)
+      await bench.inject('unreachable')
+      await expect(volumes.list(bench.prefix, bench.signal)).rejects.toBeInstanceOf(Error)
+      await expect(volumes.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
+    },
+  )
 }

@@ -1,4 +1,5 @@
 /** The environment, read once. A bad value stops the start with one sentence that names it. */
+import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
 
@@ -15,8 +16,20 @@ const environment = z.object({
   BERTH_DATABASE_CONNECTIONS: z.coerce.number().int().min(4).max(500).default(20),
   BERTH_ENGINES: z
     .string()
-    .regex(/^(mock)?(,(mock))*$/, 'must be a comma-separated list of: mock')
+    .regex(
+      /^(mock|host|private-cloud)?(,(mock|host|private-cloud))*$/,
+      'must be a comma-separated list of: mock, host, private-cloud',
+    )
     .optional(),
+  BERTH_RELAY_HOST: z.string().min(1).optional(),
+  BERTH_RELAY_PUBLIC_HOST: z.string().min(1).max(253).optional(),
+  BERTH_RELAY_PORTS: z
+    .string()
+    .regex(/^\d{1,5}-\d{1,5}$/, 'must be a range of ports such as 20000-29999')
+    .default('20000-29999'),
+  BERTH_INVENTORY: z.string().min(1).optional(),
+  BERTH_STORAGE_DIR: z.string().min(1).optional(),
+  BERTH_STORAGE_VIP: z.union([z.ipv4(), z.ipv6()]).optional(),
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
   BERTH_METRICS_PORT: port.optional(),
@@ -34,6 +47,8 @@ const environment = z.object({
   BERTH_MOCK_DESTROY_MS: z.coerce.number().int().min(0).max(3_600_000).default(3_000),
 })
 
+export type EngineName = 'mock' | 'host' | 'private-cloud'
+
 export interface Settings {
   readonly host: string
   readonly port: number
@@ -41,7 +56,17 @@ export interface Settings {
   /** undefined: we run our own PostgreSQL in the data folder. */
   readonly databaseUrl: string | undefined
   readonly databaseConnections: number
-  readonly engines: ReadonlyArray<'mock'>
+  readonly engines: readonly EngineName[]
+  /** Where customers reach what runs on hosts that call us: the address we listen on, its name for them, its ports. */
+  readonly relay: {
+    readonly host: string
+    readonly publicHost: string
+    readonly ports: { readonly from: number; readonly to: number }
+  }
+  /** A file with bare-metal hosts, read at the start. undefined: they are added by the API only. */
+  readonly inventoryFile: string | undefined
+  /** The file server for volumes of bare metal, run here. undefined: there is none. */
+  readonly storage: { readonly dir: string; readonly vip: string } | undefined
   /** undefined: kept in the data folder. */
   readonly secretKey: string | undefined
   readonly logLevel: string
@@ -78,14 +103,18 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
   }
   const read = parsed.data
   // Simulated machines are offered without being asked for only where nobody could mistake them for an offer.
-  const engines = (read.BERTH_ENGINES ?? (read.DATABASE_URL === undefined ? 'mock' : '')).split(',').filter(Boolean)
+  const usual = read.DATABASE_URL === undefined ? 'mock,host,private-cloud' : 'host,private-cloud'
+  const engines = (read.BERTH_ENGINES ?? usual).split(',').filter(Boolean)
   return {
     host: read.BERTH_HOST,
     port: read.BERTH_PORT,
     dataDir: path.resolve(read.BERTH_DATA_DIR),
     databaseUrl: read.DATABASE_URL,
     databaseConnections: read.BERTH_DATABASE_CONNECTIONS,
-    engines: [...new Set(engines)] as Array<'mock'>,
+    engines: [...new Set(engines)] as EngineName[],
+    relay: readRelay(read),
+    inventoryFile: read.BERTH_INVENTORY === undefined ? undefined : path.resolve(read.BERTH_INVENTORY),
+    storage: readStorage(read),
     secretKey: read.BERTH_SECRET_KEY,
     logLevel: read.BERTH_LOG_LEVEL,
     metricsPort: read.BERTH_METRICS_PORT,
@@ -103,4 +132,26 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     ),
     mock: { bootMs: read.BERTH_MOCK_BOOT_MS, destroyMs: read.BERTH_MOCK_DESTROY_MS, scale: read.BERTH_MOCK_SCALE },
   }
+}
+
+type Environment = z.output<typeof environment>
+
+function readRelay(read: Environment): Settings['relay'] {
+  const [from = 0, to = 0] = read.BERTH_RELAY_PORTS.split('-').map((port) => Number.parseInt(port, 10))
+  if (from < 1 || to > 65_535 || from > to) throw new SettingsError('Bad setting: BERTH_RELAY_PORTS: no such ports')
+  const host = read.BERTH_RELAY_HOST ?? read.BERTH_HOST
+  const isEverywhere = host === '0.0.0.0' || host === '::'
+  return {
+    host,
+    publicHost: read.BERTH_RELAY_PUBLIC_HOST ?? (isEverywhere ? os.hostname() : host),
+    ports: { from, to },
+  }
+}
+
+function readStorage(read: Environment): Settings['storage'] {
+  const { BERTH_STORAGE_DIR: dir, BERTH_STORAGE_VIP: vip } = read
+  if (dir === undefined && vip === undefined) return undefined
+  if (dir === undefined) throw new SettingsError('Bad setting: BERTH_STORAGE_VIP needs BERTH_STORAGE_DIR')
+  if (vip === undefined) throw new SettingsError('Bad setting: BERTH_STORAGE_DIR needs BERTH_STORAGE_VIP')
+  return { dir: path.resolve(dir), vip }
 }

@@ -13,7 +13,7 @@ import { isSilent } from '../../domain/host.ts'
 import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
 import type { Driver, InventoryMachine, VolumeEngine } from '../driver.ts'
 import { diskEngine } from './disk.ts'
-import { showWorkload } from './show.ts'
+import { showWorkload, waitForHosts } from './show.ts'
 import type { HostWorld, KnownHost, KnownWorkload } from './world.ts'
 
 export interface HostDriverOptions {
@@ -30,6 +30,7 @@ const SSH_TARGET = 0
 
 export function hostDriver(options: HostDriverOptions): Driver & { readonly volumes: VolumeEngine } {
   const { world, clock, relayHost } = options
+  const listeningSince = clock.now()
   return {
     id: 'host',
     givesSsh: true,
@@ -66,6 +67,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
       signal.throwIfAborted()
       const now = clock.now()
       const workloads = await world.listWorkloads('host', tagPrefix)
+      waitForHosts(workloads, now, listeningSince)
       return workloads.map((workload) =>
         showWorkload(workload, now, (spec) => providerDataOf(workload, spec, relayHost)),
       )

@@ -1,10 +1,22 @@
 /** What a workload on our own hosts is to the books, from what its hosts have said of each part of it. */
-import type { Instant } from '../../base/instant.ts'
+import { addMs, type Instant } from '../../base/instant.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
-import { isSilent } from '../../domain/host.ts'
+import { isSilent, SILENT_MS } from '../../domain/host.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 import type { EngineMachine } from '../driver.ts'
 import type { KnownWorkload } from './world.ts'
+
+/**
+ * After a start the hosts need a moment to call in. Until then nothing is known of what had run there: that is an
+ * error, as with any engine that cannot be reached, so nothing is charged and nothing is moved.
+ */
+export function waitForHosts(workloads: readonly KnownWorkload[], now: Instant, listeningSince: Instant): void {
+  if (addMs(listeningSince, SILENT_MS) < now) return
+  const nodes = workloads.flatMap((one) => one.nodes)
+  const missing = nodes.filter((one) => one.started && one.seenAt !== null && one.seenAt < listeningSince)
+  const hosts = new Set(missing.map((one) => one.hostId))
+  if (hosts.size > 0) throw new Error(`${hosts.size} hosts have not called in since the start.`)
+}
 
 export function showWorkload(
   workload: KnownWorkload,

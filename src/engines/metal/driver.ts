@@ -9,7 +9,7 @@ import type { ProviderData } from '../../contract/provider-data.ts'
 import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
 import type { Driver } from '../driver.ts'
 import { inventoryMachine, isOnSale } from '../host/driver.ts'
-import { showWorkload } from '../host/show.ts'
+import { showWorkload, waitForHosts } from '../host/show.ts'
 import type { HostWorld, KnownWorkload } from '../host/world.ts'
 import type { FolderEngine } from './volumes.ts'
 
@@ -24,6 +24,7 @@ const CALL_TIMEOUT_MS = 30_000
 const ID_BYTES = 8
 
 export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driver {
+  const listeningSince = clock.now()
   return {
     id: 'private-cloud',
     givesSsh: true,
@@ -57,6 +58,7 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
       signal.throwIfAborted()
       const now = clock.now()
       const workloads = await world.listWorkloads('private-cloud', tagPrefix)
+      waitForHosts(workloads, now, listeningSince)
       return workloads.map((workload) => showWorkload(workload, now, (spec) => providerDataOf(workload, spec)))
     },
   }

@@ -1,0 +1,280 @@
+/**
+ * The agent's line to its server: one WebSocket that the agent opens, and opens again for ever when it is cut, after
+ * waits that grow and are spread. It says what there is on every change and with every heartbeat; what the server wants
+ * is handed on whole. Only a refusal that cannot get better ends it: a host or key that the server does not know.
+ */
+import { randomInt } from 'node:crypto'
+import { WebSocket, type RawData } from 'ws'
+import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
+import {
+  AGENT_PATH,
+  AGENT_PROTOCOL,
+  fromServer,
+  type Desired,
+  type FromAgent,
+  type FromServer,
+  type HostMetrics,
+  type HostReport,
+} from '../contract/agent.ts'
+import type { AgentKey } from './identity.ts'
+
+export interface ConnectionOptions {
+  readonly server: string
+  readonly hostId: string
+  readonly installation: string
+  readonly key: AgentKey
+  readonly version: string
+  /** undefined: nothing to say yet. */
+  report(): HostReport | undefined
+  desired(desired: Desired): void
+  accept(request: unknown, stream: MuxStream): void
+  /** For people; each is told once, not with every try. */
+  state(state: ConnectionState): void
+}
+
+export type ConnectionState =
+  | { readonly kind: 'connected' }
+  | { readonly kind: 'lost'; readonly message: string }
+  /** Of a move, or of the connection. */
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+
+export interface Refusal {
+  readonly reason: string
+  readonly message: string
+}
+
+export type Move = Extract<FromAgent, { type: 'move' }>['to']
+
+export interface Connection {
+  readonly isConnected: boolean
+  /** Something of the report has changed. */
+  reportSoon(): void
+  sendMetrics(metrics: HostMetrics): void
+  /** false: there is no connection now. The answer is in the next `desired`, or is a refusal. */
+  move(to: Move): boolean
+  /** Settles when it has ended: with why, where the server has refused for good; never by itself else. */
+  readonly ended: Promise<Refusal | undefined>
+  close(): void
+}
+
+/** From dialling to the server's welcome. */
+const WELCOME_MS = 15_000
+const FIRST_DELAY_MS = 500
+const MAX_DELAY_MS = 15_000
+/** After so many heartbeats without a byte, the line is dead. */
+const SILENT_HEARTBEATS = 3
+const MIN_SILENCE_MS = 2_000
+/** Changes that come faster make one report. */
+const GATHER_MS = 50
+const MAX_MESSAGE_BYTES = 16 * 1_048_576
+const CLOSE_MS = 2_000
+
+/** Trying again is no use after these. */
+const finalReasons: ReadonlySet<string> = new Set([
+  'host_unknown',
+  'unknown_host',
+  'host_left',
+  'key_refused',
+  'signature_invalid',
+  'protocol_unsupported',
+  'another_installation',
+])
+
+export function openConnection(options: ConnectionOptions): Connection {
+  return new AgentConnection(options)
+}
+
+class AgentConnection implements Connection {
+  readonly #options: ConnectionOptions
+  readonly ended: Promise<Refusal | undefined>
+  #end: (refusal: Refusal | undefined) => void = () => {}
+  #socket: WebSocket | undefined
+  #mux: Mux | undefined
+  #failures = 0
+  #told = ''
+  #closed = false
+  #retry: NodeJS.Timeout | undefined
+  #gather: NodeJS.Timeout | undefined
+  #heartbeat: NodeJS.Timeout | undefined
+  #heardAt = 0
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options
+    this.ended = new Promise((resolve) => (this.#end = resolve))
+    this.#dial()
+  }
+
+  /** The server has welcomed us, and the line is not known to be cut. */
+  get isConnected(): boolean {
+    return this.#mux !== undefined
+  }
+
+  reportSoon(): void {
+    if (this.#mux === undefined || this.#gather !== undefined) return
+    this.#gather = setTimeout(() => {
+      this.#gather = undefined
+      this.#sendReport()
+    }, GATHER_MS)
+  }
+
+  sendMetrics(metrics: HostMetrics): void {
+    this.#send(metrics)
+  }
+
+  move(to: Move): boolean {
+    return this.#send({ type: 'move', to })
+  }
+
+  close(): void {
+    this.#finish(undefined)
+  }
+
+  #dial(): void {
+    const socket = new WebSocket(urlOf(this.#options.server), {
+      handshakeTimeout: WELCOME_MS,
+      maxPayload: MAX_MESSAGE_BYTES,
+      perMessageDeflate: false,
+    })
+    this.#socket = socket
+    const late = setTimeout(() => this.#cut(socket, 'the server has not welcomed us in time'), WELCOME_MS)
+    const heard = (): void => void (this.#heardAt = performance.now())
+    socket.on('message', (data, isBinary) => {
+      heard()
+      if (this.#socket !== socket) return
+      if (isBinary) return this.#mux?.receive(bufferOf(data))
+      this.#hear(socket, data, () => clearTimeout(late))
+    })
+    socket.on('ping', heard)
+    socket.on('pong', heard)
+    socket.on('error', (error) => this.#lost(socket, error.message === '' ? 'no answer' : error.message))
+    socket.on('close', (code, reason) => {
+      clearTimeout(late)
+      this.#lost(socket, reason.length > 0 ? reason.toString() : `the connection was closed (${code})`)
+    })
+  }
+
+  #hear(socket: WebSocket, data: RawData, welcomed: () => void): void {
+    const message = parseMessage(data)
+    if (message === undefined) return this.#cut(socket, 'the server has said something that makes no sense')
+    switch (message.type) {
+      case 'challenge':
+        return this.#answer(message)
+      case 'welcome':
+        welcomed()
+        return this.#begin(socket, message.heartbeatMs)
+      case 'refused':
+        return this.#refused(socket, { reason: message.reason, message: message.message })
+      case 'desired':
+        if (this.#mux !== undefined) this.#options.desired(message)
+        return undefined
+    }
+  }
+
+  /** Signed only for the installation that we have joined: nobody else can pass our answer on to it. */
+  #answer({ protocol, installation, nonce }: Extract<FromServer, { type: 'challenge' }>): void {
+    const { hostId, key, version } = this.#options
+    if (installation !== this.#options.installation) {
+      const message = `At ${this.#options.server} there is another installation than the one that was joined.`
+      return this.#finish({ reason: 'another_installation', message })
+    }
+    if (protocol !== AGENT_PROTOCOL) {
+      const message = `The server speaks version ${protocol} of the agent's protocol, this agent ${AGENT_PROTOCOL}.`
+      return this.#finish({ reason: 'protocol_unsupported', message })
+    }
+    this.#send({ type: 'hello', hostId, signature: key.answer(installation, nonce), version })
+  }
+
+  #begin(socket: WebSocket, heartbeatMs: number): void {
+    this.#failures = 0
+    this.#told = ''
+    this.#mux = makeMux({
+      side: 'client',
+      send: (frame) => socket.send(frame),
+      backlog: () => socket.bufferedAmount,
+      accept: (request, stream) => this.#options.accept(request, stream),
+      failed: (error) => this.#cut(socket, error.message),
+    })
+    const silenceMs = Math.max(SILENT_HEARTBEATS * heartbeatMs, MIN_SILENCE_MS)
+    this.#heartbeat = setInterval(() => {
+      if (performance.now() - this.#heardAt > silenceMs) return this.#cut(socket, 'the server has fallen silent')
+      socket.ping()
+      this.#sendReport()
+    }, heartbeatMs)
+    this.#options.state({ kind: 'connected' })
+    this.#sendReport()
+  }
+
+  /** Once we are in, it is a move that was refused. */
+  #refused(socket: WebSocket, refusal: Refusal): void {
+    if (finalReasons.has(refusal.reason)) return this.#finish(refusal)
+    this.#options.state({ kind: 'refused', refusal })
+    if (this.#mux === undefined) this.#cut(socket, refusal.message)
+  }
+
+  #cut(socket: WebSocket, message: string): void {
+    this.#lost(socket, message)
+    socket.terminate()
+  }
+
+  #lost(socket: WebSocket, message: string): void {
+    if (this.#socket !== socket || this.#closed) return
+    this.#hangUp()
+    if (this.#told !== message) this.#options.state({ kind: 'lost', message })
+    this.#told = message
+    const limit = Math.min(FIRST_DELAY_MS * 2 ** Math.min(this.#failures, 10), MAX_DELAY_MS)
+    this.#failures += 1
+    // Between half of it and all of it, so that a thousand agents do not come back in one moment.
+    this.#retry = setTimeout(() => this.#dial(), randomInt(limit / 2, limit))
+  }
+
+  #hangUp(): void {
+    clearInterval(this.#heartbeat)
+    clearTimeout(this.#gather)
+    clearTimeout(this.#retry)
+    this.#gather = undefined
+    const [mux, socket] = [this.#mux, this.#socket]
+    this.#mux = undefined
+    this.#socket = undefined
+    mux?.close('the connection to the host was lost')
+    if (socket === undefined || socket.readyState === WebSocket.CLOSED) return
+    socket.close()
+    setTimeout(() => socket.terminate(), CLOSE_MS).unref()
+  }
+
+  #finish(refusal: Refusal | undefined): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#hangUp()
+    this.#end(refusal)
+  }
+
+  #sendReport(): void {
+    const report = this.#mux === undefined ? undefined : this.#options.report()
+    if (report !== undefined) this.#send(report)
+  }
+
+  #send(message: FromAgent): boolean {
+    const isReady = message.type === 'hello' ? this.#socket !== undefined : this.#mux !== undefined
+    if (!isReady || this.#socket?.readyState !== WebSocket.OPEN) return false
+    this.#socket.send(JSON.stringify(message))
+    return true
+  }
+}
+
+/** `http://127.0.0.1:8420/berth` is dialled at `ws://127.0.0.1:8420/berth/v2/agent/connect`. */
+function urlOf(server: string): string {
+  return `${server.replace(/^http/, 'ws').replace(/\/+$/, '')}${AGENT_PATH}`
+}
+
+function parseMessage(data: RawData): FromServer | undefined {
+  try {
+    return fromServer.parse(JSON.parse(bufferOf(data).toString('utf8')))
+  } catch {
+    return undefined
+  }
+}
+
+function bufferOf(data: RawData): Buffer {
+  if (Buffer.isBuffer(data)) return data
+  return Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data)
+}

@@ -1,0 +1,48 @@
+/** What the machine does right now: its GPUs as the driver tells, its CPUs, memory and disk as the kernel does. */
+import fs from 'node:fs'
+import type { HostMetrics } from '../contract/agent.ts'
+import type { GpuSight } from './gpu-source.ts'
+import { freeDiskGb, readMemory } from './hardware.ts'
+
+const GB_BYTES = 1_073_741_824
+
+/** The use of CPUs is that since the last call; the first knows none. */
+export function makeMeter(folder: string, statFile = '/proc/stat'): (sight: GpuSight) => HostMetrics {
+  let last: CpuTimes | undefined
+  return (sight) => {
+    const now = readCpuTimes(statFile)
+    const cpuPercent = last === undefined || now === undefined ? null : percentBetween(last, now)
+    last = now
+    const { totalBytes, availableBytes } = readMemory()
+    return {
+      type: 'metrics',
+      gpus: sight.gpus.map(({ use }, index) => ({ index, ...use })),
+      cpuPercent,
+      memoryUsedGb: (totalBytes - availableBytes) / GB_BYTES,
+      diskFreeGb: freeDiskGb(folder),
+    }
+  }
+}
+
+interface CpuTimes {
+  readonly busy: number
+  readonly all: number
+}
+
+/** `cpu  user nice system idle iowait irq softirq steal guest …`; guests are counted in user already. */
+function readCpuTimes(statFile: string): CpuTimes | undefined {
+  try {
+    const [first = ''] = fs.readFileSync(statFile, 'utf8').split('\n')
+    const times = first.trim().split(/\s+/).slice(1, 9).map(Number)
+    if (times.length < 4 || times.some((one) => Number.isNaN(one))) return undefined
+    const all = times.reduce((sum, one) => sum + one, 0)
+    return { all, busy: all - (times[3] ?? 0) - (times[4] ?? 0) }
+  } catch {
+    return undefined
+  }
+}
+
+function percentBetween(from: CpuTimes, to: CpuTimes): number | null {
+  const all = to.all - from.all
+  return all <= 0 ? null : Math.min(Math.max(((to.busy - from.busy) / all) * 100, 0), 100)
+}

@@ -1,0 +1,315 @@
+/**
+ * A small client of the Docker Engine API on a unix socket (Docker 20.10 and newer; Podman's socket). Each call has a
+ * connection of its own: one that was kept would go on speaking to a daemon that is on its way out, and a call that is
+ * answered must mean that the daemon is there. Only what has no end of its own (logs, events, a pull) may take longer
+ * than the limit of a call, and then only the wait for its head is limited.
+ */
+import http from 'node:http'
+import type { Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import { Agent, request } from 'undici'
+import type { z } from 'zod'
+import { within } from '../../base/within.ts'
+import {
+  containerListReply,
+  containerReply,
+  createReply,
+  execReply,
+  faultReply,
+  infoReply,
+  networkListReply,
+  usageReply,
+  versionReply,
+  type Container,
+  type Info,
+  type ListedContainer,
+} from './reply.ts'
+
+/** The daemon has answered, and said no. */
+export class DockerRefused extends Error {
+  readonly status: number
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+export interface ExecOrder {
+  readonly command: readonly string[]
+  readonly tty: boolean
+  readonly env: readonly string[]
+  /** Absent: that of the image. */
+  readonly user?: string
+}
+
+export interface CallOptions {
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+const CALL_TIMEOUT_MS = 30_000
+/** The daemon walks through the files of containers to say how large they are. */
+const SIZE_TIMEOUT_MS = 120_000
+const MAX_REPLY_BYTES = 32 * 1_048_576
+/** What we were written against. A daemon that no longer speaks it names its oldest, and is spoken to in that. */
+const API_VERSION = '1.41'
+
+type Method = 'GET' | 'POST' | 'DELETE'
+
+export class DockerClient {
+  readonly #socketPath: string
+  readonly #agent: Agent
+  #version: Promise<string> | undefined
+
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath
+    this.#agent = new Agent({ connect: { socketPath, timeout: CALL_TIMEOUT_MS }, pipelining: 0 })
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  async info(signal?: AbortSignal): Promise<Info> {
+    return this.call('GET', '/info', infoReply, { signal })
+  }
+
+  /** Every container that has the label, or the label with that value; ended ones too. */
+  async containers(label: string, signal?: AbortSignal, sized = false): Promise<ListedContainer[]> {
+    return this.call('GET', '/containers/json', containerListReply, {
+      query: { all: 'true', filters: filterOf({ label: [label] }), ...(sized ? { size: 'true' } : {}) },
+      timeoutMs: sized ? SIZE_TIMEOUT_MS : CALL_TIMEOUT_MS,
+      signal,
+    })
+  }
+
+  /** undefined: there is none. */
+  async container(name: string, signal?: AbortSignal): Promise<Container | undefined> {
+    return unlessMissing(this.call('GET', `/containers/${encodeURIComponent(name)}/json`, containerReply, { signal }))
+  }
+
+  async createContainer(name: string, body: unknown, signal?: AbortSignal): Promise<string> {
+    const made = await this.call('POST', '/containers/create', createReply, { query: { name }, body, signal })
+    return made.Id
+  }
+
+  async startContainer(name: string, signal?: AbortSignal): Promise<void> {
+    await this.act('POST', `/containers/${encodeURIComponent(name)}/start`, { signal })
+  }
+
+  async killContainer(name: string, signal?: AbortSignal): Promise<void> {
+    await this.act('POST', `/containers/${encodeURIComponent(name)}/kill`, { signal })
+  }
+
+  /** Ends it first where it runs. Succeeds for what is gone, or is about to be. */
+  async removeContainer(name: string, signal?: AbortSignal): Promise<void> {
+    const path = `/containers/${encodeURIComponent(name)}`
+    try {
+      await this.act('DELETE', path, { query: { force: 'true', v: 'true' }, signal })
+    } catch (error) {
+      const isUnderWay = error instanceof DockerRefused && error.status === 409
+      if (!isUnderWay && !isMissing(error)) throw error
+    }
+  }
+
+  async networks(label: string, signal?: AbortSignal): Promise<z.output<typeof networkListReply>> {
+    return this.call('GET', '/networks', networkListReply, { query: { filters: filterOf({ label: [label] }) }, signal })
+  }
+
+  async createNetwork(body: unknown, signal?: AbortSignal): Promise<string> {
+    return (await this.call('POST', '/networks/create', createReply, { body, signal })).Id
+  }
+
+  async removeNetwork(id: string, signal?: AbortSignal): Promise<void> {
+    await unlessMissing(this.act('DELETE', `/networks/${encodeURIComponent(id)}`, { signal }))
+  }
+
+  async hasImage(name: string, signal?: AbortSignal): Promise<boolean> {
+    const found = this.act('GET', `/images/${name}/json`, { signal }).then(() => true)
+    return (await unlessMissing(found)) === true
+  }
+
+  /** By the names of volumes. */
+  async volumeBytes(signal?: AbortSignal): Promise<Map<string, number>> {
+    const usage = await this.call('GET', '/system/df', usageReply, { timeoutMs: SIZE_TIMEOUT_MS, signal })
+    return new Map(usage.Volumes.map((volume) => [volume.Name, Math.max(volume.UsageData?.Size ?? 0, 0)]))
+  }
+
+  async createExec(container: string, order: ExecOrder, signal?: AbortSignal): Promise<string> {
+    const body = {
+      AttachStdin: true,
+      AttachStdout: true,
+      AttachStderr: true,
+      Tty: order.tty,
+      Cmd: order.command,
+      Env: order.env,
+      ...(order.user === undefined ? {} : { User: order.user }),
+    }
+    const path = `/containers/${encodeURIComponent(container)}/exec`
+    return (await this.call('POST', path, createReply, { body, signal })).Id
+  }
+
+  /** Starts it, and hands over the connection itself: its input and output. */
+  async startExec(id: string, tty: boolean): Promise<Socket> {
+    return this.#upgrade(`/exec/${id}/start`, JSON.stringify({ Detach: false, Tty: tty }))
+  }
+
+  async resizeExec(id: string, columns: number, rows: number): Promise<void> {
+    await this.act('POST', `/exec/${id}/resize`, { query: { h: String(rows), w: String(columns) } })
+  }
+
+  async exec(id: string): Promise<z.output<typeof execReply>> {
+    return this.call('GET', `/exec/${id}/json`, execReply)
+  }
+
+  /** A call whose answer is JSON of this form. */
+  async call<T>(method: Method, path: string, form: z.ZodType<T>, options: CallOptions = {}): Promise<T> {
+    const parsed = form.safeParse(JSON.parse(await this.#text(method, path, options)))
+    if (!parsed.success) throw new Error(`The container engine answered ${path} in a form that is not known`)
+    return parsed.data
+  }
+
+  /** A call whose answer is of no interest. */
+  async act(method: Method, path: string, options: CallOptions = {}): Promise<void> {
+    await this.#text(method, path, options)
+  }
+
+  /** A call whose answer goes on for as long as it likes. The caller ends it by the signal or by destroying it. */
+  async stream(method: Method, path: string, options: CallOptions = {}): Promise<Readable> {
+    const { statusCode, body } = await this.#send(method, path, options)
+    if (statusCode >= 300) throw refusal(statusCode, await readText(body))
+    return body
+  }
+
+  async #text(method: Method, path: string, options: CallOptions): Promise<string> {
+    const { statusCode, body } = await this.#send(method, path, options)
+    const text = await readText(body)
+    if (statusCode >= 400) throw refusal(statusCode, text)
+    return text
+  }
+
+  async #send(method: Method, path: string, options: CallOptions) {
+    const { query = {}, timeoutMs = CALL_TIMEOUT_MS } = options
+    const url = new URL(`http://engine/v${await this.#apiVersion()}${path}`)
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+    const answer = request(url, {
+      method,
+      dispatcher: this.#agent,
+      headers: { ...options.headers, ...(options.body === undefined ? {} : { 'content-type': 'application/json' }) },
+      body: options.body === undefined ? null : JSON.stringify(options.body),
+      headersTimeout: timeoutMs,
+      // Of a stream, silence is no fault; what watches over it has limits of its own.
+      bodyTimeout: 0,
+      signal: options.signal ?? null,
+    })
+    return this.#orForgetVersion(answer)
+  }
+
+  /** The daemon that comes back may be a newer one. */
+  async #orForgetVersion<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work
+    } catch (error) {
+      this.#version = undefined
+      throw error
+    }
+  }
+
+  #apiVersion(): Promise<string> {
+    this.#version ??= this.#orForgetVersion(this.#askVersion())
+    return this.#version
+  }
+
+  async #askVersion(): Promise<string> {
+    const { body } = await request('http://engine/version', {
+      dispatcher: this.#agent,
+      headersTimeout: CALL_TIMEOUT_MS,
+      bodyTimeout: CALL_TIMEOUT_MS,
+    })
+    const { MinAPIVersion } = versionReply.parse(JSON.parse(await readText(body)))
+    return MinAPIVersion !== undefined && minor(MinAPIVersion) > minor(API_VERSION) ? MinAPIVersion : API_VERSION
+  }
+
+  /** By node:http, since undici drops what the daemon says when it refuses an upgrade. */
+  async #upgrade(path: string, body: string): Promise<Socket> {
+    const version = await this.#apiVersion()
+    const asked = http.request({
+      socketPath: this.#socketPath,
+      method: 'POST',
+      path: `/v${version}${path}`,
+      agent: false,
+      headers: {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+        connection: 'Upgrade',
+        upgrade: 'tcp',
+      },
+    })
+    const answer = new Promise<Socket>((resolve, reject) => {
+      asked.once('error', reject)
+      asked.once('upgrade', (_, socket: Socket, head: Buffer) => {
+        if (head.length > 0) socket.unshift(head)
+        resolve(socket)
+      })
+      asked.once('response', (response) => {
+        const status = response.statusCode ?? 500
+        readText(response).then((text) => reject(refusal(status, text)), reject)
+      })
+    })
+    asked.end(body)
+    try {
+      return await within(CALL_TIMEOUT_MS, answer, 'The container engine did not answer in time')
+    } catch (error) {
+      asked.destroy()
+      throw error
+    }
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  return error instanceof DockerRefused && error.status === 404
+}
+
+async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
+async function readText(body: Readable): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const late = setTimeout(() => body.destroy(new Error('The container engine broke off its answer')), CALL_TIMEOUT_MS)
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      bytes += chunk.length
+      if (bytes > MAX_REPLY_BYTES) throw new Error('The container engine answered more than can be read')
+      chunks.push(chunk)
+    }
+  } finally {
+    clearTimeout(late)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+function refusal(status: number, text: string): DockerRefused {
+  try {
+    return new DockerRefused(status, faultReply.parse(JSON.parse(text)).message)
+  } catch {
+    return new DockerRefused(status, text.trim() === '' ? `The container engine answered ${status}` : text.trim())
+  }
+}
+
+export function filterOf(filters: Readonly<Record<string, readonly string[]>>): string {
+  return JSON.stringify(filters)
+}
+
+function minor(version: string): number {
+  return Number(version.split('.')[1] ?? 0)
+}

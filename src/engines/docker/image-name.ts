@@ -1,0 +1,78 @@
+/**
+ * Names of images: where they are pulled from, and whether a customer may make the daemon go there. The daemon stands
+ * inside a network that the customer does not, as the server does (base/outbound.ts). It resolves the name a second
+ * time by itself, so a name that changes its address in between is not caught here; a firewall is.
+ */
+import { checkOutboundUrl, type Resolve } from '../../base/outbound.ts'
+import { NeverStarts } from '../runtime.ts'
+
+export interface ImageName {
+  /** Without tag or digest. */
+  readonly repository: string
+  /** A tag, or a digest with its algorithm. */
+  readonly reference: string
+  /** As people write it: `debian:12`. */
+  readonly full: string
+  /** undefined: the daemon's default registry. */
+  readonly host: string | undefined
+}
+
+const MAX_NAME_CHARS = 255
+const path = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/
+const tagForm = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
+const digestForm = /^sha256:[0-9a-f]{64}$/
+const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?$/
+
+/** A tag beside the name counts more than one in it. */
+export function parseImageName(name: string, tag: string | null): ImageName {
+  const [beforeDigest = '', digest] = splitLast(name, '@')
+  const slash = beforeDigest.lastIndexOf('/')
+  const [last = '', tagInName] = splitLast(beforeDigest.slice(slash + 1), ':')
+  const repository = beforeDigest.slice(0, slash + 1) + last
+  const reference = tag ?? digest ?? tagInName ?? 'latest'
+  const host = hostOf(repository)
+  const rest = host === undefined ? repository : repository.slice(host.length + 1)
+  const isGood =
+    repository.length <= MAX_NAME_CHARS &&
+    path.test(rest) &&
+    (host === undefined || hostForm.test(host)) &&
+    (digestForm.test(reference) || tagForm.test(reference))
+  if (!isGood) throw new NeverStarts('image_invalid', `${quote(name, tag)} is not the name of an image.`)
+  return { repository, reference, host, full: `${repository}${reference.includes(':') ? '@' : ':'}${reference}` }
+}
+
+export interface RegistryRules {
+  readonly allowPrivateRegistries: boolean
+  /** Hosts that the operator has named, by their credentials. */
+  readonly registries: Readonly<Record<string, unknown>>
+  readonly resolve?: Resolve
+}
+
+/** Throws `NeverStarts` for a registry that a customer may not make us call. */
+export async function checkRegistry(image: ImageName, rules: RegistryRules): Promise<void> {
+  const { host } = image
+  if (host === undefined || rules.allowPrivateRegistries || Object.hasOwn(rules.registries, host)) return
+  const url = `https://${host}/`
+  const why = await (rules.resolve === undefined
+    ? checkOutboundUrl(url, false)
+    : checkOutboundUrl(url, false, rules.resolve))
+  if (why === undefined) return
+  throw new NeverStarts('registry_refused', `Images of ${host} are not pulled: the registry has no public address.`)
+}
+
+/** The rule by which Docker tells a host from the first part of a path. */
+function hostOf(repository: string): string | undefined {
+  const slash = repository.indexOf('/')
+  if (slash === -1) return undefined
+  const first = repository.slice(0, slash)
+  return /[.:]/.test(first) || first === 'localhost' || /[A-Z]/.test(first) ? first : undefined
+}
+
+function splitLast(text: string, at: string): [string, string | undefined] {
+  const found = text.lastIndexOf(at)
+  return found === -1 ? [text, undefined] : [text.slice(0, found), text.slice(found + 1)]
+}
+
+function quote(name: string, tag: string | null): string {
+  return JSON.stringify(tag === null ? name : `${name}:${tag}`).slice(0, MAX_NAME_CHARS)
+}

@@ -1,0 +1,101 @@
+/**
+ * What the Docker Engine API answers, as far as we rely on it. Podman answers the same with fewer fields, and Docker
+ * leaves out what is empty or says null, so all that can be missing has a default here.
+ */
+import { z } from 'zod'
+
+const listOf = <T extends z.ZodType>(item: T) =>
+  z
+    .array(item)
+    .nullish()
+    .transform((found) => found ?? [])
+
+const recordOf = <T extends z.ZodType>(item: T) =>
+  z
+    .record(z.string(), item)
+    .nullish()
+    .transform((found) => found ?? {})
+
+export const versionReply = z.object({
+  Version: z.string().catch('unknown'),
+  ApiVersion: z.string(),
+  MinAPIVersion: z.string().optional(),
+})
+
+export const infoReply = z.object({
+  NCPU: z.number().positive(),
+  MemTotal: z.number().positive(),
+  Driver: z.string().catch(''),
+  DriverStatus: listOf(z.tuple([z.string(), z.string()])).catch([]),
+  DockerRootDir: z.string().catch(''),
+  ServerVersion: z.string().catch('unknown'),
+  SystemTime: z.string().optional(),
+  SecurityOptions: listOf(z.string()).catch([]),
+  Runtimes: recordOf(z.unknown()),
+  /** Docker 25 and newer, where CDI is on. */
+  CDISpecDirs: listOf(z.string()),
+  /** Docker 28.2 and newer. */
+  DiscoveredDevices: listOf(z.object({ Source: z.string().optional(), ID: z.string() })),
+})
+export type Info = z.output<typeof infoReply>
+
+export const containerListReply = z.array(
+  z.object({
+    Id: z.string().min(1),
+    State: z.string(),
+    Labels: recordOf(z.string()),
+    /** Only where it was asked for. */
+    SizeRw: z.number().optional(),
+    Mounts: listOf(z.object({ Type: z.string().optional(), Name: z.string().optional() })),
+  }),
+)
+export type ListedContainer = z.output<typeof containerListReply>[number]
+
+export const containerReply = z.object({
+  Id: z.string().min(1),
+  State: z.object({
+    Status: z.string(),
+    OOMKilled: z.boolean().catch(false),
+    ExitCode: z.number().catch(0),
+    Error: z.string().catch(''),
+    FinishedAt: z.string().catch(''),
+  }),
+  Config: z.object({ Labels: recordOf(z.string()) }),
+  NetworkSettings: z.object({
+    Ports: recordOf(listOf(z.object({ HostIp: z.string(), HostPort: z.string() }))),
+    Networks: recordOf(z.object({ IPAddress: z.string().catch('') })),
+  }),
+})
+export type Container = z.output<typeof containerReply>
+
+export const networkListReply = z.array(
+  z.object({ Id: z.string().min(1), Name: z.string(), Labels: recordOf(z.string()) }),
+)
+
+export const createReply = z.object({ Id: z.string().min(1) })
+
+export const execReply = z.object({
+  Running: z.boolean(),
+  ExitCode: z
+    .number()
+    .nullish()
+    .transform((code) => code ?? undefined),
+})
+
+export const usageReply = z.object({
+  Volumes: listOf(z.object({ Name: z.string(), UsageData: z.object({ Size: z.number() }).nullish() })),
+})
+
+export const faultReply = z.object({ message: z.string() })
+
+/** One line of a pull. */
+export const pullLine = z.object({
+  status: z.string().optional(),
+  id: z.string().optional(),
+  progressDetail: z
+    .object({ current: z.number().optional(), total: z.number().optional() })
+    .nullish()
+    .transform((found) => found ?? {}),
+  error: z.string().optional(),
+})
+export type PullLine = z.output<typeof pullLine>

@@ -1,0 +1,188 @@
+/**
+ * One kept SSH connection to a host, on which constant scripts are run. No text of a script is ever made from input:
+ * a script names what it reads, and gets each value as one line of base64 on its standard input. So no key, label or
+ * path of a customer can become a command.
+ */
+import { createHash } from 'node:crypto'
+import ssh2 from 'ssh2'
+import type { MetalAccess } from './access.ts'
+
+const CONNECT_MS = 10_000
+const RUN_MS = 60_000
+const ALIVE_EVERY_MS = 5_000
+const ALIVE_MISSES = 3
+const OUTPUT_BYTES = 1_048_576
+const INPUT_BYTES = 4 * 1_048_576
+
+/** A POSIX shell script in the source, and the names of what it reads, in their order. */
+export interface ConstantScript<Name extends string = string> {
+  readonly name: string
+  readonly reads: readonly Name[]
+  readonly text: string
+}
+
+export interface ScriptResult {
+  readonly exitCode: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** The host was not reached, or was lost on the way: nothing is known of what a script has done. */
+export class Unreachable extends Error {}
+
+/** Another machine answers at its address, or one that was installed anew. */
+class WrongHostKey extends Unreachable {}
+
+export interface SshOptions {
+  readonly access: MetalAccess
+  /** The key of a host that had none pinned; from now on no other is accepted. */
+  readonly onLearnedHostKey: (fingerprint: string) => void
+}
+
+export class SshHost {
+  readonly #options: SshOptions
+  #pinned: string | undefined
+  #client: ssh2.Client | undefined
+  #connecting: Promise<ssh2.Client> | undefined
+
+  constructor(options: SshOptions) {
+    this.#options = options
+    this.#pinned = options.access.hostKey
+  }
+
+  /** Runs to its end whatever its exit status. Throws `Unreachable` when that was not seen. */
+  async run<Name extends string>(
+    script: ConstantScript<Name>,
+    input: Readonly<Record<Name, string>>,
+    signal: AbortSignal,
+    limitMs = RUN_MS,
+  ): Promise<ScriptResult> {
+    const lines = script.reads.map((name) => `${Buffer.from(input[name]).toString('base64')}\n`).join('')
+    if (lines.length > INPUT_BYTES) throw new Error(`too much input for ${script.name}`)
+    signal.throwIfAborted()
+    const client = await this.#connect()
+    const late = AbortSignal.timeout(limitMs)
+    const stop = AbortSignal.any([signal, late])
+    let onLost = (): void => {}
+    let onStop = (): void => {}
+    try {
+      return await new Promise<ScriptResult>((resolve, reject) => {
+        onLost = () => reject(new Unreachable(`the connection to ${this.#place} was lost`))
+        onStop = () => {
+          this.disconnect()
+          reject(late.aborted ? new Unreachable(`${script.name} on ${this.#place} took too long`) : stop.reason)
+        }
+        if (stop.aborted || client !== this.#client) return stop.aborted ? onStop() : onLost()
+        client.once('close', onLost)
+        stop.addEventListener('abort', onStop)
+        client.exec(commandOf(script, this.#options.access.sudo), (error, channel) => {
+          if (error === undefined) collect(channel, lines, resolve, reject)
+          else reject(new Unreachable(`${this.#place}: ${error.message}`, { cause: error }))
+        })
+      })
+    } finally {
+      client.off('close', onLost)
+      stop.removeEventListener('abort', onStop)
+    }
+  }
+
+  /** The next run connects anew. */
+  disconnect(): void {
+    this.#client?.destroy()
+    this.#client = undefined
+  }
+
+  get #place(): string {
+    return `${this.#options.access.address}:${this.#options.access.port}`
+  }
+
+  async #connect(): Promise<ssh2.Client> {
+    if (this.#client !== undefined) return this.#client
+    this.#connecting ??= this.#open().finally(() => {
+      this.#connecting = undefined
+    })
+    return this.#connecting
+  }
+
+  #open(): Promise<ssh2.Client> {
+    const { access, onLearnedHostKey } = this.#options
+    return new Promise((resolve, reject) => {
+      const client = new ssh2.Client()
+      let shown = ''
+      client.once('ready', () => {
+        this.#client = client
+        if (this.#pinned === undefined) {
+          this.#pinned = shown
+          onLearnedHostKey(shown)
+        }
+        resolve(client)
+      })
+      // It stays: an error without a listener would end the process.
+      client.on('error', (error) => reject(this.#unreachable(error, shown)))
+      client.once('close', () => {
+        if (this.#client === client) this.#client = undefined
+        reject(new Unreachable(`${this.#place} closed the connection`))
+      })
+      client.connect({
+        host: access.address,
+        port: access.port,
+        username: access.user,
+        privateKey: access.privateKey,
+        readyTimeout: CONNECT_MS,
+        keepaliveInterval: ALIVE_EVERY_MS,
+        keepaliveCountMax: ALIVE_MISSES,
+        hostVerifier: (key: Buffer) => {
+          shown = fingerprintOf(key)
+          return this.#pinned === undefined || this.#pinned === shown
+        },
+      })
+    })
+  }
+
+  #unreachable(error: Error, shown: string): Unreachable {
+    if (this.#pinned !== undefined && shown !== '' && shown !== this.#pinned) {
+      const message = `${this.#place} shows the host key ${shown}, and ${this.#pinned} is expected`
+      return new WrongHostKey(message, { cause: error })
+    }
+    return new Unreachable(`${this.#place}: ${error.message}`, { cause: error })
+  }
+}
+
+/** As `ssh-keygen -l` prints it. */
+function fingerprintOf(key: Buffer): string {
+  return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`
+}
+
+/** The script goes as an argument, so that standard input is free for what it reads. */
+function commandOf(script: ConstantScript, sudo: boolean): string {
+  const quoted = `'${script.text.replaceAll("'", `'\\''`)}'`
+  return sudo ? `sudo -n -- sh -c ${quoted}` : `exec sh -c ${quoted}`
+}
+
+function collect(
+  channel: ssh2.ClientChannel,
+  input: string,
+  resolve: (result: ScriptResult) => void,
+  reject: (error: Error) => void,
+): void {
+  const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
+  let bytes = 0
+  let exitCode: number | undefined
+  const take = (to: Buffer[]) => (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes <= OUTPUT_BYTES) to.push(chunk)
+  }
+  channel.on('data', take(parts.stdout))
+  channel.stderr.on('data', take(parts.stderr))
+  channel.on('exit', (code: number | null) => {
+    exitCode = code ?? 128
+  })
+  channel.on('error', (error: Error) => reject(new Unreachable(error.message, { cause: error })))
+  channel.on('close', () => {
+    if (exitCode === undefined) return reject(new Unreachable('the script ended without an exit status'))
+    if (bytes > OUTPUT_BYTES) return reject(new Error('the script said more than it may'))
+    const text = (of: Buffer[]): string => Buffer.concat(of).toString('utf8')
+    resolve({ exitCode, stdout: text(parts.stdout), stderr: text(parts.stderr) })
+  })
+  channel.end(input)
+}

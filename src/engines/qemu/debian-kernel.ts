@@ -1,0 +1,107 @@
+/**
+ * The newest cloud kernel of the host's Debian: downloaded once by its package manager, which checks signatures, and
+ * unpacked into a folder. It is never installed, so the host boots as before.
+ */
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { runProgram, type RunOptions } from './run-program.ts'
+
+export type Architecture = 'amd64' | 'arm64'
+
+const ASK_MS = 60_000
+const DOWNLOAD_MS = 240_000
+
+export interface KernelPackage {
+  /** Package and version. */
+  readonly name: string
+  /** The file. */
+  readonly package: string
+}
+
+export async function cloudKernel(
+  folder: string,
+  arch: Architecture,
+  progress: (message: string) => void,
+  signal: AbortSignal,
+): Promise<KernelPackage> {
+  const kept = path.join(folder, 'packages')
+  await fs.mkdir(kept, { recursive: true })
+  const newest = await newestKernel(arch, signal)
+  if (newest === undefined) return keptKernel(kept, arch)
+  const name = `${newest.package}_${newest.version}`
+  const file = path.join(kept, `${fileNameOf(name)}.deb`)
+  if (existsSync(file)) return { name, package: file }
+  progress(`downloading ${newest.package}`)
+  const work = path.join(kept, `.downloading-${randomBytes(6).toString('hex')}`)
+  await fs.mkdir(work)
+  try {
+    const args = ['-o', 'APT::Sandbox::User=root', 'download', `${newest.package}=${newest.version}`]
+    await runProgram('apt-get', args, { cwd: work, signal, timeoutMs: DOWNLOAD_MS, keepsEnvironment: true })
+    const [got] = (await fs.readdir(work)).filter((one) => one.endsWith('.deb'))
+    if (got === undefined) throw new Error(`apt-get has not brought the package ${newest.package}`)
+    await fs.rename(path.join(work, got), file)
+  } finally {
+    await fs.rm(work, { recursive: true, force: true })
+  }
+  return { name, package: file }
+}
+
+async function newestKernel(
+  arch: Architecture,
+  signal: AbortSignal,
+): Promise<{ package: string; version: string } | undefined> {
+  const options = { signal, timeoutMs: ASK_MS }
+  const depends = await runProgram('apt-cache', ['depends', metaPackage(arch)], options).catch(() => '')
+  const name = /Depends: (linux-image-\S+)/.exec(depends)?.[1]
+  if (name === undefined) return undefined
+  const policy = await runProgram('apt-cache', ['policy', name], options)
+  const version = /Candidate: (\S+)/.exec(policy)?.[1]
+  return version === undefined || version === '(none)' ? undefined : { package: name, version }
+}
+
+/** Package lists may have been cleaned away since the last build; what was downloaded then still serves. */
+async function keptKernel(kept: string, arch: Architecture): Promise<KernelPackage> {
+  const [file] = (await fs.readdir(kept))
+    .filter((one) => one.endsWith('.deb'))
+    .toSorted((a, b) => b.localeCompare(a, 'en', { numeric: true }))
+  if (file === undefined) throw new Error(`The package ${metaPackage(arch)} is not known here: run apt-get update`)
+  return { name: path.basename(file, '.deb'), package: path.join(kept, file) }
+}
+
+function metaPackage(arch: Architecture): string {
+  return `linux-image-cloud-${arch}`
+}
+
+function fileNameOf(name: string): string {
+  return name.replaceAll(/[^A-Za-z0-9._~+-]/g, '-')
+}
+
+export interface UnpackedKernel {
+  readonly kernel: string
+  readonly release: string
+  /** The folder of this release's modules. */
+  readonly modules: string
+  /** The files of a module and of all it needs, in the order in which they are to be loaded; none if it is built in. */
+  filesOf(module: string): Promise<string[]>
+}
+
+export async function unpackKernel(file: string, folder: string, step: RunOptions): Promise<UnpackedKernel> {
+  await fs.mkdir(folder, { recursive: true })
+  await runProgram('dpkg-deb', ['-x', file, folder], step)
+  // Newer packages have their modules below usr/.
+  if (!existsSync(path.join(folder, 'lib'))) await fs.symlink('usr/lib', path.join(folder, 'lib'))
+  const [release] = await fs.readdir(path.join(folder, 'lib/modules'))
+  if (release === undefined) throw new Error(`${path.basename(file)} has no modules`)
+  await runProgram('depmod', ['-b', folder, release], step)
+  return {
+    kernel: path.join(folder, 'boot', `vmlinuz-${release}`),
+    release,
+    modules: path.join(folder, 'lib/modules', release),
+    filesOf: async (module) => {
+      const shown = await runProgram('modprobe', ['-d', folder, '-S', release, '--show-depends', module], step)
+      return [...shown.matchAll(/^insmod (\S+)/gm)].map(([, one]) => one ?? '')
+    },
+  }
+}

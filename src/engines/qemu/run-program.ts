@@ -1,0 +1,100 @@
+/**
+ * Runs a program of the host to its end: arguments as a list, a time limit, and an error that names the Debian package
+ * when the program is not there. The environment is a fixed one, so that words in the output do not depend on who
+ * started us; folders for the system's programs are in its path, which they are not for every user.
+ */
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+const FOLDERS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'] as const
+const OUTPUT_BYTES = 4 * 1_048_576
+const TOLD_CHARS = 600
+
+export const programEnvironment = { PATH: FOLDERS.join(':'), LC_ALL: 'C', HOME: '/' } as const
+
+const packages: Readonly<Record<string, string>> = {
+  'apt-cache': 'apt',
+  'apt-get': 'apt',
+  busybox: 'busybox-static',
+  cpio: 'cpio',
+  depmod: 'kmod',
+  modprobe: 'kmod',
+  'dpkg-deb': 'dpkg',
+  dropbear: 'dropbear-bin',
+  dropbearkey: 'dropbear-bin',
+  genisoimage: 'genisoimage',
+  ldd: 'libc-bin',
+  mke2fs: 'e2fsprogs',
+  'qemu-img': 'qemu-utils',
+  'qemu-system-x86_64': 'qemu-system-x86',
+  'qemu-system-aarch64': 'qemu-system-arm',
+  xz: 'xz-utils',
+  zstd: 'zstd',
+}
+
+export class ProgramMissing extends Error {
+  constructor(program: string) {
+    super(`${program} is not on this host: install the Debian package ${packages[program] ?? program}`)
+  }
+}
+
+export interface RunOptions {
+  readonly signal: AbortSignal
+  readonly timeoutMs: number
+  readonly cwd?: string
+  readonly input?: string
+  /** Settings of the person who started us count, such as a proxy. */
+  readonly keepsEnvironment?: boolean
+}
+
+/** Where a program of the host is. Throws `ProgramMissing`. */
+export function findProgram(program: string): string {
+  const found = FOLDERS.map((folder) => path.join(folder, program)).find((file) => existsSync(file))
+  if (found === undefined) throw new ProgramMissing(program)
+  return found
+}
+
+/** What it wrote. Throws when it fails, with the end of what it complained of. */
+export function runProgram(program: string, args: readonly string[], options: RunOptions): Promise<string> {
+  options.signal.throwIfAborted()
+  const child = spawn(findProgram(program), args, {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    ...(options.keepsEnvironment === true ? {} : { env: programEnvironment }),
+  })
+  return new Promise((resolve, reject) => {
+    const written: Buffer[] = []
+    let bytes = 0
+    let complaint = ''
+    let ended: Error | undefined
+    const end = (error: Error): void => {
+      ended ??= error
+      child.kill('SIGKILL')
+    }
+    const late = setTimeout(
+      () => end(new Error(`${program} took more than ${options.timeoutMs} ms`)),
+      options.timeoutMs,
+    )
+    const aborted = (): void => end(new Error(`${program} was called off`))
+    options.signal.addEventListener('abort', aborted, { once: true })
+    child.stdout.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > OUTPUT_BYTES) end(new Error(`${program} wrote more than ${OUTPUT_BYTES} bytes`))
+      else written.push(chunk)
+    })
+    child.stderr.on('data', (chunk: Buffer) => {
+      complaint = (complaint + chunk.toString()).slice(-TOLD_CHARS)
+    })
+    // One that ends before it has read everything says so by its exit.
+    child.stdin.on('error', () => {})
+    child.stdin.end(options.input ?? '')
+    child.once('error', (error) => end(error))
+    child.once('close', (code, signal) => {
+      clearTimeout(late)
+      options.signal.removeEventListener('abort', aborted)
+      if (ended === undefined && code === 0) return resolve(Buffer.concat(written).toString())
+      reject(ended ?? new Error(`${program} ended with ${code ?? signal}: ${complaint.trim()}`))
+    })
+  })
+}

@@ -1,0 +1,22 @@
+/** Addresses of clients as they go into the configuration of a daemon that would also take names, networks and globs. */
+import ipaddr from 'ipaddr.js'
+
+/** How many machines may have one volume. */
+const MAX_CLIENTS = 1_024
+
+/** No machine has one of these; some of them the daemon would read as everybody. */
+const nobody: ReadonlySet<string> = new Set(['unspecified', 'broadcast', 'multicast'])
+
+/** In their shortest form, sorted, each once. */
+export function readClients(addresses: readonly string[]): string[] {
+  if (addresses.length > MAX_CLIENTS) throw new Error(`A volume may have ${MAX_CLIENTS} clients at most`)
+  return [...new Set(addresses.map(readAddress))].toSorted()
+}
+
+export function readAddress(text: string): string {
+  const isAddress = ipaddr.IPv4.isValidFourPartDecimal(text) || (ipaddr.IPv6.isValid(text) && !text.includes('%'))
+  if (!isAddress) throw new Error(`“${text.slice(0, 100)}” is not an IP address`)
+  const address = ipaddr.process(text)
+  if (nobody.has(address.range())) throw new Error(`${text} is not the address of a machine`)
+  return address.toString()
+}

@@ -1,0 +1,37 @@
+/** Runs one of the system's programs to its end, with a limit in time. Nothing here goes through a shell. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+const TIMEOUT_MS = 60_000
+const OUTPUT_BYTES = 1_048_576
+const MESSAGE_CHARS = 500
+
+/** Some of the programs are for administrators only, and not on everybody's path. */
+export const systemEnv = {
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  LC_ALL: 'C',
+} as const
+
+const execute = promisify(execFile)
+
+export async function runCommand(command: string, args: readonly string[], signal?: AbortSignal): Promise<string> {
+  try {
+    const { stdout } = await execute(command, [...args], {
+      env: systemEnv,
+      timeout: TIMEOUT_MS,
+      killSignal: 'SIGKILL',
+      maxBuffer: OUTPUT_BYTES,
+      ...(signal === undefined ? {} : { signal }),
+    })
+    return stdout
+  } catch (error) {
+    throw new Error(`${command} failed: ${whyOf(error)}`, { cause: error })
+  }
+}
+
+function whyOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  if ('code' in error && error.code === 'ENOENT') return 'it is not installed'
+  const said = 'stderr' in error && typeof error.stderr === 'string' ? error.stderr.trim() : ''
+  return (said === '' ? error.message : said).slice(0, MESSAGE_CHARS)
+}

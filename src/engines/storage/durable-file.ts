@@ -1,0 +1,31 @@
+/** Small files that are either the old text or the new one, whenever the power goes. */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+
+export async function writeDurably(file: string, text: string): Promise<void> {
+  const fresh = `${file}.new`
+  const handle = await fs.open(fresh, 'w', 0o600)
+  try {
+    await handle.writeFile(text)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  await fs.rename(fresh, file)
+  await syncFolder(path.dirname(file))
+}
+
+export async function removeDurably(file: string): Promise<void> {
+  await fs.rm(file, { force: true })
+  await syncFolder(path.dirname(file))
+}
+
+/** A name is on the disk when its folder is. */
+export async function syncFolder(folder: string): Promise<void> {
+  const handle = await fs.open(folder, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

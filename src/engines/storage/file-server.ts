@@ -1,0 +1,38 @@
+/**
+ * The port to a server of shared folders: volumes of a fixed size, each open to exactly the addresses that it was told.
+ * The list of clients is replaced as a whole, so that asking twice, or late, changes nothing.
+ */
+
+export interface FileServer {
+  /** The address at which clients mount. */
+  readonly vip: string
+  /** Throws, with a sentence, when it does not serve what it should. */
+  check(signal: AbortSignal): Promise<void>
+  /** An error is never an empty list. */
+  list(signal: AbortSignal): Promise<StoredVolume[]>
+  /** Idempotent. Throws `StorageFull` when there is no room for all that was promised. */
+  create(id: string, sizeGb: number, signal: AbortSignal): Promise<void>
+  /** Removes its data for good. Idempotent; refused while it has clients. */
+  destroy(id: string, signal: AbortSignal): Promise<void>
+  /** When it resolves, exactly these may use it. All others are refused, also those that have it mounted. */
+  setClients(id: string, addresses: readonly string[], signal: AbortSignal): Promise<void>
+  /** What a client mounts: `mount -t nfs4 <vip>:<path>`. */
+  exportPath(id: string): string
+  /** Ends the serving. The data stays. */
+  close(): Promise<void>
+}
+
+export interface StoredVolume {
+  readonly id: string
+  readonly sizeGb: number
+  readonly clients: readonly string[]
+}
+
+/** What a pino logger is, as far as this room uses it. */
+export interface StorageLog {
+  info(detail: object, message: string): void
+  warn(detail: object, message: string): void
+}
+
+/** Volumes are promised whole, so one that could not be filled is not made. */
+export class StorageFull extends Error {}

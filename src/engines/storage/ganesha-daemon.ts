@@ -1,0 +1,231 @@
+/**
+ * Keeps the NFS daemon running and tells it what to serve. A change is written to its configuration and told by SIGHUP;
+ * the daemon looks who is asking at every call, so whoever is not in there any more is refused also with files open.
+ * That it was taken in is read from its log and from what it holds open; when that fails, the daemon is started anew,
+ * for then it can know nothing but the new configuration.
+ */
+import fs from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+import { writeDurably } from './durable-file.ts'
+import type { StorageLog } from './file-server.ts'
+import { pingNfs } from './nfs-ping.ts'
+import {
+  endGanesha,
+  findGanesha,
+  ganeshaFiles,
+  logLength,
+  logSince,
+  logTail,
+  openFolders,
+  sendSignal,
+  startGanesha,
+  type GaneshaFiles,
+  type GaneshaProcess,
+} from './ganesha-process.ts'
+
+export interface DaemonOptions {
+  readonly folder: string
+  readonly vip: string
+  readonly port: number
+  /** What the daemon reads only at its start. */
+  readonly settings: string
+  readonly log: StorageLog
+}
+
+export interface Exports {
+  readonly text: string
+  /** The folder of each. */
+  readonly folders: readonly string[]
+}
+
+const START_MS = 30_000
+const RELOAD_MS = 10_000
+const LOOK_MS = 20
+const PING_EVERY_MS = 5_000
+const PING_TIMEOUT_MS = 5_000
+/** So many pings in a row without an answer, and it has hung. */
+const MAX_SILENT_PINGS = 12
+const BACK_OFF_MS = [200, 1_000, 5_000, 15_000, 60_000] as const
+/** After so long of good running the count of failures begins anew. */
+const GOOD_RUN_MS = 60_000
+const MAX_LOG_BYTES = 8 * 1_048_576
+
+export class GaneshaDaemon {
+  readonly #options: DaemonOptions
+  readonly #files: GaneshaFiles
+  readonly #stopping = new AbortController()
+  #exports: Exports
+  #current: GaneshaProcess | undefined
+  #why = 'it is starting'
+  #supervision: Promise<void> = Promise.resolve()
+
+  private constructor(options: DaemonOptions, exports: Exports) {
+    this.#options = options
+    this.#files = ganeshaFiles(options.folder)
+    this.#exports = exports
+  }
+
+  /** Resolves when it serves. One that runs already is taken over where it needs no other settings. */
+  static async start(options: DaemonOptions, exports: Exports): Promise<GaneshaDaemon> {
+    const daemon = new GaneshaDaemon(options, exports)
+    const files = daemon.#files
+    const before = await fs.readFile(files.config, 'utf8').catch(() => '')
+    const found = await findGanesha(files)
+    await daemon.#writeConfig()
+    if (found !== undefined && before.startsWith(options.settings)) {
+      options.log.info({ pid: found.pid }, 'the NFS daemon runs already; it is taken over')
+      daemon.#current = found
+      await daemon.#reread(found).catch(async (error: unknown) => {
+        options.log.warn({ err: error }, 'the NFS daemon that runs does not take the exports; it is started anew')
+        await endGanesha(found, files)
+      })
+    } else if (found !== undefined) await endGanesha(found, files)
+    const first = found?.isAlive() === true ? found : await daemon.#startOnce()
+    daemon.#supervision = daemon.#supervise(first)
+    return daemon
+  }
+
+  /** When it resolves, exactly these are served, to exactly those whom they name. */
+  async setExports(exports: Exports): Promise<void> {
+    this.#exports = exports
+    await this.#writeConfig()
+    const running = await this.#untilRunning()
+    try {
+      await this.#reread(running)
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'the NFS daemon did not take a change; it is started anew')
+      await endGanesha(running, this.#files)
+      await this.#untilRunning(running)
+    }
+  }
+
+  /** Throws, with a sentence, when it does not serve what it should. */
+  async check(): Promise<void> {
+    const running = this.#current
+    if (running === undefined) throw new Error(`The NFS daemon is not running: ${this.#why}`)
+    const { vip, port } = this.#options
+    await pingNfs(vip, port, PING_TIMEOUT_MS).catch((error: unknown) => {
+      throw new Error(`The NFS daemon at ${vip}:${port} does not answer`, { cause: error })
+    })
+    await this.#assertServed(running, '')
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#supervision
+    if (this.#current !== undefined) await endGanesha(this.#current, this.#files)
+    this.#current = undefined
+  }
+
+  async #writeConfig(): Promise<void> {
+    await writeDurably(this.#files.config, this.#options.settings + this.#exports.text)
+  }
+
+  async #supervise(first: GaneshaProcess): Promise<void> {
+    const { log } = this.#options
+    const { signal } = this.#stopping
+    for (let running: GaneshaProcess | undefined = first, failures = 0; !signal.aborted;) {
+      const startedAt = performance.now()
+      if (running !== undefined) {
+        this.#why = await this.#watch(running)
+        if (signal.aborted) return
+        this.#current = undefined
+        if (performance.now() - startedAt > GOOD_RUN_MS) failures = 0
+      }
+      const retryInMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? 0
+      failures += 1
+      log.warn({ why: this.#why, retryInMs }, 'the NFS daemon is not running; it is started again')
+      await delay(retryInMs, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+      running = await this.#startOnce().catch((error: unknown) => {
+        this.#why = error instanceof Error ? error.message : String(error)
+        return undefined
+      })
+    }
+  }
+
+  /** Until it ends, has hung, or is to be stopped; why. */
+  async #watch(running: GaneshaProcess): Promise<string> {
+    const { vip, port } = this.#options
+    const ended = running.exited
+    for (let silent = 0; silent < MAX_SILENT_PINGS;) {
+      const over = new AbortController()
+      const signal = AbortSignal.any([over.signal, this.#stopping.signal])
+      const pause = delay(PING_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined)
+      const why = await Promise.race([ended, pause])
+      over.abort()
+      if (why !== undefined) return why
+      if (this.#stopping.signal.aborted) return 'it was stopped'
+      silent = await pingNfs(vip, port, PING_TIMEOUT_MS).then(
+        () => 0,
+        () => silent + 1,
+      )
+      await this.#rotateLog()
+    }
+    await endGanesha(running, this.#files)
+    return `it did not answer ${MAX_SILENT_PINGS} times in a row`
+  }
+
+  async #startOnce(): Promise<GaneshaProcess> {
+    await this.#rotateLog()
+    const offset = await logLength(this.#files)
+    const started = startGanesha(this.#files)
+    try {
+      const text = await this.#untilLogged(started, offset, 'NFS SERVER INITIALIZED', START_MS)
+      await this.#assertServed(started, text)
+    } catch (error) {
+      await endGanesha(started, this.#files)
+      throw error
+    }
+    this.#current = started
+    this.#options.log.info({ pid: started.pid, exports: this.#exports.folders.length }, 'the NFS daemon is ready')
+    return started
+  }
+
+  async #reread(running: GaneshaProcess): Promise<void> {
+    const offset = await logLength(this.#files)
+    if (!(await sendSignal(running, this.#files, 'SIGHUP'))) throw new Error('ganesha.nfsd has ended')
+    const text = await this.#untilLogged(running, offset, 'Reread exports complete', RELOAD_MS)
+    const bad = text.split('\n').filter((line) => /\[sigmgr\].*:(CRIT|MAJ|FATAL) :/.test(line))
+    if (bad.length > 0) throw new Error(`ganesha.nfsd refuses its configuration: ${logTail(bad.join('\n'))}`)
+    await this.#assertServed(running, text)
+  }
+
+  async #untilLogged(running: GaneshaProcess, offset: number, line: string, limitMs: number): Promise<string> {
+    const until = performance.now() + limitMs
+    for (;;) {
+      const isAlive = running.isAlive()
+      const text = await logSince(this.#files, offset)
+      if (text.includes(line)) return text
+      if (!isAlive) throw new Error(`${await running.exited}: ${logTail(text)}`)
+      if (performance.now() > until) {
+        throw new Error(`ganesha.nfsd did not say “${line}” within ${limitMs} ms: ${logTail(text)}`)
+      }
+      await delay(LOOK_MS)
+    }
+  }
+
+  /** It leaves out what it cannot export and goes on, so its word is not enough. */
+  async #assertServed(running: GaneshaProcess, text: string): Promise<void> {
+    const open = await openFolders(running)
+    const missing = this.#exports.folders.filter((folder) => !open.has(folder))
+    if (missing.length > 0) throw new Error(`ganesha.nfsd does not serve ${missing.join(', ')}: ${logTail(text)}`)
+  }
+
+  async #untilRunning(otherThan?: GaneshaProcess): Promise<GaneshaProcess> {
+    const until = performance.now() + START_MS
+    for (;;) {
+      const running = this.#current
+      if (running?.isAlive() === true && running !== otherThan) return running
+      if (performance.now() > until) throw new Error(`The NFS daemon is not running: ${this.#why}`)
+      this.#stopping.signal.throwIfAborted()
+      await delay(LOOK_MS)
+    }
+  }
+
+  /** It opens its log anew for each line, so the file can be moved away under it. */
+  async #rotateLog(): Promise<void> {
+    if ((await logLength(this.#files)) < MAX_LOG_BYTES) return
+    await fs.rename(this.#files.log, `${this.#files.log}.old`)
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * One running NFS daemon: started here, or found running since an earlier start of ours. It is detached on purpose:
+ * clients go on while the server that looks after it is away. It says what it does only in its log file.
+ */
+import { spawn } from 'node:child_process'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { systemEnv } from './command.ts'
+
+export interface GaneshaFiles {
+  readonly config: string
+  readonly pid: string
+  readonly log: string
+}
+
+export interface GaneshaProcess {
+  readonly pid: number
+  /** Why, once it has ended. */
+  readonly exited: Promise<string>
+  isAlive(): boolean
+}
+
+const LOOK_MS = 200
+const STOP_MS = 10_000
+const LOG_TAIL_CHARS = 2_000
+
+export function ganeshaFiles(folder: string): GaneshaFiles {
+  return {
+    config: path.join(folder, 'ganesha.conf'),
+    pid: path.join(folder, 'ganesha.pid'),
+    log: path.join(folder, 'ganesha.log'),
+  }
+}
+
+export function startGanesha(files: GaneshaFiles): GaneshaProcess {
+  const args = ['-F', '-f', files.config, '-p', files.pid, '-L', files.log]
+  const child = spawn('ganesha.nfsd', args, { detached: true, stdio: 'ignore', env: systemEnv })
+  let isAlive = true
+  const exited = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(`ganesha.nfsd could not be started: ${error.message}`))
+    child.once('exit', (code, signal) => resolve(`ganesha.nfsd ended with ${signal ?? code}`))
+  }).finally(() => (isAlive = false))
+  child.unref()
+  return { pid: child.pid ?? 0, exited, isAlive: () => isAlive }
+}
+
+/** The one that an earlier start has left running, if there is one. */
+export async function findGanesha(files: GaneshaFiles): Promise<GaneshaProcess | undefined> {
+  const pid = Number.parseInt(await fs.readFile(files.pid, 'utf8').catch(() => ''), 10)
+  if (!Number.isSafeInteger(pid) || pid < 2 || !(await isOurs(pid, files))) return undefined
+  let isAlive = true
+  const watch = async (): Promise<string> => {
+    while (await isOurs(pid, files)) await delay(LOOK_MS, undefined, { ref: false })
+    isAlive = false
+    return 'ganesha.nfsd has ended'
+  }
+  return { pid, exited: watch(), isAlive: () => isAlive }
+}
+
+export async function endGanesha(found: GaneshaProcess, files: GaneshaFiles): Promise<void> {
+  for (const [signal, waitMs] of [
+    ['SIGTERM', STOP_MS],
+    ['SIGKILL', STOP_MS],
+  ] as const) {
+    if (!(await sendSignal(found, files, signal))) return
+    const late = new AbortController()
+    const ended = await Promise.race([
+      found.exited.then(() => true),
+      delay(waitMs, false, { signal: late.signal }).catch(() => false),
+    ])
+    late.abort()
+    if (ended) return
+  }
+  throw new Error(`ganesha.nfsd (${found.pid}) does not end`)
+}
+
+/** false: it is gone. A number alone is not trusted: it may be another process's by now. */
+export async function sendSignal(found: GaneshaProcess, files: GaneshaFiles, signal: NodeJS.Signals): Promise<boolean> {
+  if (!found.isAlive() || !(await isOurs(found.pid, files))) return false
+  try {
+    return process.kill(found.pid, signal)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ESRCH') return false
+    throw error
+  }
+}
+
+/** The folders that it holds open: the root of each file system that it serves is among them. */
+export async function openFolders(found: GaneshaProcess): Promise<Set<string>> {
+  const folder = `/proc/${found.pid}/fd`
+  const names = await fs.readdir(folder)
+  // Others are closed meanwhile.
+  const links = await Promise.all(names.map((name) => fs.readlink(path.join(folder, name)).catch(() => '')))
+  return new Set(links)
+}
+
+export async function logLength(files: GaneshaFiles): Promise<number> {
+  return fs.stat(files.log).then(
+    ({ size }) => size,
+    () => 0,
+  )
+}
+
+export async function logSince(files: GaneshaFiles, offset: number): Promise<string> {
+  const whole = await fs.readFile(files.log).catch(() => Buffer.alloc(0))
+  return whole.subarray(offset).toString()
+}
+
+/** What is worth showing to a person of what went wrong. */
+export function logTail(text: string): string {
+  const bad = text.split('\n').filter((line) => /:(CRIT|MAJ|FATAL|WARN) :/.test(line))
+  const plain = bad.map((line) => line.replace(/^.*?\[\w+\] /, ''))
+  return plain.join('; ').slice(-LOG_TAIL_CHARS)
+}
+
+/** A process that has ended and was not collected yet has no command line. */
+async function isOurs(pid: number, files: GaneshaFiles): Promise<boolean> {
+  const line = await fs.readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+  const words = line.split('\0')
+  return path.basename(words[0] ?? '') === 'ganesha.nfsd' && words.includes(files.config)
+}

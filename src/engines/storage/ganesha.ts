@@ -1,0 +1,236 @@
+/**
+ * A file server of our own: nfs-ganesha in user space, over volumes that are files of a fixed size. What should be is
+ * written down first (volume-record.ts) and then made so; whatever a crash leaves is set right by the next start. A
+ * volume is mounted on this machine, and known to the daemon, only while it has clients.
+ */
+import { randomInt } from 'node:crypto'
+import fs from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { readAddress, readClients } from './client-address.ts'
+import { runCommand } from './command.ts'
+import { StorageFull, type FileServer, type StorageLog } from './file-server.ts'
+import { exportText, settingsText } from './ganesha-config.ts'
+import { GaneshaDaemon, type Exports } from './ganesha-daemon.ts'
+import { assertLocal } from './local-folder.ts'
+import { bytesOf, openVolumeImages, type VolumeImages } from './volume-image.ts'
+import { assertVolumeId, MAX_EXPORT_ID, MAX_VOLUMES, VolumeRecords, type VolumeRecord } from './volume-record.ts'
+
+export interface GaneshaOptions {
+  /** Where the volumes are kept: on a local disk, for nothing else. */
+  readonly folder: string
+  /** An address that this machine has. */
+  readonly vip: string
+  readonly port?: number
+  readonly log: StorageLog
+}
+
+const NFS_PORT = 2_049
+const MAX_SIZE_GB = 16_000
+
+export async function openGanesha(options: GaneshaOptions): Promise<FileServer> {
+  const { log, port = NFS_PORT } = options
+  const vip = readAddress(options.vip)
+  assertOnThisMachine(vip)
+  await runCommand('ganesha.nfsd', ['-v'])
+  await fs.mkdir(options.folder, { recursive: true, mode: 0o700 })
+  const folder = await fs.realpath(options.folder)
+  await assertLocal(folder, log)
+
+  const records = await VolumeRecords.open(path.join(folder, 'volumes'))
+  const images = await openVolumeImages(folder)
+  const stateFolder = path.join(folder, 'clients')
+  await fs.mkdir(stateFolder, { recursive: true, mode: 0o700 })
+  const server = new Ganesha(vip, records, images, log)
+  const settings = settingsText({ vip, port, stateFolder })
+  server.daemon = await GaneshaDaemon.start({ folder, vip, port, settings, log }, await server.mountExports())
+  await server.tidy()
+  return server
+}
+
+class Ganesha implements FileServer {
+  readonly vip: string
+  readonly #records: VolumeRecords
+  readonly #images: VolumeImages
+  readonly #log: StorageLog
+  /** Volumes that have clients and cannot be served, and why. */
+  readonly #broken = new Map<string, string>()
+  #daemon: GaneshaDaemon | undefined
+  /** One thing at a time: a change of the exports is a change of them all. */
+  #turn: Promise<unknown> = Promise.resolve()
+  #closed = false
+
+  constructor(vip: string, records: VolumeRecords, images: VolumeImages, log: StorageLog) {
+    this.vip = vip
+    this.#records = records
+    this.#images = images
+    this.#log = log
+  }
+
+  set daemon(daemon: GaneshaDaemon) {
+    this.#daemon = daemon
+  }
+
+  async check(signal: AbortSignal): Promise<void> {
+    await this.#inTurn(signal, async (daemon) => {
+      await daemon.check()
+      if (this.#broken.size === 0) return
+      const [[id, why] = []] = this.#broken
+      throw new Error(`${this.#broken.size} volumes cannot be served, among them ${id}: ${why}`)
+    })
+  }
+
+  async list(signal: AbortSignal): Promise<Array<{ id: string; sizeGb: number; clients: readonly string[] }>> {
+    return this.#inTurn(signal, async () =>
+      this.#records
+        .all()
+        .filter(([, { state }]) => state !== 'making')
+        .map(([id, { sizeGb, clients }]) => ({ id, sizeGb, clients })),
+    )
+  }
+
+  async create(id: string, sizeGb: number, signal: AbortSignal): Promise<void> {
+    assertVolumeId(id)
+    if (!Number.isSafeInteger(sizeGb) || sizeGb < 1 || sizeGb > MAX_SIZE_GB) {
+      throw new Error(`A volume is of 1 to ${MAX_SIZE_GB} GB, not ${sizeGb}`)
+    }
+    await this.#inTurn(signal, async () => {
+      const known = this.#records.get(id)
+      if (known !== undefined && known.sizeGb !== sizeGb) throw new Error(`The volume ${id} has ${known.sizeGb} GB`)
+      if (known?.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
+      if (known?.state === 'ready') return
+      if (known === undefined) await this.#assertRoom(sizeGb)
+      const exportId = known?.exportId ?? this.#freeExportId()
+      const record: VolumeRecord = { exportId, sizeGb, clients: [], state: 'making' }
+      await this.#records.write(id, record)
+      await this.#images.make(id, sizeGb, signal)
+      await this.#records.write(id, { ...record, state: 'ready' })
+    })
+  }
+
+  async destroy(id: string, signal: AbortSignal): Promise<void> {
+    assertVolumeId(id)
+    await this.#inTurn(signal, async () => {
+      const known = this.#records.get(id)
+      if (known === undefined) return
+      if (known.clients.length > 0) throw new Error(`The volume ${id} has clients`)
+      await this.#records.write(id, { ...known, state: 'going' })
+      await this.#finishOff(id)
+    })
+  }
+
+  async setClients(id: string, addresses: readonly string[], signal: AbortSignal): Promise<void> {
+    assertVolumeId(id)
+    const clients = readClients(addresses)
+    await this.#inTurn(signal, async (daemon) => {
+      const known = this.#records.get(id)
+      if (known === undefined || known.state === 'making') throw new Error(`There is no volume ${id}`)
+      if (known.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
+      // Told again even when it is written down already: the last time may have broken off before the daemon knew.
+      await this.#records.write(id, { ...known, clients })
+      await daemon.setExports(await this.mountExports())
+      if (clients.length > 0) {
+        const why = this.#broken.get(id)
+        if (why !== undefined) throw new Error(why)
+        return
+      }
+      await this.#unmount(id)
+    })
+  }
+
+  exportPath(id: string): string {
+    assertVolumeId(id)
+    return `/${id}`
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#turn.catch(() => {})
+    await this.#daemon?.stop()
+    for (const id of await this.#images.mounted()) await this.#unmount(id)
+  }
+
+  /** Mounts what has clients, and says what is to be exported. One that fails must not keep the others from theirs. */
+  async mountExports(): Promise<Exports> {
+    this.#broken.clear()
+    const folders: string[] = []
+    let text = ''
+    for (const [id, { exportId, clients, state }] of this.#records.all()) {
+      if (state !== 'ready' || clients.length === 0) continue
+      try {
+        await this.#images.mount(id)
+      } catch (error) {
+        this.#broken.set(id, error instanceof Error ? error.message : String(error))
+        this.#log.warn({ volume: id, err: error }, 'a volume cannot be mounted')
+        continue
+      }
+      const folder = this.#images.mountPoint(id)
+      folders.push(folder)
+      text += exportText({ exportId, folder, pseudo: this.exportPath(id), clients })
+    }
+    return { text, folders }
+  }
+
+  /** What an earlier run has left: mounts that nobody may use, and volumes that were on their way out. */
+  async tidy(): Promise<void> {
+    for (const id of await this.#images.mounted()) {
+      if ((this.#records.get(id)?.clients.length ?? 0) === 0) await this.#unmount(id)
+    }
+    for (const [id, { state }] of this.#records.all()) if (state === 'going') await this.#finishOff(id)
+  }
+
+  async #finishOff(id: string): Promise<void> {
+    await this.#images.remove(id)
+    // Last, so that no data is ever left that no record speaks of.
+    await this.#records.remove(id)
+  }
+
+  /** Nobody can use it any more; when somebody on this machine looks into it, it stays mounted for a while. */
+  async #unmount(id: string): Promise<void> {
+    await this.#images.unmount(id).catch((error: unknown) => {
+      this.#log.warn({ volume: id, err: error }, 'a volume without clients stays mounted')
+    })
+  }
+
+  async #assertRoom(sizeGb: number): Promise<void> {
+    const all = this.#records.all()
+    if (all.length >= MAX_VOLUMES) throw new StorageFull(`There are ${MAX_VOLUMES} volumes already`)
+    const { freeBytes, takenBytes } = await this.#images.room()
+    const promisedBytes = all.reduce((sum, [, one]) => sum + bytesOf(one.sizeGb), 0)
+    const leftBytes = freeBytes + takenBytes - promisedBytes
+    if (bytesOf(sizeGb) <= leftBytes) return
+    const leftGb = Math.max(0, Math.floor(leftBytes / bytesOf(1)))
+    throw new StorageFull(`The file server has room for ${leftGb} GB more, not for ${sizeGb} GB`)
+  }
+
+  /** A random one: the next volume should not get the number by which clients knew the last. */
+  #freeExportId(): number {
+    const taken = new Set(this.#records.all().map(([, { exportId }]) => exportId))
+    for (;;) {
+      const id = randomInt(1, MAX_EXPORT_ID + 1)
+      if (!taken.has(id)) return id
+    }
+  }
+
+  #inTurn<T>(signal: AbortSignal, work: (daemon: GaneshaDaemon) => Promise<T>): Promise<T> {
+    const result = this.#turn.then(() => {
+      signal.throwIfAborted()
+      if (this.#closed || this.#daemon === undefined) throw new Error('The file server is closed')
+      return work(this.#daemon)
+    })
+    this.#turn = result.catch(() => {})
+    return result
+  }
+}
+
+function assertOnThisMachine(vip: string): void {
+  const all = Object.values(os.networkInterfaces()).flatMap((addresses) => addresses ?? [])
+  if (all.some(({ address }) => readAddressOf(address) === vip)) return
+  throw new Error(`This machine has no address ${vip}. Add it first, for example: ip addr add ${vip} dev lo`)
+}
+
+/** Those of a link have their interface behind them. */
+function readAddressOf(address: string): string | undefined {
+  return address.includes('%') ? undefined : readAddress(address)
+}

@@ -1,0 +1,42 @@
+/** Asks an NFSv4 server to do nothing: the shortest call there is (RFC 5531, procedure 0), which any client may make. */
+import { randomBytes } from 'node:crypto'
+import net from 'node:net'
+
+const NFS_PROGRAM = 100_003
+const NFS_VERSION = 4
+const REPLY = 1
+const LAST_FRAGMENT = 0x8000_0000
+/** The mark of the fragment, and: id, reply, accepted, verifier (2), success. */
+const REPLY_BYTES = 4 + 6 * 4
+
+/** Rejects when there is no good answer in time. */
+export async function pingNfs(address: string, port: number, timeoutMs: number): Promise<void> {
+  const id = randomBytes(4).readUInt32BE()
+  // id, call, RPC version, program, version, procedure, credentials and verifier of nobody.
+  const words = [id, 0, 2, NFS_PROGRAM, NFS_VERSION, 0, 0, 0, 0, 0]
+  const call = Buffer.alloc(4 + words.length * 4)
+  for (const [at, word] of [LAST_FRAGMENT + words.length * 4, ...words].entries()) call.writeUInt32BE(word, at * 4)
+
+  const socket = net.connect({ host: address, port, timeout: timeoutMs })
+  try {
+    const answer = await new Promise<Buffer>((resolve, reject) => {
+      let heard = Buffer.alloc(0)
+      socket.once('error', reject)
+      socket.once('timeout', () => reject(new Error(`no answer within ${timeoutMs} ms`)))
+      socket.once('close', () => reject(new Error('the connection was closed')))
+      socket.on('data', (chunk) => {
+        heard = Buffer.concat([heard, chunk])
+        if (heard.length >= REPLY_BYTES) resolve(heard)
+      })
+      socket.write(call)
+    })
+    const isGood = answer.readUInt32BE(4) === id && answer.readUInt32BE(8) === REPLY && isAccepted(answer)
+    if (!isGood) throw new Error('the answer is not that of an NFSv4 server')
+  } finally {
+    socket.destroy()
+  }
+}
+
+function isAccepted(answer: Buffer): boolean {
+  return answer.readUInt32BE(12) === 0 && answer.readUInt32BE(24) === 0
+}
