@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import type { z } from 'zod'
+import { AgentError } from './agent-error.ts'
 
 export interface AgentFolder {
   /** Absolute. */
@@ -36,7 +37,8 @@ export function openAgentFolder(dir: string): AgentFolder {
     if (fs.statSync(folder).mode & 0o1000) throw new Error('it is shared with other users; name a folder inside it')
     fs.chmodSync(folder, 0o700)
   } catch (error) {
-    throw new Error(`Cannot use ${folder} as the agent's folder: ${words(error)}.`, { cause: error })
+    const next = ['Another one is named with --dir.']
+    throw new AgentError(`Cannot use ${folder} as the agent's folder: ${words(error)}.`, next, error)
   }
   const at = (name: string): string => path.join(folder, name)
   const readText = (name: string): string | undefined => readIfThere(at(name))
@@ -54,7 +56,7 @@ export function openAgentFolder(dir: string): AgentFolder {
       try {
         return schema.parse(JSON.parse(text))
       } catch (error) {
-        throw new Error(`${at(name)} cannot be read: ${words(error)}`, { cause: error })
+        throw new AgentError(`${at(name)} cannot be read: ${words(error)}`, [], error)
       }
     },
     writeJson: (name, value) => writeText(name, `${JSON.stringify(value, null, 2)}\n`),
@@ -69,7 +71,9 @@ export function lockFolder(folder: AgentFolder): FolderLock {
   const mine = `${process.pid}\n${processStart(process.pid) ?? ''}\n${nonce}\n`
   const holder = acquire(lock, mine, MAX_GUARDS)
   if (holder !== undefined) {
-    throw new Error(`Another agent (process ${holder}) runs on the folder ${folder.dir}.`)
+    throw new AgentError(`Another agent (process ${holder}) runs on the folder ${folder.dir}.`, [
+      'berth agent status shows what it does; another folder is named with --dir.',
+    ])
   }
   return {
     release: () => {

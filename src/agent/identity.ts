@@ -6,6 +6,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, type KeyO
 import { z } from 'zod'
 import { agentStatement, hostName } from '../contract/agent.ts'
 import { networkType } from '../contract/shared.ts'
+import { AgentError } from './agent-error.ts'
 import type { AgentFolder } from './folder.ts'
 
 /** What its owner asks for the machine, and what it is shown as. */
@@ -47,7 +48,7 @@ export function openKey(folder: AgentFolder): AgentKey {
   const kept = folder.readText(KEY_FILE)
   const privateKey = kept === undefined ? makeKey(folder) : createPrivateKey(kept)
   const { x } = createPublicKey(privateKey).export({ format: 'jwk' })
-  if (x === undefined) throw new Error(`${KEY_FILE} in ${folder.dir} is not an Ed25519 key.`)
+  if (x === undefined) throw new AgentError(`${KEY_FILE} in ${folder.dir} is not an Ed25519 key.`)
   return {
     publicKey: x,
     answer: (installation, nonce) =>

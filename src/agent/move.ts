@@ -1,0 +1,99 @@
+/** Asking the server to drain this machine, to take it back on sale, or to let it go, and waiting for its answer. */
+import type { Desired } from '../contract/agent.ts'
+import { AgentError } from './agent-error.ts'
+import { openConnection, type Connection, type Move, type Refusal } from './connection.ts'
+import type { AgentKey, Membership } from './identity.ts'
+
+export type HostState = Desired['state']
+
+const MOVE_MS = 15_000
+
+/** One question at a time; the answer is the state of the next `desired`, or a refusal. */
+export class Mover {
+  #waiting: { readonly to: Move; settle(outcome: HostState | Error): void } | undefined
+
+  /** `connection` is undefined, or not connected, while the server is away. */
+  ask(to: Move, connection: Pick<Connection, 'move'>): Promise<HostState> {
+    if (this.#waiting !== undefined) return Promise.reject(new AgentError('Another such request is under way.'))
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => this.#settle(new AgentError('The server has not answered in time.')), MOVE_MS)
+      this.#waiting = {
+        to,
+        settle: (outcome) => {
+          clearTimeout(late)
+          if (outcome instanceof Error) reject(outcome)
+          else resolve(outcome)
+        },
+      }
+      if (!connection.move(to)) this.#settle(new AgentError('The server cannot be reached now.', ['Try again later.']))
+    })
+  }
+
+  hear(state: HostState): void {
+    if (this.#waiting?.to === state) this.#settle(state)
+  }
+
+  refused(refusal: Refusal): void {
+    // Who has left is told so on its next word, too.
+    if (this.#waiting?.to === 'left' && refusal.reason === 'host_left') return this.#settle('left')
+    this.#settle(new AgentError(refusal.message))
+  }
+
+  #settle(outcome: HostState | Error): void {
+    const waiting = this.#waiting
+    this.#waiting = undefined
+    waiting?.settle(outcome)
+  }
+}
+
+/** For when no agent runs: a connection of its own, which says nothing of what there is. */
+export async function moveDirectly(
+  membership: Membership,
+  key: AgentKey,
+  version: string,
+  to: Move,
+): Promise<HostState> {
+  const mover = new Mover()
+  let asked: Promise<HostState> | undefined
+  let lastWords = ''
+  const { promise: connected, resolve, reject } = withResolvers()
+  const late = setTimeout(
+    () => reject(new AgentError(`Cannot reach ${membership.server}${lastWords === '' ? '' : `: ${lastWords}`}.`)),
+    MOVE_MS,
+  )
+  const connection = openConnection({
+    server: membership.server,
+    hostId: membership.hostId,
+    installation: membership.installation,
+    key,
+    version,
+    report: () => undefined,
+    desired: ({ state }) => mover.hear(state),
+    accept: (_, stream) => stream.destroy(new Error('The agent on this host is not running.')),
+    state: (state) => {
+      if (state.kind === 'connected') resolve()
+      else if (state.kind === 'refused') mover.refused(state.refusal)
+      else lastWords = state.message
+    },
+  })
+  void connection.ended.then((refusal) => {
+    if (refusal === undefined) return
+    mover.refused(refusal)
+    reject(new AgentError(refusal.message))
+  })
+  try {
+    await connected
+    asked = mover.ask(to, connection)
+    return await asked
+  } finally {
+    clearTimeout(late)
+    connection.close()
+  }
+}
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void; reject: (error: Error) => void } {
+  let resolve: () => void = () => {}
+  let reject: (error: Error) => void = () => {}
+  const promise = new Promise<void>((one, two) => ([resolve, reject] = [one, two]))
+  return { promise, resolve, reject }
+}

@@ -1,0 +1,46 @@
+/** Streams that the server opens into what runs here: each is led to the runtime, and both ways are ended apart. */
+import type { Duplex } from 'node:stream'
+import type { MuxStream } from '../base/mux.ts'
+import { streamRequest } from '../contract/agent.ts'
+import type { Runtime } from '../engines/runtime.ts'
+
+/** After one side has closed, the other may take this long to end. */
+const LINGER_MS = 30_000
+
+export function serveStream(runtime: Runtime, request: unknown, stream: MuxStream): void {
+  const parsed = streamRequest.safeParse(request)
+  if (!parsed.success) {
+    stream.destroy(new Error('The agent does not know what such a stream is for; it may be older than the server.'))
+    return
+  }
+  const control = new AbortController()
+  stream.once('close', () => control.abort())
+  // The other end may be gone at any time; what was opened for it goes with it.
+  stream.on('error', () => {})
+  runtime.open(parsed.data, control.signal).then(
+    (opened) => {
+      if (stream.destroyed) return void opened.stream.destroy()
+      opened.onSignal?.((value) => stream.sendSignal(value))
+      stream.on('signal', (value: unknown) => opened.signal?.(value))
+      join(stream, opened.stream)
+    },
+    (error: unknown) => stream.destroy(error instanceof Error ? error : new Error(String(error))),
+  )
+}
+
+function join(outer: MuxStream, inner: Duplex): void {
+  inner.on('error', (error) => outer.destroy(error))
+  inner.once('close', () => {
+    if (!inner.readableEnded) return void outer.destroy(new Error('It was closed on the host.'))
+    // What was sent last must still arrive: the other end closes when it has it all.
+    outer.unpipe(inner)
+    outer.resume()
+    const late = setTimeout(() => outer.destroy(), LINGER_MS)
+    outer.once('close', () => clearTimeout(late))
+  })
+  outer.once('close', () => {
+    if (!inner.destroyed && !(outer.readableEnded && inner.writableFinished && inner.readableEnded)) inner.destroy()
+  })
+  outer.pipe(inner)
+  inner.pipe(outer)
+}

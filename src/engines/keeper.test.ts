@@ -1,0 +1,218 @@
+/** The table at the top of keeper.ts, line by line, on a host that is kept in memory. */
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Desired, Workload } from '../contract/agent.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+import { Keeper } from './keeper.ts'
+import { NeverStarts, type Found, type Runtime } from './runtime.ts'
+
+const signal = new AbortController().signal
+
+class MemoryHost implements Runtime {
+  readonly kind = 'container'
+  readonly things = new Map<string, Found>()
+  readonly calls: string[] = []
+  startOutcome: (workload: Workload, signal: AbortSignal) => Promise<void> = async () => {}
+  stopOutcome: () => Promise<void> = async () => {}
+  away = false
+
+  async list(): Promise<Found[]> {
+    if (this.away) throw new Error('the engine is away')
+    return [...this.things.values()]
+  }
+  async start(workload: Workload, progress: (message: string) => void, ended: AbortSignal): Promise<void> {
+    this.calls.push(`start ${workload.id}`)
+    progress('pulling')
+    await this.startOutcome(workload, ended)
+    const { id, tag } = workload
+    this.things.set(id, { id, tag, state: 'running', sshUser: 'root', disks: [] })
+  }
+  async stop(id: string): Promise<void> {
+    this.calls.push(`stop ${id}`)
+    await this.stopOutcome()
+    this.things.delete(id)
+  }
+  async setDisks(workload: Workload): Promise<void> {
+    const found = this.things.get(workload.id)
+    if (found === undefined) throw new Error('not there')
+    this.things.set(workload.id, { ...found, disks: workload.disks.map((one) => one.volumeId) })
+  }
+  async open(): Promise<never> {
+    throw new Error('not here')
+  }
+  notes(): string[] {
+    return []
+  }
+}
+
+function workload(id: string, more: Partial<Workload> = {}): Workload {
+  return {
+    id,
+    tag: `berth-t-${id}`,
+    want: 'run',
+    started: false,
+    spec: {
+      kind: 'container',
+      name: id,
+      gpuCount: 1,
+      resources: { cpuModel: 'any', cpuCount: 1, ramGb: 1, storageGb: 1 },
+      sshKeys: [],
+      ports: [],
+      image: null,
+    },
+    node: { index: 0, gpuIndexes: [0], peers: [] },
+    disks: [],
+    baseImage: null,
+    ...more,
+  }
+}
+
+function want(generation: number, ...workloads: Workload[]): Desired {
+  return { type: 'desired', generation, state: 'ready', workloads, volumes: [] }
+}
+
+let host: MemoryHost
+let keeper: Keeper
+let errors: string[]
+let nowMs: number
+
+beforeEach(() => {
+  host = new MemoryHost()
+  errors = []
+  nowMs = 0
+  keeper = new Keeper({
+    runtime: host,
+    changed: () => {},
+    onError: (what) => errors.push(what),
+    now: () => nowMs,
+  })
+})
+
+const reported = (id: string) => keeper.report()?.workloads.find((one) => one.id === id)
+const until = (id: string, state: string) =>
+  waitFor(`${id} is ${state}`, async () => {
+    await keeper.pass(signal)
+    return reported(id)?.state === state && reported(id)
+  })
+
+describe('what is wanted', () => {
+  it('is started when it is new, and reported under its generation', async () => {
+    keeper.desire(want(7, workload('a')))
+    await keeper.pass(signal)
+    expect(keeper.report()).toMatchObject({ generation: 7, workloads: [{ id: 'a', state: 'starting' }] })
+    expect(await until('a', 'running')).toEqual({
+      id: 'a',
+      tag: 'berth-t-a',
+      state: 'running',
+      sshUser: 'root',
+      disks: [],
+    })
+    expect(host.calls).toEqual(['start a'])
+  })
+
+  it('is lost when it was shown before and is no longer there; a second one is never made', async () => {
+    keeper.desire(want(1, workload('a', { started: true })))
+    await keeper.pass(signal)
+    expect(reported('a')).toMatchObject({ state: 'failed', failure: 'vanished' })
+    expect(host.calls).toEqual([])
+  })
+
+  it('is started again when it ended while nobody looked', async () => {
+    host.things.set('a', { id: 'a', tag: 'berth-t-a', state: 'ended', disks: [] })
+    keeper.desire(want(1, workload('a', { started: true })))
+    await until('a', 'running')
+    expect(host.calls).toEqual(['start a'])
+  })
+
+  it('stays failed when trying again is no use', async () => {
+    host.startOutcome = () => Promise.reject(new NeverStarts('image_not_found', 'There is no such image.'))
+    keeper.desire(want(1, workload('a')))
+    expect(await until('a', 'failed')).toMatchObject({
+      failure: 'image_not_found',
+      message: 'There is no such image.',
+    })
+    await keeper.pass(signal)
+    expect(host.calls).toEqual(['start a'])
+  })
+
+  it('is tried again, later each time, after any other error, and says what is wrong meanwhile', async () => {
+    let tries = 0
+    host.startOutcome = () => (++tries < 3 ? Promise.reject(new Error('the daemon is away')) : Promise.resolve())
+    keeper.desire(want(1, workload('a')))
+    await waitFor('it says why', async () => {
+      await keeper.pass(signal)
+      return reported('a')?.message === 'the daemon is away'
+    })
+    expect(tries).toBe(1)
+    await waitFor('it runs', async () => {
+      nowMs += 1_000
+      await keeper.pass(signal)
+      return reported('a')?.state === 'running'
+    })
+    expect(errors).toEqual(['start berth-t-a', 'start berth-t-a'])
+  })
+
+  it('gets its disks, and loses them, while it runs', async () => {
+    const disk = { volumeId: 'd-1', label: 'data', sizeGb: 1, source: { kind: 'file' as const } }
+    keeper.desire(want(1, workload('a', { disks: [disk] })))
+    await waitFor('it has its disk', async () => {
+      await keeper.pass(signal)
+      return reported('a')?.disks.join() === 'd-1'
+    })
+    keeper.desire(want(2, workload('a', { started: true })))
+    await waitFor('it has none', async () => {
+      await keeper.pass(signal)
+      return reported('a')?.disks.join() === ''
+    })
+  })
+})
+
+describe('what is to go', () => {
+  it('is stopped, shown as stopping until then, and no longer mentioned', async () => {
+    host.things.set('a', { id: 'a', tag: 'berth-t-a', state: 'running', disks: [] })
+    let letGo = (): void => {}
+    host.stopOutcome = () => new Promise((resolve) => (letGo = resolve))
+    keeper.desire(want(3, workload('a', { want: 'gone', started: true })))
+    await keeper.pass(signal)
+    expect(keeper.report()?.workloads).toMatchObject([{ id: 'a', state: 'stopping' }])
+    letGo()
+    await waitFor('it is gone', async () => {
+      await keeper.pass(signal)
+      return keeper.report()?.workloads.length === 0
+    })
+  })
+
+  it('is not helped up first: a start that is under way is given up', async () => {
+    let given = false
+    host.startOutcome = (_workload, ended) =>
+      new Promise((_resolve, reject) =>
+        ended.addEventListener('abort', () => {
+          given = true
+          reject(new Error('given up'))
+        }),
+      )
+    keeper.desire(want(1, workload('a')))
+    await keeper.pass(signal)
+    keeper.desire(want(2, workload('a', { want: 'gone' })))
+    await waitFor('it is gone', async () => {
+      await keeper.pass(signal)
+      return keeper.report()?.workloads.length === 0
+    })
+    expect(given).toBe(true)
+  })
+})
+
+it('what nobody wants is reported and left alone', async () => {
+  host.things.set('x', { id: 'x', tag: 'berth-other-9', state: 'running', disks: [] })
+  keeper.desire(want(1))
+  await keeper.pass(signal)
+  expect(keeper.report()?.workloads).toMatchObject([{ id: 'x', tag: 'berth-other-9', state: 'running' }])
+  expect(host.calls).toEqual([])
+})
+
+it('an engine that is away is an error, and the last report stands', async () => {
+  keeper.desire(want(1, workload('a')))
+  await until('a', 'running')
+  host.away = true
+  await expect(keeper.pass(signal)).rejects.toThrow('the engine is away')
+  expect(reported('a')?.state).toBe('running')
+})

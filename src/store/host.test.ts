@@ -1,0 +1,211 @@
+/** What is wanted of hosts and what they say, in a real database: nothing is gone before a host has shown it gone. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import { SECOND_MS, toDate } from '../base/instant.ts'
+import type { HostOffer, HostReport, Observation } from '../contract/agent.ts'
+import { SILENT_MS } from '../domain/host.ts'
+import { sampleSpec } from '../engines/conformance-bench.ts'
+import { hostDriver } from '../engines/host/driver.ts'
+import type { HostWorld } from '../engines/host/world.ts'
+import { manualClock, type ManualClock } from '../sim/clock.ts'
+import { testDatabase, type TestDatabase } from '../../test/harness/database.ts'
+import { openDatabase, transact, type Database } from './database.ts'
+import { beginSession, findHost, moveHost, readDesired, saveReport, touchHosts } from './host.ts'
+import { postgresHostWorld } from './host-world.ts'
+
+const signal = new AbortController().signal
+const offer: HostOffer = {
+  clusterName: 'lab',
+  region: 'us-east',
+  offering: 'marketplace',
+  gpuType: null,
+  gpuModel: 'NVIDIA-GeForce-RTX-4090',
+  gpuRamMib: 24_564,
+  gpuFormFactor: 'pcie',
+  networkType: 'ethernet',
+  ethernetVariant: 'normal',
+  gpusTotal: 2,
+  gpusSick: [],
+  priceUsdPerGpuHour: '0.40',
+  hasPersistentStorage: false,
+  simulated: true,
+  hardware: {
+    cpuModel: 'Any',
+    cpuCores: 2,
+    virtualCores: 2,
+    ramGb: 8,
+    storageGb: 50,
+    gpuClockMhz: 2_520,
+    gpuComputePower: 165,
+    gpuInterface: 'PCIe 4.0 x16',
+  },
+}
+
+let own: TestDatabase
+let database: Database
+let clock: ManualClock
+let world: HostWorld
+let session: string
+let hosts = 0
+let hostId: string
+let tags = 0
+
+beforeAll(async () => {
+  own = await testDatabase()
+  clock = manualClock()
+  database = openDatabase({ url: own.url, clock })
+  world = postgresHostWorld(database, { from: 20_000, to: 20_400 })
+})
+afterAll(async () => {
+  await database.close()
+  await own.drop()
+})
+beforeEach(async () => {
+  hostId = `host-${(hosts += 1)}`
+  session = randomUUID()
+  await database.db
+    .insertInto('host')
+    .values({
+      id: hostId,
+      driver: 'host',
+      public_key: `key-${hostId}`,
+      offer: JSON.stringify(offer),
+      created_at: toDate(clock.now()),
+    })
+    .execute()
+  await beginSession(database.db, hostId, session, clock.now())
+})
+
+const newTag = (): string => `berth-t-${(tags += 1)}`
+const spec = (ids = [hostId]) =>
+  sampleSpec({ kind: 'container', ports: [80], nodes: ids.map((machineId) => ({ machineId, gpuIndexes: [0] })) })
+
+function driver() {
+  return hostDriver({ world, clock, relayHost: 'relay.test' })
+}
+
+async function create(tag = newTag()): Promise<{ tag: string; id: string }> {
+  const outcome = await driver().create(tag, spec(), signal)
+  if (outcome.kind !== 'created') throw new Error(outcome.message)
+  return { tag, id: outcome.externalId }
+}
+
+async function report(workloads: Observation[], more: Partial<HostReport> = {}, by = session): Promise<boolean> {
+  const { generation } = more
+  const acted = generation ?? (await readDesired(database.db, hostId))?.generation ?? 0
+  const whole: HostReport = { type: 'report', generation: acted, offer, notes: [], workloads, volumes: [], ...more }
+  return transact(database, (tx) => saveReport(tx, hostId, by, whole, clock.now()))
+}
+
+const running = (tag: string, id: string): Observation => ({ id, tag, state: 'running', sshUser: 'root', disks: [] })
+const shown = async (tag: string) => (await driver().list(tag, signal))[0]
+
+it('a create is wanted of its host at once, under a new generation', async () => {
+  const before = await readDesired(database.db, hostId)
+  const { tag, id } = await create()
+  const after = await readDesired(database.db, hostId)
+  expect(after).toMatchObject({
+    generation: (before?.generation ?? 0) + 1,
+    workloads: [{ id, tag, want: 'run', started: false, spec: { ports: [80] }, node: { index: 0, gpuIndexes: [0] } }],
+  })
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
+})
+
+it('a create under the same tag is the same machine', async () => {
+  const { tag, id } = await create()
+  expect(await create(tag)).toEqual({ tag, id })
+})
+
+it('runs when its host says so, and is reached through ports of the server that stay', async () => {
+  const { tag, id } = await create()
+  await report([running(tag, id)])
+  const first = await shown(tag)
+  expect(first).toMatchObject({
+    state: 'running',
+    data: { providerId: 'host', sshNetworking: [{ host: 'relay.test', user: 'root' }], customPorts: [80] },
+  })
+  expect(await shown(tag)).toEqual(first)
+  expect((await readDesired(database.db, hostId))?.workloads[0]?.started).toBe(true)
+})
+
+it('is shown as stopping until a report on that very wish leaves it out', async () => {
+  const { tag, id } = await create()
+  await report([running(tag, id)])
+  const old = (await readDesired(database.db, hostId))?.generation ?? 0
+  await driver().destroy(id, signal)
+  expect(await shown(tag)).toMatchObject({ state: 'stopping' })
+  await report([], { generation: old })
+  expect(await shown(tag)).toMatchObject({ state: 'stopping' })
+  await report([])
+  expect(await shown(tag)).toBeUndefined()
+  await driver().destroy(id, signal)
+})
+
+it('is unreachable while its host is silent, ending or not, and gone only when the host has shown it', async () => {
+  const { tag, id } = await create()
+  await report([running(tag, id)])
+  const heardAt = clock.now()
+  clock.advance(SILENT_MS + SECOND_MS)
+  const later = hostDriver({ world, clock, relayHost: 'relay.test' })
+  await expect(later.list(tag, signal)).rejects.toThrow('1 hosts have not called in since the start')
+  clock.advance(SILENT_MS + SECOND_MS)
+  expect((await later.list(tag, signal))[0]).toEqual({ externalId: id, tag, state: 'unreachable', seenAt: heardAt })
+  expect(await later.inventory(signal)).toEqual([])
+  expect(await later.create(newTag(), spec(), signal)).toMatchObject({ kind: 'refused', reason: 'no_capacity' })
+  await later.destroy(id, signal)
+  expect((await later.list(tag, signal))[0]).toMatchObject({ state: 'stopping' })
+  await touchHosts(database.db, [{ hostId, session }], clock.now())
+  expect((await later.list(tag, signal))[0]).toMatchObject({ state: 'stopping' })
+  await report([])
+  expect(await later.list(tag, signal)).toEqual([])
+})
+
+it('a connection that was replaced no longer counts', async () => {
+  const { tag, id } = await create()
+  const second = randomUUID()
+  await beginSession(database.db, hostId, second, clock.now())
+  expect(await report([running(tag, id)])).toBe(false)
+  expect(await shown(tag)).toMatchObject({ state: 'starting' })
+  expect(await report([running(tag, id)], {}, second)).toBe(true)
+  expect(await shown(tag)).toMatchObject({ state: 'running' })
+})
+
+it('what a host has and the books have not is shown, left alone, and can be ended', async () => {
+  const tag = newTag()
+  await report([running(tag, 'w-stranger')])
+  expect(await shown(tag)).toEqual({ externalId: 'w-stranger', tag, state: 'running' })
+  expect((await readDesired(database.db, hostId))?.workloads).toMatchObject([
+    { id: 'w-stranger', want: 'run', spec: null },
+  ])
+  await driver().destroy('w-stranger', signal)
+  expect((await readDesired(database.db, hostId))?.workloads).toMatchObject([{ id: 'w-stranger', want: 'gone' }])
+  await report([])
+  expect(await shown(tag)).toBeUndefined()
+})
+
+it('a host leaves only when it is empty', async () => {
+  const { tag, id } = await create()
+  const leave = () => transact(database, (tx) => moveHost(tx, hostId, 'left'))
+  expect(await leave()).toMatchObject({ ok: false, reason: 'host_has_tenants' })
+  await report([running(tag, id)])
+  await driver().destroy(id, signal)
+  await report([])
+  expect(await leave()).toMatchObject({ ok: true })
+  expect((await findHost(database.db, hostId))?.state).toBe('left')
+  expect(await driver().create(newTag(), spec(), signal)).toMatchObject({ kind: 'refused' })
+})
+
+it('gives no port to two at once', async () => {
+  const made = await Promise.all(Array.from({ length: 20 }, () => create()))
+  const rows = await database.db
+    .selectFrom('relay_port')
+    .select(['port', 'workload_id'])
+    .where(
+      'workload_id',
+      'in',
+      made.map(({ id }) => id),
+    )
+    .execute()
+  expect(rows.length).toBe(40)
+  expect(new Set(rows.map(({ port }) => port)).size).toBe(40)
+})
