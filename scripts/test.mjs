@@ -6,9 +6,39 @@ import { spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
+const qemu =
+  process.arch === 'arm64'
+    ? { command: 'qemu-system-aarch64', package: 'qemu-system-arm' }
+    : { command: 'qemu-system-x86_64', package: 'qemu-system-x86' }
+const [containers, machines, metal, storage] = [
+  'tests of containers',
+  'tests of virtual machines',
+  'tests of bare metal',
+  'tests of volumes',
+]
+
 /** Programs beside Node that tests need, by Debian package. */
 /** @type {ReadonlyArray<{ command: string, package: string, neededBy: string }>} */
-const needs = [{ command: 'ffprobe', package: 'ffmpeg', neededBy: 'the test of spoken answers' }]
+const needs = [
+  { command: 'ffprobe', package: 'ffmpeg', neededBy: 'the test of spoken answers' },
+  { command: 'dockerd', package: 'docker.io', neededBy: containers },
+  { command: 'docker-registry', package: 'docker-registry', neededBy: containers },
+  { command: 'busybox', package: 'busybox-static', neededBy: containers },
+  { command: 'ip', package: 'iproute2', neededBy: containers },
+  { command: 'ssh', package: 'openssh-client', neededBy: metal },
+  { command: 'sshd', package: 'openssh-server', neededBy: metal },
+  { ...qemu, neededBy: machines },
+  { command: 'qemu-img', package: 'qemu-utils', neededBy: machines },
+  { command: 'genisoimage', package: 'genisoimage', neededBy: machines },
+  { command: 'cpio', package: 'cpio', neededBy: machines },
+  { command: 'modprobe', package: 'kmod', neededBy: machines },
+  { command: 'dropbear', package: 'dropbear-bin', neededBy: machines },
+  { command: 'mke2fs', package: 'e2fsprogs', neededBy: storage },
+  { command: 'ganesha.nfsd', package: 'nfs-ganesha', neededBy: storage },
+  { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
+]
+/** Parts of those that are no programs of their own. */
+const beside = new Map([['nfs-ganesha', ['nfs-ganesha-vfs']]])
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const closingLine = /^(\d+) passed, (\d+) failed(.*)$/
@@ -82,7 +112,7 @@ function run(program, args) {
 function installNeeds() {
   const missing = needs.filter(({ command }) => spawnSync('sh', ['-c', `command -v ${command}`]).status !== 0)
   if (missing.length === 0) return
-  const packages = missing.map((one) => one.package)
+  const packages = missing.flatMap((one) => [one.package, ...(beside.get(one.package) ?? [])])
   for (const one of missing) process.stdout.write(`${one.command} is missing, which ${one.neededBy} needs.\n`)
   if (process.getuid?.() !== 0 || !existsSync('/etc/debian_version')) {
     return void process.stdout.write(`Install: ${packages.join(' ')}\n`)

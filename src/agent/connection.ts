@@ -61,6 +61,9 @@ export interface Connection {
 const WELCOME_MS = 15_000
 const FIRST_DELAY_MS = 500
 const MAX_DELAY_MS = 15_000
+const MAX_FAILURES = 10
+/** The server's word for: another connection of this host has taken over. */
+const REPLACED_CODE = 4_001
 /** After so many heartbeats without a byte, the line is dead. */
 const SILENT_HEARTBEATS = 3
 const MIN_SILENCE_MS = 2_000
@@ -149,6 +152,8 @@ class AgentConnection implements Connection {
     socket.on('error', (error) => this.#lost(socket, error.message === '' ? 'no answer' : error.message))
     socket.on('close', (code, reason) => {
       clearTimeout(late)
+      // Somebody else has our key: taking the line back at once would only make both useless.
+      if (code === REPLACED_CODE) this.#failures = MAX_FAILURES
       this.#lost(socket, reason.length > 0 ? reason.toString() : `the connection was closed (${code})`)
     })
   }
@@ -189,7 +194,7 @@ class AgentConnection implements Connection {
     this.#told = ''
     this.#mux = makeMux({
       side: 'client',
-      send: (frame) => socket.send(frame),
+      send: (frame) => socket.send(frame, () => this.#mux?.flush()),
       backlog: () => socket.bufferedAmount,
       accept: (request, stream) => this.#options.accept(request, stream),
       failed: (error) => this.#cut(socket, error.message),
@@ -221,8 +226,8 @@ class AgentConnection implements Connection {
     this.#hangUp()
     if (this.#told !== message) this.#options.state({ kind: 'lost', message })
     this.#told = message
-    const limit = Math.min(FIRST_DELAY_MS * 2 ** Math.min(this.#failures, 10), MAX_DELAY_MS)
-    this.#failures += 1
+    const limit = Math.min(FIRST_DELAY_MS * 2 ** this.#failures, MAX_DELAY_MS)
+    this.#failures = Math.min(this.#failures + 1, MAX_FAILURES)
     // Between half of it and all of it, so that a thousand agents do not come back in one moment.
     this.#retry = setTimeout(() => this.#dial(), randomInt(limit / 2, limit))
   }

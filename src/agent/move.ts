@@ -10,9 +10,9 @@ const MOVE_MS = 15_000
 
 /** One question at a time; the answer is the state of the next `desired`, or a refusal. */
 export class Mover {
+  #state: HostState | undefined
   #waiting: { readonly to: Move; settle(outcome: HostState | Error): void } | undefined
 
-  /** `connection` is undefined, or not connected, while the server is away. */
   ask(to: Move, connection: Pick<Connection, 'move'>): Promise<HostState> {
     if (this.#waiting !== undefined) return Promise.reject(new AgentError('Another such request is under way.'))
     return new Promise((resolve, reject) => {
@@ -26,10 +26,13 @@ export class Mover {
         },
       }
       if (!connection.move(to)) this.#settle(new AgentError('The server cannot be reached now.', ['Try again later.']))
+      // A move to where it is changes nothing, so that no word of it would come.
+      if (this.#state === to) this.#settle(to)
     })
   }
 
   hear(state: HostState): void {
+    this.#state = state
     if (this.#waiting?.to === state) this.#settle(state)
   }
 
@@ -54,7 +57,6 @@ export async function moveDirectly(
   to: Move,
 ): Promise<HostState> {
   const mover = new Mover()
-  let asked: Promise<HostState> | undefined
   let lastWords = ''
   const { promise: connected, resolve, reject } = withResolvers()
   const late = setTimeout(
@@ -83,8 +85,7 @@ export async function moveDirectly(
   })
   try {
     await connected
-    asked = mover.ask(to, connection)
-    return await asked
+    return await mover.ask(to, connection)
   } finally {
     clearTimeout(late)
     connection.close()

@@ -5,6 +5,8 @@ export interface Vault {
   seal(text: string): string
   /** Throws when the text was sealed under another key or was changed. */
   open(sealed: string): string
+  /** A key for one purpose, the same on every server; it tells nothing of the secret or of other purposes. */
+  derive(purpose: string): Buffer
 }
 
 const NONCE_BYTES = 12
@@ -14,6 +16,7 @@ const TAG_BYTES = 16
 export function makeVault(secret: string): Vault {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'berth vault v1', 32))
   return {
+    derive: (purpose) => Buffer.from(hkdfSync('sha256', secret, '', `berth ${purpose} v1`, 32)),
     seal: (text) => {
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })

@@ -236,6 +236,8 @@ export class Keeper {
     if (task?.never !== undefined) {
       return { id, tag, state: 'failed', failure: task.never.reason, message: task.never.message, disks: [] }
     }
+    // Nobody of ours has made it and it is gone: there is nothing to say.
+    if (found === undefined && workload.spec === null) return undefined
     if (found === undefined && workload.started) {
       const message = 'It is no longer on the host, and nobody of ours took it away.'
       return { id, tag, state: 'failed', failure: 'vanished', message, disks: [] }

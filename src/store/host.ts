@@ -312,3 +312,11 @@ export async function findVolumeHost(db: Db, externalId: string): Promise<string
   const row = await db.selectFrom('host_volume').select('host_id').where('id', '=', externalId).executeTakeFirst()
   return row?.host_id ?? undefined
 }
+
+/** A part of a workload that will never be heard of again: its host was taken out of service with what it held. */
+export async function dropNode(tx: Tx, hostId: string, workloadId: string): Promise<void> {
+  await tx.db.deleteFrom('workload_node').where('host_id', '=', hostId).where('workload_id', '=', workloadId).execute()
+  await sql`
+    delete from workload w where w.id = ${workloadId} and w.want = 'gone'
+      and not exists (select 1 from workload_node n where n.workload_id = w.id)`.execute(tx.db)
+}

@@ -48,7 +48,8 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
     const body = await client.stream('POST', '/images/create', {
       query: { fromImage: image.repository, tag: image.reference },
       headers: login === undefined ? {} : { 'x-registry-auth': registryAuth(login) },
-      timeoutMs: stallMs,
+      // The stall limit counts for the head as well.
+      timeoutMs: 0,
       signal: AbortSignal.any([signal, stall.signal]),
     })
     for await (const value of readJsonLines(body)) {

@@ -55,8 +55,12 @@ export class GaneshaDaemon {
   readonly #files: GaneshaFiles
   readonly #stopping = new AbortController()
   #exports: Exports
+  /** Whether the exports were taken in. */
+  #isTold = true
   #current: GaneshaProcess | undefined
   #why = 'it is starting'
+  /** Its log is being read, and stays where it is. */
+  #isReading = false
   #supervision: Promise<void> = Promise.resolve()
 
   private constructor(options: DaemonOptions, exports: Exports) {
@@ -88,6 +92,7 @@ export class GaneshaDaemon {
   /** When it resolves, exactly these are served, to exactly those whom they name. */
   async setExports(exports: Exports): Promise<void> {
     this.#exports = exports
+    this.#isTold = false
     await this.#writeConfig()
     const running = await this.#untilRunning()
     try {
@@ -95,8 +100,14 @@ export class GaneshaDaemon {
     } catch (error) {
       this.#options.log.warn({ err: error }, 'the NFS daemon did not take a change; it is started anew')
       await endGanesha(running, this.#files)
-      await this.#untilRunning(running)
+      await this.#assertServed(await this.#untilRunning(running), '')
     }
+    this.#isTold = true
+  }
+
+  /** Whether it was told exactly this. */
+  knows(exports: Exports): boolean {
+    return this.#isTold && this.#exports.text === exports.text
   }
 
   /** Throws, with a sentence, when it does not serve what it should. */
@@ -172,7 +183,10 @@ export class GaneshaDaemon {
     const started = startGanesha(this.#files)
     try {
       const text = await this.#untilLogged(started, offset, 'NFS SERVER INITIALIZED', START_MS)
-      await this.#assertServed(started, text)
+      // One volume that cannot be served must not keep the others from their clients.
+      await this.#assertServed(started, text).catch((error: unknown) => {
+        this.#options.log.warn({ err: error }, 'the NFS daemon does not serve all that it should')
+      })
     } catch (error) {
       await endGanesha(started, this.#files)
       throw error
@@ -193,13 +207,22 @@ export class GaneshaDaemon {
 
   async #untilLogged(running: GaneshaProcess, offset: number, line: string, limitMs: number): Promise<string> {
     const until = performance.now() + limitMs
+    this.#isReading = true
+    try {
+      return await this.#readUntil(running, offset, line, until)
+    } finally {
+      this.#isReading = false
+    }
+  }
+
+  async #readUntil(running: GaneshaProcess, offset: number, line: string, until: number): Promise<string> {
     for (;;) {
       const isAlive = running.isAlive()
       const text = await logSince(this.#files, offset)
       if (text.includes(line)) return text
       if (!isAlive) throw new Error(`${await running.exited}: ${logTail(text)}`)
       if (performance.now() > until) {
-        throw new Error(`ganesha.nfsd did not say “${line}” within ${limitMs} ms: ${logTail(text)}`)
+        throw new Error(`ganesha.nfsd did not say “${line}” in time: ${logTail(text)}`)
       }
       await delay(LOOK_MS)
     }
@@ -225,7 +248,7 @@ export class GaneshaDaemon {
 
   /** It opens its log anew for each line, so the file can be moved away under it. */
   async #rotateLog(): Promise<void> {
-    if ((await logLength(this.#files)) < MAX_LOG_BYTES) return
+    if (this.#isReading || (await logLength(this.#files)) < MAX_LOG_BYTES) return
     await fs.rename(this.#files.log, `${this.#files.log}.old`)
   }
 }

@@ -23,6 +23,8 @@ export interface GaneshaProcess {
 
 const LOOK_MS = 200
 const STOP_MS = 10_000
+/** Far more than it says for one start or one change. */
+const LOG_READ_BYTES = 1_048_576
 const LOG_TAIL_CHARS = 2_000
 
 export function ganeshaFiles(folder: string): GaneshaFiles {
@@ -103,8 +105,14 @@ export async function logLength(files: GaneshaFiles): Promise<number> {
 }
 
 export async function logSince(files: GaneshaFiles, offset: number): Promise<string> {
-  const whole = await fs.readFile(files.log).catch(() => Buffer.alloc(0))
-  return whole.subarray(offset).toString()
+  const handle = await fs.open(files.log, 'r').catch(() => undefined)
+  if (handle === undefined) return ''
+  try {
+    const { bytesRead, buffer } = await handle.read(Buffer.alloc(LOG_READ_BYTES), 0, LOG_READ_BYTES, offset)
+    return buffer.subarray(0, bytesRead).toString()
+  } finally {
+    await handle.close()
+  }
 }
 
 /** What is worth showing to a person of what went wrong. */

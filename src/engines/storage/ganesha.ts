@@ -9,7 +9,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { readAddress, readClients } from './client-address.ts'
 import { runCommand } from './command.ts'
-import { StorageFull, type FileServer, type StorageLog } from './file-server.ts'
+import { StorageFull, type FileServer, type StorageLog, type StoredVolume } from './file-server.ts'
+import { claimFolder } from './folder-owner.ts'
 import { exportText, settingsText } from './ganesha-config.ts'
 import { GaneshaDaemon, type Exports } from './ganesha-daemon.ts'
 import { assertLocal } from './local-folder.ts'
@@ -36,57 +37,87 @@ export async function openGanesha(options: GaneshaOptions): Promise<FileServer> 
   await fs.mkdir(options.folder, { recursive: true, mode: 0o700 })
   const folder = await fs.realpath(options.folder)
   await assertLocal(folder, log)
+  const release = await claimFolder(folder)
+  try {
+    const records = await VolumeRecords.open(path.join(folder, 'volumes'))
+    const images = await openVolumeImages(folder)
+    const stateFolder = path.join(folder, 'clients')
+    await fs.mkdir(stateFolder, { recursive: true, mode: 0o700 })
+    const settings = settingsText({ vip, port, stateFolder })
+    const start = (exports: Exports): Promise<GaneshaDaemon> =>
+      GaneshaDaemon.start({ folder, vip, port, settings, log }, exports)
+    const server = new Ganesha({ vip, records, images, log, start, release })
+    await server.open().catch(async (error: unknown) => {
+      await server.close()
+      throw error
+    })
+    return server
+  } catch (error) {
+    await release()
+    throw error
+  }
+}
 
-  const records = await VolumeRecords.open(path.join(folder, 'volumes'))
-  const images = await openVolumeImages(folder)
-  const stateFolder = path.join(folder, 'clients')
-  await fs.mkdir(stateFolder, { recursive: true, mode: 0o700 })
-  const server = new Ganesha(vip, records, images, log)
-  const settings = settingsText({ vip, port, stateFolder })
-  server.daemon = await GaneshaDaemon.start({ folder, vip, port, settings, log }, await server.mountExports())
-  await server.tidy()
-  return server
+interface GaneshaParts {
+  readonly vip: string
+  readonly records: VolumeRecords
+  readonly images: VolumeImages
+  readonly log: StorageLog
+  readonly start: (exports: Exports) => Promise<GaneshaDaemon>
+  readonly release: () => Promise<void>
 }
 
 class Ganesha implements FileServer {
   readonly vip: string
+  readonly #parts: GaneshaParts
   readonly #records: VolumeRecords
   readonly #images: VolumeImages
-  readonly #log: StorageLog
+  /** Whose mount was made, or found to be right, by this process. */
+  readonly #mounted = new Set<string>()
   /** Volumes that have clients and cannot be served, and why. */
   readonly #broken = new Map<string, string>()
+  /** false: what is written down may not be so yet. */
+  #isSettled = false
   #daemon: GaneshaDaemon | undefined
   /** One thing at a time: a change of the exports is a change of them all. */
   #turn: Promise<unknown> = Promise.resolve()
   #closed = false
 
-  constructor(vip: string, records: VolumeRecords, images: VolumeImages, log: StorageLog) {
-    this.vip = vip
-    this.#records = records
-    this.#images = images
-    this.#log = log
+  constructor(parts: GaneshaParts) {
+    this.vip = parts.vip
+    this.#parts = parts
+    this.#records = parts.records
+    this.#images = parts.images
   }
 
-  set daemon(daemon: GaneshaDaemon) {
-    this.#daemon = daemon
+  async open(): Promise<void> {
+    await this.#settle()
+    // Those on their way out, whose end a crash has put off.
+    for (const [id, { state }] of this.#records.all()) {
+      if (state !== 'going') continue
+      await this.#finishOff(id).catch((error: unknown) => {
+        this.#parts.log.warn({ volume: id, err: error }, 'a volume could not be destroyed yet')
+      })
+    }
   }
 
   async check(signal: AbortSignal): Promise<void> {
-    await this.#inTurn(signal, async (daemon) => {
-      await daemon.check()
-      if (this.#broken.size === 0) return
-      const [[id, why] = []] = this.#broken
-      throw new Error(`${this.#broken.size} volumes cannot be served, among them ${id}: ${why}`)
+    await this.#inTurn(signal, async () => {
+      if (!this.#isSettled) await this.#settle()
+      await this.#daemon?.check()
+      const [first] = this.#broken
+      if (first === undefined) return
+      throw new Error(`${this.#broken.size} volumes cannot be served, among them ${first[0]}: ${first[1]}`)
     })
   }
 
-  async list(signal: AbortSignal): Promise<Array<{ id: string; sizeGb: number; clients: readonly string[] }>> {
-    return this.#inTurn(signal, async () =>
-      this.#records
-        .all()
-        .filter(([, { state }]) => state !== 'making')
-        .map(([id, { sizeGb, clients }]) => ({ id, sizeGb, clients })),
-    )
+  async list(signal: AbortSignal): Promise<StoredVolume[]> {
+    return this.#inTurn(signal, async () => {
+      // Who reads here whom a volume is open to must be able to rely on it.
+      if (!this.#isSettled) await this.#settle()
+      const made = this.#records.all().filter(([, { state }]) => state !== 'making')
+      return made.map(([id, { sizeGb, clients }]) => ({ id, sizeGb, clients }))
+    })
   }
 
   async create(id: string, sizeGb: number, signal: AbortSignal): Promise<void> {
@@ -122,19 +153,16 @@ class Ganesha implements FileServer {
   async setClients(id: string, addresses: readonly string[], signal: AbortSignal): Promise<void> {
     assertVolumeId(id)
     const clients = readClients(addresses)
-    await this.#inTurn(signal, async (daemon) => {
+    await this.#inTurn(signal, async () => {
       const known = this.#records.get(id)
       if (known === undefined || known.state === 'making') throw new Error(`There is no volume ${id}`)
       if (known.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
-      // Told again even when it is written down already: the last time may have broken off before the daemon knew.
+      if (this.#isSettled && clients.join() === known.clients.join()) return
+      this.#isSettled = false
       await this.#records.write(id, { ...known, clients })
-      await daemon.setExports(await this.mountExports())
-      if (clients.length > 0) {
-        const why = this.#broken.get(id)
-        if (why !== undefined) throw new Error(why)
-        return
-      }
-      await this.#unmount(id)
+      await this.#settle()
+      const why = this.#broken.get(id)
+      if (why !== undefined) throw new Error(why)
     })
   }
 
@@ -146,23 +174,37 @@ class Ganesha implements FileServer {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    await this.#turn.catch(() => {})
+    await this.#turn
     await this.#daemon?.stop()
     for (const id of await this.#images.mounted()) await this.#unmount(id)
+    await this.#parts.release()
   }
 
-  /** Mounts what has clients, and says what is to be exported. One that fails must not keep the others from theirs. */
-  async mountExports(): Promise<Exports> {
+  /** Makes what is written down so: mounted, exported to whom it says, and what has no clients unmounted. */
+  async #settle(): Promise<void> {
+    const exports = await this.#mountExports()
+    if (this.#daemon === undefined) this.#daemon = await this.#parts.start(exports)
+    else if (!this.#daemon.knows(exports)) await this.#daemon.setExports(exports)
+    for (const id of await this.#images.mounted()) {
+      if ((this.#records.get(id)?.clients.length ?? 0) === 0) await this.#unmount(id)
+    }
+    this.#isSettled = this.#broken.size === 0
+  }
+
+  /** One that fails must not keep the others from theirs. */
+  async #mountExports(): Promise<Exports> {
     this.#broken.clear()
+    const present = new Set(await this.#images.mounted())
     const folders: string[] = []
     let text = ''
     for (const [id, { exportId, clients, state }] of this.#records.all()) {
       if (state !== 'ready' || clients.length === 0) continue
       try {
-        await this.#images.mount(id)
+        if (!present.has(id) || !this.#mounted.has(id)) await this.#images.mount(id)
+        this.#mounted.add(id)
       } catch (error) {
         this.#broken.set(id, error instanceof Error ? error.message : String(error))
-        this.#log.warn({ volume: id, err: error }, 'a volume cannot be mounted')
+        this.#parts.log.warn({ volume: id, err: error }, 'a volume cannot be mounted')
         continue
       }
       const folder = this.#images.mountPoint(id)
@@ -170,14 +212,6 @@ class Ganesha implements FileServer {
       text += exportText({ exportId, folder, pseudo: this.exportPath(id), clients })
     }
     return { text, folders }
-  }
-
-  /** What an earlier run has left: mounts that nobody may use, and volumes that were on their way out. */
-  async tidy(): Promise<void> {
-    for (const id of await this.#images.mounted()) {
-      if ((this.#records.get(id)?.clients.length ?? 0) === 0) await this.#unmount(id)
-    }
-    for (const [id, { state }] of this.#records.all()) if (state === 'going') await this.#finishOff(id)
   }
 
   async #finishOff(id: string): Promise<void> {
@@ -188,8 +222,9 @@ class Ganesha implements FileServer {
 
   /** Nobody can use it any more; when somebody on this machine looks into it, it stays mounted for a while. */
   async #unmount(id: string): Promise<void> {
+    this.#mounted.delete(id)
     await this.#images.unmount(id).catch((error: unknown) => {
-      this.#log.warn({ volume: id, err: error }, 'a volume without clients stays mounted')
+      this.#parts.log.warn({ volume: id, err: error }, 'a volume without clients stays mounted')
     })
   }
 
@@ -213,11 +248,11 @@ class Ganesha implements FileServer {
     }
   }
 
-  #inTurn<T>(signal: AbortSignal, work: (daemon: GaneshaDaemon) => Promise<T>): Promise<T> {
+  #inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(() => {
       signal.throwIfAborted()
-      if (this.#closed || this.#daemon === undefined) throw new Error('The file server is closed')
-      return work(this.#daemon)
+      if (this.#closed) throw new Error('The file server is closed')
+      return work()
     })
     this.#turn = result.catch(() => {})
     return result
@@ -226,11 +261,6 @@ class Ganesha implements FileServer {
 
 function assertOnThisMachine(vip: string): void {
   const all = Object.values(os.networkInterfaces()).flatMap((addresses) => addresses ?? [])
-  if (all.some(({ address }) => readAddressOf(address) === vip)) return
+  if (all.some(({ address }) => address === vip)) return
   throw new Error(`This machine has no address ${vip}. Add it first, for example: ip addr add ${vip} dev lo`)
-}
-
-/** Those of a link have their interface behind them. */
-function readAddressOf(address: string): string | undefined {
-  return address.includes('%') ? undefined : readAddress(address)
 }

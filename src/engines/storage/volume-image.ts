@@ -49,8 +49,8 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       if (await exists(file)) return
       const fresh = `${file}.new`
       await fs.rm(fresh, { force: true })
-      const handle = await fs.open(fresh, 'wx', 0o600)
-      await handle.truncate(sizeGb * BYTES_PER_GB).finally(() => handle.close())
+      await fs.writeFile(fresh, '', { flag: 'wx', mode: 0o600 })
+      await fs.truncate(fresh, bytesOf(sizeGb))
       const options = 'lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0'
       await runCommand('mke2fs', ['-t', 'ext4', '-F', '-q', '-m', '0', '-E', options, fresh], signal)
       await runCommand('sync', [fresh])

@@ -1,0 +1,257 @@
+/**
+ * The agent: makes what the server wants of this machine true, and says what there is. All of its parts are wired here:
+ * what finds the hardware, what runs things (a `Runtime`, driven by the `Keeper`), the line to the server, and the
+ * socket for commands. When it ends, what runs goes on running; the next one adopts it.
+ */
+import type { Desired, HostMetrics, HostOffer, HostReport } from '../contract/agent.ts'
+import { Keeper } from '../engines/keeper.ts'
+import type { Runtime } from '../engines/runtime.ts'
+import { AgentError } from './agent-error.ts'
+import { openConnection, type Connection, type ConnectionState, type Refusal } from './connection.ts'
+import { serveControl, type ControlRequest } from './control.ts'
+import { lockFolder, type AgentFolder } from './folder.ts'
+import type { GpuSight, GpuSource } from './gpu-source.ts'
+import { readHardware } from './hardware.ts'
+import { openKey, type Membership } from './identity.ts'
+import { makeMeter } from './metrics.ts'
+import { Mover, type HostState } from './move.ts'
+import { makeOffer } from './offer.ts'
+import { serveStream } from './stream.ts'
+import { openWanted } from './wanted.ts'
+
+export interface AgentOptions {
+  readonly folder: AgentFolder
+  readonly membership: Membership
+  readonly version: string
+  readonly gpus: GpuSource
+  /** Called once, with the GPUs in the order of their indexes. */
+  readonly makeRuntime: (sight: GpuSight) => Promise<Runtime>
+  /** For people. */
+  readonly tell: (event: AgentEvent) => void
+  /** Ends the agent, and nothing else. */
+  readonly signal: AbortSignal
+}
+
+export type AgentEvent =
+  | { readonly kind: 'offer'; readonly offer: HostOffer; readonly notes: readonly string[] }
+  | { readonly kind: 'workloads'; readonly running: number; readonly total: number }
+  | { readonly kind: 'state'; readonly state: HostState }
+  | { readonly kind: 'error'; readonly message: string }
+  | ConnectionState
+
+export type AgentEnd =
+  | { readonly kind: 'stopped' }
+  | { readonly kind: 'left' }
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+
+export interface AgentStatus {
+  readonly hostId: string
+  readonly server: string
+  readonly connected: boolean
+  /** null: the server has said nothing yet. */
+  readonly state: HostState | null
+  readonly offer: HostOffer
+  readonly notes: readonly string[]
+  readonly workloads: HostReport['workloads']
+}
+
+const PASS_MS = 2_000
+const LOOK_MS = 15_000
+const MAX_NOTES = 50
+const MAX_NOTE_CHARS = 2_000
+
+export async function runAgent(options: AgentOptions): Promise<AgentEnd> {
+  const lock = lockFolder(options.folder)
+  try {
+    const sight = await options.gpus.look(options.signal)
+    const runtime = await options.makeRuntime(sight)
+    const agent = new Agent(options, runtime, sight)
+    return await agent.run()
+  } finally {
+    options.gpus.close()
+    lock.release()
+  }
+}
+
+class Agent {
+  readonly #options: AgentOptions
+  readonly #runtime: Runtime
+  readonly #keeper: Keeper
+  readonly #wanted
+  readonly #mover = new Mover()
+  readonly #meter: (sight: GpuSight) => HostMetrics
+  #sight: GpuSight
+  #offer: HostOffer
+  #connection: Connection | undefined
+  /** Why the last look at the runtime failed. */
+  #trouble: string | undefined
+  #told = { workloads: '', state: '', error: '' }
+  #finish: (end: AgentEnd) => void = () => {}
+
+  constructor(options: AgentOptions, runtime: Runtime, sight: GpuSight) {
+    this.#options = options
+    this.#runtime = runtime
+    this.#sight = sight
+    this.#offer = this.#makeOffer(sight)
+    this.#wanted = openWanted(options.folder)
+    this.#meter = makeMeter(options.folder.dir)
+    this.#keeper = new Keeper({
+      runtime,
+      changed: () => this.#changed(),
+      onError: (what, error) => this.#tellError(`${what}: ${wordsOf(error)}`),
+      now: () => performance.now(),
+    })
+  }
+
+  async run(): Promise<AgentEnd> {
+    const { signal, membership, tell } = this.#options
+    const ended = new Promise<AgentEnd>((resolve) => (this.#finish = resolve))
+    const stop = new AbortController()
+    tell({ kind: 'offer', offer: this.#offer, notes: this.#notes() })
+    const last = this.#wanted.current()
+    if (last !== undefined) this.#keeper.desire(last)
+    const control = await serveControl(this.#options.folder, (request) => this.#answer(request))
+    const connection = openConnection({
+      server: membership.server,
+      hostId: membership.hostId,
+      installation: membership.installation,
+      key: openKey(this.#options.folder),
+      version: this.#options.version,
+      report: () => this.#report(),
+      desired: (desired) => this.#take(desired),
+      accept: (request, stream) => serveStream(this.#runtime, request, stream),
+      state: (state) => this.#hearState(state),
+    })
+    this.#connection = connection
+    void connection.ended.then((refusal) => {
+      if (refusal === undefined) return
+      this.#mover.refused(refusal)
+      this.#finish({ kind: 'refused', refusal })
+    })
+    const unwatch = this.#runtime.watch?.(() => void this.#pass(stop.signal))
+    const timers = [
+      setInterval(() => void this.#pass(stop.signal), PASS_MS),
+      setInterval(() => void this.#look(stop.signal), LOOK_MS),
+    ]
+    signal.addEventListener('abort', () => this.#finish({ kind: 'stopped' }), { once: true })
+    if (signal.aborted) this.#finish({ kind: 'stopped' })
+    void this.#pass(stop.signal)
+    try {
+      return await ended
+    } finally {
+      for (const timer of timers) clearInterval(timer)
+      unwatch?.()
+      this.#keeper.close()
+      stop.abort()
+      control.close()
+      connection.close()
+    }
+  }
+
+  #makeOffer(sight: GpuSight): HostOffer {
+    const { membership, folder } = this.#options
+    const hardware = { ...readHardware(folder.dir), storageGb: membership.storageGb }
+    const offer = makeOffer(membership.terms, hardware, sight)
+    if (offer !== undefined) return offer
+    throw new AgentError(`There is no GPU to offer. ${sight.notes.join(' ')}`.trim(), [
+      'For a machine without GPUs some can be declared, such as: --simulate-gpus rtx4090:2',
+    ])
+  }
+
+  #take(desired: Desired): void {
+    const known = this.#wanted.take(desired)
+    this.#keeper.desire(known)
+    this.#mover.hear(desired.state)
+    if (this.#told.state !== desired.state) this.#options.tell({ kind: 'state', state: desired.state })
+    this.#told.state = desired.state
+    if (desired.state === 'left') return this.#finish({ kind: 'left' })
+    void this.#pass()
+  }
+
+  async #pass(signal: AbortSignal = this.#options.signal): Promise<void> {
+    try {
+      await this.#keeper.pass(signal)
+      if (this.#trouble !== undefined) this.#connection?.reportSoon()
+      this.#trouble = undefined
+    } catch (error) {
+      if (signal.aborted) return
+      this.#trouble = wordsOf(error)
+      this.#tellError(this.#trouble)
+      this.#connection?.reportSoon()
+    }
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    try {
+      const sight = await this.#options.gpus.look(signal)
+      if (signal.aborted) return
+      const offer = this.#makeOffer(sight)
+      const isNews = JSON.stringify([offer, sight.notes]) !== JSON.stringify([this.#offer, this.#sight.notes])
+      this.#sight = sight
+      this.#offer = offer
+      if (isNews) this.#options.tell({ kind: 'offer', offer, notes: this.#notes() })
+      if (isNews) this.#connection?.reportSoon()
+      this.#connection?.sendMetrics(this.#meter(sight))
+    } catch (error) {
+      if (!signal.aborted) this.#tellError(wordsOf(error))
+    }
+  }
+
+  #changed(): void {
+    const workloads = this.#keeper.report()?.workloads ?? []
+    const more = this.#wanted.seen(workloads)
+    if (more !== undefined) this.#keeper.desire(more)
+    const running = workloads.filter((one) => one.state === 'running').length
+    const seen = `${running} of ${workloads.length}`
+    if (this.#told.workloads !== seen) {
+      this.#options.tell({ kind: 'workloads', running, total: workloads.length })
+    }
+    this.#told.workloads = seen
+    this.#connection?.reportSoon()
+  }
+
+  #report(): HostReport {
+    const { generation, workloads, volumes } = this.#keeper.report() ?? { generation: 0, workloads: [], volumes: [] }
+    return { type: 'report', generation, offer: this.#offer, notes: this.#notes(), workloads, volumes }
+  }
+
+  #notes(): string[] {
+    const trouble = this.#trouble === undefined ? [] : [`What runs here cannot be seen now: ${this.#trouble}`]
+    return [...trouble, ...this.#sight.notes, ...this.#runtime.notes()]
+      .slice(0, MAX_NOTES)
+      .map((note) => note.slice(0, MAX_NOTE_CHARS))
+  }
+
+  #hearState(state: ConnectionState): void {
+    this.#options.tell(state)
+    if (state.kind === 'refused') this.#mover.refused(state.refusal)
+    if (state.kind === 'connected') this.#connection?.sendMetrics(this.#meter(this.#sight))
+  }
+
+  /** The same trouble is told once until another comes. */
+  #tellError(message: string): void {
+    if (this.#told.error !== message) this.#options.tell({ kind: 'error', message })
+    this.#told.error = message
+  }
+
+  async #answer(request: ControlRequest): Promise<AgentStatus | { state: HostState }> {
+    if (request.command === 'move') {
+      if (this.#connection === undefined) throw new AgentError('The agent has only just started.')
+      return { state: await this.#mover.ask(request.to, this.#connection) }
+    }
+    const { hostId, server } = this.#options.membership
+    return {
+      hostId,
+      server,
+      connected: this.#connection?.isConnected ?? false,
+      state: this.#wanted.current()?.state ?? null,
+      offer: this.#offer,
+      notes: this.#notes(),
+      workloads: this.#keeper.report()?.workloads ?? [],
+    }
+  }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

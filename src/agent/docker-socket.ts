@@ -1,0 +1,51 @@
+/** Where the container engine of this machine listens: Docker, or Podman's socket in Docker's manner. */
+import fs from 'node:fs'
+import { DockerClient } from '../engines/docker/client.ts'
+import { AgentError } from './agent-error.ts'
+
+const ASK_MS = 10_000
+
+export interface SocketPlaces {
+  /** Named by the owner: only this one is tried. */
+  readonly named?: string | undefined
+  /** `unix:///run/docker.sock`. */
+  readonly dockerHost?: string | undefined
+  /** `/run/user/1000`: Podman without root. */
+  readonly runtimeDir?: string | undefined
+}
+
+/** The first that answers. Throws what was tried and what to do. */
+export async function findDockerSocket(places: SocketPlaces): Promise<string> {
+  const failures: string[] = []
+  for (const socket of placesOf(places)) {
+    const failure = await whyNot(socket)
+    if (failure === undefined) return socket
+    failures.push(`${socket}: ${failure}`)
+  }
+  throw new AgentError('Neither Docker nor Podman can be reached, and containers need one of them.', [
+    ...failures,
+    'Install it (Debian: apt-get install docker.io), and start it (systemctl start docker).',
+    'A user other than root must be in the group docker: usermod -aG docker NAME, and log in anew.',
+    'Another socket is named with --docker-socket.',
+  ])
+}
+
+function placesOf({ named, dockerHost, runtimeDir }: SocketPlaces): string[] {
+  if (named !== undefined) return [named.replace(/^unix:\/\//, '')]
+  const host = dockerHost?.startsWith('unix://') === true ? [dockerHost.slice('unix://'.length)] : []
+  const own = runtimeDir === undefined ? [] : [`${runtimeDir}/docker.sock`, `${runtimeDir}/podman/podman.sock`]
+  return [...new Set([...host, '/var/run/docker.sock', '/run/podman/podman.sock', ...own])]
+}
+
+async function whyNot(socket: string): Promise<string | undefined> {
+  if (!fs.existsSync(socket)) return 'there is no such file'
+  const client = new DockerClient(socket)
+  try {
+    await client.info(AbortSignal.timeout(ASK_MS))
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  } finally {
+    await client.close()
+  }
+}

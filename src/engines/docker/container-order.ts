@@ -1,0 +1,141 @@
+/**
+ * What we ask of the daemon for one customer: its share of the machine and nothing else of it. No host paths, no
+ * privileges, a network of its own. Images can ask for GPUs by a variable where the nvidia runtime is the default one,
+ * so that variable is always ours.
+ */
+import type { Workload } from '../../contract/agent.ts'
+import { NeverStarts } from '../runtime.ts'
+import type { Info } from './reply.ts'
+
+export const TAG_LABEL = 'berth.tag'
+export const ID_LABEL = 'berth.id'
+export const DISK_LABEL = 'berth.storage-gb'
+export const CPUS_LABEL = 'berth.cpus'
+
+export interface DockerGpu {
+  readonly index: number
+  readonly uuid: string
+  /** Declared, not found: there is no device to hand in. */
+  readonly simulated: boolean
+}
+
+/** How GPUs are handed in: by the daemon's nvidia driver, or by CDI. */
+export type GpuMode = 'request' | 'cdi'
+
+export interface OrderOptions {
+  readonly image: string
+  readonly info: Info
+  readonly gpus: readonly DockerGpu[]
+  readonly gpuMode: GpuMode
+  /** The storage driver holds the disk share. */
+  readonly diskQuota: boolean
+  /** Which CPUs; undefined leaves that to the kernel. */
+  readonly cpus: readonly number[] | undefined
+  readonly portAddress: string
+}
+
+export const BYTES_PER_GB = 1_000_000_000
+const NANO_CPUS = 1_000_000_000
+const MAX_PROCESSES = 16_384
+const MIN_MEMORY_BYTES = 16 * 1_048_576
+/** Of its memory: programs that train on several GPUs pass their data through it. */
+const SHARED_MEMORY_PART = 0.5
+const LOG_SIZE = '10m'
+const LOG_FILES = '3'
+
+export function nameOf(id: string): string {
+  return `berth-${id}`
+}
+
+export function labelsOf(workload: Workload): Record<string, string> {
+  return { [TAG_LABEL]: workload.tag, [ID_LABEL]: workload.id }
+}
+
+export function networkOrder(workload: Workload): unknown {
+  return { Name: nameOf(workload.id), CheckDuplicate: true, Driver: 'bridge', Labels: labelsOf(workload) }
+}
+
+export function containerOrder(workload: Workload, options: OrderOptions): unknown {
+  const { spec } = workload
+  if (spec === null) throw new Error(`${workload.tag} has no description to start it by`)
+  const ports = spec.ports.map((port) => `${port}/tcp`)
+  const gpus = gpuOrder(workload, options)
+  const memory = memoryBytes(spec.resources.ramGb, options.info)
+  return {
+    Image: options.image,
+    Hostname: nameOf(workload.id).slice(0, 63),
+    // A shell as the command stays up, since its input is open.
+    Tty: true,
+    OpenStdin: true,
+    Env: gpus.env,
+    Labels: {
+      ...labelsOf(workload),
+      [DISK_LABEL]: String(spec.resources.storageGb),
+      ...(options.cpus === undefined ? {} : { [CPUS_LABEL]: options.cpus.join(',') }),
+    },
+    ExposedPorts: Object.fromEntries(ports.map((port) => [port, {}])),
+    HostConfig: {
+      NetworkMode: nameOf(workload.id),
+      PortBindings: Object.fromEntries(ports.map((port) => [port, [{ HostIp: options.portAddress, HostPort: '' }]])),
+      NanoCpus: Math.round(cpuShare(spec.resources.cpuCount, options.info) * NANO_CPUS),
+      ...(options.cpus === undefined ? {} : { CpusetCpus: options.cpus.join(',') }),
+      Memory: memory,
+      // The same: none of it is swap.
+      MemorySwap: memory,
+      PidsLimit: MAX_PROCESSES,
+      ShmSize: Math.floor(memory * SHARED_MEMORY_PART),
+      ...(options.diskQuota ? { StorageOpt: { size: String(Math.floor(spec.resources.storageGb * BYTES_PER_GB)) } } : {}),
+      DeviceRequests: gpus.requests,
+      SecurityOpt: ['no-new-privileges'],
+      Privileged: false,
+      IpcMode: 'private',
+      Init: true,
+      RestartPolicy: { Name: 'no' },
+      LogConfig: { Type: 'json-file', Config: { 'max-size': LOG_SIZE, 'max-file': LOG_FILES } },
+    },
+  }
+}
+
+/** Never more than there is: the daemon refuses that. */
+export function cpuShare(cpuCount: number, info: Info): number {
+  return Math.min(Math.max(cpuCount, 0.01), info.NCPU)
+}
+
+function memoryBytes(ramGb: number, info: Info): number {
+  return Math.min(Math.max(Math.floor(ramGb * BYTES_PER_GB), MIN_MEMORY_BYTES), info.MemTotal)
+}
+
+/**
+ * CPUs of its own, so that `nproc` and the libraries that ask the same way see the share and not the machine. Those
+ * that fewest others have, the lowest first; where shares are not whole, neighbours overlap and the quota holds.
+ */
+export function chooseCpus(cpuCount: number, info: Info, taken: readonly string[]): number[] {
+  const users = Array.from({ length: info.NCPU }, () => 0)
+  for (const cpu of taken.flatMap((list) => list.split(','))) users[Number(cpu)] = (users[Number(cpu)] ?? 0) + 1
+  const order = users.map((_, cpu) => cpu).sort((a, b) => (users[a] ?? 0) - (users[b] ?? 0) || a - b)
+  return order.slice(0, Math.ceil(cpuShare(cpuCount, info))).sort((a, b) => a - b)
+}
+
+/** By what the daemon says of itself. */
+export function gpuModeOf(info: Info): GpuMode {
+  if (info.DiscoveredDevices.some(({ ID }) => ID.startsWith('nvidia.com/gpu='))) return 'cdi'
+  return info.CDISpecDirs.length > 0 && !Object.hasOwn(info.Runtimes, 'nvidia') ? 'cdi' : 'request'
+}
+
+function gpuOrder(workload: Workload, options: OrderOptions): { env: string[]; requests: unknown[] } {
+  const wanted = workload.node.gpuIndexes.map((index) => {
+    const found = options.gpus.find((gpu) => gpu.index === index)
+    if (found === undefined) throw new NeverStarts('gpu_missing', `This host has no GPU with the index ${index}.`)
+    return found
+  })
+  const env = [`BERTH_GPUS=${wanted.map((gpu) => gpu.index).join(',')}`]
+  if (wanted.some((gpu) => gpu.simulated)) env.push('BERTH_SIMULATED_GPUS=true')
+  const uuids = wanted.filter((gpu) => !gpu.simulated).map((gpu) => gpu.uuid)
+  const byRequest = options.gpuMode === 'request' && uuids.length > 0
+  env.push(`NVIDIA_VISIBLE_DEVICES=${byRequest ? uuids.join(',') : 'void'}`)
+  if (uuids.length === 0) return { env, requests: [] }
+  const request = byRequest
+    ? { Driver: 'nvidia', DeviceIDs: uuids, Capabilities: [['gpu']] }
+    : { Driver: 'cdi', DeviceIDs: uuids.map((uuid) => `nvidia.com/gpu=${uuid}`) }
+  return { env, requests: [request] }
+}

@@ -1,0 +1,96 @@
+/**
+ * The daemon's events of our containers: a hint to look again, and the answer to whether we were looking when something
+ * ended. What ended while this stream stood did so before our eyes. What ended while it did not (the agent, the daemon
+ * or the whole host was restarted) is not the fault of what ran.
+ */
+import { parseInstant, type Instant } from '../../base/instant.ts'
+import { filterOf, type DockerClient } from './client.ts'
+import { TAG_LABEL } from './container-order.ts'
+import { readJsonLines } from './json-lines.ts'
+
+const BACK_OFF_MS = [100, 200, 500, 1_000, 2_000, 5_000] as const
+
+export class EventWatch {
+  readonly #client: DockerClient
+  readonly #onError: (what: string, error: unknown) => void
+  readonly #listeners = new Set<() => void>()
+  readonly #closing = new AbortController()
+  #lookingSince: Instant | undefined
+
+  constructor(client: DockerClient, onError: (what: string, error: unknown) => void) {
+    this.#client = client
+    this.#onError = onError
+    void this.#run()
+  }
+
+  /** Whether it ended before our eyes, by the daemon's own clock. */
+  saw(finishedAt: string): boolean {
+    const at = parseInstant(finishedAt)
+    return this.#lookingSince !== undefined && at !== undefined && at > this.#lookingSince
+  }
+
+  listen(changed: () => void): () => void {
+    this.#listeners.add(changed)
+    return () => this.#listeners.delete(changed)
+  }
+
+  close(): void {
+    this.#closing.abort()
+    this.#listeners.clear()
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing
+    let failures = 0
+    while (!signal.aborted) {
+      try {
+        await this.#follow(() => (failures = 0))
+      } catch (error) {
+        // Told once, not at every try while a daemon is away.
+        if (failures === 0 && !signal.aborted) this.#onError('events of the container engine', error)
+      }
+      this.#lookingSince = undefined
+      if (signal.aborted) return
+      this.#tell()
+      const waitMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? 5_000
+      failures += 1
+      await pause(waitMs, signal)
+    }
+  }
+
+  async #follow(connected: () => void): Promise<void> {
+    const { signal } = this.#closing
+    const events = ['start', 'die', 'oom', 'destroy']
+    const filters = filterOf({ type: ['container'], event: events, label: [TAG_LABEL] })
+    const body = await this.#client.stream('GET', '/events', { query: { filters }, signal })
+    try {
+      // Asked after the stream stands: whatever ends later than this is seen.
+      const info = await this.#client.info(signal)
+      this.#lookingSince = info.SystemTime === undefined ? undefined : parseInstant(info.SystemTime)
+      connected()
+      this.#tell()
+      for await (const event of readJsonLines(body)) {
+        void event
+        this.#tell()
+      }
+    } finally {
+      body.destroy()
+    }
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms)
+    function done(): void {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    signal.addEventListener('abort', done)
+  })
+}

@@ -1,0 +1,154 @@
+/**
+ * One session of an SSH connection: a shell, a command or SFTP, run inside the container as root. What it writes is
+ * passed on no faster than the connection takes it, so a client that stops reading costs no memory; what it leaves
+ * running when the client goes is told to hang up.
+ */
+import type { Duplex, Writable } from 'node:stream'
+import type { ServerChannel, Session } from 'ssh2'
+import type { DockerClient } from './client.ts'
+import { readOutput, runBriefly, shellCommand, startExecution, type Execution } from './execution.ts'
+
+export interface SessionPlace {
+  readonly client: DockerClient
+  readonly container: string
+  /** What carries the whole SSH connection. */
+  readonly transport: Duplex
+  readonly onError: (what: string, error: unknown) => void
+}
+
+const MAX_VARIABLES = 64
+const MAX_VARIABLE_CHARS = 4_096
+const MAX_WINDOW = 1_000
+const variableForm = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
+const termForm = /^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$/
+const signals = new Set(['ABRT', 'ALRM', 'HUP', 'INT', 'KILL', 'QUIT', 'TERM', 'USR1', 'USR2'])
+const FAILED_EXIT_CODE = 255
+
+/** People expect to arrive at home; `docker exec` arrives in the folder of the image. */
+const HOME_SCRIPT = 'cd "${HOME:-/}" 2>/dev/null; exec "$@"'
+
+const SFTP_SERVERS = [
+  '/usr/lib/openssh/sftp-server',
+  '/usr/libexec/openssh/sftp-server',
+  '/usr/lib/ssh/sftp-server',
+  '/usr/libexec/sftp-server',
+  '/usr/lib/sftp-server',
+]
+const FIND_SCRIPT = 'for file in "$@"; do if [ -x "$file" ]; then printf %s "$file"; exit 0; fi; done; exit 1'
+
+/** Serves it. `closed` is called once, when it is over. */
+export function serveSession(session: Session, place: SessionPlace, closed: () => void): void {
+  const env = new Map([
+    ['USER', 'root'],
+    ['LOGNAME', 'root'],
+  ])
+  let terminal: { columns: number; rows: number } | undefined
+  let execution: Execution | undefined
+
+  const run = async (channel: ServerChannel, command: readonly string[], withTerminal: boolean): Promise<void> => {
+    try {
+      const variables = [...env].map(([name, value]) => `${name}=${value}`)
+      const size = withTerminal && terminal !== undefined ? { terminal } : {}
+      const atHome = ['/bin/sh', '-c', HOME_SCRIPT, 'sh', ...command]
+      execution = await startExecution(place.client, place.container, { command: atHome, env: variables, ...size })
+      await carry(channel, execution, place.transport)
+    } catch (error) {
+      place.onError('SSH session', error)
+      channel.stderr.write('The session could not be started, or was broken off.\r\n')
+      channel.exit(FAILED_EXIT_CODE)
+      channel.end()
+    }
+  }
+
+  session.on('pty', (accept, _, info) => {
+    terminal = { columns: bounded(info.cols), rows: bounded(info.rows) }
+    env.set('TERM', termForm.test(info.term ?? '') ? info.term : 'xterm')
+    accept?.()
+  })
+  session.on('window-change', (accept, _, info) => {
+    terminal = { columns: bounded(info.cols), rows: bounded(info.rows) }
+    void execution?.resize(terminal.columns, terminal.rows)
+    accept?.()
+  })
+  session.on('env', (accept, reject, info) => {
+    const isGood = variableForm.test(info.key) && info.val.length <= MAX_VARIABLE_CHARS && env.size < MAX_VARIABLES
+    if (!isGood) return reject?.()
+    env.set(info.key, info.val)
+    accept?.()
+  })
+  session.on('signal', (accept, reject, info) => {
+    const name = String(info.name).replace(/^SIG/, '')
+    if (execution === undefined || !signals.has(name)) return reject?.()
+    execution.signal(name).catch((error: unknown) => place.onError('signal to an SSH session', error))
+    accept?.()
+  })
+  session.on('shell', (accept) => void run(accept(), shellCommand(), true))
+  session.on('exec', (accept, _, info) => void run(accept(), shellCommand('-c', info.command), true))
+  session.on('subsystem', (accept, reject, info) => {
+    if (info.name !== 'sftp') return reject()
+    findSftpServer(place).then(
+      (path) => (path === undefined ? reject() : run(accept(), [path], false)),
+      (error: unknown) => {
+        place.onError('SFTP session', error)
+        reject()
+      },
+    )
+  })
+  session.once('close', closed)
+}
+
+/** undefined: the image has none. */
+async function findSftpServer({ client, container }: SessionPlace): Promise<string | undefined> {
+  const { output, exitCode } = await runBriefly(client, container, ['/bin/sh', '-c', FIND_SCRIPT, 'sh', ...SFTP_SERVERS])
+  return exitCode === 0 ? output : undefined
+}
+
+async function carry(channel: ServerChannel, execution: Execution, transport: Duplex): Promise<void> {
+  const { socket } = execution
+  let isOver = false
+  const gone = new Promise<'gone'>((resolve) => {
+    channel.once('close', () => {
+      if (!isOver) socket.destroy()
+      resolve('gone')
+    })
+  })
+  channel.on('error', () => socket.destroy())
+  channel.pipe(socket, { end: false })
+  // On a terminal the end of input is a character, and closing it would hang up.
+  channel.once('end', () => (execution.tty ? socket.writable && socket.write('\u0004') : socket.end()))
+  const output = passOn(channel, execution, transport)
+  if ((await Promise.race([output, gone])) === 'gone') {
+    await execution.signal('HUP')
+    return
+  }
+  isOver = true
+  channel.exit(await execution.exitCode())
+  channel.end()
+}
+
+async function passOn(channel: ServerChannel, execution: Execution, transport: Duplex): Promise<'ended'> {
+  try {
+    for await (const { isError, data } of readOutput(execution)) {
+      await write(channel, isError ? channel.stderr : channel, data)
+      // ssh2 writes on, whether the connection takes it or not.
+      if (transport.writableNeedDrain) await new Promise((resolve) => transport.once('drain', resolve))
+    }
+  } catch (error) {
+    // The connection to the daemon broke: its exit code, or the lack of one, is told all the same.
+    if (!execution.socket.destroyed) throw error
+  }
+  return 'ended'
+}
+
+/**
+ * One write at a time. ssh2 keeps a piece that waited for the client's window after it was sent, and would send it again
+ * when the other of output and errors has to wait; so what it kept is dropped.
+ */
+async function write(channel: ServerChannel, to: Writable, data: Buffer): Promise<void> {
+  await new Promise<void>((resolve) => to.write(data, () => resolve()))
+  Object.assign(channel, { _chunk: undefined, _chunkcb: undefined, _chunkErr: undefined, _chunkcbErr: undefined })
+}
+
+function bounded(size: number): number {
+  return Math.min(Math.max(Math.floor(size), 1), MAX_WINDOW)
+}

@@ -1,0 +1,309 @@
+/**
+ * Where agents call. A host is known by its key, wherever it calls from: it signs a word that was made for this
+ * connection, so what was said on another one proves nothing. Who does that is in (agent-session.ts); who does not is
+ * counted by address. What is wanted of a host is passed on when PostgreSQL tells of it, and where such news may have
+ * been missed all hosts are looked at.
+ */
+import { createPublicKey, randomBytes, randomUUID, verify } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Logger } from 'pino'
+import { WebSocketServer, type WebSocket } from 'ws'
+import type { App } from '../app/app.ts'
+import { MINUTE_MS } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
+import type { Metrics } from '../base/metrics.ts'
+import { AGENT_PATH, AGENT_PROTOCOL, agentStatement, type FromServer } from '../contract/agent.ts'
+import { beginSession, endSession, findHost, touchHosts, type HostRow } from '../store/host.ts'
+import { AgentSession, closeCodes, parseMessage, type SessionPorts } from './agent-session.ts'
+import { errorPage } from './error-page.ts'
+import type { HostLinks } from './host-links.ts'
+import { listen } from './listener.ts'
+import { addressOf, pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
+
+/** The channel of the trigger `host_is_told`. */
+const HOSTS_CHANNEL = 'berth_hosts'
+/** A report of a thousand machines fits. */
+const MESSAGE_BYTES = 1_048_576
+const HELLO_MS = 10_000
+/** Connections that have not shown who they are: in all, and of one address. */
+const STRANGERS = 256
+const STRANGERS_PER_ADDRESS = 64
+const REFUSALS_PER_MINUTE = 60
+const SECOND_MS = 1_000
+/** How often all hosts are looked at without a reason. */
+const LOOK_EVERY_SECONDS = 30
+/** How many are read for at a time. */
+const TELLING_WIDTH = 8
+const GOODBYE_MS = 2_000
+
+export interface AgentDoorOptions {
+  readonly app: App
+  readonly log: Logger
+  readonly links: HostLinks
+  /** For the connection that listens. */
+  readonly databaseUrl: string
+  readonly heartbeatMs: number
+  readonly trustProxy: boolean
+  readonly metrics?: Metrics
+}
+
+export interface AgentDoor {
+  readonly take: UpgradeDoor
+  /** Hangs up on all agents; they come back, here or elsewhere. */
+  close(): Promise<void>
+}
+
+export function openAgentDoor(options: AgentDoorOptions): AgentDoor {
+  const door = new Door(options)
+  return { take: (request, socket, head) => door.take(request, socket, head), close: () => door.close() }
+}
+
+class Door {
+  readonly #options: AgentDoorOptions
+  readonly #sockets = new WebSocketServer({ noServer: true, clientTracking: false, maxPayload: MESSAGE_BYTES })
+  readonly #strangers = new Map<WebSocket, string>()
+  readonly #refusals: Refusals
+  readonly #sessions = new Map<string, AgentSession>()
+  readonly #heard = new Set<AgentSession>()
+  readonly #toTell = new Set<AgentSession>()
+  readonly #underWay = new Set<Promise<unknown>>()
+  readonly #listener: ReturnType<typeof listen>
+  readonly #seconds: NodeJS.Timeout
+  readonly #ports: SessionPorts
+  readonly #count: { readonly refused: (reason: string) => void }
+  #telling = 0
+  #secondsPassed = 0
+  #wasTrusted = false
+  #isClosed = false
+
+  constructor(options: AgentDoorOptions) {
+    const { app, log, links, heartbeatMs, metrics } = options
+    this.#options = options
+    this.#refusals = makeRefusals(() => app.clock.now())
+    const refused = metrics?.counter('berth_agent_refusals_total', 'Agents that were not let in, by reason')
+    const messages = metrics?.counter('berth_agent_messages_total', 'Messages of agents by type')
+    const connected = metrics?.gauge('berth_hosts_connected', 'Hosts whose agents are connected to this server')
+    metrics?.collect(() => connected?.set(this.#sessions.size))
+    this.#count = { refused: (reason) => refused?.add({ reason }) }
+    this.#ports = {
+      app,
+      log,
+      heartbeatMs,
+      heard: (session) => void this.#heard.add(session),
+      mayWant: (session) => this.#tellSoon(session),
+      counted: (type) => messages?.add({ type }),
+    }
+    this.#listener = listen({
+      url: options.databaseUrl,
+      channel: HOSTS_CHANNEL,
+      log,
+      heard: (hostId) => {
+        for (const session of this.#sessions.values()) if (session.hostId === hostId) this.#tellSoon(session)
+        links.tell(hostId)
+      },
+      lost: () => this.#tellAll(),
+    })
+    this.#seconds = setInterval(() => this.#everySecond(), SECOND_MS).unref()
+  }
+
+  take(request: IncomingMessage, socket: Socket, head: Buffer): boolean {
+    if (pathOf(request) !== AGENT_PATH) return false
+    const address = addressOf(request, this.#options.trustProxy)
+    const here = [...this.#strangers.values()].filter((one) => one === address).length
+    if (this.#isClosed || this.#strangers.size >= STRANGERS) {
+      refuseUpgrade(socket, errorPage('v2', 503, { message: 'Too many connections at the moment' }), SECOND_MS)
+    } else if (here >= STRANGERS_PER_ADDRESS || this.#refusals.of(address) >= REFUSALS_PER_MINUTE) {
+      const message = 'Too many connections from this address could not show who they are'
+      refuseUpgrade(socket, errorPage('v2', 429, { message, reason: 'rate_limited' }), MINUTE_MS)
+    } else {
+      this.#sockets.handleUpgrade(request, socket, head, (opened) => this.#greet(opened, address))
+    }
+    return true
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#seconds)
+    for (const socket of this.#strangers.keys()) socket.terminate()
+    for (const session of this.#sessions.values()) session.end(closeCodes.restart, 'this server stops')
+    const late = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
+    await Promise.race([this.#idle(), late])
+    await this.#listener.close()
+  }
+
+  /** All connections have ended, and what they left is written. */
+  async #idle(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
+  }
+
+  #greet(socket: WebSocket, address: string): void {
+    const nonce = randomBytes(24).toString('base64url')
+    this.#strangers.set(socket, address)
+    const late = setTimeout(() => refuse('no_hello', 'No hello came in time'), HELLO_MS).unref()
+    const leave = (): void => {
+      clearTimeout(late)
+      this.#strangers.delete(socket)
+    }
+    const refuse = (reason: string, message: string): void => {
+      leave()
+      this.#refusals.add(address)
+      this.#count.refused(reason)
+      this.#options.log.warn({ address, reason }, 'an agent was not let in')
+      say(socket, { type: 'refused', reason, message })
+      socket.close(closeCodes.bad, reason)
+      setTimeout(() => socket.terminate(), SECOND_MS).unref()
+    }
+    socket.on('error', (error) => this.#options.log.warn({ address, err: error }, 'a connection of an agent broke'))
+    socket.once('close', leave)
+    socket.once('message', (data, isBinary) => {
+      const hello = isBinary ? undefined : parseMessage(data.toString())
+      if (hello?.type !== 'hello') return refuse('bad_message', 'The first message must be a hello')
+      // Nothing may be said before the welcome: what comes all the same waits in the socket.
+      socket.pause()
+      this.#track(
+        this.#identify(hello, nonce).then(
+          async (host) => {
+            if (host === undefined) return refuse('unknown_host', 'This server knows no such host with this key')
+            leave()
+            await this.#welcome(socket, host)
+          },
+          (error: unknown) => {
+            this.#options.log.warn({ address, err: error }, 'a host could not be looked up')
+            leave()
+            socket.terminate()
+          },
+        ),
+      )
+    })
+    const installation = this.#options.app.installationId
+    say(socket, { type: 'challenge', protocol: AGENT_PROTOCOL, installation, nonce })
+  }
+
+  /** undefined: unknown, or not the one it says. Which of the two is nobody's business. */
+  async #identify(hello: { hostId: string; signature: string }, nonce: string): Promise<HostRow | undefined> {
+    const { database, installationId } = this.#options.app
+    const host = await findHost(database.db, hello.hostId)
+    if (host === undefined || host.driver !== 'host' || host.public_key === null) return undefined
+    return isSignedBy(host.public_key, agentStatement(installationId, nonce), hello.signature) ? host : undefined
+  }
+
+  async #welcome(socket: WebSocket, host: HostRow): Promise<void> {
+    const { app, log, links, heartbeatMs } = this.#options
+    const id = randomUUID()
+    try {
+      await beginSession(app.database.db, host.id, id, app.clock.now())
+    } catch (error) {
+      log.warn({ hostId: host.id, err: error }, 'a session of a host could not be begun')
+      return socket.terminate()
+    }
+    if (this.#isClosed) return socket.terminate()
+    const session = new AgentSession(socket, host.id, id, this.#ports)
+    this.#sessions.set(id, session)
+    this.#track(new Promise<void>((resolve) => socket.once('close', resolve)).then(() => this.#leave(session)))
+    // It may have gone while it was being looked up, and says so only once.
+    if (socket.readyState === socket.CLOSED) socket.emit('close')
+    links.add(host.id, session)
+    log.info({ hostId: host.id }, 'a host is connected')
+    session.say({ type: 'welcome', heartbeatMs })
+    this.#tellSoon(session)
+    app.database.onCommit(new Set(['inventory', 'observe']))
+    socket.resume()
+  }
+
+  async #leave(session: AgentSession): Promise<void> {
+    const { app, log, links } = this.#options
+    this.#sessions.delete(session.id)
+    this.#heard.delete(session)
+    this.#toTell.delete(session)
+    links.remove(session.hostId, session)
+    await session.settled()
+    log.info({ hostId: session.hostId }, 'a host is no longer connected')
+    try {
+      await endSession(app.database.db, session.hostId, session.id)
+      app.database.onCommit(new Set(['inventory', 'observe']))
+    } catch (error) {
+      // It counts as silent a little later, since nothing is heard of it any more.
+      log.warn({ hostId: session.hostId, err: error }, 'the end of a session could not be written')
+    }
+  }
+
+  #everySecond(): void {
+    this.#track(this.#writeHeard())
+    const isTrusted = this.#listener.isTrusted()
+    this.#secondsPassed += 1
+    if (!isTrusted || !this.#wasTrusted || this.#secondsPassed % LOOK_EVERY_SECONDS === 0) this.#tellAll()
+    this.#wasTrusted = isTrusted
+  }
+
+  async #writeHeard(): Promise<void> {
+    if (this.#heard.size === 0) return
+    const sessions = [...this.#heard].map((one) => ({ hostId: one.hostId, session: one.id }))
+    this.#heard.clear()
+    const { database, clock } = this.#options.app
+    try {
+      await touchHosts(database.db, sessions, clock.now())
+    } catch (error) {
+      this.#options.log.warn({ err: error, hosts: sessions.length }, 'heartbeats of hosts could not be written')
+    }
+  }
+
+  #tellAll(): void {
+    for (const session of this.#sessions.values()) this.#tellSoon(session)
+  }
+
+  /** Many may be told at once, and none of them needs it twice. */
+  #tellSoon(session: AgentSession): void {
+    this.#toTell.add(session)
+    if (this.#telling >= TELLING_WIDTH) return
+    this.#telling += 1
+    this.#track(this.#tellOn().finally(() => (this.#telling -= 1)))
+  }
+
+  async #tellOn(): Promise<void> {
+    for (const session of this.#toTell) {
+      this.#toTell.delete(session)
+      await session.tellWanted()
+    }
+  }
+
+  #track(work: Promise<unknown>): void {
+    this.#underWay.add(work)
+    void work.finally(() => this.#underWay.delete(work))
+  }
+}
+
+function say(socket: WebSocket, message: FromServer): void {
+  socket.send(JSON.stringify(message))
+}
+
+function isSignedBy(publicKey: string, statement: string, signature: string): boolean {
+  const bytes = Buffer.from(signature, 'base64url')
+  if (bytes.length !== 64) return false
+  const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: publicKey }, format: 'jwk' })
+  return verify(null, Buffer.from(statement), key, bytes)
+}
+
+interface Refusals {
+  add(address: string): void
+  of(address: string): number
+}
+
+/** Counted by the minute, of a bounded number of addresses. */
+function makeRefusals(now: () => number): Refusals {
+  let minute = 0
+  const counts = new Map<string, number>()
+  const current = (): Map<string, number> => {
+    const at = Math.floor(now() / MINUTE_MS)
+    if (at !== minute) counts.clear()
+    minute = at
+    return counts
+  }
+  return {
+    of: (address) => current().get(address) ?? 0,
+    add: (address) => {
+      const counts = current()
+      if (counts.size < limits.rateSubjects || counts.has(address)) counts.set(address, (counts.get(address) ?? 0) + 1)
+    },
+  }
+}

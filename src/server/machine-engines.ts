@@ -1,0 +1,100 @@
+/** The engines of machines: the drivers, and what this server has to run for them. */
+import type { Logger } from 'pino'
+import type { App } from '../app/app.ts'
+import type { Driver } from '../engines/driver.ts'
+import { hostDriver } from '../engines/host/driver.ts'
+import type { HostWorld } from '../engines/host/world.ts'
+import { metalDriver } from '../engines/metal/driver.ts'
+import { keepMetal } from '../engines/metal/keep.ts'
+import { folderEngine, type FolderEngine } from '../engines/metal/volumes.ts'
+import { mockDriver } from '../engines/mock/driver.ts'
+import { scaledFleet } from '../engines/mock/fleet.ts'
+import { openGanesha } from '../engines/storage/ganesha.ts'
+import type { Reconciler } from '../reconcile/loop.ts'
+import { postgresHostWorld } from '../store/host-world.ts'
+import { postgresMockWorld } from '../store/mock-world.ts'
+import { metalWorld } from './metal-world.ts'
+import type { EngineName, Settings } from './settings.ts'
+
+export interface MachineEngines {
+  readonly drivers: App['drivers']
+  readonly loops: readonly Reconciler[]
+}
+
+/** How often the file server's doors are compared with what they should be, beside each attach, detach and end. */
+const DOORS_EVERY_MS = 5_000
+
+interface Parts {
+  readonly app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId'>
+  readonly settings: Settings
+  readonly log: Logger
+  readonly closing: Array<() => Promise<unknown>>
+}
+
+export async function openMachineEngines(parts: Parts): Promise<MachineEngines> {
+  const { app, settings } = parts
+  const world: HostWorld = postgresHostWorld(app.database, settings.relay.ports)
+  const drivers: Driver[] = []
+  const loops: Reconciler[] = []
+  for (const engine of settings.engines) {
+    const opened = await openEngine(engine, world, parts)
+    drivers.push(opened.driver)
+    loops.push(...opened.loops)
+  }
+  return { drivers: new Map(drivers.map((driver) => [driver.id, driver])), loops }
+}
+
+async function openEngine(
+  engine: EngineName,
+  world: HostWorld,
+  parts: Parts,
+): Promise<{ driver: Driver; loops: Reconciler[] }> {
+  const { clock, database } = parts.app
+  const { settings } = parts
+  switch (engine) {
+    case 'mock': {
+      const { bootMs, destroyMs, scale } = settings.mock
+      const fleet = scaledFleet(scale)
+      return {
+        driver: mockDriver({ world: postgresMockWorld(database.db), clock, bootMs, destroyMs, fleet }),
+        loops: [],
+      }
+    }
+    case 'host':
+      return { driver: hostDriver({ world, clock, relayHost: settings.relay.publicHost }), loops: [] }
+    case 'private-cloud':
+      return openMetal(world, parts)
+  }
+}
+
+async function openMetal(world: HostWorld, parts: Parts): Promise<{ driver: Driver; loops: Reconciler[] }> {
+  const { app, settings, log, closing } = parts
+  const folders = settings.storage === undefined ? undefined : await openFolders(world, settings.storage, parts)
+  const keeper = keepMetal({ world: metalWorld(app), clusterSecret: app.vault.derive('cluster keys'), log })
+  closing.push(async () => keeper.close())
+  const doors: Reconciler[] =
+    folders === undefined
+      ? []
+      : [
+          {
+            name: 'doors',
+            everyMs: DOORS_EVERY_MS,
+            run: async (signal) => {
+              await folders.syncClients(signal)
+              return false
+            },
+          },
+        ]
+  const driver = metalDriver({ world, clock: app.clock, ...(folders === undefined ? {} : { volumes: folders }) })
+  return { driver, loops: [keeper, ...doors] }
+}
+
+async function openFolders(
+  world: HostWorld,
+  storage: NonNullable<Settings['storage']>,
+  { log, closing }: Parts,
+): Promise<FolderEngine> {
+  const files = await openGanesha({ folder: storage.dir, vip: storage.vip, log })
+  closing.push(() => files.close())
+  return folderEngine(world, files)
+}

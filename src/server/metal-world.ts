@@ -1,0 +1,76 @@
+/** Bare-metal hosts as their keeper (engines/metal/keep.ts) sees them: the books, with their secrets unsealed. */
+import { z } from 'zod'
+import type { App } from '../app/app.ts'
+import type { Desired, HostReport } from '../contract/agent.ts'
+import { metalAccess, metalDeclared, type MetalAccess, type MetalDeclared } from '../engines/metal/access.ts'
+import type { MetalHost, MetalWorld } from '../engines/metal/keep.ts'
+import { transact } from '../store/database.ts'
+import { findHost, listHosts, readDesired, saveReport, setHostState, dropNode } from '../store/host.ts'
+import { endTurn, takeTurn } from '../store/lease.ts'
+
+const MAX_HOSTS = 10_000
+
+/** What is sealed in `host.access`. */
+const sealed = z.object({ access: metalAccess, declared: metalDeclared })
+
+export function sealMetal(app: Pick<App, 'vault'>, access: MetalAccess, declared: MetalDeclared): string {
+  return app.vault.seal(JSON.stringify({ access, declared }))
+}
+
+export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): MetalWorld {
+  const { database, clock, vault } = app
+  const { db } = database
+  return {
+    async listMetalHosts() {
+      const rows = await listHosts(db, { driver: 'private-cloud', limit: MAX_HOSTS })
+      return rows.flatMap((row): MetalHost[] => {
+        if (row.access === null || row.address === null) return []
+        const { access, declared } = sealed.parse(JSON.parse(vault.open(row.access)))
+        const { id, state, state_reason: reason, generation, address, offer } = row
+        return [
+          {
+            id,
+            state,
+            reason,
+            generation: Number.parseInt(generation.toString(), 10),
+            access,
+            declared,
+            address,
+            offer,
+          },
+        ]
+      })
+    },
+    takeHost: (id, leaseMs) => takeTurn(db, `metal:${id}`, { now: clock.now(), leaseMs }),
+    giveHost: (id, token) => endTurn(db, `metal:${id}`, token, clock.now()),
+    async readDesired(id): Promise<Desired> {
+      const desired = await readDesired(db, id)
+      if (desired === undefined) throw new Error(`there is no host ${id}`)
+      return desired
+    },
+    async saveReport(id, report: HostReport) {
+      await transact(database, (tx) => saveReport(tx, id, null, report, clock.now()))
+    },
+    async quarantine(id, reason, workloadId) {
+      await transact(database, async (tx) => {
+        await setHostState(tx, id, 'quarantined', reason)
+        if (workloadId !== null) await dropNode(tx, id, workloadId)
+        tx.wake.add('observe')
+      })
+    },
+    async admit(id) {
+      await transact(database, (tx) => setHostState(tx, id, 'ready', null))
+    },
+    async learnHostKey(id, fingerprint) {
+      const row = await findHost(db, id)
+      if (row?.access === undefined || row.access === null) return
+      const { access, declared } = sealed.parse(JSON.parse(vault.open(row.access)))
+      await db
+        .updateTable('host')
+        .set({ access: sealMetal(app, { ...access, hostKey: fingerprint }, declared) })
+        .where('id', '=', id)
+        .where('access', '=', row.access)
+        .execute()
+    },
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * Requests that ask for another protocol. Once anybody listens for them, node:http no longer answers any request that
+ * has an `Upgrade` header, and some clients send one with every first request (`h2c`), to be ignored. So what no door
+ * takes is put back as it came, without that header, and answered like any other.
+ */
+import { STATUS_CODES, type IncomingMessage, type Server } from 'node:http'
+import type { Socket } from 'node:net'
+import type { ErrorPage } from './error-page.ts'
+
+/** Whether it took the request. What it takes, it answers. */
+export type UpgradeDoor = (request: IncomingMessage, socket: Socket, head: Buffer) => boolean
+
+/** To be called before the front door takes the server's connections: what is put back goes to node:http itself. */
+export function openUpgrades(server: Server, doors: readonly UpgradeDoor[]): void {
+  const usual = server.listeners('connection') as Array<(socket: Socket) => void>
+  server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
+    const socket = stream as Socket
+    if (isWebSocket(request) && doors.some((door) => door(request, socket, head))) return
+    socket.unshift(Buffer.concat([plainHead(request), head]))
+    for (const listener of usual) listener.call(server, socket)
+  })
+}
+
+export function pathOf(request: IncomingMessage): string {
+  return request.url?.split('?')[0] ?? ''
+}
+
+export function addressOf(request: IncomingMessage, trustProxy: boolean): string {
+  const forwarded = request.headers['x-forwarded-for']
+  const first = typeof forwarded === 'string' ? forwarded.split(',')[0]?.trim() : undefined
+  return (trustProxy && first) || (request.socket.remoteAddress ?? '')
+}
+
+/** Answers instead of changing the protocol, and ends the connection. */
+export function refuseUpgrade(socket: Socket, page: ErrorPage, retryAfterMs?: number): void {
+  const body = Buffer.from(JSON.stringify(page.body))
+  const retry = retryAfterMs === undefined ? '' : `Retry-After: ${Math.ceil(retryAfterMs / 1_000)}\r\n`
+  // A client that has gone already is no news.
+  socket.on('error', () => {})
+  socket.write(
+    `HTTP/1.1 ${page.status} ${STATUS_CODES[page.status] ?? 'Error'}\r\n` +
+      `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n` +
+      `Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n${retry}Connection: close\r\n\r\n`,
+  )
+  socket.end(body)
+  // Until the client hangs up too: what it still sends is of no use.
+  socket.resume()
+}
+
+function isWebSocket(request: IncomingMessage): boolean {
+  return request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket'
+}
+
+function plainHead(request: IncomingMessage): Buffer {
+  const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`]
+  for (let at = 0; at < request.rawHeaders.length; at += 2) {
+    const name = request.rawHeaders[at] ?? ''
+    const value = request.rawHeaders[at + 1] ?? ''
+    if (name.toLowerCase() === 'upgrade') continue
+    lines.push(`${name}: ${name.toLowerCase() === 'connection' ? withoutUpgrade(value) : value}`)
+  }
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
+}
+
+function withoutUpgrade(connection: string): string {
+  const rest = connection.split(',').filter((one) => one.trim().toLowerCase() !== 'upgrade')
+  return rest.length === 0 ? 'keep-alive' : rest.join(',')
+}
