@@ -5,10 +5,10 @@
  */
 import type { Desired, HostMetrics, HostOffer, HostReport } from '../contract/agent.ts'
 import { Keeper } from '../engines/keeper.ts'
-import type { Runtime } from '../engines/runtime.ts'
 import { AgentError } from './agent-error.ts'
 import { openConnection, type Connection, type ConnectionState, type Refusal } from './connection.ts'
 import { serveControl, type ControlRequest } from './control.ts'
+import type { HostRuntime, MakeRuntime } from './engine.ts'
 import { lockFolder, type AgentFolder } from './folder.ts'
 import type { GpuSight, GpuSource } from './gpu-source.ts'
 import { readHardware } from './hardware.ts'
@@ -24,8 +24,7 @@ export interface AgentOptions {
   readonly membership: Membership
   readonly version: string
   readonly gpus: GpuSource
-  /** Called once, with the GPUs in the order of their indexes. */
-  readonly makeRuntime: (sight: GpuSight) => Promise<Runtime>
+  readonly makeRuntime: MakeRuntime
   /** For people. */
   readonly tell: (event: AgentEvent) => void
   /** Ends the agent, and nothing else. */
@@ -64,9 +63,7 @@ export async function runAgent(options: AgentOptions): Promise<AgentEnd> {
   const lock = lockFolder(options.folder)
   try {
     const sight = await options.gpus.look(options.signal)
-    const runtime = await options.makeRuntime(sight)
-    const agent = new Agent(options, runtime, sight)
-    return await agent.run()
+    return await new Agent(options, sight).run()
   } finally {
     options.gpus.close()
     lock.release()
@@ -75,7 +72,7 @@ export async function runAgent(options: AgentOptions): Promise<AgentEnd> {
 
 class Agent {
   readonly #options: AgentOptions
-  readonly #runtime: Runtime
+  readonly #runtime: HostRuntime
   readonly #keeper: Keeper
   readonly #wanted
   readonly #mover = new Mover()
@@ -88,17 +85,18 @@ class Agent {
   #told = { workloads: '', state: '', error: '' }
   #finish: (end: AgentEnd) => void = () => {}
 
-  constructor(options: AgentOptions, runtime: Runtime, sight: GpuSight) {
+  constructor(options: AgentOptions, sight: GpuSight) {
     this.#options = options
-    this.#runtime = runtime
+    const onError = (what: string, error: unknown): void => this.#tellError(`${what}: ${wordsOf(error)}`)
+    this.#runtime = options.makeRuntime(sight, onError)
     this.#sight = sight
     this.#offer = this.#makeOffer(sight)
     this.#wanted = openWanted(options.folder)
     this.#meter = makeMeter(options.folder.dir)
     this.#keeper = new Keeper({
-      runtime,
+      runtime: this.#runtime,
       changed: () => this.#changed(),
-      onError: (what, error) => this.#tellError(`${what}: ${wordsOf(error)}`),
+      onError,
       now: () => performance.now(),
     })
   }
@@ -119,15 +117,11 @@ class Agent {
       version: this.#options.version,
       report: () => this.#report(),
       desired: (desired) => this.#take(desired),
-      accept: (request, stream) => serveStream(this.#runtime, request, stream),
+      accept: (request, stream) => void serveStream(this.#runtime, request, stream),
       state: (state) => this.#hearState(state),
     })
     this.#connection = connection
-    void connection.ended.then((refusal) => {
-      if (refusal === undefined) return
-      this.#mover.refused(refusal)
-      this.#finish({ kind: 'refused', refusal })
-    })
+    void this.#awaitRefusal(connection)
     const unwatch = this.#runtime.watch?.(() => void this.#pass(stop.signal))
     const timers = [
       setInterval(() => void this.#pass(stop.signal), PASS_MS),
@@ -145,7 +139,15 @@ class Agent {
       stop.abort()
       control.close()
       connection.close()
+      await this.#runtime.close()
     }
+  }
+
+  async #awaitRefusal(connection: Connection): Promise<void> {
+    const refusal = await connection.ended
+    if (refusal === undefined) return
+    this.#mover.refused(refusal)
+    this.#finish({ kind: 'refused', refusal })
   }
 
   #makeOffer(sight: GpuSight): HostOffer {

@@ -73,15 +73,7 @@ const MAX_MESSAGE_BYTES = 16 * 1_048_576
 const CLOSE_MS = 2_000
 
 /** Trying again is no use after these. */
-const finalReasons: ReadonlySet<string> = new Set([
-  'host_unknown',
-  'unknown_host',
-  'host_left',
-  'key_refused',
-  'signature_invalid',
-  'protocol_unsupported',
-  'another_installation',
-])
+const finalReasons: ReadonlySet<string> = new Set(['unknown_host', 'protocol_unsupported', 'another_installation'])
 
 export function openConnection(options: ConnectionOptions): Connection {
   return new AgentConnection(options)

@@ -37,8 +37,8 @@ export class Mover {
   }
 
   refused(refusal: Refusal): void {
-    // Who has left is told so on its next word, too.
-    if (this.#waiting?.to === 'left' && refusal.reason === 'host_left') return this.#settle('left')
+    // Who has left is no longer known, if the server comes to say so first.
+    if (this.#waiting?.to === 'left' && refusal.reason === 'unknown_host') return this.#settle('left')
     this.#settle(new AgentError(refusal.message))
   }
 
@@ -78,11 +78,13 @@ export async function moveDirectly(
       else lastWords = state.message
     },
   })
-  void connection.ended.then((refusal) => {
+  const awaitRefusal = async (): Promise<void> => {
+    const refusal = await connection.ended
     if (refusal === undefined) return
     mover.refused(refusal)
     reject(new AgentError(refusal.message))
-  })
+  }
+  void awaitRefusal()
   try {
     await connected
     return await mover.ask(to, connection)

@@ -1,31 +1,39 @@
 /** Streams that the server opens into what runs here: each is led to the runtime, and both ways are ended apart. */
 import type { Duplex } from 'node:stream'
 import type { MuxStream } from '../base/mux.ts'
-import { streamRequest } from '../contract/agent.ts'
+import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import type { Runtime } from '../engines/runtime.ts'
 
 /** After one side has closed, the other may take this long to end. */
 const LINGER_MS = 30_000
+const MAX_EARLY_SIGNALS = 16
 
-export function serveStream(runtime: Runtime, request: unknown, stream: MuxStream): void {
-  const parsed = streamRequest.safeParse(request)
-  if (!parsed.success) {
-    stream.destroy(new Error('The agent does not know what such a stream is for; it may be older than the server.'))
-    return
-  }
+export async function serveStream(runtime: Runtime, request: unknown, stream: MuxStream): Promise<void> {
   const control = new AbortController()
   stream.once('close', () => control.abort())
   // The other end may be gone at any time; what was opened for it goes with it.
   stream.on('error', () => {})
-  runtime.open(parsed.data, control.signal).then(
-    (opened) => {
-      if (stream.destroyed) return void opened.stream.destroy()
-      opened.onSignal?.((value) => stream.sendSignal(value))
-      stream.on('signal', (value: unknown) => opened.signal?.(value))
-      join(stream, opened.stream)
-    },
-    (error: unknown) => stream.destroy(error instanceof Error ? error : new Error(String(error))),
-  )
+  // A terminal's first size may come before the terminal is there.
+  const early: unknown[] = []
+  const keep = (value: unknown): unknown => early.length < MAX_EARLY_SIGNALS && early.push(value)
+  stream.on('signal', keep)
+  try {
+    const opened = await runtime.open(parseRequest(request), control.signal)
+    if (stream.destroyed) return void opened.stream.destroy()
+    opened.onSignal?.((value) => stream.sendSignal(value))
+    stream.off('signal', keep)
+    for (const value of early) opened.signal?.(value)
+    stream.on('signal', (value: unknown) => opened.signal?.(value))
+    join(stream, opened.stream)
+  } catch (error) {
+    stream.destroy(error instanceof Error ? error : new Error(String(error)))
+  }
+}
+
+function parseRequest(request: unknown): StreamRequest {
+  const parsed = streamRequest.safeParse(request)
+  if (parsed.success) return parsed.data
+  throw new Error('The agent does not know what such a stream is for; it may be older than the server.')
 }
 
 function join(outer: MuxStream, inner: Duplex): void {

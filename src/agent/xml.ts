@@ -15,7 +15,7 @@ export interface XmlElement {
 /** Sixteen GPUs make some 500 KB. */
 const MAX_CHARS = 8 * 1_048_576
 const MAX_DEPTH = 32
-const MAX_ELEMENTS = 200_000
+const MAX_ELEMENTS = 50_000
 
 interface Open {
   name: string

@@ -1,14 +1,29 @@
-/** Orders of the v2 interface: looks up price, term and places, and hands a complete order to `placeOrder`. */
+/**
+ * Orders of the v2 interface: looks up price, term and places, and hands a complete order to `placeOrder`. An order may
+ * go to any engine that has such machines; each is tried with an order that is written for its machines, and what a
+ * try has taken is given back before the next.
+ */
 import { MAX_INT32 } from '../base/limits.ts'
 import { parseInstant, type Instant } from '../base/instant.ts'
 import { parseUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../base/result.ts'
 import type { createBareMetalRentalBody, createVirtualMachineRentalBody } from '../contract/rental.ts'
 import { shareOfMachine } from '../domain/machine.ts'
-import { groupForWhole, rankForShare, type Candidate } from '../domain/placement.ts'
+import {
+  compareDrivers,
+  groupForWhole,
+  isPricedBy,
+  rankForShare,
+  rejectionOf,
+  takeWhole,
+  type Rejection,
+  type Wish,
+} from '../domain/placement.ts'
 import { grantTerm, pricePerHour } from '../domain/term.ts'
 import type { Tx } from '../store/database.ts'
-import { findCandidates, findMachine, type PlacementCandidate } from '../store/machine.ts'
+import { findMachine } from '../store/machine.ts'
+import { undoOnFailure } from '../store/order.ts'
+import { listPlaceable, type PlaceableMachine } from '../store/placement.ts'
 import { findGpuPrices, listReserveOptions, type GpuPrice } from '../store/price.ts'
 import type { Rental } from '../store/rental.ts'
 import type { z } from 'zod'
@@ -26,39 +41,21 @@ export async function orderVirtualMachine(
   actor: Actor,
   body: VirtualMachineBody,
 ): Promise<Result<Rental>> {
-  return orderFromBook(app, tx, actor, 'virtual-machine', body, (candidates) =>
-    rankForShare(candidates, body.gpuCount).map((candidate) => ({
-      clusterName: candidate.clusterName,
-      machines: [{ machineId: candidate.machineId, gpus: body.gpuCount }],
-    })),
-  )
+  return orderFromBook(app, tx, actor, 'virtual-machine', body)
 }
 
 export async function orderBareMetal(app: App, tx: Tx, actor: Actor, body: BareMetalBody): Promise<Result<Rental>> {
   // Volumes are locked before balances, everywhere.
   if (body.storageVolume?.isNew === false && body.storageVolume.id <= MAX_INT32)
     await lockVolume(tx, body.storageVolume.id)
-  const ordered = await orderFromBook(app, tx, actor, 'bare-metal', body, (candidates) =>
-    groupForWhole(candidates, body.gpuCount).map((cluster) => ({
-      clusterName: cluster[0]?.clusterName ?? '',
-      machines: firstMachines(cluster, body.gpuCount),
-    })),
-  )
+  const ordered = await orderFromBook(app, tx, actor, 'bare-metal', body)
   if (!ordered.ok || body.storageVolume === undefined) return ordered
   const attached = await attachToNewRental(app, tx, actor, ordered.value, body.storageVolume)
   return attached.ok ? ordered : attached
 }
 
-function firstMachines(cluster: readonly Candidate[], gpuCount: number): RentalOrder['places'][number]['machines'] {
-  const machines: Array<{ machineId: string; gpus: number }> = []
-  let gpus = 0
-  for (const candidate of cluster) {
-    if (gpus >= gpuCount) break
-    machines.push({ machineId: candidate.machineId, gpus: candidate.gpusTotal })
-    gpus += candidate.gpusTotal
-  }
-  return machines
-}
+/** Tries of one order at most. Nearly always the first succeeds: only another order of the same moment is in the way. */
+const MOST_TRIES = 16
 
 async function orderFromBook(
   app: App,
@@ -66,7 +63,6 @@ async function orderFromBook(
   actor: Actor,
   kind: 'virtual-machine' | 'bare-metal',
   body: VirtualMachineBody | BareMetalBody,
-  rank: (candidates: PlacementCandidate[]) => RentalOrder['places'],
 ): Promise<Result<Rental>> {
   const price = await findPriceRow(tx, kind, body)
   if (!price.ok) return price
@@ -77,44 +73,110 @@ async function orderFromBook(
   const guards = readGuards(body)
   if (!guards.ok) return guards
 
-  const found = await findCandidates(tx.db, {
-    offering: kind,
-    region: body.region,
-    gpuType: body.gpuType,
-    networkType: body.networkType,
-  })
-  // Bare machines are priced by their size, so only those of that size serve the order.
-  const candidates = kind === 'bare-metal' ? found.filter((one) => one.gpusTotal === price.value.gpu_count) : found
-  const noPlace = `No ${body.gpuCount} free GPUs of type ${body.gpuType} with ${body.networkType} in ${body.region} right now; rental-options shows what is free`
-  const example = candidates[0] === undefined ? undefined : await findMachine(tx.db, candidates[0].machineId)
-  if (example === undefined) return fail('no_capacity', noPlace, { reason: 'no_capacity' })
+  const { region, gpuType, networkType, gpuCount } = body
+  const wish: Wish = {
+    machineType: kind,
+    region,
+    gpuType,
+    networkType,
+    gpuCount,
+    machineGpus: machineGpusOf(price.value),
+  }
+  const noPlace = `No ${gpuCount} free GPUs of type ${gpuType} with ${networkType} in ${region} right now; rental-options shows what is free`
+  let outcome: Result<Rental> = fail('no_capacity', noPlace, { reason: 'no_capacity' })
+  for (const { example: exampleId, places } of await findPlaces(app, tx, wish)) {
+    const example = await findMachine(tx.db, exampleId)
+    if (example === undefined) continue
+    outcome = await undoOnFailure(tx, () =>
+      placeOrder(app, tx, actor, {
+        kind,
+        region,
+        gpuType,
+        gpuModel: example.gpu_model,
+        gpuFormFactor: example.gpu_form_factor,
+        gpuCount,
+        networkType,
+        label: body.label ?? null,
+        driver: example.driver,
+        term: term.value,
+        // Of one node: the whole machine where it is bare.
+        resources: shareOfMachine(
+          example.hardware,
+          kind === 'bare-metal' ? example.gpus_total : gpuCount,
+          example.gpus_total,
+        ),
+        ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
+        image: null,
+        cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
+        convertOnExpiry: body.convertToOnDemandOnExpiry,
+        monitoringEnabled: body.monitoringEnabled ?? null,
+        ...guards.value,
+        places,
+        noPlace,
+      }),
+    )
+    if (outcome.ok || outcome.kind !== 'no_capacity') return outcome
+  }
+  return outcome
+}
 
-  return placeOrder(app, tx, actor, {
-    kind,
-    region: body.region,
-    gpuType: body.gpuType,
-    gpuModel: example.gpu_model,
-    gpuFormFactor: example.gpu_form_factor,
-    gpuCount: body.gpuCount,
-    networkType: body.networkType,
-    label: body.label ?? null,
-    driver: example.driver,
-    term: term.value,
-    // Of one node: the whole machine where it is bare.
-    resources: shareOfMachine(
-      example.hardware,
-      kind === 'bare-metal' ? example.gpus_total : body.gpuCount,
-      example.gpus_total,
-    ),
-    ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
-    image: null,
-    cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
-    convertOnExpiry: body.convertToOnDemandOnExpiry,
-    monitoringEnabled: body.monitoringEnabled ?? null,
-    ...guards.value,
-    places: rank(candidates.filter((candidate) => candidate.driver === example.driver)),
-    noPlace,
-  })
+/** GPUs a machine, where whole machines are sold. */
+function machineGpusOf(price: GpuPrice): number | null {
+  return price.machine_type === 'bare-metal' ? price.gpu_count : null
+}
+
+interface Try {
+  readonly example: string
+  readonly places: RentalOrder['places']
+}
+
+/**
+ * What to try, in order: one try for each engine, and of machines of which one is rented in part, for each make, since
+ * the order says how many cores and how much memory it is.
+ */
+async function findPlaces(app: App, tx: Tx, wish: Wish): Promise<Try[]> {
+  const drivers = new Set(app.drivers.keys())
+  const found = await listPlaceable(tx.db, wish)
+  const isPart = wish.machineType === 'virtual-machine'
+  const groups = new Map<string, PlaceableMachine[]>()
+  for (const machine of found) {
+    const rejection = rejectionOf(machine, wish, drivers)
+    // Those that are just full count: what speaks against the account is told before that.
+    if (rejection !== undefined && !isFull(rejection)) continue
+    const key = isPart ? `${machine.driver} ${machine.shape}` : machine.driver
+    groups.set(key, [...(groups.get(key) ?? []), machine])
+  }
+  const tries = [...groups.values()].flatMap((machines) => tryOf(machines, wish))
+  const withRoom = tries.filter(({ places }) => places.length > 0)
+  return (withRoom.length > 0 ? withRoom.sort(compareTries) : tries.slice(0, 1)).slice(0, MOST_TRIES)
+}
+
+function isFull({ reason }: Rejection): boolean {
+  return reason === 'too_few_free' || reason === 'not_whole' || reason === 'sick_gpus'
+}
+
+type RankedTry = Try & { readonly best: PlaceableMachine }
+
+function tryOf(machines: readonly PlaceableMachine[], wish: Wish): RankedTry[] {
+  const { gpuCount } = wish
+  const ranked =
+    wish.machineType === 'bare-metal'
+      ? groupForWhole(machines, gpuCount).map((cluster) => takeWhole(cluster, gpuCount))
+      : rankForShare(machines, gpuCount).map((machine) => [machine])
+  const best = ranked[0]?.[0] ?? machines[0]
+  if (best === undefined) return []
+  const places = ranked.map((place) => ({
+    clusterName: place[0]?.clusterName ?? '',
+    machines: place.map(({ machineId, gpusTotal }) => ({
+      machineId,
+      gpus: wish.machineType === 'bare-metal' ? gpusTotal : gpuCount,
+    })),
+  }))
+  return [{ best, example: best.machineId, places }]
+}
+
+function compareTries({ best: a }: RankedTry, { best: b }: RankedTry): number {
+  return compareDrivers(a.driver, b.driver) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
 }
 
 /** The row of the price book for an order, or the field for which there is none. */
@@ -138,9 +200,7 @@ async function findPriceRow(
       reason,
     )
   }
-  const row = enabled.find((price) =>
-    kind === 'bare-metal' ? body.gpuCount % price.gpu_count === 0 : body.gpuCount === price.gpu_count,
-  )
+  const row = enabled.find((price) => isPricedBy(price.gpu_count, { machineType: kind, gpuCount: body.gpuCount }))
   if (row === undefined) {
     const offered = enabled.map((price) => price.gpu_count).join(', ')
     return failField(['gpuCount'], `gpuCount must be one of ${offered} here`, 'option_not_offered')

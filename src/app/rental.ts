@@ -3,6 +3,7 @@
  * the reconcilers make it true. Each function here runs inside one transaction and leaves the books in balance.
  */
 import { formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import { MAX_INT32 } from '../base/limits.ts'
 import { costOfSpan, formatUsd, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
@@ -12,11 +13,11 @@ import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { isLiving, tagOf, type EngineSpec, type RentalKind } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import type { Term } from '../domain/term.ts'
-import type { Tx } from '../store/database.ts'
+import type { Db, Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import { releaseGpus } from '../store/machine.ts'
 import { lockOrderFacts, writeOrder, type NewOrder, type OrderFacts, type Place } from '../store/order.ts'
-import { moveRental, type Rental } from '../store/rental.ts'
+import { findRental, findRentalByName, moveRental, type Rental } from '../store/rental.ts'
 import { closeMeter } from '../store/segment.ts'
 import { deleteAttachments, detach } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
@@ -274,11 +275,23 @@ export function rentalTag(app: App, rental: Pick<Rental, 'id' | 'nonce'>): strin
   return tagOf(app.installationId, 'rental', rental)
 }
 
+/** The caller's own rental of any kind, by its id or its name, or the answer that there is none. */
+export async function findAnyRental(db: Db, actor: Actor, idOrName: string): Promise<Result<Rental>> {
+  const id = /^\d{1,10}$/.test(idOrName) ? Number.parseInt(idOrName, 10) : undefined
+  const isId = id !== undefined && id > 0 && id <= MAX_INT32
+  const rental = isId ? await findRental(db, id) : await findRentalByName(db, idOrName)
+  return rental === undefined ? noRental() : ownRental(rental, actor, rental.kind)
+}
+
 /** The caller's own rental of the v2 interface, of either kind or of one, or the answer that there is none. */
 export function ownRental(rental: Rental | undefined, actor: Actor, kind?: RentalKind): Result<Rental> {
   const fits = kind === undefined ? rental?.kind !== 'container' : rental?.kind === kind
   if (rental === undefined || rental.account_id !== actor.accountId || !fits) {
-    return fail('not_found', 'There is no such rental', { reason: 'rental_not_found' })
+    return noRental()
   }
   return ok(rental)
+}
+
+function noRental(): Failure {
+  return fail('not_found', 'There is no such rental', { reason: 'rental_not_found' })
 }

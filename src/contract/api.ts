@@ -4,6 +4,7 @@ import { accountEndpoints } from './account.ts'
 import { billingEndpoints } from './billing.ts'
 import { endpoint } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
+import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { modelEndpoints } from './model.ts'
@@ -35,6 +36,7 @@ export const api = {
   ...supplyEndpoints,
   ...operatorEndpoints,
   ...modelEndpoints,
+  ...hostEndpoints,
 }
 
 export type Api = typeof api

@@ -49,7 +49,7 @@ export interface Endpoint<
   /** What each `data:` line holds when the body asks for `stream: true`; without it the operation cannot stream. */
   readonly chunk?: z.ZodType
   /** How the answer travels when it is not JSON. */
-  readonly media?: 'text/html' | 'text/event-stream'
+  readonly media?: 'text/html' | 'text/plain' | 'text/event-stream'
   /** A create: takes an `Idempotency-Key` header. */
   readonly idempotent?: true
   /** Answers carry `X-Inference-Request-Id`. */

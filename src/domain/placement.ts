@@ -1,7 +1,11 @@
 /**
- * Which machines to try for an order, in which order. The claim itself is made by the database, machine by machine;
- * this only ranks, so a machine that fills up meanwhile costs one more try and never a double sale.
+ * Which machines to try for an order, in which order, and why the others would not do. The claim itself is made by the
+ * database, machine by machine; this only ranks, so a machine that fills up meanwhile costs one more try and never a
+ * double sale. Orders and the report for operators (app/placement-report.ts) go by the same rules.
  */
+import type { PlacementReason } from '../contract/host.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { GpuType, NetworkType } from '../contract/shared.ts'
 
 export interface Candidate {
   readonly machineId: string
@@ -11,15 +15,15 @@ export interface Candidate {
 }
 
 /** One machine with room for all: the fullest that fits comes first, so that whole machines stay whole. */
-export function rankForShare(candidates: readonly Candidate[], gpuCount: number): Candidate[] {
+export function rankForShare<T extends Candidate>(candidates: readonly T[], gpuCount: number): T[] {
   return candidates
     .filter((candidate) => candidate.gpusFree >= gpuCount)
     .sort((a, b) => a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1))
 }
 
 /** Whole machines of one cluster, since their private network ends there. The cluster with the least to spare first. */
-export function groupForWhole(candidates: readonly Candidate[], gpuCount: number): Candidate[][] {
-  const clusters = new Map<string, Candidate[]>()
+export function groupForWhole<T extends Candidate>(candidates: readonly T[], gpuCount: number): T[][] {
+  const clusters = new Map<string, T[]>()
   for (const candidate of candidates) {
     if (candidate.gpusFree !== candidate.gpusTotal || gpuCount % candidate.gpusTotal !== 0) continue
     const cluster = clusters.get(candidate.clusterName) ?? []
@@ -30,4 +34,107 @@ export function groupForWhole(candidates: readonly Candidate[], gpuCount: number
     .map((cluster) => cluster.sort((a, b) => (a.machineId < b.machineId ? -1 : 1)))
     .filter((cluster) => cluster.reduce((sum, one) => sum + one.gpusTotal, 0) >= gpuCount)
     .sort((a, b) => a.length - b.length)
+}
+
+/** What an order looks for. */
+export interface Wish {
+  readonly machineType: 'virtual-machine' | 'bare-metal'
+  readonly region: string
+  readonly gpuType: GpuType
+  readonly networkType: NetworkType
+  readonly gpuCount: number
+  /** Bare metal: GPUs of one machine, since whole machines are priced by their size. null: any. */
+  readonly machineGpus: number | null
+}
+
+export interface PlacementMachine extends Candidate {
+  readonly driver: ProviderId
+  readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
+  readonly region: string
+  readonly gpuType: GpuType | null
+  readonly networkType: NetworkType
+  readonly status: 'node_ready' | 'node_draining' | 'node_lost' | 'node_cleaning' | 'node_quarantined'
+  readonly listed: boolean
+  readonly gpusClaimed: number
+}
+
+export interface Rejection {
+  readonly reason: PlacementReason
+  /** For an operator. */
+  readonly detail: string
+}
+
+const statusReasons = {
+  node_draining: 'draining',
+  node_cleaning: 'cleaning',
+  node_quarantined: 'quarantined',
+  node_lost: 'lost',
+} as const
+
+/** Why a machine cannot serve the wish, the plainest reason first. undefined: it can, alone or with its cluster. */
+export function rejectionOf(
+  machine: PlacementMachine,
+  wish: Wish,
+  drivers: ReadonlySet<ProviderId>,
+): Rejection | undefined {
+  if (machine.offering !== wish.machineType)
+    return { reason: 'other_offering', detail: `offered as ${machine.offering}` }
+  if (machine.region !== wish.region) return { reason: 'other_region', detail: `stands in ${machine.region}` }
+  if (machine.gpuType !== wish.gpuType) return { reason: 'other_gpu', detail: `has ${machine.gpuType ?? 'other GPUs'}` }
+  if (machine.networkType !== wish.networkType) return { reason: 'other_network', detail: `has ${machine.networkType}` }
+  if (!drivers.has(machine.driver))
+    return { reason: 'engine_off', detail: `this server has no engine ${machine.driver}` }
+  if (!machine.listed) return { reason: 'not_listed', detail: 'taken off sale' }
+  if (machine.status !== 'node_ready') return { reason: statusReasons[machine.status], detail: machine.status }
+  return wish.machineType === 'bare-metal' ? whyNotWhole(machine, wish) : whyNotInPart(machine, wish)
+}
+
+function whyNotInPart(
+  { gpusTotal, gpusFree, gpusClaimed }: PlacementMachine,
+  { gpuCount }: Wish,
+): Rejection | undefined {
+  if (gpusTotal < gpuCount) return { reason: 'other_size', detail: `has ${gpusTotal} GPUs` }
+  if (gpusFree >= gpuCount) return undefined
+  const unfit = gpusTotal - gpusClaimed - gpusFree
+  const detail = `${gpusFree} of ${gpusTotal} GPUs are free, ${unfit} are not fit for sale`
+  return { reason: gpusFree + unfit >= gpuCount ? 'sick_gpus' : 'too_few_free', detail }
+}
+
+function whyNotWhole(machine: PlacementMachine, { gpuCount, machineGpus }: Wish): Rejection | undefined {
+  const { gpusTotal, gpusFree, gpusClaimed } = machine
+  if (gpuCount % gpusTotal !== 0 || (machineGpus !== null && gpusTotal !== machineGpus)) {
+    return { reason: 'other_size', detail: `has ${gpusTotal} GPUs` }
+  }
+  if (gpusFree === gpusTotal) return undefined
+  if (gpusClaimed > 0) return { reason: 'not_whole', detail: `${gpusClaimed} of ${gpusTotal} GPUs are taken` }
+  return { reason: 'sick_gpus', detail: `${gpusTotal - gpusFree} of ${gpusTotal} GPUs are not fit for sale` }
+}
+
+/** Whether a row of the price book, for machines or parts of so many GPUs, prices an order. */
+export function isPricedBy(
+  pricedGpus: number,
+  { machineType, gpuCount }: Pick<Wish, 'machineType' | 'gpuCount'>,
+): boolean {
+  return machineType === 'bare-metal' ? gpuCount % pricedGpus === 0 : gpuCount === pricedGpus
+}
+
+/** Drivers in the order in which they are tried: what is real comes before what is simulated. */
+export function compareDrivers(a: ProviderId, b: ProviderId): number {
+  return rankOfDriver(a) - rankOfDriver(b) || (a < b ? -1 : a > b ? 1 : 0)
+}
+
+function rankOfDriver(driver: ProviderId): number {
+  return driver === 'mock' ? 1 : 0
+}
+
+/** The machines of an order for whole ones: the first of the cluster, until they have enough GPUs. */
+export function takeWhole<T extends Candidate>(cluster: readonly T[], gpuCount: number): T[] {
+  const taken: T[] = []
+  let gpus = 0
+  for (const candidate of cluster) {
+    if (gpus >= gpuCount) break
+    taken.push(candidate)
+    gpus += candidate.gpusTotal
+  }
+  return taken
 }

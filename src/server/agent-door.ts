@@ -157,23 +157,25 @@ class Door {
     socket.on('error', (error) => this.#options.log.warn({ address, err: error }, 'a connection of an agent broke'))
     socket.once('close', leave)
     socket.once('message', (data, isBinary) => {
-      const hello = isBinary ? undefined : parseMessage(data.toString())
+      const hello = isBinary ? undefined : parseMessage((data as Buffer).toString())
       if (hello?.type !== 'hello') return refuse('bad_message', 'The first message must be a hello')
-      // Nothing may be said before the welcome: what comes all the same waits in the socket.
+      // Nothing may be said before the welcome: what comes all the same may be lost.
       socket.pause()
+      const admit = async (): Promise<void> => {
+        const host = await this.#identify(hello, nonce)
+        if (host === undefined) {
+          socket.resume()
+          return refuse('unknown_host', 'This server knows no such host with this key')
+        }
+        leave()
+        await this.#welcome(socket, host)
+      }
       this.#track(
-        this.#identify(hello, nonce).then(
-          async (host) => {
-            if (host === undefined) return refuse('unknown_host', 'This server knows no such host with this key')
-            leave()
-            await this.#welcome(socket, host)
-          },
-          (error: unknown) => {
-            this.#options.log.warn({ address, err: error }, 'a host could not be looked up')
-            leave()
-            socket.terminate()
-          },
-        ),
+        admit().catch((error: unknown) => {
+          this.#options.log.warn({ address, err: error }, 'a host could not be looked up')
+          leave()
+          socket.terminate()
+        }),
       )
     })
     const installation = this.#options.app.installationId
@@ -191,18 +193,14 @@ class Door {
   async #welcome(socket: WebSocket, host: HostRow): Promise<void> {
     const { app, log, links, heartbeatMs } = this.#options
     const id = randomUUID()
-    try {
-      await beginSession(app.database.db, host.id, id, app.clock.now())
-    } catch (error) {
-      log.warn({ hostId: host.id, err: error }, 'a session of a host could not be begun')
-      return socket.terminate()
+    await beginSession(app.database.db, host.id, id, app.clock.now())
+    if (this.#isClosed || socket.readyState !== socket.OPEN) {
+      socket.terminate()
+      return this.#forget(host.id, id)
     }
-    if (this.#isClosed) return socket.terminate()
     const session = new AgentSession(socket, host.id, id, this.#ports)
     this.#sessions.set(id, session)
     this.#track(new Promise<void>((resolve) => socket.once('close', resolve)).then(() => this.#leave(session)))
-    // It may have gone while it was being looked up, and says so only once.
-    if (socket.readyState === socket.CLOSED) socket.emit('close')
     links.add(host.id, session)
     log.info({ hostId: host.id }, 'a host is connected')
     session.say({ type: 'welcome', heartbeatMs })
@@ -212,19 +210,24 @@ class Door {
   }
 
   async #leave(session: AgentSession): Promise<void> {
-    const { app, log, links } = this.#options
+    const { log, links } = this.#options
     this.#sessions.delete(session.id)
     this.#heard.delete(session)
     this.#toTell.delete(session)
     links.remove(session.hostId, session)
     await session.settled()
     log.info({ hostId: session.hostId }, 'a host is no longer connected')
+    await this.#forget(session.hostId, session.id)
+  }
+
+  async #forget(hostId: string, sessionId: string): Promise<void> {
+    const { database } = this.#options.app
     try {
-      await endSession(app.database.db, session.hostId, session.id)
-      app.database.onCommit(new Set(['inventory', 'observe']))
+      await endSession(database.db, hostId, sessionId)
+      database.onCommit(new Set(['inventory', 'observe']))
     } catch (error) {
       // It counts as silent a little later, since nothing is heard of it any more.
-      log.warn({ hostId: session.hostId, err: error }, 'the end of a session could not be written')
+      this.#options.log.warn({ hostId, err: error }, 'the end of a session could not be written')
     }
   }
 

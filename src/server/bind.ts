@@ -18,6 +18,7 @@ import { resumeAfter, type EventStreams } from './event-stream.ts'
 import type { HandlerRequest, Handlers } from './handler.ts'
 import { answerChat, answerMedia, listServedModels } from './inference-door.ts'
 import type { RateAnswer, RateLimiter } from './rate-limit.ts'
+import { makeLogStreams, type LogStreams, type OpenLogs } from './rental-logs.ts'
 import { validate } from './validation.ts'
 
 export interface Binding {
@@ -27,20 +28,25 @@ export interface Binding {
   readonly rates: RateLimiter
   readonly streams: EventStreams
   readonly gateway: Gateway
+  /** Absent: this server is connected to no hosts. */
+  readonly openLogs?: OpenLogs
   /** Parses every answer by its schema: for tests and development. */
   readonly checkResponses: boolean
 }
 
 const nobody: Actor = { accountId: '', personId: '', keyId: '', role: 'viewer', scopes: [] }
 
-export function bind(server: FastifyInstance, binding: Binding): void {
+type Bound = Binding & { readonly logs: LogStreams }
+
+export function bind(server: FastifyInstance, options: Binding): void {
+  const binding: Bound = { ...options, logs: makeLogStreams(options.app, options.openLogs) }
   for (const [operation, endpoint] of Object.entries(api) as Array<[OperationId, Endpoint]>) {
     server.route({
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { operation, endpoint },
       // A stream without its body would have no end.
-      exposeHeadRoute: endpoint.media !== 'text/event-stream',
+      exposeHeadRoute: endpoint.media === undefined || endpoint.media === 'text/html',
       bodyLimit: endpoint.inference ? limits.inferenceBodyBytes : limits.bodyBytes,
       handler: (request, reply) => answer(binding, operation, endpoint, request, reply),
     })
@@ -48,7 +54,7 @@ export function bind(server: FastifyInstance, binding: Binding): void {
 }
 
 async function answer(
-  binding: Binding,
+  binding: Bound,
   operation: OperationId,
   endpoint: Endpoint,
   request: FastifyRequest,
@@ -64,6 +70,7 @@ async function answer(
   if (!idempotencyKey.ok) return send(reply, failurePage(endpoint, idempotencyKey))
 
   if (operation === 'followEvents') return follow(binding, endpoint, caller.value, request, reply)
+  if (operation === 'getRentalLogs') return showLogs(binding, endpoint, caller.value, read.input, request, reply)
   if (operation === 'createChatCompletion' || operation === 'createCompletion') {
     const kind = operation === 'createCompletion' ? 'completion' : 'chat'
     await answerChat(binding.gateway, inferring(binding, caller.value), kind, request, reply, inferenceId)
@@ -77,7 +84,10 @@ async function answer(
     inferenceId,
     idempotencyKey: idempotencyKey.value,
   })
-  if (!result.ok) return send(reply, failurePage(endpoint, result), result)
+  if (!result.ok) {
+    const refused = countRefusal(binding, endpoint, result, request, reply)
+    return send(reply, failurePage(endpoint, refused), refused)
+  }
   if (binding.checkResponses) endpoint.response.parse(result.value)
   if (endpoint.media === 'text/html') {
     return reply
@@ -121,6 +131,7 @@ async function handle(
     operation,
     actor: caller,
     requestId: request.id,
+    baseUrl: baseUrlOf(request),
     idempotencyKey: asked.idempotencyKey,
   } as HandlerRequest<OperationId>)
 }
@@ -152,6 +163,24 @@ async function admit(
   setRateHeaders(reply, rate, binding.app.clock.now())
   if (!rate.allowed) return tooMany(reply, rate, binding.app.clock.now())
   return mayCall(endpoint.access, caller.value) ? caller : missingScope(endpoint.access)
+}
+
+/** A secret in the body of a public operation that was refused counts like a wrong key. */
+function countRefusal(
+  binding: Binding,
+  endpoint: Endpoint,
+  failure: Failure,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Failure {
+  if (endpoint.access !== 'public' || failure.kind !== 'forbidden') return failure
+  const rate = binding.rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
+  return rate.allowed ? failure : tooMany(reply, rate, binding.app.clock.now())
+}
+
+/** Only what can stand in a command line is taken over. */
+function baseUrlOf(request: FastifyRequest): string | undefined {
+  return /^[\w.:[\]-]{1,260}$/.test(request.host) ? `${request.protocol}://${request.host}` : undefined
 }
 
 function mayCall(access: Access, caller: Authenticated): boolean {
@@ -221,9 +250,7 @@ async function follow(
   const { after } = request.query as { after?: string }
   const stillValid = async (): Promise<boolean> =>
     (await binding.authenticator.authenticate(request.headers.authorization)).ok
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) reply.raw.setHeader(name, value)
-  }
+  handHeadersOver(reply)
   const opened = await binding.streams.open(
     actor,
     { after: resumeAfter(typeof lastId === 'string' ? lastId : undefined, after), stillValid },
@@ -231,6 +258,31 @@ async function follow(
   )
   if (!opened.ok) return send(reply, failurePage(endpoint, opened), opened)
   return reply.hijack()
+}
+
+async function showLogs(
+  binding: Bound,
+  endpoint: Endpoint,
+  actor: Actor,
+  input: Input,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const { id } = input.params as { id: string }
+  const { follow = false, tail } = input.query as { follow?: boolean; tail: number }
+  const stillValid = async (): Promise<boolean> =>
+    (await binding.authenticator.authenticate(request.headers.authorization)).ok
+  handHeadersOver(reply)
+  const opened = await binding.logs.open(actor, { id, follow, tail, stillValid }, reply.raw)
+  if (!opened.ok) return send(reply, failurePage(endpoint, opened), opened)
+  return reply.hijack()
+}
+
+/** For an answer that is written past the reply. */
+function handHeadersOver(reply: FastifyReply): void {
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value)
+  }
 }
 
 function send(reply: FastifyReply, page: ErrorPage, failure?: Failure): FastifyReply {

@@ -13,6 +13,8 @@ export interface HandlerRequest<Op extends OperationId> {
   /** Public operations are handed an actor without account and scopes. */
   readonly actor: Actor
   readonly requestId: string
+  /** As the caller addressed the server: `https://berth.example.com`. undefined: it did not say. */
+  readonly baseUrl?: string | undefined
   readonly idempotencyKey: string | undefined
 }
 
@@ -21,8 +23,8 @@ export type Handler<Op extends OperationId> = (
   request: HandlerRequest<Op>,
 ) => Promise<Result<ResponseOf<Api[Op]>>>
 
-/** A missing handler does not compile. Streams (`text/event-stream`) and models are answered in their own ways. */
-export type Handlers = { [Op in Exclude<OperationId, 'followEvents' | ModelOperation>]: Handler<Op> }
+/** A missing handler does not compile. Streams (events, logs) and models are answered in their own ways. */
+export type Handlers = { [Op in Exclude<OperationId, 'followEvents' | 'getRentalLogs' | ModelOperation>]: Handler<Op> }
 
 /** What the gateway answers, see inference-door.ts. */
 type ModelOperation = keyof typeof inferenceEndpoints

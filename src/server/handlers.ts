@@ -5,6 +5,7 @@ import type { Handlers } from './handler.ts'
 import { accountHandlers } from './handlers/account.ts'
 import { billingHandlers } from './handlers/billing.ts'
 import { eventHandlers } from './handlers/event.ts'
+import { hostHandlers } from './handlers/host.ts'
 import { marketplaceHandlers } from './handlers/marketplace.ts'
 import { modelHandlers } from './handlers/model.ts'
 import { operatorAccountHandlers } from './handlers/operator-account.ts'
@@ -29,4 +30,5 @@ export const handlers: Handlers = {
   ...operatorAccountHandlers,
   ...operatorFleetHandlers,
   ...modelHandlers,
+  ...hostHandlers,
 }

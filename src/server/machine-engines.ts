@@ -71,7 +71,7 @@ async function openMetal(world: HostWorld, parts: Parts): Promise<{ driver: Driv
   const { app, settings, log, closing } = parts
   const folders = settings.storage === undefined ? undefined : await openFolders(world, settings.storage, parts)
   const keeper = keepMetal({ world: metalWorld(app), clusterSecret: app.vault.derive('cluster keys'), log })
-  closing.push(async () => keeper.close())
+  closing.push(() => keeper.close())
   const doors: Reconciler[] =
     folders === undefined
       ? []

@@ -6,7 +6,7 @@ import { metalAccess, metalDeclared, type MetalAccess, type MetalDeclared } from
 import type { MetalHost, MetalWorld } from '../engines/metal/keep.ts'
 import { transact } from '../store/database.ts'
 import { findHost, listHosts, readDesired, saveReport, setHostState, dropNode } from '../store/host.ts'
-import { endTurn, takeTurn } from '../store/lease.ts'
+import { endTurn, prolongTurn, takeTurn } from '../store/lease.ts'
 
 const MAX_HOSTS = 10_000
 
@@ -42,6 +42,7 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): Meta
       })
     },
     takeHost: (id, leaseMs) => takeTurn(db, `metal:${id}`, { now: clock.now(), leaseMs }),
+    renewHost: (id, token, leaseMs) => prolongTurn(db, `metal:${id}`, token, { now: clock.now(), leaseMs }),
     giveHost: (id, token) => endTurn(db, `metal:${id}`, token, clock.now()),
     async readDesired(id): Promise<Desired> {
       const desired = await readDesired(db, id)

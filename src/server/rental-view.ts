@@ -151,7 +151,12 @@ export function rentalDetail(
   app: App,
   rental: Rental,
   around: RentalSurroundings,
-  more: { costSoFar: NanoUsd; events: EventRecord[] },
+  more: {
+    costSoFar: NanoUsd
+    events: EventRecord[]
+    publicPorts: ReadonlyMap<number, number> | undefined
+    doing: string | undefined
+  },
 ) {
   return {
     ...activeRental<RentalType>(app, rental, around),
@@ -162,6 +167,27 @@ export function rentalDetail(
     autoTerminateAt: formatInstantOrNull(rental.auto_terminate_at),
     spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),
     costSoFarUsd: formatUsd(more.costSoFar),
+    statusMessage: statusMessage(rental, more.doing, more.events),
+    portMappings: portMappings(rental, more.publicPorts),
     events: more.events,
   }
+}
+
+/** Where the ports inside are reached from outside, in the order in which they were asked for. */
+export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, number> | undefined) {
+  const host = rental.provider_data?.sshNetworking?.[0]?.host
+  if (rental.status !== 'Running' || host === undefined) return []
+  return rental.spec.ports.flatMap((port) => {
+    // Machines with an address of their own are reached on the very port; behind an agent each has a public one.
+    const publicPort = rental.driver === 'host' ? publicPorts?.get(port) : port
+    return publicPort === undefined ? [] : [{ port, host, publicPort }]
+  })
+}
+
+/** `doing`: what its host says of it. Why it failed was told once, in an event. */
+function statusMessage(rental: Rental, doing: string | undefined, events: readonly EventRecord[]): string | null {
+  if (rental.status === 'Pending') return doing ?? null
+  if (rental.status !== 'Failed') return null
+  const detail = events.find((event) => event.type === 'rental.failed')?.data['detail']
+  return typeof detail === 'string' ? detail : null
 }

@@ -11,18 +11,13 @@ import { systemClock, type Clock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { Metrics } from '../base/metrics.ts'
 import { makeVault, type Vault } from '../base/vault.ts'
-import type { ProviderId } from '../contract/provider-data.ts'
-import type { Driver } from '../engines/driver.ts'
-import { mockDriver } from '../engines/mock/driver.ts'
-import { scaledFleet } from '../engines/mock/fleet.ts'
 import { allReconcilers } from '../reconcile/all.ts'
 import { inventoryOf } from '../reconcile/inventory.ts'
 import { deliverWebhooks } from '../reconcile/deliver-webhooks.ts'
-import { startLoops } from '../reconcile/loop.ts'
+import { startLoops, type Reconciler } from '../reconcile/loop.ts'
 import { openDatabase, type Database } from '../store/database.ts'
 import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
-import { postgresMockWorld } from '../store/mock-world.ts'
 import { makeFront, type Front } from '../gateway/front.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { makeAuthenticator, type Authenticator } from './authenticate.ts'
@@ -33,8 +28,11 @@ import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKe
 import { handlers } from './handlers.ts'
 import { makeHttpServer } from './http.ts'
 import { watchGauges } from './gauges.ts'
+import { openHostDoors } from './host-doors.ts'
+import { makeHostLinks } from './host-links.ts'
 import { inferencePage } from './inference-door.ts'
 import { openInference } from './inference.ts'
+import { openMachineEngines } from './machine-engines.ts'
 import { openData, type OpenData } from './open-data.ts'
 import { makeRateLimiter } from './rate-limit.ts'
 import { SettingsError, type Settings } from './settings.ts'
@@ -76,16 +74,12 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     closing.push(() => database.close())
     await migrate(database.pool, schemaFolder())
     const vault = await openVault(database, clock, settings, data.dir)
-    const app: App = {
-      database,
-      clock,
-      installationId: vault.installationId,
-      drivers: makeDrivers(settings, database, clock),
-      vault: vault.vault,
-      allowPrivateAddresses: settings.allowPrivateAddresses,
-    }
+    const bare = { database, clock, installationId: vault.installationId, vault: vault.vault }
+    const engines = await openMachineEngines({ app: bare, settings, log, closing })
+    const app: App = { ...bare, drivers: engines.drivers, allowPrivateAddresses: settings.allowPrivateAddresses }
     const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
-    const url = await openHttp(app, settings, { log, options, closing, databaseUrl, dataDir: data.dir })
+    const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops }
+    const url = await openHttp(app, settings, wiring)
     return { url, app, made, broken: data.broken, close }
   } catch (error) {
     await close()
@@ -116,6 +110,7 @@ interface Wiring {
   readonly closing: Array<() => Promise<unknown>>
   readonly databaseUrl: string
   readonly dataDir: string
+  readonly engineLoops: readonly Reconciler[]
 }
 
 async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<string> {
@@ -127,18 +122,22 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
   closing.push(() => authenticator.close())
   const streams = makeEventStreams(app)
+  const links = makeHostLinks()
   const webhooks = deliverWebhooks(app)
   closing.push(() => webhooks.close())
   const loops =
     options.runLoops === false || settings.role === 'gateway'
       ? undefined
       : startLoops(
-          allReconcilers(app, webhooks, {
-            massLoss: (driver, missing) =>
-              log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
-            reaped: (driver, externalId, why) =>
-              log.warn({ driver, externalId, why }, 'ended what was not in the books'),
-          }),
+          [
+            ...allReconcilers(app, webhooks, {
+              massLoss: (driver, missing) =>
+                log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
+              reaped: (driver, externalId, why) =>
+                log.warn({ driver, externalId, why }, 'ended what was not in the books'),
+            }),
+            ...wiring.engineLoops,
+          ],
           { metrics, onError: (loop, error) => log.error({ loop, err: error }, 'a reconciler failed; it runs again') },
         )
   closing.push(async () => loops?.stop())
@@ -168,11 +167,16 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     trustProxy: settings.trustProxy,
     ready: () => readiness(app),
   })
+  const closeDoors = openHostDoors({
+    ...{ app, links, settings, log, metrics, rates, authenticator, databaseUrl },
+    server: server.server,
+  })
   const front = openFront(server.server, inference.gateway, authenticator, app.clock)
   const drain = makeDrain(server.server, front, () => server.close())
   await server.listen({ host: settings.host, port: settings.port })
   closing.push(drain)
   closing.push(() => streams.close())
+  closing.push(closeDoors)
   if (settings.metricsPort !== undefined) closing.push(await openMetrics(metrics, settings.metricsPort))
   const address = server.server.address()
   const port = typeof address === 'object' && address !== null ? address.port : settings.port
@@ -252,22 +256,6 @@ async function readiness(app: App): Promise<{ ok: boolean; checks: Record<string
   for (const driver of app.drivers.values())
     checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
   return { ok: Object.values(checks).every((state) => state === 'ok'), checks }
-}
-
-function makeDrivers(settings: Settings, database: Database, clock: Clock): ReadonlyMap<ProviderId, Driver> {
-  const drivers = settings.engines.map((engine) => {
-    switch (engine) {
-      case 'mock':
-        return mockDriver({
-          world: postgresMockWorld(database.db),
-          clock,
-          bootMs: settings.mock.bootMs,
-          destroyMs: settings.mock.destroyMs,
-          fleet: scaledFleet(settings.mock.scale),
-        })
-    }
-  })
-  return new Map(drivers.map((driver) => [driver.id, driver]))
 }
 
 /** Opens the vault and makes sure that this server has the same secret key as the others on this database. */

@@ -63,6 +63,23 @@ export async function takeTurn(
   return taken.rows.length === 0 ? undefined : token
 }
 
+/** Keeps a turn for longer. False: it was lost meanwhile. */
+export async function prolongTurn(
+  db: Db,
+  name: string,
+  token: string,
+  options: { now: Instant; leaseMs: number },
+): Promise<boolean> {
+  const kept = await db
+    .updateTable('loop')
+    .set({ lease_until: toDate(addMs(options.now, options.leaseMs)) })
+    .where('name', '=', name)
+    .where('lease_token', '=', token)
+    .returning('name')
+    .executeTakeFirst()
+  return kept !== undefined
+}
+
 /** `doneAt`: when a good turn began; leave it out for one that failed. */
 export async function endTurn(db: Db, name: string, token: string, doneAt?: Instant): Promise<void> {
   await db

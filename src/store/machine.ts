@@ -6,7 +6,6 @@ import type { MarketplaceFilters } from '../contract/marketplace.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import type { MachineHardware } from '../domain/machine.ts'
-import type { Candidate } from '../domain/placement.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
@@ -15,34 +14,6 @@ export type Machine = Selectable<Tables['machine']>
 
 export async function findMachine(db: Db, id: string): Promise<Machine | undefined> {
   return db.selectFrom('machine').selectAll().where('id', '=', id).executeTakeFirst()
-}
-
-export interface PlacementCandidate extends Candidate {
-  readonly driver: ProviderId
-}
-
-/** Machines that could take an order now. The claim decides; this may be a moment old. */
-export async function findCandidates(
-  db: Db,
-  order: { offering: 'virtual-machine' | 'bare-metal'; region: string; gpuType: GpuType; networkType: NetworkType },
-): Promise<PlacementCandidate[]> {
-  const rows = await db
-    .selectFrom('machine')
-    .select(['id', 'cluster_name', 'driver', 'gpus_total', 'gpus_free'])
-    .where('offering', '=', order.offering)
-    .where('region', '=', order.region)
-    .where('gpu_type', '=', order.gpuType)
-    .where('network_type', '=', order.networkType)
-    .where('status', '=', 'node_ready')
-    .where('listed', '=', true)
-    .execute()
-  return rows.map((row) => ({
-    machineId: row.id,
-    clusterName: row.cluster_name,
-    driver: row.driver,
-    gpusTotal: row.gpus_total,
-    gpusFree: row.gpus_free,
-  }))
 }
 
 /** Which engines have machines of which kind in a region, on sale or not. */
@@ -174,7 +145,11 @@ export async function saveInventory(
       insert into machine (id, driver, cluster_name, region, offering, supplier_id, status, gpu_type, gpu_model,
         gpu_ram_mib, gpu_form_factor, network_type, ethernet_variant, gpus_total, gpus_sick, price_nano_per_gpu_hour,
         has_persistent_storage, hardware, seen_at, created_at)
-      select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id, 'node_ready', m.gpu_type, m.gpu_model,
+      select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id,
+        -- A host that is not ready yet is not for sale from the first moment (schema/0010_hosts.sql moves it later).
+        coalesce((select case h.state when 'draining' then 'node_draining' when 'cleaning' then 'node_cleaning'
+            when 'quarantined' then 'node_quarantined' when 'left' then 'node_lost' else 'node_ready' end
+          from host h where h.id = m.id and h.driver = ${driver}), 'node_ready'), m.gpu_type, m.gpu_model,
         m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,
         array(select jsonb_array_elements_text(m.gpus_sick)::integer), m.price, m.has_persistent_storage, m.hardware, ${now}, ${now}
       from jsonb_to_recordset(${JSON.stringify(machines.map(toRow))}::jsonb) as m (

@@ -5,6 +5,7 @@
 import { toDate } from '../../src/base/instant.ts'
 import type { OperationId } from '../../src/contract/api.ts'
 import { exampleBodies } from '../../src/server/reference-example.ts'
+import { makeSshKeyPair } from '../../src/server/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { testSshKey, type Call } from './server.ts'
 
@@ -40,6 +41,11 @@ export interface Owned {
   readonly modelToDelete: string
   readonly deployment: string
   readonly deploymentToDelete: string
+  readonly joinToken: string
+  readonly joinTokenToRevoke: string
+  readonly host: string
+  readonly metalHost: string
+  readonly baseImageToDelete: string
 }
 
 /** Where the examples happen: the clock of a journey stands in January 2026. */
@@ -52,6 +58,10 @@ const HOOK_URL = 'http://127.0.0.1:9/hook'
 const UPSTREAM = 'http://127.0.0.1:9/v1'
 const otherSshKey =
   'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4/ other@example.test'
+
+/** A machine that has joined, by its key. */
+const HOST_KEY = 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8'
+const metal = { ...exampleBodies.addHost, privateKey: makeSshKeyPair('test@example.test').privateKey }
 
 const none = (): Example => ({})
 const owned = (params: Example['params'], body?: unknown): Example => ({
@@ -74,6 +84,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   terminateVirtualMachineRental: (its) => owned(undefined, { rentalId: its.virtualMachineToEnd, reason: 'done' }),
   getRental: (its) => owned({ id: its.virtualMachine }),
   changeRental: (its) => owned({ id: its.virtualMachine }, exampleBodies.changeRental),
+  getRentalLogs: (its) => ({ ...owned({ id: its.virtualMachine }), query: { tail: '10', follow: 'true' } }),
+  getRentalMetrics: (its) => owned({ id: its.virtualMachine }),
   listRentalOptions: none,
   listReserveOptions: none,
   requestReservation: withBody(exampleBodies.requestReservation),
@@ -163,6 +175,23 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   createDeployment: (its) => owned(undefined, { ...exampleBodies.createDeployment, url: UPSTREAM, model: its.model }),
   changeDeployment: (its) => owned({ id: its.deployment }, exampleBodies.changeDeployment),
   deleteDeployment: (its) => owned({ id: its.deploymentToDelete }),
+  joinHost: (its) => ({ body: joinOf(its.joinToken, 'kept-host') }),
+  listJoinTokens: page,
+  createJoinToken: withBody(exampleBodies.createJoinToken),
+  revokeJoinToken: (its) => owned({ id: its.joinTokenToRevoke }),
+  listSuppliedHosts: page,
+  changeSuppliedHost: (its) => owned({ id: its.host }, exampleBodies.changeSuppliedHost),
+  listHosts: () => ({ query: { limit: '10', state: 'ready', driver: 'host' } }),
+  addHost: withBody({ ...metal, id: 'made-metal' }),
+  changeHost: (its) => owned({ id: its.metalHost }, exampleBodies.changeHost),
+  listBaseImages: none,
+  addBaseImage: withBody({ ...exampleBodies.addBaseImage, name: 'made' }),
+  deleteBaseImage: (its) => owned({ id: its.baseImageToDelete }),
+  explainPlacement: withBody(exampleBodies.explainPlacement),
+}
+
+function joinOf(token: string, name: string) {
+  return { ...exampleBodies.joinHost, token, name, publicKey: HOST_KEY }
 }
 
 /** Things that nobody owns, under ids of the right form. */
@@ -189,6 +218,11 @@ export const absent: Owned = {
   modelToDelete: 'absent/model',
   deployment: 'dep_0000000000000000000000',
   deploymentToDelete: 'dep_0000000000000000000000',
+  joinToken: 'bj_0000000000000000000000000000000000000000000000000',
+  joinTokenToRevoke: 'jtk_0000000000000000000000',
+  host: 'absent-host',
+  metalHost: 'absent-metal',
+  baseImageToDelete: 'absent',
 }
 
 /** Makes everything that the examples name, through the API, and lets it run for a while so that it has cost. */
@@ -226,16 +260,21 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
   const served = await model('owner/kept')
   const deployment = async (): Promise<string> =>
     (await succeed(operator, 'POST', '/v2/operator/deployments', { model: served, url: UPSTREAM })).id
-  const metal = await bareMetal()
+  const joinToken = async (): Promise<{ id: string; token: string }> => make('/v2/supply/join-tokens', { uses: 5 })
+  const { token } = await joinToken()
+  const { hostId } = await succeed(journey.nobody, 'POST', '/v2/agent/join', joinOf(token, 'kept-host'))
+  const metalHost = await succeed(operator, 'POST', '/v2/operator/hosts', { ...metal, id: 'kept-metal' })
+  const image = { ...exampleBodies.addBaseImage, isDefault: false, name: 'to-delete' }
+  const metalRental = await bareMetal()
   const hook = await webhook()
   const made: Owned = {
     account: owner.id,
     virtualMachine: await virtualMachine(),
     virtualMachineToEnd: await virtualMachine(),
-    bareMetal: metal,
+    bareMetal: metalRental,
     bareMetalToEnd: await bareMetal(),
     volume: await volume([]),
-    volumeToDetach: await volume([metal]),
+    volumeToDetach: await volume([metalRental]),
     volumeToDelete: await volume([]),
     instanceToEnd: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
     machine,
@@ -251,6 +290,11 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     modelToDelete: await model('owner/to-delete'),
     deployment: await deployment(),
     deploymentToDelete: await deployment(),
+    joinToken: token,
+    joinTokenToRevoke: (await joinToken()).id,
+    host: hostId,
+    metalHost: metalHost.id,
+    baseImageToDelete: (await succeed(operator, 'POST', '/v2/operator/base-images', image)).name,
   }
   await journey.pass()
   await journey.advance(LIST_LAG_MS)

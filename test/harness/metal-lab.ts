@@ -76,7 +76,7 @@ export async function startMetalLab(options: MetalLabOptions): Promise<MetalLab>
   const undo: (() => void | Promise<void>)[] = []
   const close = async (): Promise<void> => {
     const faults: unknown[] = []
-    for (const step of undo.splice(0).reverse()) {
+    for (const step of undo.splice(0).toReversed()) {
       try {
         await step()
       } catch (error) {
@@ -183,7 +183,8 @@ class LabHost implements MetalLabHost {
     this.#lower = path.join(lab, `root-${flavour}`)
     this.#device = device
     this.privateKey = fs.readFileSync(path.join(lab, 'operator'), 'utf8')
-    for (const one of ['upper', 'work', 'root', 'switch']) fs.mkdirSync(path.join(this.#folder, one), { recursive: true })
+    for (const one of ['upper', 'work', 'root', 'switch'])
+      fs.mkdirSync(path.join(this.#folder, one), { recursive: true })
     const button = path.join(this.#folder, 'switch', 'reset')
     this.resetCommand = ['cp', '/proc/sys/kernel/random/uuid', button]
     let last = ''
@@ -224,7 +225,8 @@ class LabHost implements MetalLabHost {
     this.#isOn = true
     if (this.#process === undefined) this.#boot()
     const console = path.join(this.#folder, 'console')
-    const what = (): string => `${this.id} answers SSH; its console says ${fs.readFileSync(console, 'utf8').slice(-500)}`
+    const what = (): string =>
+      `${this.id} answers SSH; its console says ${fs.readFileSync(console, 'utf8').slice(-500)}`
     await waitFor(what, () => answersSsh(this.address, this.port), BOOT_MS)
   }
 
@@ -254,9 +256,37 @@ class LabHost implements MetalLabHost {
     this.#boots += 1
     const log = fs.openSync(path.join(this.#folder, 'console'), 'a')
     const ours = fs.readlinkSync('/proc/self/ns/pid')
-    const settings = [ours, this.#folder, this.#lower, this.id, randomUUID(), this.#isReadOnly ? 'ro' : 'rw', this.#device]
-    const argv = ['--pdeathsig', 'KILL', 'nsenter', `--net=/run/netns/${this.#netns}`, 'unshare', '--mount', '--propagation']
-    argv.push('private', '--pid', '--fork', '--kill-child', '--uts', '--ipc', 'sh', '-c', bootScript, 'boot', ...settings)
+    const settings = [
+      ours,
+      this.#folder,
+      this.#lower,
+      this.id,
+      randomUUID(),
+      this.#isReadOnly ? 'ro' : 'rw',
+      this.#device,
+    ]
+    const argv = [
+      '--pdeathsig',
+      'KILL',
+      'nsenter',
+      `--net=/run/netns/${this.#netns}`,
+      'unshare',
+      '--mount',
+      '--propagation',
+    ]
+    argv.push(
+      'private',
+      '--pid',
+      '--fork',
+      '--kill-child',
+      '--uts',
+      '--ipc',
+      'sh',
+      '-c',
+      bootScript,
+      'boot',
+      ...settings,
+    )
     const running = spawn('setpriv', argv, { stdio: ['ignore', log, log], env: { PATH: process.env.PATH } })
     fs.closeSync(log)
     this.#process = running
@@ -282,10 +312,15 @@ class LabHost implements MetalLabHost {
     if (init === undefined) return Promise.reject(new Error(`${this.id} is off`))
     const into = ['--target', init, '--mount', '--uts', '--ipc', '--net', '--pid', '--root', '--wd', '--']
     return new Promise((resolve, reject) => {
-      execFile('nsenter', [...into, ...argv], { encoding: 'utf8', env: { PATH: insidePath } }, (error, stdout, stderr) => {
-        if (error === null) resolve(stdout)
-        else reject(new Error(`${argv.join(' ')} on ${this.id}: ${stderr}`, { cause: error }))
-      })
+      execFile(
+        'nsenter',
+        [...into, ...argv],
+        { encoding: 'utf8', env: { PATH: insidePath } },
+        (error, stdout, stderr) => {
+          if (error === null) resolve(stdout)
+          else reject(new Error(`${argv.join(' ')} on ${this.id}: ${stderr}`, { cause: error }))
+        },
+      )
     })
   }
 
@@ -354,8 +389,10 @@ umount -l /old
 exec chroot . /bin/busybox sh /sbin/lab-init
 `
 
-/** Starts the SSH server, and buries the processes that others leave. */
+/** Starts the SSH server, restarts when busybox asks its init to, and buries the processes that others leave. */
 const initScript = `#!/bin/sh
+trap '/bin/busybox reboot -n -f' TERM
+trap '/bin/busybox poweroff -n -f' USR2
 /usr/sbin/sshd
 while :; do sleep 3600 & wait $!; done
 `
@@ -386,14 +423,24 @@ Subsystem sftp internal-sftp
 `
 
 const everywhere = ['sshd', 'ssh', 'ssh-keygen', 'bash', 'mount', 'umount', 'mount.nfs']
-const ofDebian = [
-  ...['dash', 'cat', 'rm', 'mkdir', 'rmdir', 'chown', 'chmod', 'id', 'base64', 'mv', 'cp', 'sync', 'ls', 'touch', 'stat'],
-  ...['tail', 'head', 'sort', 'cut', 'wc', 'sleep', 'env', 'nproc', 'find', 'xargs', 'grep', 'sed', 'mawk', 'useradd'],
-  ...['userdel', 'usermod', 'groupdel', 'ipcrm', 'ipcs', 'ipcmk', 'ps', 'fuser', 'readlink', 'tr', 'dd'],
-]
+const ofDebian =
+  'dash cat rm mkdir rmdir chown chmod id base64 mv cp sync ls touch stat tail head sort cut wc sleep env nproc find xargs grep sed mawk useradd userdel usermod groupdel ipcrm ipcs ipcmk ps fuser readlink tr dd timeout basename'.split(
+    ' ',
+  )
 
 function buildRoot(root: string, flavour: 'busybox' | 'debian'): void {
-  for (const one of ['usr/bin', 'usr/sbin', 'usr/lib', 'usr/lib64', 'etc', 'root', 'home', 'tmp', 'var/tmp', 'var/lib']) {
+  for (const one of [
+    'usr/bin',
+    'usr/sbin',
+    'usr/lib',
+    'usr/lib64',
+    'etc',
+    'root',
+    'home',
+    'tmp',
+    'var/tmp',
+    'var/lib',
+  ]) {
     fs.mkdirSync(path.join(root, one), { recursive: true })
   }
   for (const one of ['var/spool/cron/crontabs', 'var/mail']) fs.mkdirSync(path.join(root, one), { recursive: true })
@@ -408,12 +455,18 @@ function buildRoot(root: string, flavour: 'busybox' | 'debian'): void {
     copyProgram(root, found)
     copied.add(name)
   }
-  if (flavour === 'debian') for (const [link, to] of [['sh', 'dash'], ['awk', 'mawk']] as const) linkOnce(root, link, to, copied)
+  if (flavour === 'debian')
+    for (const [link, to] of [
+      ['sh', 'dash'],
+      ['awk', 'mawk'],
+    ] as const)
+      linkOnce(root, link, to, copied)
   for (const name of execFileSync(busybox, ['--list'], { encoding: 'utf8' }).trim().split('\n')) {
     linkOnce(root, name, 'busybox', copied)
   }
-  writeProgram(root, 'usr/sbin/reboot', '#!/bin/busybox sh\nexec /bin/busybox reboot -f\n')
-  writeProgram(root, 'usr/sbin/poweroff', '#!/bin/busybox sh\nexec /bin/busybox poweroff -f\n')
+  // -n: a sync would be one of the real machine.
+  writeProgram(root, 'usr/sbin/reboot', '#!/bin/busybox sh\nexec /bin/busybox reboot -n -f\n')
+  writeProgram(root, 'usr/sbin/poweroff', '#!/bin/busybox sh\nexec /bin/busybox poweroff -n -f\n')
   writeProgram(root, 'usr/sbin/lab-init', initScript)
   const real = path.join(root, 'usr/sbin/mount.nfs')
   if (fs.existsSync(real)) fs.renameSync(real, path.join(root, 'usr/sbin/mount.nfs4.real'))
@@ -423,7 +476,10 @@ function buildRoot(root: string, flavour: 'busybox' | 'debian'): void {
 
 function writeSettings(root: string): void {
   const etc = (name: string, text: string): void => fs.writeFileSync(path.join(root, 'etc', name), text)
-  etc('passwd', 'root:x:0:0:root:/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/bin/false\nnobody:x:65534:65534::/:/bin/false\n')
+  etc(
+    'passwd',
+    'root:x:0:0:root:/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/bin/false\nnobody:x:65534:65534::/:/bin/false\n',
+  )
   etc('shadow', 'root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n')
   fs.chmodSync(path.join(root, 'etc/shadow'), 0o600)
   etc('group', 'root:x:0:\nnogroup:x:65534:\n')

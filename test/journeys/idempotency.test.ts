@@ -124,6 +124,9 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   payOutSupplier: { amountUsd: '0.02' },
   createModel: { contextTokens: 999 },
   createDeployment: { weight: 7 },
+  createJoinToken: { uses: 7 },
+  addHost: { clusterName: 'other' },
+  addBaseImage: { loginUser: 'other' },
 }
 
 test('and the books are in order', async () => {

@@ -84,7 +84,9 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       MemorySwap: memory,
       PidsLimit: MAX_PROCESSES,
       ShmSize: Math.floor(memory * SHARED_MEMORY_PART),
-      ...(options.diskQuota ? { StorageOpt: { size: String(Math.floor(spec.resources.storageGb * BYTES_PER_GB)) } } : {}),
+      ...(options.diskQuota
+        ? { StorageOpt: { size: String(Math.floor(spec.resources.storageGb * BYTES_PER_GB)) } }
+        : {}),
       DeviceRequests: gpus.requests,
       SecurityOpt: ['no-new-privileges'],
       Privileged: false,

@@ -49,7 +49,7 @@ async function measure({ client, exceeded }: DiskWatchOptions, signal: AbortSign
     const inVolumes = volumesOf(container).reduce((all, name) => all + (volumeBytes.get(name) ?? 0), 0)
     const bytes = (container.SizeRw ?? 0) + inVolumes
     if (bytes <= shareGb * BYTES_PER_GB) continue
-    const writtenGb = (bytes / BYTES_PER_GB).toFixed(1)
+    const writtenGb = Number((bytes / BYTES_PER_GB).toPrecision(3))
     await exceeded(id, `It wrote ${writtenGb} GB and has a share of ${shareGb} GB of the disk.`)
   }
 }

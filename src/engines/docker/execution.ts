@@ -108,7 +108,7 @@ const ERROR_STREAM = 2
 
 /** What it writes, in order, until it ends. Stopping early ends the connection. */
 export async function* readOutput(execution: Execution): AsyncGenerator<{ isError: boolean; data: Buffer }> {
-  let head = Buffer.alloc(0)
+  let head: Buffer = Buffer.alloc(0)
   let left = 0
   let isError = false
   for await (const chunk of execution.socket as AsyncIterable<Buffer>) {
@@ -154,8 +154,7 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
     },
     destroy: (error, done) => {
       socket.destroy()
-      // Where that fails the container or its daemon is gone, and the program with it.
-      if (!isOver) void execution.signal('HUP').catch(() => {})
+      if (!isOver) hangUp(execution)
       done(error)
     },
   })
@@ -173,6 +172,11 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
     if (!stream.destroyed) void over()
   })
   return stream
+}
+
+/** Where that fails the container or its daemon is gone, and the program with it. */
+function hangUp(execution: Execution): void {
+  void execution.signal('HUP').catch(() => {})
 }
 
 function onceWritable(socket: Socket, done: () => void): void {

@@ -25,9 +25,9 @@ const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+
 
 /** A tag beside the name counts more than one in it. */
 export function parseImageName(name: string, tag: string | null): ImageName {
-  const [beforeDigest = '', digest] = splitLast(name, '@')
+  const [beforeDigest, digest] = splitLast(name, '@')
   const slash = beforeDigest.lastIndexOf('/')
-  const [last = '', tagInName] = splitLast(beforeDigest.slice(slash + 1), ':')
+  const [last, tagInName] = splitLast(beforeDigest.slice(slash + 1), ':')
   const repository = beforeDigest.slice(0, slash + 1) + last
   const reference = tag ?? digest ?? tagInName ?? 'latest'
   const host = hostOf(repository)

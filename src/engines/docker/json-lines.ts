@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 
 const MAX_LINE_CHARS = 1_048_576
 
-export async function* readJsonLines(body: Readable): AsyncGenerator<unknown> {
+export async function* readJsonLines(body: Readable): AsyncGenerator {
   let rest = ''
   const decoder = new TextDecoder()
   for await (const chunk of body as AsyncIterable<Buffer>) {

@@ -42,9 +42,15 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
   const stall = new AbortController()
   const timer = setTimeout(() => stall.abort(), stallMs)
   const tally = pullTally(image.full)
-  let toldAt = -Infinity
+  let told = ''
+  const tell = (): void => {
+    if (tally.message() === told) return
+    told = tally.message()
+    options.progress(told)
+  }
+  const teller = setInterval(tell, PROGRESS_EVERY_MS)
   try {
-    options.progress(`pulling ${image.full}`)
+    tell()
     const body = await client.stream('POST', '/images/create', {
       query: { fromImage: image.repository, tag: image.reference },
       headers: login === undefined ? {} : { 'x-registry-auth': registryAuth(login) },
@@ -55,11 +61,7 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
     for await (const value of readJsonLines(body)) {
       const line = pullLine.parse(value)
       if (line.error !== undefined) throw pullFault(image, line.error)
-      if (!tally.take(line)) continue
-      timer.refresh()
-      if (performance.now() - toldAt < PROGRESS_EVERY_MS) continue
-      toldAt = performance.now()
-      options.progress(tally.message())
+      if (tally.take(line)) timer.refresh()
     }
     return 'done'
   } catch (error) {
@@ -67,6 +69,7 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
     throw error instanceof DockerRefused ? pullFault(image, error.message) : error
   } finally {
     clearTimeout(timer)
+    clearInterval(teller)
   }
 }
 

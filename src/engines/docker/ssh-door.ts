@@ -6,9 +6,9 @@
 import net from 'node:net'
 import { duplexPair, type Duplex } from 'node:stream'
 import { Server, utils, type AuthContext, type Connection, type ServerChannel } from 'ssh2'
-import { parseSshPublicKey } from '../../domain/ssh-key.ts'
 import type { DockerClient } from './client.ts'
-import { readOutput, startExecution } from './execution.ts'
+import { readOutput, startExecution, type Execution } from './execution.ts'
+import { writeToChannel } from './ssh-channel.ts'
 import { serveSession } from './ssh-session.ts'
 import type { WorkloadFile } from './workload-file.ts'
 
@@ -108,43 +108,34 @@ export class SshDoor {
       const isOwn = ownNames.has(info.destIP) || info.destIP === target.address || info.destIP === target.container
       if (!isOwn || forwards >= MAX_FORWARDS_PER_CONNECTION) return reject()
       forwards += 1
-      void this.#forward(target, info.destPort, accept, reject).finally(() => (forwards -= 1))
+      void this.#forward(target, transport, info.destPort, { accept, reject }).finally(() => (forwards -= 1))
     })
   }
 
   /** Until both ends are done. */
-  async #forward(
-    target: SshTarget,
-    port: number,
-    accept: () => ServerChannel,
-    reject: () => void,
-  ): Promise<void> {
+  async #forward(target: SshTarget, transport: Duplex, port: number, asked: Asked): Promise<void> {
+    const { client, onError } = this.#options
     try {
       const socket = target.address === undefined ? undefined : await connect(target.address, port)
-      if (socket === undefined) return await this.#forwardInside(target, port, accept)
-      await joinChannel(accept(), socket)
+      if (socket !== undefined) return await joinChannel(asked.accept(), transport, socket, socket)
+      const command = ['/bin/sh', '-c', RELAY_SCRIPT, 'sh', String(port)]
+      const execution = await startExecution(client, target.container, { command })
+      await joinChannel(asked.accept(), transport, execution.socket, outputOf(execution))
+      await execution.signal('HUP')
     } catch (error) {
-      this.#options.onError('SSH forwarding', error)
-      reject()
+      onError('SSH forwarding', error)
+      asked.reject()
     }
   }
+}
 
-  async #forwardInside(target: SshTarget, port: number, accept: () => ServerChannel): Promise<void> {
-    const command = ['/bin/sh', '-c', RELAY_SCRIPT, 'sh', String(port)]
-    const execution = await startExecution(this.#options.client, target.container, { command })
-    const channel = accept()
-    channel.once('close', () => execution.socket.destroy())
-    channel.pipe(execution.socket)
-    try {
-      for await (const { isError, data } of readOutput(execution)) {
-        if (!isError && !channel.write(data)) await onceEither(channel, 'drain', 'close')
-      }
-    } catch (error) {
-      if (!execution.socket.destroyed) throw error
-    }
-    await execution.signal('HUP')
-    channel.end()
-  }
+interface Asked {
+  accept(): ServerChannel
+  reject(): void
+}
+
+async function* outputOf(execution: Execution): AsyncGenerator<Buffer> {
+  for await (const { isError, data } of readOutput(execution)) if (!isError) yield data
 }
 
 /** What ends at one end ends at the other. */
@@ -163,18 +154,17 @@ function joinEnds(outside: Duplex, inside: Duplex): void {
 
 function isAllowed(context: AuthContext, sshKeys: readonly string[]): boolean {
   if (context.method !== 'publickey') return false
-  for (const text of sshKeys) {
-    const known = parseSshPublicKey(text)
-    const key = known === undefined ? undefined : utils.parseKey(known.text)
-    if (key === undefined || key instanceof Error || Array.isArray(key)) continue
-    if (!key.getPublicSSH().equals(context.key.data) || key.type !== context.key.algo) continue
-    // SHA-1 is not taken.
-    if (key.type === 'ssh-rsa' && context.hashAlgo === undefined) return false
-    // At first a client only asks whether a key would do.
-    if (context.signature === undefined || context.blob === undefined) return true
-    return key.verify(context.blob, context.signature, context.hashAlgo) === true
-  }
-  return false
+  const offered = context.key.data.toString('base64')
+  const text = sshKeys.find((one) => one.split(' ')[1] === offered)
+  const key = text === undefined ? undefined : utils.parseKey(text)
+  if (key === undefined || key instanceof Error || Array.isArray(key) || key.type !== context.key.algo) return false
+  // SHA-1 is not taken.
+  if (key.type === 'ssh-rsa' && context.hashAlgo === undefined) return false
+  // At first a client only asks whether a key would do.
+  if (context.signature === undefined || context.blob === undefined) return true
+  // An error is a value too, and no yes.
+  const verdict: unknown = key.verify(context.blob, context.signature, context.hashAlgo)
+  return verdict === true
 }
 
 /** undefined: nothing listens there, as far as can be seen from outside. */
@@ -196,24 +186,25 @@ function connect(address: string, port: number): Promise<net.Socket | undefined>
   })
 }
 
-async function joinChannel(channel: ServerChannel, socket: net.Socket): Promise<void> {
+/** Until one of the two is closed. `from` is what is read of the socket. */
+async function joinChannel(
+  channel: ServerChannel,
+  transport: Duplex,
+  socket: net.Socket,
+  from: AsyncIterable<Buffer>,
+): Promise<void> {
+  const gone = new Promise<void>((resolve) => channel.once('close', resolve))
   channel.on('error', () => socket.destroy())
   socket.on('error', () => socket.destroy())
-  channel.once('close', () => socket.destroy())
-  const closed = new Promise((resolve) => socket.once('close', resolve))
-  channel.pipe(socket).pipe(channel)
-  await closed
-  channel.end()
-}
-
-function onceEither(stream: Duplex, first: string, second: string): Promise<void> {
-  return new Promise((resolve) => {
-    const go = (): void => {
-      stream.off(first, go)
-      stream.off(second, go)
-      resolve()
+  channel.pipe(socket)
+  const passOn = async (): Promise<void> => {
+    try {
+      for await (const data of from) await writeToChannel(channel, channel, data, transport)
+    } catch (error) {
+      if (!socket.destroyed) throw error
     }
-    stream.once(first, go)
-    stream.once(second, go)
-  })
+    channel.end()
+  }
+  await Promise.race([passOn(), gone])
+  socket.destroy()
 }

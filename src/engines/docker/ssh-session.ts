@@ -3,10 +3,11 @@
  * passed on no faster than the connection takes it, so a client that stops reading costs no memory; what it leaves
  * running when the client goes is told to hang up.
  */
-import type { Duplex, Writable } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import type { ServerChannel, Session } from 'ssh2'
 import type { DockerClient } from './client.ts'
 import { readOutput, runBriefly, shellCommand, startExecution, type Execution } from './execution.ts'
+import { writeToChannel } from './ssh-channel.ts'
 
 export interface SessionPlace {
   readonly client: DockerClient
@@ -77,7 +78,7 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
     accept?.()
   })
   session.on('signal', (accept, reject, info) => {
-    const name = String(info.name).replace(/^SIG/, '')
+    const name = info.name.replace(/^SIG/, '')
     if (execution === undefined || !signals.has(name)) return reject?.()
     execution.signal(name).catch((error: unknown) => place.onError('signal to an SSH session', error))
     accept?.()
@@ -99,7 +100,13 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
 
 /** undefined: the image has none. */
 async function findSftpServer({ client, container }: SessionPlace): Promise<string | undefined> {
-  const { output, exitCode } = await runBriefly(client, container, ['/bin/sh', '-c', FIND_SCRIPT, 'sh', ...SFTP_SERVERS])
+  const { output, exitCode } = await runBriefly(client, container, [
+    '/bin/sh',
+    '-c',
+    FIND_SCRIPT,
+    'sh',
+    ...SFTP_SERVERS,
+  ])
   return exitCode === 0 ? output : undefined
 }
 
@@ -129,24 +136,13 @@ async function carry(channel: ServerChannel, execution: Execution, transport: Du
 async function passOn(channel: ServerChannel, execution: Execution, transport: Duplex): Promise<'ended'> {
   try {
     for await (const { isError, data } of readOutput(execution)) {
-      await write(channel, isError ? channel.stderr : channel, data)
-      // ssh2 writes on, whether the connection takes it or not.
-      if (transport.writableNeedDrain) await new Promise((resolve) => transport.once('drain', resolve))
+      await writeToChannel(channel, isError ? channel.stderr : channel, data, transport)
     }
   } catch (error) {
     // The connection to the daemon broke: its exit code, or the lack of one, is told all the same.
     if (!execution.socket.destroyed) throw error
   }
   return 'ended'
-}
-
-/**
- * One write at a time. ssh2 keeps a piece that waited for the client's window after it was sent, and would send it again
- * when the other of output and errors has to wait; so what it kept is dropped.
- */
-async function write(channel: ServerChannel, to: Writable, data: Buffer): Promise<void> {
-  await new Promise<void>((resolve) => to.write(data, () => resolve()))
-  Object.assign(channel, { _chunk: undefined, _chunkcb: undefined, _chunkErr: undefined, _chunkcbErr: undefined })
 }
 
 function bounded(size: number): number {

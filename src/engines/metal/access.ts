@@ -12,16 +12,47 @@ const MAX_SCRATCH_FOLDERS = 16
 const MAX_COMMAND_WORDS = 50
 
 /** Not even the folders below these are wiped. */
-const SYSTEM_TREES = ['bin', 'boot', 'dev', 'etc', 'lib', 'lib32', 'lib64', 'libx32', 'proc', 'root', 'run', 'sbin', 'sys', 'usr']
+const SYSTEM_TREES = [
+  'bin',
+  'boot',
+  'dev',
+  'etc',
+  'lib',
+  'lib32',
+  'lib64',
+  'libx32',
+  'proc',
+  'root',
+  'run',
+  'sbin',
+  'sys',
+  'usr',
+]
 /** Folders below these may be scratch, they themselves not. */
-const SYSTEM_FOLDERS = ['', 'home', 'media', 'mnt', 'opt', 'srv', 'tmp', 'var', 'var/lib', 'var/log', 'var/spool', 'var/tmp']
+const SYSTEM_FOLDERS = [
+  '',
+  'home',
+  'media',
+  'mnt',
+  'opt',
+  'srv',
+  'tmp',
+  'var',
+  'var/lib',
+  'var/log',
+  'var/spool',
+  'var/tmp',
+]
 const OWN_FOLDER = '/var/lib/berth'
 
 const scratchFolder = z
   .string()
   .max(1_000)
   .regex(/^\/[A-Za-z0-9._/-]*$/, 'an absolute path of letters, digits, dot, underscore, hyphen and slash')
-  .refine((folder) => posix.normalize(folder) === folder && !folder.endsWith('/'), 'a path without "..", "//" or "/" at its end')
+  .refine(
+    (folder) => posix.normalize(folder) === folder && !folder.endsWith('/'),
+    'a path without "..", "//" or "/" at its end',
+  )
   .refine((folder) => !isOfTheSystem(folder), 'not a folder of the system: it is wiped between tenants')
 
 function isOfTheSystem(folder: string): boolean {
@@ -37,12 +68,13 @@ const privateKey = z
     const parsed = ssh2.utils.parseKey(text)
     const key = Array.isArray(parsed) ? parsed[0] : parsed
     if (key instanceof Error) context.addIssue({ code: 'custom', message: `not a private key: ${key.message}` })
-    else if (key?.isPrivateKey() !== true) context.addIssue({ code: 'custom', message: 'a public key, not a private one' })
+    else if (key?.isPrivateKey() !== true)
+      context.addIssue({ code: 'custom', message: 'a public key, not a private one' })
   })
 
 const command = z.array(z.string().min(1).max(1_000)).min(1).max(MAX_COMMAND_WORDS)
 
-export const metalBmc = z.discriminatedUnion('kind', [
+const metalBmc = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('redfish'),
     url: z.url({ protocol: /^https?$/ }),
@@ -58,14 +90,23 @@ export const metalBmc = z.discriminatedUnion('kind', [
     /** Any certificate, and plain HTTP: whoever sits on the way can read the password. */
     insecure: z.boolean().default(false),
   }),
-  z.object({ kind: z.literal('command'), reset: command, on: command.optional(), off: command.optional() }),
+  z.object({
+    kind: z.literal('command'),
+    reset: command,
+    /** Used when the reset says no: a switch may not reset what is off. */
+    on: command.optional(),
+    off: command.optional(),
+  }),
 ])
 export type MetalBmc = z.output<typeof metalBmc>
 
-export const metalAccess = z.object({
+export const metalAccessFields = z.object({
   address: z.string().regex(/^[A-Za-z0-9.:-]{1,253}$/, 'a host name or an IP address'),
   port: z.int().min(1).max(65_535).default(22),
-  user: z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,31}$/, 'a user name').default('root'),
+  user: z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,31}$/, 'a user name')
+    .default('root'),
   /** OpenSSH's own form or PEM, without a passphrase. */
   privateKey,
   /** `SHA256:…` of the key that the host shows (Ed25519 where it has one). Absent: that of the first connection. */
@@ -76,7 +117,10 @@ export const metalAccess = z.object({
   /** The user is not root and has sudo without a password. */
   sudo: z.boolean().default(false),
   /** Made for each tenant, and removed after. There must be no such user otherwise. */
-  tenantUser: z.string().regex(/^[a-z][a-z0-9-]{0,30}$/, 'lower-case letters, digits and hyphens').default('tenant'),
+  tenantUser: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,30}$/, 'lower-case letters, digits and hyphens')
+    .default('tenant'),
   /**
    * Gives the tenant sudo without a password. This is weaker: root can hide things from the cleaning that follows, in
    * files of the system or in firmware. Only for tenants that trust each other, or hosts that are imaged anew.
@@ -85,6 +129,10 @@ export const metalAccess = z.object({
   /** Folders whose content is removed between tenants, whoever owns it. */
   scratch: z.array(scratchFolder).max(MAX_SCRATCH_FOLDERS).default([]),
   bmc: metalBmc.optional(),
+})
+export const metalAccess = metalAccessFields.refine(({ user, tenantUser }) => user !== tenantUser, {
+  path: ['tenantUser'],
+  message: 'another user than the one that we log in as',
 })
 export type MetalAccess = z.output<typeof metalAccess>
 

@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { hostName, hostOffer, type HostOffer } from '../../contract/agent.ts'
 import {
   metalAccess,
+  metalAccessFields,
   metalAddress,
   metalDeclared,
   type MetalAccess,
@@ -29,21 +30,26 @@ export type InventoryOutcome =
 const MAX_HOSTS = 10_000
 const MAX_FAULTS = 50
 
-const inventoryHost = z.strictObject({
-  id: hostName,
-  ...hostOffer.omit({ offering: true, gpusSick: true, priceUsdPerGpuHour: true }).shape,
-  gpuType: hostOffer.shape.gpuType.default(null),
-  gpuFormFactor: hostOffer.shape.gpuFormFactor.default(null),
-  ethernetVariant: hostOffer.shape.ethernetVariant.default(null),
-  hasPersistentStorage: z.boolean().default(true),
-  simulated: z.boolean().default(false),
-  ...metalAddress.shape,
-  /** Where we reach it, when that is not its public address. */
-  address: metalAccess.shape.address.optional(),
-  port: metalAccess.shape.port.optional(),
-  ...metalAccess.omit({ address: true, port: true }).shape,
-  tolerance: metalDeclared.shape.tolerance,
-})
+const inventoryHost = z
+  .strictObject({
+    id: hostName,
+    ...hostOffer.omit({ offering: true, gpusSick: true, priceUsdPerGpuHour: true }).shape,
+    gpuType: hostOffer.shape.gpuType.default(null),
+    gpuFormFactor: hostOffer.shape.gpuFormFactor.default(null),
+    ethernetVariant: hostOffer.shape.ethernetVariant.default(null),
+    hasPersistentStorage: z.boolean().default(true),
+    simulated: z.boolean().default(false),
+    ...metalAddress.shape,
+    /** Where we reach it, when that is not its public address. */
+    address: metalAccessFields.shape.address.optional(),
+    port: metalAccessFields.shape.port.optional(),
+    ...metalAccessFields.omit({ address: true, port: true }).shape,
+    tolerance: metalDeclared.shape.tolerance,
+  })
+  .refine(({ user, tenantUser }) => user !== tenantUser, {
+    path: ['tenantUser'],
+    message: 'another user than the one that we log in as',
+  })
 type Entry = z.output<typeof inventoryHost>
 
 const inventoryFile = z.strictObject({ hosts: z.array(z.unknown()).max(MAX_HOSTS) })
@@ -56,7 +62,8 @@ export function parseInventory(text: string): InventoryOutcome {
     return { kind: 'faulty', faults: [`not JSON: ${error instanceof Error ? error.message : String(error)}`] }
   }
   const file = inventoryFile.safeParse(json)
-  if (!file.success) return { kind: 'faulty', faults: file.error.issues.map((one) => `${fieldOf(one)}: ${one.message}`) }
+  if (!file.success)
+    return { kind: 'faulty', faults: file.error.issues.map((one) => `${fieldOf(one)}: ${one.message}`) }
   const faults: string[] = []
   const hosts: InventoryHost[] = []
   for (const [index, one] of file.data.hosts.entries()) {

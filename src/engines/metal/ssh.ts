@@ -75,10 +75,16 @@ export class SshHost {
         if (stop.aborted || client !== this.#client) return stop.aborted ? onStop() : onLost()
         client.once('close', onLost)
         stop.addEventListener('abort', onStop)
-        client.exec(commandOf(script, this.#options.access.sudo), (error, channel) => {
-          if (error === undefined) collect(channel, lines, resolve, reject)
-          else reject(new Unreachable(`${this.#place}: ${error.message}`, { cause: error }))
-        })
+        try {
+          client.exec(commandOf(script, this.#options.access.sudo), (error, channel) => {
+            if (error === undefined) collect(channel, lines, resolve, reject)
+            else reject(new Unreachable(`${this.#place}: ${error.message}`, { cause: error }))
+          })
+        } catch (error) {
+          // The other end has closed it, and we have not heard of it yet.
+          this.disconnect()
+          reject(new Unreachable(`the connection to ${this.#place} was lost`, { cause: error }))
+        }
       })
     } finally {
       client.off('close', onLost)

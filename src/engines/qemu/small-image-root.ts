@@ -39,7 +39,7 @@ done
 
 mkdir -p /new
 if [ "$(head -c 65536 "$disk" | tr -d '\\000' | wc -c)" = 0 ]; then
-  mke2fs -q -F -t ext4 -L ${ROOT_SERIAL} -E lazy_itable_init=1,lazy_journal_init=1,nodiscard "$disk"
+  /sbin/mke2fs -q -F -t ext4 -L ${ROOT_SERIAL} -E lazy_itable_init=1,lazy_journal_init=1,nodiscard "$disk"
 fi
 if ! mount -t ext4 -o noatime "$disk" /new; then
   echo "berth: the root disk is not empty and cannot be mounted; it is left as it is"

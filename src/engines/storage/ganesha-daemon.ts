@@ -45,7 +45,7 @@ const PING_EVERY_MS = 5_000
 const PING_TIMEOUT_MS = 5_000
 /** So many pings in a row without an answer, and it has hung. */
 const MAX_SILENT_PINGS = 12
-const BACK_OFF_MS = [200, 1_000, 5_000, 15_000, 60_000] as const
+const BACK_OFF_MS = [100, 500, 2_000, 10_000, 60_000] as const
 /** After so long of good running the count of failures begins anew. */
 const GOOD_RUN_MS = 60_000
 const MAX_LOG_BYTES = 8 * 1_048_576

@@ -7,6 +7,7 @@ import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { createInstance, terminateInstance } from '../../app/marketplace.ts'
+import { rentalTag } from '../../app/rental.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
 import {
@@ -18,8 +19,10 @@ import {
   type Occupant,
 } from '../../store/machine.ts'
 import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
+import { readPublicPorts, readWorkloadMessages } from '../../store/workload.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
+import { portMappings } from '../rental-view.ts'
 
 export const marketplaceHandlers = {
   listMachines: async (app, { body, query }) => {
@@ -130,12 +133,29 @@ async function listInstances(app: App, accountId: string, query: PageQuery) {
     db,
     rentals.map((rental) => rental.id),
   )
+  const hosted = rentals.filter((rental) => rental.driver === 'host')
+  const publicPorts = await readPublicPorts(
+    db,
+    hosted.flatMap((rental) => rental.external_id ?? []),
+  )
+  const messages = await readWorkloadMessages(
+    db,
+    hosted.filter((rental) => rental.status === 'Pending').map((rental) => rentalTag(app, rental)),
+  )
   return ok({
     instances: rentals.map((rental) => {
       const machine = machines.get(rental.spec.nodes[0]?.machineId ?? '')
       if (machine === undefined) throw new Error(`rental ${rental.id} stands on no machine`)
       const price = perGpu(terms.get(rental.id)?.costPerHour ?? nanoUsdOf(0n), rental.gpu_count)
-      return instanceRecord(rental, machine, price)
+      return {
+        ...instanceRecord(rental, machine, price),
+        portMappings: portMappings(rental, publicPorts.get(rental.external_id ?? '')).map(({ host, publicPort }) => ({
+          domain: host,
+          protocol: 'tcp',
+          port: publicPort,
+        })),
+        ...statusMessage(rental, messages.get(rentalTag(app, rental))),
+      }
     }),
     ...(page.nextCursor === null ? {} : { next_cursor: page.nextCursor }),
   })
@@ -146,11 +166,11 @@ function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
   const running = rental.status === 'Running' && ssh !== undefined
   return {
     id: rental.name,
+    rental_id: rental.id,
     created: formatInstant(rental.created_at),
     start: formatInstantOrNull(rental.started_at),
     end: formatInstantOrNull(rental.terminated_at),
     sshCommand: running ? `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}` : '',
-    portMappings: running ? rental.spec.ports.map((port) => ({ domain: ssh.host, protocol: 'tcp', port })) : [],
     userMetadata: rental.label === null ? {} : { label: rental.label },
     instance: {
       ...listedMachine(machine, []),
@@ -164,6 +184,10 @@ function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
       owner: rental.account_id,
     },
   }
+}
+
+function statusMessage(rental: Rental, doing: string | undefined): { status_message?: string } {
+  return rental.status === 'Pending' && doing !== undefined ? { status_message: doing } : {}
 }
 
 function machineIds(rentals: readonly Rental[]): string[] {
@@ -197,7 +221,10 @@ function listedMachine(machine: ListedMachine, occupants: readonly Occupant[]) {
       hardware: Array.from({ length: occupant.gpus }, () => ({ gpu })),
     })),
     location: { region: machine.region },
-    network: { type: machine.network_type, simulated: machine.driver === 'mock' },
+    network: {
+      type: machine.network_type,
+      simulated: machine.driver === 'mock' || machine.hardware.simulated === true,
+    },
     gpus_total: machine.gpus_total,
     gpus_reserved: machine.gpus_total - free,
     has_persistent_storage: machine.has_persistent_storage,

@@ -1,14 +1,14 @@
 /** v2 rentals on the wire. */
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { costOfSpan, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
-import { parseInstant, type Instant } from '../../base/instant.ts'
+import { formatInstant, parseInstant, type Instant } from '../../base/instant.ts'
 import { parseUsd } from '../../base/money.ts'
 import { fail, failField, ok, type Result } from '../../base/result.ts'
 import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { orderBareMetal, orderVirtualMachine } from '../../app/order.ts'
-import { changeRental, ownRental, terminateRental } from '../../app/rental.ts'
+import { changeRental, findAnyRental, ownRental, rentalTag, terminateRental } from '../../app/rental.ts'
 import { listRentalOptions } from '../../app/rental-option.ts'
 import { listPeople } from '../../store/account.ts'
 import { transact, type Db } from '../../store/database.ts'
@@ -18,6 +18,7 @@ import { findRental, listRentals, lockRental, readTerms, type Rental } from '../
 import { listSegments } from '../../store/segment.ts'
 import { insertReservationRequest } from '../../store/reservation.ts'
 import { listAttachments, readVolumes } from '../../store/volume.ts'
+import { listRentedGpus, readPublicPorts, readWorkloadMessages } from '../../store/workload.ts'
 import type { Handlers } from '../handler.ts'
 import { activeRental, rentalDetail, rentalRecord, type RentalSurroundings } from '../rental-view.ts'
 
@@ -68,6 +69,18 @@ export const rentalHandlers = {
       })
     })
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
+  },
+
+  getRentalMetrics: async (app, { actor, params }) => {
+    const { db } = app.database
+    const rental = await findAnyRental(db, actor, params.id)
+    if (!rental.ok) return rental
+    const gpus = (await listRentedGpus(db, rental.value.id)).flatMap(({ machineId, gpuIndex, measured }) => {
+      if (measured === null) return []
+      const { index: _, ...values } = measured.gpu
+      return [{ machineId, gpuIndex, at: formatInstant(measured.at), ...values }]
+    })
+    return ok({ gpus, reason: gpus.length > 0 ? null : whyUnmeasured(rental.value) })
   },
 
   listRentalOptions: async (app) => {
@@ -150,12 +163,28 @@ const DETAIL_EVENTS = 100
 
 async function readDetail(app: App, rental: Rental) {
   const { db } = app.database
-  const [around, events, costSoFar] = await Promise.all([
+  const isHosted = rental.driver === 'host' || rental.driver === 'private-cloud'
+  const tag = rentalTag(app, rental)
+  const [around, events, costSoFar, publicPorts, messages] = await Promise.all([
     readSurroundings(db, [rental]),
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: DETAIL_EVENTS }),
     readCost(db, rental, app.clock.now()),
+    readPublicPorts(db, isHosted && rental.external_id !== null ? [rental.external_id] : []),
+    readWorkloadMessages(db, isHosted && rental.status === 'Pending' ? [tag] : []),
   ])
-  return rentalDetail(app, rental, around, { events, costSoFar })
+  return rentalDetail(app, rental, around, {
+    events,
+    costSoFar,
+    publicPorts: publicPorts.get(rental.external_id ?? ''),
+    doing: messages.get(tag),
+  })
+}
+
+function whyUnmeasured(rental: Rental): string {
+  if (rental.released_at !== null) return 'It has ended'
+  if (rental.driver === 'mock') return 'The machine is simulated: there is nothing to measure'
+  if (rental.driver !== 'host' && rental.driver !== 'private-cloud') return 'This engine measures nothing'
+  return 'Its host has measured nothing yet'
 }
 
 /** Closed stretches as charged, the open one as it stands now. */

@@ -1,0 +1,355 @@
+/** The whole agent but for the engine: a real line to a server in the hands of the test, and a runtime in memory. */
+import { Duplex, PassThrough } from 'node:stream'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { startAgentServer, type AgentServer } from '../../test/harness/agent-server.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+import type { Desired, StreamRequest, Workload } from '../contract/agent.ts'
+import type { Found, RuntimeStream } from '../engines/runtime.ts'
+import { runAgent, type AgentEnd, type AgentEvent, type AgentStatus } from './agent.ts'
+import { askControl } from './control.ts'
+import type { HostRuntime } from './engine.ts'
+import { openAgentFolder, type AgentFolder } from './folder.ts'
+import { simulatedGpus } from './gpu-source.ts'
+import { openKey, type Membership } from './identity.ts'
+import { moveDirectly } from './move.ts'
+
+let root: string
+let folders = 0
+const ends: Array<() => Promise<unknown>> = []
+
+beforeAll(() => {
+  root = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-agent-'))
+})
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end()
+})
+afterAll(() => fs.rmSync(root, { recursive: true, force: true }))
+
+/** Containers of which there is nothing but their names. They outlive agents, as real ones do. */
+function memoryRuntime() {
+  const found = new Map<string, Found>()
+  let broken: Error | undefined
+  const starts: string[] = []
+  const runtime: HostRuntime = {
+    kind: 'container',
+    list: async () => {
+      if (broken !== undefined) throw broken
+      return [...found.values()]
+    },
+    start: async ({ id, tag }) => {
+      starts.push(id)
+      found.set(id, { id, tag, state: 'running', sshUser: 'root', disks: [] })
+    },
+    stop: async (id) => void found.delete(id),
+    open: async (request) => openInMemory(request),
+    notes: () => ['Kept in memory.'],
+    close: async () => {},
+  }
+  return { runtime, found, starts, breakWith: (error: Error | undefined) => (broken = error) }
+}
+
+/** Port 7 answers what it is sent, port 9 is closed; a terminal tells its size and how it ended. */
+async function openInMemory(request: StreamRequest): Promise<RuntimeStream> {
+  if (request.kind === 'port') {
+    if (request.port === 9) throw new Error('Nothing listens on port 9 there.')
+    return { stream: new PassThrough() }
+  }
+  const output = new PassThrough()
+  let tellEnd: (value: unknown) => void = () => {}
+  const stream = Duplex.from({ readable: output, writable: new PassThrough().resume() })
+  return {
+    stream,
+    signal: (value) => {
+      output.end(JSON.stringify(value))
+      tellEnd({ exitCode: 3 })
+    },
+    onSignal: (listener) => (tellEnd = listener),
+  }
+}
+
+async function host(server: AgentServer, hostId = 'host-1') {
+  folders += 1
+  const folder = openAgentFolder(path.join(root, String(folders)))
+  server.keys.set(hostId, openKey(folder).publicKey)
+  const membership: Membership = {
+    server: server.url,
+    hostId,
+    installation: server.installation,
+    storageGb: 50,
+    terms: {
+      name: hostId,
+      clusterName: 'lab',
+      region: 'local',
+      offering: 'marketplace',
+      networkType: 'ethernet',
+      priceUsdPerGpuHour: '0.10',
+      simulated: { word: 'rtx4090', count: 2 },
+    },
+  }
+  return { folder, membership, engine: memoryRuntime() }
+}
+
+function start({ folder, membership, engine }: Awaited<ReturnType<typeof host>>) {
+  const control = new AbortController()
+  const events: AgentEvent[] = []
+  const done = runAgent({
+    folder,
+    membership,
+    version: '0.0.0',
+    gpus: simulatedGpus({ word: 'rtx4090', count: 2 }, folder),
+    makeRuntime: () => engine.runtime,
+    tell: (event) => events.push(event),
+    signal: control.signal,
+  })
+  const stop = async (): Promise<AgentEnd> => {
+    control.abort()
+    return done
+  }
+  ends.push(() => stop().catch(() => undefined))
+  return { done, stop, events }
+}
+
+async function server(options: Parameters<typeof startAgentServer>[0] = {}): Promise<AgentServer> {
+  const started = await startAgentServer(options)
+  ends.push(() => started.close())
+  return started
+}
+
+function portOf({ url }: AgentServer): number {
+  return Number.parseInt(new URL(url).port, 10)
+}
+
+function workload(id: string, want: Workload['want'] = 'run'): Workload {
+  return {
+    id,
+    tag: `berth-test-${id}`,
+    want,
+    started: false,
+    spec: {
+      kind: 'container',
+      name: id,
+      gpuCount: 1,
+      resources: { cpuModel: 'x', cpuCount: 1, ramGb: 1, storageGb: 1 },
+      sshKeys: [],
+      ports: [],
+      image: null,
+    },
+    node: { index: 0, gpuIndexes: [0], peers: [] },
+    disks: [],
+    baseImage: null,
+  }
+}
+
+function wants(generation: number, ...workloads: Workload[]): Omit<Desired, 'type'> {
+  return { generation, state: 'ready', workloads, volumes: [] }
+}
+
+describe('an agent', () => {
+  test('shows who it is, says what it offers, and makes true what is wanted', async () => {
+    const at = await server()
+    const one = await host(at)
+    const agent = start(one)
+    const first = await at.report('a first report', () => true)
+    expect(first).toMatchObject({
+      generation: 0,
+      offer: { gpuModel: 'NVIDIA-GeForce-RTX-4090', gpusTotal: 2, simulated: true, priceUsdPerGpuHour: '0.10' },
+      notes: [expect.stringContaining('simulated'), 'Kept in memory.'],
+      workloads: [],
+    })
+    at.want(wants(2, workload('a'), workload('b')))
+    await at.report('both to run', ({ generation, workloads }) => {
+      return generation === 2 && workloads.length === 2 && workloads.every(({ state }) => state === 'running')
+    })
+    at.want(wants(3, workload('a'), workload('b', 'gone')))
+    await at.report('one to be gone', ({ generation, workloads }) => generation === 3 && workloads.length === 1)
+    expect([...one.engine.found.keys()]).toEqual(['a'])
+    await waitFor('metrics', () => at.heard.find(({ type }) => type === 'metrics'))
+    expect(await agent.stop()).toEqual({ kind: 'stopped' })
+    // Its tenant stays.
+    expect([...one.engine.found.keys()]).toEqual(['a'])
+  })
+
+  test('with another key is refused for good, and ends', async () => {
+    const at = await server()
+    const one = await host(at)
+    const stranger = openKey(openAgentFolder(path.join(root, 'stranger')))
+    at.keys.set('host-1', stranger.publicKey)
+    expect(await start(one).done).toMatchObject({ kind: 'refused', refusal: { reason: 'unknown_host' } })
+    expect(at.refusals).toEqual(['host-1'])
+  })
+
+  test.each([
+    ['another installation', { installation: 'another' }, 'another_installation'],
+    ['another protocol', { protocol: 99 }, 'protocol_unsupported'],
+  ])('signs nothing for %s', async (_, options, reason) => {
+    const at = await server(options)
+    const one = await host(at)
+    const joined = { ...one, membership: { ...one.membership, installation: 'test' } }
+    expect(await start(joined).done).toMatchObject({ kind: 'refused', refusal: { reason } })
+    expect(at.heard).toEqual([])
+  })
+
+  test('does not share its folder with a second one', async () => {
+    const at = await server()
+    const one = await host(at)
+    start(one)
+    await at.report('a first report', () => true)
+    await expect(start(one).done).rejects.toThrow('Another agent')
+  })
+
+  test('puts a GPU that falls sick off sale', async () => {
+    const at = await server()
+    const one = await host(at)
+    one.folder.writeJson('sick.json', [1])
+    start(one)
+    expect((await at.report('a report', () => true)).offer.gpusSick).toEqual([1])
+  })
+
+  test('says that its engine does not answer, and goes on when it does', async () => {
+    const at = await server()
+    const one = await host(at)
+    one.engine.breakWith(new Error('Cannot connect to the Docker daemon'))
+    start(one)
+    at.want(wants(2, workload('a')))
+    await at.report('trouble', ({ notes }) =>
+      notes.some((note) => note.includes('Cannot connect to the Docker daemon')),
+    )
+    one.engine.breakWith(undefined)
+    await at.report('it to run', ({ workloads }) => workloads[0]?.state === 'running')
+    await at.report('no trouble', ({ notes }) => notes.every((note) => !note.includes('Cannot connect')))
+  })
+})
+
+describe('when the line is cut', () => {
+  test('the agent comes back by itself, and its tenants never noticed', async () => {
+    const at = await server()
+    const one = await host(at)
+    const { events } = start(one)
+    at.want(wants(2, workload('a')))
+    await at.report('it to run', ({ workloads }) => workloads[0]?.state === 'running')
+    at.cut()
+    await waitFor('a second welcome', () => at.welcomes === 2)
+    expect(events.map(({ kind }) => kind)).toContain('lost')
+    expect(one.engine.starts).toEqual(['a'])
+  })
+
+  test('by a server that falls silent without closing it, it is noticed', async () => {
+    const at = await server({ heartbeatMs: 100 })
+    const one = await host(at)
+    start(one)
+    await at.report('a first report', () => true)
+    at.freeze()
+    await waitFor('a second welcome', () => at.welcomes === 2)
+  })
+
+  test('and the server is away for good, what should run is started again after a reboot', async () => {
+    const first = await server()
+    const one = await host(first)
+    const agent = start(one)
+    first.want(wants(2, workload('a'), workload('b')))
+    await first.report('both to run', ({ workloads }) => workloads.filter((w) => w.state === 'running').length === 2)
+    await agent.stop()
+    await first.close()
+    // A reboot: one has ended and stands still, the other was removed meanwhile.
+    one.engine.found.set('a', { id: 'a', tag: 'berth-test-a', state: 'ended', disks: [] })
+    one.engine.found.delete('b')
+    const again = start(one)
+    await waitFor('it to run again', () => one.engine.found.get('a')?.state === 'running')
+    expect(again.events.map(({ kind }) => kind)).not.toContain('connected')
+    // What is lost is said when the server is back, and nothing is made in its place.
+    const back = await server({ port: portOf(first), keys: first.keys })
+    await back.report('the lost one', ({ workloads }) => workloads.find(({ id }) => id === 'b')?.failure === 'vanished')
+    expect(one.engine.starts).toEqual(['a', 'b', 'a'])
+  })
+})
+
+describe('streams', () => {
+  test('lead into what runs, end one way at a time, and fail with a sentence', async () => {
+    const at = await server()
+    const one = await host(at)
+    start(one)
+    await at.report('a first report', () => true)
+    const echo = at.mux().open({ kind: 'port', workloadId: 'a', port: 7 })
+    const heard: Buffer[] = []
+    echo.on('data', (chunk: Buffer) => heard.push(chunk))
+    const big = Buffer.alloc(1_000_000, 'x')
+    echo.end(big)
+    await waitFor('the echo to end', () => echo.readableEnded)
+    expect(Buffer.concat(heard).equals(big)).toBe(true)
+
+    const failed = at.mux().open({ kind: 'port', workloadId: 'a', port: 9 })
+    const error = await new Promise<Error>((resolve) => failed.on('error', resolve))
+    expect(error.message).toBe('Nothing listens on port 9 there.')
+
+    const odd = at.mux().open({ kind: 'teleport' })
+    const refused = await new Promise<Error>((resolve) => odd.on('error', resolve))
+    expect(refused.message).toContain('does not know what such a stream is for')
+  })
+
+  test('carry signals both ways', async () => {
+    const at = await server()
+    const one = await host(at)
+    start(one)
+    await at.report('a first report', () => true)
+    const terminal = at.mux().open({ kind: 'terminal', workloadId: 'a', columns: 80, rows: 24, command: null })
+    let text = ''
+    const signals: unknown[] = []
+    terminal.on('signal', (value) => signals.push(value))
+    terminal.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    terminal.sendSignal({ columns: 100, rows: 30 })
+    await waitFor('its size and its end', () => text !== '' && signals.length > 0)
+    expect(JSON.parse(text)).toEqual({ columns: 100, rows: 30 })
+    expect(signals).toEqual([{ exitCode: 3 }])
+    terminal.destroy()
+  })
+})
+
+describe('drain, resume and leave', () => {
+  async function ask(folder: AgentFolder, to: 'ready' | 'draining' | 'left'): Promise<unknown> {
+    return (await askControl(folder, { command: 'move', to }))?.value
+  }
+
+  test('go through the agent that runs', async () => {
+    const at = await server()
+    const one = await host(at)
+    const agent = start(one)
+    at.want(wants(2))
+    await at.report('a report', ({ generation }) => generation === 2)
+    expect(await ask(one.folder, 'draining')).toEqual({ state: 'draining' })
+    const status = (await askControl(one.folder, { command: 'status' }))?.value as AgentStatus
+    expect(status).toMatchObject({ hostId: 'host-1', connected: true, state: 'draining', workloads: [] })
+    expect(await ask(one.folder, 'ready')).toEqual({ state: 'ready' })
+    at.onMove = () => ({ reason: 'has_tenants', message: 'It has 1 tenant.' })
+    await expect(ask(one.folder, 'left')).rejects.toThrow('It has 1 tenant.')
+    at.onMove = () => undefined
+    expect(await ask(one.folder, 'left')).toEqual({ state: 'left' })
+    expect(await agent.done).toEqual({ kind: 'left' })
+    expect(await askControl(one.folder, { command: 'status' })).toBeUndefined()
+  })
+
+  test('to where it is already are done at once', async () => {
+    const at = await server()
+    const one = await host(at)
+    start(one)
+    at.want(wants(2))
+    await at.report('a report', ({ generation }) => generation === 2)
+    at.onMove = () => undefined
+    expect(await ask(one.folder, 'ready')).toEqual({ state: 'ready' })
+  })
+
+  test('go to the server itself where no agent runs', async () => {
+    const at = await server()
+    const { folder, membership } = await host(at)
+    at.want(wants(2))
+    expect(await moveDirectly(membership, openKey(folder), '0.0.0', 'draining')).toBe('draining')
+    at.onMove = () => ({ reason: 'has_tenants', message: 'It has 1 tenant.' })
+    await expect(moveDirectly(membership, openKey(folder), '0.0.0', 'left')).rejects.toThrow('It has 1 tenant.')
+    at.keys.clear()
+    await expect(moveDirectly(membership, openKey(folder), '0.0.0', 'left')).rejects.toThrow('knows no such host')
+    // Nothing was said of what there is: that is not theirs to know.
+    expect(at.heard.filter(({ type }) => type === 'report')).toEqual([])
+  })
+})

@@ -1,0 +1,69 @@
+/** What runs things on this machine: containers by Docker or Podman, or virtual machines by QEMU. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { z } from 'zod'
+import { dockerRuntime } from '../engines/docker/runtime.ts'
+import type { Runtime } from '../engines/runtime.ts'
+import { AgentError } from './agent-error.ts'
+import { findDockerSocket, type SocketPlaces } from './docker-socket.ts'
+import type { AgentFolder } from './folder.ts'
+import type { GpuSight } from './gpu-source.ts'
+import type { AgentTerms } from './identity.ts'
+
+/** With a way to let go of what it holds; what runs runs on. */
+export type HostRuntime = Runtime & { close(): Promise<void> }
+
+/** Called once, with the GPUs in the order of their indexes. */
+export type MakeRuntime = (sight: GpuSight, onError: (what: string, error: unknown) => void) => HostRuntime
+
+export interface EngineOptions {
+  readonly offering: AgentTerms['offering']
+  readonly folder: AgentFolder
+  readonly socket: SocketPlaces
+  /** undefined: `DEFAULT_IMAGE`. */
+  readonly image: string | undefined
+  readonly allowPrivateRegistries: boolean
+  readonly registryAuthFile: string | undefined
+  /** undefined: KVM where there is one. */
+  readonly accel: 'kvm' | 'tcg' | undefined
+}
+
+const DEFAULT_IMAGE = 'debian:12'
+
+/** Makes sure that the engine is there before anything is promised. Throws what is wrong and what to do. */
+export async function openEngine(options: EngineOptions): Promise<MakeRuntime> {
+  return openDocker(options)
+}
+
+async function openDocker(options: EngineOptions): Promise<MakeRuntime> {
+  const socketPath = await findDockerSocket(options.socket)
+  const registries = options.registryAuthFile === undefined ? {} : readLogins(options.registryAuthFile)
+  return (sight, onError) =>
+    dockerRuntime({
+      socketPath,
+      folder: path.join(options.folder.dir, 'containers'),
+      defaultImage: options.image ?? DEFAULT_IMAGE,
+      gpus: sight.gpus.map(({ gpu }, index) => ({ index, uuid: gpu.uuid, simulated: sight.simulated })),
+      allowPrivateRegistries: options.allowPrivateRegistries,
+      registries,
+      onError,
+    })
+}
+
+/** As `docker login` writes it; what a keychain holds is not in it. */
+const loginFile = z.object({ auths: z.record(z.string(), z.object({ auth: z.string() })) })
+
+function readLogins(file: string): Record<string, { username: string; password: string }> {
+  try {
+    const { auths } = loginFile.parse(JSON.parse(fs.readFileSync(file, 'utf8')))
+    return Object.fromEntries(
+      Object.entries(auths).map(([host, { auth }]) => {
+        const [, username = '', password = ''] = /^([^:]*):(.*)$/s.exec(Buffer.from(auth, 'base64').toString()) ?? []
+        return [host.replace(/^https?:\/\//, '').replace(/\/.*$/, ''), { username, password }]
+      }),
+    )
+  } catch (error) {
+    const next = ['It should be as docker login writes it: { "auths": { "HOST": { "auth": "…" } } }']
+    throw new AgentError(`The logins in ${file} cannot be read.`, next, error)
+  }
+}

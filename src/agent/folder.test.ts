@@ -1,0 +1,182 @@
+/** What an agent keeps: its folder and the lock on it, its key, and what was wanted of it. */
+import { spawn, spawnSync } from 'node:child_process'
+import { createPublicKey, verify } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { waitFor } from '../../test/harness/wait.ts'
+import { agentStatement, type Desired, type Workload } from '../contract/agent.ts'
+import { lockFolder, openAgentFolder } from './folder.ts'
+import { forgetMembership, openKey, readMembership, writeMembership, type Membership } from './identity.ts'
+import { openWanted } from './wanted.ts'
+
+let root: string
+let folders = 0
+
+beforeAll(() => {
+  root = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-agent-'))
+})
+afterAll(() => fs.rmSync(root, { recursive: true, force: true }))
+
+function newFolder() {
+  folders += 1
+  return openAgentFolder(path.join(root, String(folders)))
+}
+
+describe('the folder', () => {
+  test('is for its own user only, and so is what is in it', () => {
+    const dir = path.join(root, 'open')
+    fs.mkdirSync(dir, { mode: 0o755 })
+    const folder = openAgentFolder(dir)
+    folder.writeJson('file.json', { a: 1 })
+    openKey(folder)
+    expect(fs.statSync(dir).mode & 0o777).toBe(0o700)
+    for (const name of fs.readdirSync(dir)) expect(fs.statSync(path.join(dir, name)).mode & 0o777).toBe(0o600)
+  })
+
+  test('is not one that others share', () => {
+    expect(() => openAgentFolder(os.tmpdir())).toThrow('shared with other users')
+    expect(fs.statSync(os.tmpdir()).mode & 0o077).not.toBe(0)
+  })
+
+  test('says which file cannot be read', () => {
+    const folder = newFolder()
+    expect(folder.readJson('a.json', z.string())).toBeUndefined()
+    folder.writeText('a.json', '{"torn')
+    expect(() => folder.readJson('a.json', z.string())).toThrow(path.join(folder.dir, 'a.json'))
+  })
+})
+
+describe('the lock', () => {
+  test('is held by one agent at a time', () => {
+    const folder = newFolder()
+    const lock = lockFolder(folder)
+    expect(() => lockFolder(folder)).toThrow(`Another agent (process ${process.pid}) runs on the folder ${folder.dir}`)
+    lock.release()
+    lockFolder(folder).release()
+    expect(fs.readdirSync(folder.dir)).toEqual([])
+  })
+
+  test('of a process that was killed is taken over, also one that died while it took over', () => {
+    const folder = newFolder()
+    const dead = spawnSync(process.execPath, ['-e', '']).pid
+    fs.writeFileSync(path.join(folder.dir, 'agent.pid'), `${dead}\nearlier boot/1\naaaaaaaaaaaa\n`)
+    fs.writeFileSync(path.join(folder.dir, 'agent.pid.aaaaaaaaaaaa'), `${dead}\nearlier boot/1\nbbbbbbbbbbbb\n`)
+    lockFolder(folder).release()
+    expect(fs.readdirSync(folder.dir)).toEqual([])
+  })
+
+  test('of another process with the pid of the dead one is not held', () => {
+    const folder = newFolder()
+    fs.writeFileSync(path.join(folder.dir, 'agent.pid'), `${process.pid}\nearlier boot/1\naaaaaaaaaaaa\n`)
+    lockFolder(folder).release()
+  })
+
+  test('of a process that lives is not taken', async () => {
+    const folder = newFolder()
+    const program = `import { lockFolder, openAgentFolder } from ${JSON.stringify(path.resolve('src/agent/folder.ts'))}
+      lockFolder(openAgentFolder(${JSON.stringify(folder.dir)})); setInterval(() => {}, 1000)`
+    const holder = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', program], {
+      stdio: 'ignore',
+    })
+    try {
+      await waitFor('the other to hold it', () => fs.existsSync(path.join(folder.dir, 'agent.pid')))
+      expect(() => lockFolder(folder)).toThrow(`process ${holder.pid}`)
+    } finally {
+      holder.kill('SIGKILL')
+    }
+    await waitFor('the dead to be gone', () => {
+      try {
+        lockFolder(folder).release()
+        return true
+      } catch {
+        return false
+      }
+    })
+  })
+})
+
+describe('the key', () => {
+  test('is made once, and its answer holds for one challenge of one installation', () => {
+    const folder = newFolder()
+    const key = openKey(folder)
+    expect(openKey(folder).publicKey).toBe(key.publicKey)
+    expect(Buffer.from(key.publicKey, 'base64url')).toHaveLength(32)
+    const publicKey = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: key.publicKey }, format: 'jwk' })
+    const check = (installation: string, nonce: string): boolean =>
+      verify(
+        null,
+        Buffer.from(agentStatement(installation, nonce)),
+        publicKey,
+        Buffer.from(key.answer('inst', 'nonce'), 'base64url'),
+      )
+    expect(check('inst', 'nonce')).toBe(true)
+    expect(check('inst', 'other')).toBe(false)
+    expect(check('other', 'nonce')).toBe(false)
+  })
+
+  test('goes with what was joined', () => {
+    const folder = newFolder()
+    const { publicKey } = openKey(folder)
+    const membership: Membership = {
+      server: 'http://127.0.0.1:1',
+      hostId: 'host-1',
+      installation: 'inst',
+      storageGb: 10,
+      terms: {
+        name: null,
+        clusterName: 'a',
+        region: 'b',
+        offering: 'marketplace',
+        networkType: 'ethernet',
+        priceUsdPerGpuHour: '1',
+        simulated: { word: 'h100', count: 8 },
+      },
+    }
+    writeMembership(folder, membership)
+    expect(readMembership(folder)).toEqual(membership)
+    forgetMembership(folder)
+    expect(readMembership(folder)).toBeUndefined()
+    expect(openKey(folder).publicKey).not.toBe(publicKey)
+  })
+})
+
+describe('what was wanted', () => {
+  const one = (id: string): Workload => ({
+    id,
+    tag: `berth-x-${id}`,
+    want: 'run',
+    started: false,
+    spec: null,
+    node: { index: 0, gpuIndexes: [0], peers: [] },
+    disks: [],
+    baseImage: null,
+  })
+  const desired = (generation: number, ...ids: string[]): Desired => ({
+    type: 'desired',
+    generation,
+    state: 'ready',
+    workloads: ids.map(one),
+    volumes: [],
+  })
+
+  test('is there for the next agent, and what once ran is known as started', () => {
+    const folder = newFolder()
+    const wanted = openWanted(folder)
+    expect(wanted.current()).toBeUndefined()
+    wanted.take(desired(1, 'a', 'b'))
+    expect(wanted.seen([])).toBeUndefined()
+    const more = wanted.seen([{ id: 'a', tag: 'berth-x-a', state: 'running', disks: [] }])
+    expect(more?.workloads.map(({ id, started }) => [id, started])).toEqual([
+      ['a', true],
+      ['b', false],
+    ])
+    const next = openWanted(folder)
+    expect(next.current()).toEqual(more)
+    // The server has not heard of it yet; what is known here is not unlearned.
+    expect(next.take(desired(2, 'a')).workloads[0]?.started).toBe(true)
+    expect(openWanted(folder).current()).toMatchObject({ generation: 2, workloads: [{ id: 'a', started: true }] })
+  })
+})

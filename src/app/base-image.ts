@@ -1,0 +1,36 @@
+/** Images that virtual machines start from. */
+import { fail, failField, ok, type Result } from '../base/result.ts'
+import { writeAudit } from '../store/audit.ts'
+import { countBaseImages, deleteBaseImage, insertBaseImage, type BaseImage } from '../store/base-image.ts'
+import type { Tx } from '../store/database.ts'
+import type { Actor } from './app.ts'
+
+export const MOST_BASE_IMAGES = 1_000
+
+export async function addBaseImage(
+  tx: Tx,
+  actor: Actor,
+  image: Omit<BaseImage, 'created_at'>,
+): Promise<Result<BaseImage>> {
+  const added = await insertBaseImage(tx, image)
+  if (added === undefined) return failField(['name'], `There is an image ${image.name} already`, 'name_taken')
+  if ((await countBaseImages(tx)) > MOST_BASE_IMAGES) {
+    return fail('forbidden', `There are ${MOST_BASE_IMAGES} images at most`, { reason: 'quota_exceeded' })
+  }
+  const { arch, source, sha256, is_default: isDefault } = added
+  await writeAudit(tx, {
+    actor: actor.keyId,
+    action: 'base_image.add',
+    subject: `base_image:${added.name}`,
+    detail: { arch, source, sha256, isDefault },
+  })
+  return ok(added)
+}
+
+export async function removeBaseImage(tx: Tx, actor: Actor, name: string): Promise<Result<void>> {
+  if (!(await deleteBaseImage(tx, name))) {
+    return fail('not_found', 'There is no such image', { reason: 'base_image_not_found' })
+  }
+  await writeAudit(tx, { actor: actor.keyId, action: 'base_image.remove', subject: `base_image:${name}` })
+  return ok(undefined)
+}

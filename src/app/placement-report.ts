@@ -1,0 +1,79 @@
+/** Why an order would find a place or none, for operators: the rules are those by which orders are placed. */
+import type { ProviderId } from '../contract/provider-data.ts'
+import {
+  compareDrivers,
+  groupForWhole,
+  isPricedBy,
+  rankForShare,
+  rejectionOf,
+  type PlacementMachine,
+  type Rejection,
+  type Wish,
+} from '../domain/placement.ts'
+import { placementReason } from '../contract/host.ts'
+import { listAllMachines } from '../store/placement.ts'
+import { findGpuPrices, type GpuPrice } from '../store/price.ts'
+import type { App } from './app.ts'
+
+export interface PlacementReport {
+  readonly found: boolean
+  readonly price: 'found' | 'disabled' | 'missing' | 'other_gpu_count'
+  readonly candidates: PlacementMachine[]
+  readonly rejected: Array<Rejection & { readonly machine: PlacementMachine }>
+  readonly rejectedCount: number
+}
+
+const MACHINES_READ = 100_000
+const SHOWN = 200
+
+export async function explainPlacement(app: App, order: Omit<Wish, 'machineGpus'>): Promise<PlacementReport> {
+  const { db } = app.database
+  const prices = await findGpuPrices(db, order)
+  const serves = (price: GpuPrice): boolean => isPricedBy(price.gpu_count, order)
+  const row = prices.find((price) => price.enabled && serves(price))
+  const machineGpus = order.machineType === 'bare-metal' ? (row?.gpu_count ?? null) : null
+  const wish: Wish = { ...order, machineGpus }
+  const drivers = new Set(app.drivers.keys())
+  const fit: PlacementMachine[] = []
+  const rejected: Array<Rejection & { machine: PlacementMachine }> = []
+  for (const machine of await listAllMachines(db, MACHINES_READ)) {
+    const rejection = rejectionOf(machine, wish, drivers)
+    if (rejection === undefined) fit.push(machine)
+    else rejected.push({ machine, ...rejection })
+  }
+  const candidates = rank(fit, wish)
+  for (const machine of fit) {
+    if (candidates.includes(machine)) continue
+    const detail = `cluster ${machine.clusterName} has too few whole machines`
+    rejected.push({ machine, reason: 'cluster_too_small', detail })
+  }
+  // The further down the list of rules, the nearer it was.
+  rejected.sort((a, b) => nearness(b) - nearness(a) || (a.machine.machineId < b.machine.machineId ? -1 : 1))
+  return {
+    found: row !== undefined && candidates.length > 0,
+    price: row !== undefined ? 'found' : priceVerdict(prices, serves),
+    candidates: candidates.slice(0, SHOWN),
+    rejected: rejected.slice(0, SHOWN),
+    rejectedCount: rejected.length,
+  }
+}
+
+function priceVerdict(prices: readonly GpuPrice[], serves: (price: GpuPrice) => boolean): PlacementReport['price'] {
+  if (prices.some(serves)) return 'disabled'
+  return prices.length > 0 ? 'other_gpu_count' : 'missing'
+}
+
+function rank(machines: readonly PlacementMachine[], wish: Wish): PlacementMachine[] {
+  const byDriver = new Map<ProviderId, PlacementMachine[]>()
+  for (const machine of machines) byDriver.set(machine.driver, [...(byDriver.get(machine.driver) ?? []), machine])
+  return [...byDriver.keys()].sort(compareDrivers).flatMap((driver) => {
+    const own = byDriver.get(driver) ?? []
+    return wish.machineType === 'bare-metal'
+      ? groupForWhole(own, wish.gpuCount).flat()
+      : rankForShare(own, wish.gpuCount)
+  })
+}
+
+function nearness({ reason }: Rejection): number {
+  return placementReason.options.indexOf(reason)
+}

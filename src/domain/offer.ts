@@ -1,0 +1,62 @@
+/**
+ * What a host may offer. A host says of itself what it likes, and what it says is written into the tables that
+ * everyone rents from: what these could not hold, or nobody could order, is refused where it comes in.
+ */
+import { MAX_INT32 } from '../base/limits.ts'
+import { parseUsd, usd } from '../base/money.ts'
+import type { HostOffer } from '../contract/agent.ts'
+import { bareMetalRegion, virtualMachineRegion } from '../contract/region.ts'
+
+export interface OfferFault {
+  /** Of the offer. */
+  readonly path: readonly string[]
+  readonly message: string
+}
+
+/** Most that an hour of a GPU may cost, as everywhere. */
+const HIGHEST_PRICE = usd('1000')
+
+/** The first thing that is wrong with it. undefined: it can be sold. */
+export function findOfferFault(offer: HostOffer): OfferFault | undefined {
+  const isMarketplace = offer.offering === 'marketplace'
+  if (!isMarketplace) {
+    const regions = offer.offering === 'bare-metal' ? bareMetalRegion : virtualMachineRegion
+    if (!regions.safeParse(offer.region).success) {
+      return fault('region', `A ${offer.offering} is in one of the regions ${regions.options.join(', ')}`)
+    }
+    if (offer.gpuType === null) return fault('gpuType', 'Only h100, h200 and b200 are rented by their type')
+    if (offer.gpuFormFactor === null) return fault('gpuFormFactor', 'Needed where GPUs are rented by their type')
+  }
+  return (
+    findPriceFault(offer.priceUsdPerGpuHour, isMarketplace) ?? findGpuFault(offer) ?? findHardwareFault(offer.hardware)
+  )
+}
+
+function findPriceFault(text: string | null, isMarketplace: boolean): OfferFault | undefined {
+  const price = text === null ? undefined : parseUsd(text)
+  const fits = price !== undefined && price >= 0n && price <= HIGHEST_PRICE
+  if (isMarketplace) return fits ? undefined : fault('priceUsdPerGpuHour', 'Say a price from 0 to 1000 USD')
+  return text === null ? undefined : fault('priceUsdPerGpuHour', 'The price book sets the price of such a machine')
+}
+
+function findGpuFault(offer: HostOffer): OfferFault | undefined {
+  const { gpusSick, gpusTotal, gpuRamMib, networkType, ethernetVariant } = offer
+  if (gpuRamMib > MAX_INT32) return fault('gpuRamMib', 'No GPU has so much')
+  if (gpusSick.some((index) => index >= gpusTotal)) return fault('gpusSick', `The machine has ${gpusTotal} GPUs`)
+  if (new Set(gpusSick).size < gpusSick.length) return fault('gpusSick', 'A GPU is named twice')
+  if (networkType !== 'ethernet' && ethernetVariant !== null) return fault('ethernetVariant', 'Only ethernet has one')
+  return undefined
+}
+
+/** More than any machine has; what is made of it is written as whole numbers of 32 bits. */
+const MOST = 1_000_000_000
+
+function findHardwareFault(hardware: HostOffer['hardware']): OfferFault | undefined {
+  const amounts = ['cpuCores', 'virtualCores', 'ramGb', 'storageGb', 'gpuClockMhz', 'gpuComputePower'] as const
+  const wrong = amounts.find((name) => !(hardware[name] > 0 && hardware[name] <= MOST))
+  return wrong === undefined ? undefined : { path: ['hardware', wrong], message: 'No machine has so much' }
+}
+
+function fault(field: keyof HostOffer, message: string): OfferFault {
+  return { path: [field], message }
+}

@@ -1,0 +1,373 @@
+/** Containers on a real Docker daemon with a real registry, each in a folder and network of its own. */
+import http from 'node:http'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
+import {
+  forever,
+  readAll,
+  relayTo,
+  runtimeOn,
+  waitForState,
+  workloadOf,
+  type DockerRuntime,
+} from '../../../test/harness/docker-runtime.ts'
+import { waitFor } from '../../../test/harness/wait.ts'
+import { NeverStarts } from '../runtime.ts'
+
+const why = whyNoDockerLab()
+const silent = (): void => {}
+
+describe.skipIf(why !== undefined)(why === undefined ? 'containers' : `containers: left out, ${why}`, () => {
+  let lab: DockerLab
+  let runtime: DockerRuntime
+
+  beforeAll(async () => {
+    lab = await startDockerLab({ name: 'runtime' })
+    runtime = runtimeOn(lab)
+  })
+  afterAll(async () => {
+    await runtime.close()
+    await lab.close()
+  })
+
+  const listed = async (id: string) => (await runtime.list(forever)).find((one) => one.id === id)
+  const refusal = async (changes: Parameters<typeof workloadOf>[1], on = runtime): Promise<NeverStarts> => {
+    const failure = await on.start(workloadOf('refused', changes), silent, forever).catch((error: unknown) => error)
+    await on.stop('refused', forever)
+    expect(failure).toBeInstanceOf(NeverStarts)
+    return failure as NeverStarts
+  }
+  const shell = (id: string, script: string): Promise<string> => lab.docker('exec', `berth-${id}`, 'sh', '-c', script)
+
+  test('an image is pulled from its registry with progress, runs, and leaves nothing behind', async () => {
+    const said: string[] = []
+    const isHalfway = (): boolean => said.some((one) => /^pulling .*lab\/sftp:1, [0-9]+ of [0-9]+ MB$/.test(one))
+    // The largest layer stops in the middle until that was told.
+    const registry = await startProxy(lab, (request, response, pass) => {
+      if (!request.url?.includes('/blobs/')) return pass()
+      void sendHalves(`http://${lab.registry.address}${request.url}`, response, () => waitFor('progress', isHalfway))
+    })
+    const image = { name: `${registry.address}/lab/sftp`, tag: '1' }
+    await runtime.start(workloadOf('whole', { image }), (message) => said.push(message), forever)
+    await registry.close()
+    expect(said.at(-1)).toBe('starting the container')
+    expect(await listed('whole')).toEqual({
+      id: 'whole',
+      tag: 'berth-lab-whole-00000000',
+      state: 'running',
+      sshUser: 'root',
+      disks: [],
+    })
+    // Asked again, nothing changes.
+    await runtime.start(workloadOf('whole', { image }), silent, forever)
+    await runtime.stop('whole', forever)
+    await runtime.stop('whole', forever)
+    expect(await listed('whole')).toBeUndefined()
+    expect(await lab.docker('ps', '-aq', '--filter', 'label=berth.id=whole')).toBe('')
+    expect(await lab.docker('network', 'ls', '-q', '--filter', 'label=berth.id=whole')).toBe('')
+  })
+
+  test('a container has its share and no more: CPUs, memory, processes, no privileges, no host paths', async () => {
+    await runtime.start(
+      workloadOf('share', { resources: { cpuModel: '', cpuCount: 1, ramGb: 0.1, storageGb: 1 } }),
+      silent,
+      forever,
+    )
+    const [seen] = JSON.parse(await lab.docker('inspect', 'berth-share')) as Array<{
+      HostConfig: Record<string, unknown>
+    }>
+    expect(seen?.HostConfig).toMatchObject({
+      NanoCpus: 1e9,
+      Memory: 1e8,
+      MemorySwap: 1e8,
+      SecurityOpt: ['no-new-privileges'],
+      Binds: null,
+      Privileged: false,
+      RestartPolicy: { Name: 'no' },
+    })
+    expect((await shell('share', 'nproc')).trim()).toBe('1')
+    const env = (await shell('share', 'env')).split('\n')
+    expect(env).toEqual(
+      expect.arrayContaining(['BERTH_GPUS=0', 'BERTH_SIMULATED_GPUS=true', 'NVIDIA_VISIBLE_DEVICES=void']),
+    )
+    await runtime.stop('share', forever)
+  })
+
+  test('more than the machine has is cut to what it has', async () => {
+    const resources = { cpuModel: '', cpuCount: 9_999, ramGb: 999_999, storageGb: 1 }
+    await runtime.start(workloadOf('large', { resources }), silent, forever)
+    expect((await listed('large'))?.state).toBe('running')
+    await runtime.stop('large', forever)
+  })
+
+  test('real GPUs are asked of the daemon by their ids', async () => {
+    const gpus = [{ index: 0, uuid: 'GPU-real-0', simulated: false }]
+    const other = runtimeOn(lab, { gpus })
+    await other.start(workloadOf('gpu'), silent, forever)
+    expect(await shell('gpu', 'env')).toMatch(/^NVIDIA_VISIBLE_DEVICES=GPU-real-0$/m)
+    await other.stop('gpu', forever)
+    await other.close()
+  })
+
+  test.each([
+    ['an image that is not there', 'image_not_found', { name: 'nothing' }],
+    ['a tag that is not there', 'image_not_found', { name: 'lab/busybox', tag: 'none' }],
+  ])('%s never starts', async (_, reason, { name, tag = null }: { name: string; tag?: string | null }) => {
+    const failure = await refusal({ image: { name: `${lab.registry.address}/${name}`, tag } })
+    expect(failure.reason).toBe(reason)
+    expect(failure.message).toContain(name)
+  })
+
+  test('an image whose command is missing has failed, and says so', async () => {
+    const layer = await lab.registry.layer({ 'etc/empty': '' })
+    const image = await lab.registry.push('lab/broken', '1', [layer], ['/no/such/program'])
+    await runtime.start(workloadOf('broken', { image }), silent, forever)
+    const found = await waitForState(runtime, 'broken', 'failed')
+    expect(found.message).toBe('Its process ended with exit code 127.')
+    await runtime.stop('broken', forever)
+  })
+
+  test('a registry on a private address is refused unless the operator allows it', async () => {
+    const strict = runtimeOn(lab, { allowPrivateRegistries: false })
+    expect((await refusal({ image: lab.images.busybox }, strict)).reason).toBe('registry_refused')
+    expect((await refusal({ image: { name: 'localhost:1/x', tag: null } }, strict)).reason).toBe('registry_refused')
+    await strict.close()
+    const named = runtimeOn(lab, {
+      allowPrivateRegistries: false,
+      registries: { [lab.registry.address]: { username: 'a', password: 'b' } },
+    })
+    await named.start(workloadOf('named', { image: lab.images.busybox }), silent, forever)
+    await named.stop('named', forever)
+    await named.close()
+  })
+
+  test('a private registry gets its login, and a wrong one is told', async () => {
+    const seen: Array<string | undefined> = []
+    const guarded = await startProxy(lab, (request, response, pass) => {
+      seen.push(request.headers.authorization)
+      if (request.headers.authorization === basic('berth', 'secret')) return pass()
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="lab"' }).end('{"errors":[{"code":"UNAUTHORIZED"}]}')
+    })
+    const image = { name: `${guarded.address}/lab/busybox`, tag: '1' }
+    const right = runtimeOn(lab, { registries: { [guarded.address]: { username: 'berth', password: 'secret' } } })
+    await right.start(workloadOf('private', { image }), silent, forever)
+    await right.stop('private', forever)
+    await right.close()
+    expect(seen).toContain(basic('berth', 'secret'))
+    expect((await refusal({ image })).reason).toBe('image_refused')
+    await guarded.close()
+  })
+
+  test('a pull that stands still is broken off and tried again', async () => {
+    let blobs = 0
+    const slow = await startProxy(lab, (request, response, pass) => {
+      if (!request.url?.includes('/blobs/')) return pass()
+      blobs += 1
+      // The first time it begins to answer, and never goes on.
+      if (blobs === 1) response.writeHead(200, { 'content-length': '1000000' }).write('x')
+      else pass()
+    })
+    const said: string[] = []
+    const impatient = runtimeOn(lab, { pullStallMs: 1_000 })
+    const layer = await lab.registry.layer({ 'etc/slow': 'unlike all others' })
+    await lab.registry.push('lab/slow', '1', [layer], ['/bin/sh'])
+    const image = { name: `${slow.address}/lab/slow`, tag: '1' }
+    await impatient.start(workloadOf('slow', { image }), (message) => said.push(message), forever)
+    expect(said).toContainEqual(expect.stringContaining('made no progress for 1 s, trying again'))
+    await impatient.stop('slow', forever)
+    await impatient.close()
+    await slow.close()
+  })
+
+  test('a published port answers HTTP', async () => {
+    await runtime.start(workloadOf('web', { ports: [80] }), silent, forever)
+    await shell('web', 'mkdir /www && echo hello from inside >/www/index.html && httpd -h /www -p 80')
+    const relay = await relayTo(runtime, 'web', 80)
+    const answer = await waitFor('the web server', () =>
+      fetch(`http://127.0.0.1:${relay.port}/`, { headers: { connection: 'close' } }).then(
+        (one) => one.text(),
+        () => false,
+      ),
+    )
+    expect(answer).toBe('hello from inside\n')
+    await relay.close()
+    const other = runtime.open({ kind: 'port', workloadId: 'web', port: 81 }, forever)
+    await expect(other).rejects.toThrow('Port 81 is not one of its ports.')
+    await runtime.stop('web', forever)
+  })
+
+  test('the log is followed as it is written, and its tail can be had alone', async () => {
+    await runtime.start(workloadOf('talk'), silent, forever)
+    // Whatever is written to its terminal is its log.
+    await shell('talk', 'echo one >/proc/1/fd/1; echo two >/proc/1/fd/1')
+    const { stream } = await runtime.open({ kind: 'logs', workloadId: 'talk', follow: true, tail: 1_000 }, forever)
+    let text = ''
+    stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    await waitFor('the first lines', () => /one\r\ntwo\r\n/.test(text))
+    await shell('talk', 'echo three >/proc/1/fd/1')
+    await waitFor('the next line', () => text.endsWith('three\r\n'))
+    stream.destroy()
+    const tail = await runtime.open({ kind: 'logs', workloadId: 'talk', follow: false, tail: 1 }, forever)
+    expect(await readAll(tail.stream)).toBe('three\r\n')
+    await runtime.stop('talk', forever)
+  })
+
+  test('a terminal runs a shell, follows its window and tells how it ended', async () => {
+    await runtime.start(workloadOf('term'), silent, forever)
+    const request = { kind: 'terminal', workloadId: 'term', columns: 90, rows: 30, command: null } as const
+    const terminal = await runtime.open(request, forever)
+    const codes: unknown[] = []
+    terminal.onSignal?.((value) => codes.push(value))
+    let text = ''
+    terminal.stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    terminal.stream.write('stty size\n')
+    await waitFor(
+      () => `the first size in ${text}`,
+      () => text.includes('30 90'),
+    )
+    terminal.signal?.({ columns: 120, rows: 40 })
+    await waitFor(
+      () => `the second size in ${text}`,
+      async () => {
+        terminal.stream.write('stty size\n')
+        return text.includes('40 120')
+      },
+    )
+    terminal.stream.write('exit 7\n')
+    await waitFor('the end', () => terminal.stream.readableEnded)
+    expect(codes).toEqual([{ exitCode: 7 }])
+    const command = await runtime.open({ ...request, command: ['echo', 'plain'] }, forever)
+    expect(await readAll(command.stream)).toBe('plain\r\n')
+  })
+
+  test('a terminal whose person went away is hung up, and what was put aside on purpose goes on', async () => {
+    const request = { kind: 'terminal', workloadId: 'term', columns: 90, rows: 30, command: null } as const
+    const { stream } = await runtime.open(request, forever)
+    const inside = (): Promise<string> => shell('term', 'ps -o args')
+    stream.write('setsid sleep 7777 & sleep 8888\n')
+    await waitFor('both', async () => /^sleep 7777$/m.test(await inside()) && /^sleep 8888$/m.test(await inside()))
+    stream.destroy()
+    await waitFor('the hang-up', async () => !(await inside()).includes('sleep 8888'))
+    expect(await inside()).toContain('sleep 7777')
+    await runtime.stop('term', forever)
+  })
+
+  test('what ends before our eyes has failed, with its exit code, and is told by the watch', async () => {
+    const script = 'until [ -e /tmp/end ]; do sleep 0.1; done; exit 3'
+    const image = await lab.registry.push('lab/brief', '1', [lab.registry.busyboxLayer], ['/bin/sh', '-c', script])
+    let changes = 0
+    const unwatch = runtime.watch?.(() => (changes += 1))
+    await runtime.start(workloadOf('brief', { image }), silent, forever)
+    await waitFor('the event of its start', () => changes > 0)
+    changes = 0
+    await shell('brief', 'touch /tmp/end')
+    await waitFor('the event of its end', () => changes > 0)
+    const found = await waitForState(runtime, 'brief', 'failed')
+    expect(found).toMatchObject({ failure: 'process_exited', message: 'Its process ended with exit code 3.' })
+    unwatch?.()
+    // A new agent still knows.
+    const next = runtimeOn(lab)
+    expect((await next.list(forever)).find((one) => one.id === 'brief')).toEqual(found)
+    await next.close()
+    await runtime.stop('brief', forever)
+  })
+
+  test('what uses more memory than its share is ended, and told so', async () => {
+    const image = await lab.registry.push('lab/eat', '1', [lab.registry.busyboxLayer], ['/bin/tail', '/dev/zero'])
+    const resources = { cpuModel: '', cpuCount: 1, ramGb: 0.03, storageGb: 1 }
+    await runtime.start(workloadOf('eat', { image, resources }), silent, forever)
+    expect(await waitForState(runtime, 'eat', 'failed')).toMatchObject({ failure: 'out_of_memory' })
+    await runtime.stop('eat', forever)
+  })
+
+  test('what writes more than its share of the disk is ended, and told so', async () => {
+    const watchful = runtimeOn(lab, { diskWatchMs: 100 })
+    const resources = { cpuModel: '', cpuCount: 1, ramGb: 0.1, storageGb: 0.01 }
+    await watchful.start(workloadOf('disk', { resources }), silent, forever)
+    await shell('disk', 'head -c 20000000 /dev/zero >/root/fill').catch(silent)
+    expect(await waitForState(watchful, 'disk', 'failed')).toMatchObject({
+      failure: 'disk_share_exceeded',
+      message: expect.stringMatching(
+        /^It wrote 0\.0[12][0-9]* GB and has a share of 0\.01 GB of the disk\.$/,
+      ) as string,
+    })
+    expect(watchful.notes()).toContainEqual(expect.stringContaining('Disk shares are watched'))
+    await watchful.stop('disk', forever)
+    await watchful.close()
+  })
+
+  test('what was removed behind our back is not there', async () => {
+    await runtime.start(workloadOf('stolen'), silent, forever)
+    await lab.docker('rm', '-f', 'berth-stolen')
+    await lab.docker('network', 'rm', 'berth-stolen')
+    expect(await listed('stolen')).toBeUndefined()
+  })
+
+  test('a network without a container is shown, gone on with, and removed', async () => {
+    const order = ['--label', 'berth.id=half', '--label', 'berth.tag=berth-lab-half-00000000']
+    await lab.docker('network', 'create', ...order, 'berth-half')
+    expect(await listed('half')).toMatchObject({ tag: 'berth-lab-half-00000000', state: 'starting' })
+    await runtime.start(workloadOf('half'), silent, forever)
+    expect(
+      (await lab.docker('network', 'ls', '-q', '--filter', 'label=berth.id=half')).trim().split('\n'),
+    ).toHaveLength(1)
+    await runtime.stop('half', forever)
+    expect(await listed('half')).toBeUndefined()
+  })
+
+  test('a daemon that is away is an error, and what ended with it is started again with its files', async () => {
+    await runtime.start(workloadOf('back', { ports: [80] }), silent, forever)
+    await shell('back', 'echo kept >/root/note')
+    await lab.stopDaemon()
+    await expect(runtime.list(forever)).rejects.toThrow()
+    await lab.startDaemon()
+    await waitForState(runtime, 'back', 'ended')
+    await runtime.start(workloadOf('back', { ports: [80] }), silent, forever)
+    expect((await listed('back'))?.state).toBe('running')
+    expect(await shell('back', 'cat /root/note')).toBe('kept\n')
+    await runtime.stop('back', forever)
+    expect(await lab.docker('ps', '-aq')).toBe('')
+  })
+})
+
+type Handle = (request: http.IncomingMessage, response: http.ServerResponse, pass: () => void) => void
+
+/** Stands before the registry, where the daemon of the lab reaches it. */
+async function startProxy(lab: DockerLab, handle: Handle): Promise<{ address: string; close(): Promise<void> }> {
+  const server = http.createServer((request, response) => {
+    handle(request, response, () => {
+      const to = http.request(`http://${lab.registry.address}${request.url ?? ''}`, {
+        method: request.method ?? 'GET',
+        headers: { accept: request.headers.accept ?? '*/*' },
+      })
+      to.once('response', (answer) => {
+        response.writeHead(answer.statusCode ?? 500, answer.headers)
+        answer.pipe(response)
+      })
+      to.once('error', () => response.destroy())
+      to.end()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, lab.network.bridgeAddress, resolve))
+  const at = server.address()
+  return {
+    address: `${lab.network.bridgeAddress}:${typeof at === 'object' && at !== null ? at.port : 0}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections()
+        server.close(() => resolve())
+      }),
+  }
+}
+
+async function sendHalves(url: string, response: http.ServerResponse, between: () => Promise<unknown>): Promise<void> {
+  const blob = Buffer.from(await (await fetch(url)).arrayBuffer())
+  response.writeHead(200, { 'content-length': blob.length })
+  response.write(blob.subarray(0, blob.length / 2))
+  if (blob.length > 1_000_000) await between()
+  response.end(blob.subarray(blob.length / 2))
+}
+
+function basic(username: string, password: string): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}

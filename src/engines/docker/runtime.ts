@@ -1,0 +1,295 @@
+/**
+ * Containers by the Docker Engine API, for customers who trust neither the host's owner nor each other. A container and
+ * its network carry our labels, so what there is can be told from the daemon alone; only SSH keys, host keys and the
+ * ends that were seen are kept beside it.
+ */
+import type { Duplex } from 'node:stream'
+import type { Resolve } from '../../base/outbound.ts'
+import type { StreamRequest, Workload } from '../../contract/agent.ts'
+import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../runtime.ts'
+import { DockerClient, DockerRefused } from './client.ts'
+import {
+  chooseCpus,
+  containerOrder,
+  CPUS_LABEL,
+  gpuModeOf,
+  ID_LABEL,
+  nameOf,
+  networkOrder,
+  TAG_LABEL,
+  type DockerGpu,
+  type GpuMode,
+} from './container-order.ts'
+import { watchDisks } from './disk-watch.ts'
+import { EventWatch } from './event-watch.ts'
+import { checkRegistry, parseImageName, type ImageName } from './image-name.ts'
+import { diskNote, storageHoldsShares } from './notes.ts'
+import { pullImage, type RegistryLogin } from './pull.ts'
+import type { Container, Info, ListedContainer } from './reply.ts'
+import { SshDoor } from './ssh-door.ts'
+import { openStream } from './stream.ts'
+import { WorkloadFiles, type WorkloadEnd } from './workload-file.ts'
+
+export interface DockerRuntimeOptions {
+  readonly socketPath: string
+  /** Where it keeps what the daemon does not: one small file a container. */
+  readonly folder: string
+  /** Of orders that name none. */
+  readonly defaultImage: string
+  readonly gpus: readonly DockerGpu[]
+  /** Absent: as the daemon says it can. */
+  readonly gpuMode?: GpuMode
+  readonly allowPrivateRegistries: boolean
+  /** By host, as it stands in the names of images. They may have private addresses. */
+  readonly registries: Readonly<Record<string, RegistryLogin>>
+  /** Where ports are published. Absent: on the loopback address, which reaches into Docker Desktop and Podman too. */
+  readonly portAddress?: string
+  readonly pullStallMs?: number
+  readonly diskWatchMs?: number
+  readonly resolve?: Resolve
+  /** What went wrong behind the back of any call. */
+  readonly onError: (what: string, error: unknown) => void
+}
+
+const PULL_STALL_MS = 120_000
+const DISK_WATCH_MS = 30_000
+const LOOPBACK = '127.0.0.1'
+const SSH_USER = 'root'
+const GONE_TRIES = 100
+const GONE_EVERY_MS = 100
+/** A process that was ended by SIGKILL. */
+const KILLED_EXIT_CODE = 137
+
+export function dockerRuntime(options: DockerRuntimeOptions): Runtime & { close(): Promise<void> } {
+  return new DockerRuntime(options)
+}
+
+class DockerRuntime implements Runtime {
+  readonly kind = 'container'
+  readonly #options: DockerRuntimeOptions
+  readonly #client: DockerClient
+  readonly #files: WorkloadFiles
+  readonly #events: EventWatch
+  readonly #door: SshDoor
+  readonly #stopDiskWatch: () => void
+  /** As the daemon last told it. undefined: not asked yet. */
+  #info: Info | undefined
+  #diskQuota: boolean | undefined
+  #pinsCpus = true
+  /** Two at a time would choose the same CPUs. */
+  #creating: Promise<unknown> = Promise.resolve()
+
+  constructor(options: DockerRuntimeOptions) {
+    this.#options = options
+    this.#client = new DockerClient(options.socketPath)
+    this.#files = new WorkloadFiles(options.folder)
+    this.#events = new EventWatch(this.#client, options.onError)
+    this.#door = new SshDoor({ client: this.#client, onError: options.onError })
+    this.#stopDiskWatch = watchDisks({
+      client: this.#client,
+      everyMs: options.diskWatchMs ?? DISK_WATCH_MS,
+      isNeeded: () => this.#diskQuota !== true,
+      exceeded: (id, message) => this.#end(id, { failure: 'disk_share_exceeded', message }),
+      onError: options.onError,
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#stopDiskWatch()
+    this.#events.close()
+    this.#door.close()
+    await this.#client.close()
+  }
+
+  watch(changed: () => void): () => void {
+    return this.#events.listen(changed)
+  }
+
+  notes(): readonly string[] {
+    const info = this.#info
+    if (info === undefined) return []
+    const seconds = (this.#options.diskWatchMs ?? DISK_WATCH_MS) / 1_000
+    const simulated = this.#options.gpus.filter((gpu) => gpu.simulated).length
+    return [
+      `Containers run on engine version ${info.ServerVersion}, with ${info.Driver} for storage.`,
+      diskNote(this.#diskQuota === true, seconds),
+      ...(simulated === 0 ? [] : [`${simulated} GPUs are simulated: containers get no device for them.`]),
+    ]
+  }
+
+  async list(signal: AbortSignal): Promise<Found[]> {
+    if (this.#info === undefined) await this.#look(signal)
+    const containers = await this.#client.containers(TAG_LABEL, signal)
+    const networks = await this.#client.networks(TAG_LABEL, signal)
+    const found = new Map<string, Found>()
+    for (const network of networks) {
+      const id = network.Labels[ID_LABEL]
+      if (id !== undefined) found.set(id, { id, tag: network.Labels[TAG_LABEL] ?? '', state: 'starting', disks: [] })
+    }
+    for (const container of containers) {
+      const id = container.Labels[ID_LABEL]
+      const one = id === undefined ? undefined : await this.#find(id, container, signal)
+      if (id !== undefined && one === undefined) found.delete(id)
+      else if (one !== undefined) found.set(one.id, one)
+    }
+    return [...found.values()]
+  }
+
+  async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
+    const name = nameOf(workload.id)
+    const found = await this.#client.container(name, signal)
+    if (found !== undefined && found.Config.Labels[TAG_LABEL] !== workload.tag) {
+      throw new Error(`${name} is there already and is not of ${workload.tag}`)
+    }
+    if (found?.State.Status === 'running') return
+    const info = await this.#look(signal)
+    await this.#files.keep(workload)
+    if (found === undefined) {
+      const image = await this.#fetchImage(workload, progress, signal)
+      progress('making the container')
+      await this.#ensureNetwork(workload, signal)
+      await this.#create(workload, image, info, signal)
+    }
+    progress('starting the container')
+    try {
+      await this.#client.startContainer(name, signal)
+    } catch (error) {
+      throw startFault(error)
+    }
+  }
+
+  async stop(id: string, signal: AbortSignal): Promise<void> {
+    this.#door.close(id)
+    const label = `${ID_LABEL}=${id}`
+    for (let tries = 1; ; tries += 1) {
+      const containers = await this.#client.containers(label, signal)
+      if (containers.length === 0) break
+      if (tries > GONE_TRIES) throw new Error(`${nameOf(id)} does not go away`)
+      if (tries > 1) await new Promise((resolve) => setTimeout(resolve, GONE_EVERY_MS))
+      for (const container of containers) await this.#client.removeContainer(container.Id, signal)
+    }
+    const networks = await this.#client.networks(label, signal)
+    for (const network of networks) await this.#client.removeNetwork(network.Id, signal)
+    await this.#files.remove(id)
+  }
+
+  async open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream> {
+    const container = await this.#client.container(nameOf(request.workloadId), signal)
+    if (container === undefined) throw new Error('There is no such container on this host.')
+    if (request.kind === 'port' && request.port === 0)
+      return { stream: await this.#enter(request.workloadId, container) }
+    return openStream(this.#client, container, request, signal)
+  }
+
+  async #enter(id: string, container: Container): Promise<Duplex> {
+    if (container.State.Status !== 'running') throw new Error('It is not running.')
+    const file = await this.#files.read(id)
+    if (file === undefined) throw new Error('This host has lost the keys of this container.')
+    const { IPAddress } = container.NetworkSettings.Networks[nameOf(id)] ?? {}
+    const address = IPAddress === undefined || IPAddress === '' ? undefined : IPAddress
+    return this.#door.enter({ id, container: nameOf(id), address, file })
+  }
+
+  async #look(signal: AbortSignal): Promise<Info> {
+    const info = await this.#client.info(signal)
+    this.#info = info
+    this.#diskQuota ??= await storageHoldsShares(info)
+    return info
+  }
+
+  /** undefined: it has gone while we looked. */
+  async #find(id: string, listed: ListedContainer, signal: AbortSignal): Promise<Found | undefined> {
+    const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: [] }
+    if (listed.State === 'created') return { ...base, state: 'starting' }
+    if (listed.State === 'running' || listed.State === 'paused') return { ...base, state: 'running', sshUser: SSH_USER }
+    if (listed.State === 'removing' || listed.State === 'dead') {
+      return { ...base, state: 'failed', failure: 'removed', message: 'It was removed on the host.' }
+    }
+    const container = await this.#client.container(listed.Id, signal)
+    if (container === undefined) return undefined
+    // Started again since it was listed.
+    if (container.State.Status === 'running') return { ...base, state: 'running', sshUser: SSH_USER }
+    const known = (await this.#files.read(id))?.end
+    if (known !== undefined) return { ...base, state: 'failed', ...known }
+    if (!this.#events.saw(container.State.FinishedAt)) return { ...base, state: 'ended' }
+    const end = endOf(container)
+    await this.#files.keepEnd(id, end)
+    return { ...base, state: 'failed', ...end }
+  }
+
+  async #end(id: string, end: WorkloadEnd): Promise<void> {
+    await this.#files.keepEnd(id, end)
+    await this.#client.killContainer(nameOf(id))
+  }
+
+  async #fetchImage(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<ImageName> {
+    const { registries, defaultImage, pullStallMs = PULL_STALL_MS } = this.#options
+    const asked = workload.spec?.image ?? null
+    const image = asked === null ? parseImageName(defaultImage, null) : parseImageName(asked.name, asked.tag)
+    // The default image is the owner's choice, so it may be one that only this host has.
+    if (asked === null && (await this.#client.hasImage(image.full, signal))) return image
+    if (asked !== null) await checkRegistry(image, this.#options)
+    const login = image.host === undefined ? undefined : registries[image.host]
+    await pullImage(this.#client, { image, login, stallMs: pullStallMs, progress, signal })
+    return image
+  }
+
+  async #ensureNetwork(workload: Workload, signal: AbortSignal): Promise<void> {
+    const there = await this.#client.networks(`${ID_LABEL}=${workload.id}`, signal)
+    if (there.length === 0) await this.#client.createNetwork(networkOrder(workload), signal)
+  }
+
+  #create(workload: Workload, image: ImageName, info: Info, signal: AbortSignal): Promise<void> {
+    const made = this.#creating.then(() => this.#createNow(workload, image, info, signal))
+    this.#creating = made.catch(() => {})
+    return made
+  }
+
+  /** What only the try itself shows that this daemon cannot do is left out the next time, and this time too. */
+  async #createNow(workload: Workload, image: ImageName, info: Info, signal: AbortSignal): Promise<void> {
+    const { gpus, gpuMode, portAddress = LOOPBACK } = this.#options
+    const neighbours = await this.#client.containers(TAG_LABEL, signal)
+    const taken = neighbours.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
+    const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, taken) : undefined
+    const diskQuota = this.#diskQuota === true
+    const order = containerOrder(workload, {
+      image: image.full,
+      info,
+      gpus,
+      gpuMode: gpuMode ?? gpuModeOf(info),
+      diskQuota,
+      cpus,
+      portAddress,
+    })
+    try {
+      await this.#client.createContainer(nameOf(workload.id), order, signal)
+    } catch (error) {
+      const message = error instanceof DockerRefused ? error.message : ''
+      if (diskQuota && /storage-opt|quota/i.test(message)) this.#diskQuota = false
+      else if (cpus !== undefined && /cpuset|requested cpus/i.test(message)) this.#pinsCpus = false
+      else throw startFault(error)
+      await this.#createNow(workload, image, info, signal)
+    }
+  }
+}
+
+function endOf(container: Container): WorkloadEnd {
+  const { ExitCode, OOMKilled, Error: reason } = container.State
+  if (OOMKilled && ExitCode === KILLED_EXIT_CODE) {
+    return { failure: 'out_of_memory', message: 'It used more memory than its share and was ended.' }
+  }
+  const why = reason === '' ? '' : ` (${reason.slice(0, 200)})`
+  return { failure: 'process_exited', message: `Its process ended with exit code ${ExitCode}${why}.` }
+}
+
+/** What the daemon refuses because of the image or the machine is refused the next time as well. */
+function startFault(error: unknown): unknown {
+  if (!(error instanceof DockerRefused)) return error
+  if (/no command specified/i.test(error.message)) {
+    return new NeverStarts('image_without_command', 'The image does not say what to run.')
+  }
+  if (/could not select device driver|unresolvable CDI devices|nvidia-container-cli/i.test(error.message)) {
+    return new NeverStarts('gpu_unavailable', 'The container engine of this host cannot hand in its GPUs.')
+  }
+  return error
+}

@@ -1,0 +1,202 @@
+/** People log into containers with the SSH client that they have. */
+import { spawn } from 'node:child_process'
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import net from 'node:net'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
+import {
+  forever,
+  makeSshKey,
+  relayTo,
+  runtimeOn,
+  workloadOf,
+  type DockerRuntime,
+} from '../../../test/harness/docker-runtime.ts'
+import { waitFor } from '../../../test/harness/wait.ts'
+
+const why = whyNoDockerLab()
+
+describe.skipIf(why !== undefined)(why === undefined ? 'SSH' : `SSH: left out, ${why}`, () => {
+  let lab: DockerLab
+  let runtime: DockerRuntime
+  let relay: Awaited<ReturnType<typeof relayTo>>
+  let key: Awaited<ReturnType<typeof makeSshKey>>
+  let rsa: Awaited<ReturnType<typeof makeSshKey>>
+  let stranger: Awaited<ReturnType<typeof makeSshKey>>
+
+  beforeAll(async () => {
+    lab = await startDockerLab({ name: 'ssh' })
+    runtime = runtimeOn(lab)
+    key = await makeSshKey(lab.folder)
+    rsa = await makeSshKey(lab.folder, 'rsa')
+    stranger = await makeSshKey(lab.folder)
+    const image = lab.images.sftp
+    await runtime.start(workloadOf('box', { image, sshKeys: [key.text, rsa.text] }), () => {}, forever)
+    relay = await relayTo(runtime, 'box', 0)
+  })
+  afterAll(async () => {
+    await relay.close()
+    await runtime.close()
+    await lab.close()
+  })
+
+  const options = (file: string): string[] => [
+    ...['-F', '/dev/null', '-i', file, '-o', 'IdentitiesOnly=yes', '-o', 'BatchMode=yes', '-o', 'ConnectTimeout=20'],
+    ...['-o', `UserKnownHostsFile=${path.join(lab.folder, 'known_hosts')}`, '-o', 'StrictHostKeyChecking=accept-new'],
+  ]
+  const start = (program: string, args: readonly string[]) => {
+    const child = spawn(program, args, { stdio: 'pipe', env: { PATH: process.env['PATH'], LC_LAB: 'from here' } })
+    const seen = { out: '', err: '' }
+    child.stdout.on('data', (chunk: Buffer) => (seen.out += chunk.toString('latin1')))
+    child.stderr.on('data', (chunk: Buffer) => (seen.err += chunk.toString('latin1')))
+    const ended = new Promise<number | null>((resolve) => child.once('close', (code) => resolve(code)))
+    return { child, seen, ended }
+  }
+  const ssh = (...args: string[]) =>
+    start('ssh', [...options(key.file), '-p', String(relay.port), 'root@127.0.0.1', ...args])
+  const said = async (running: ReturnType<typeof start>, input = '') => {
+    running.child.stdin.end(input)
+    const code = await running.ended
+    return { code, ...running.seen }
+  }
+
+  test('a key of the account gets in, and the command sees its share of the machine', async () => {
+    expect(await said(ssh('nproc; pwd; id -u'))).toMatchObject({ code: 0, out: '1\n/root\n0\n' })
+    const byRsa = start('ssh', [...options(rsa.file), '-p', String(relay.port), 'anyone@127.0.0.1', 'echo in'])
+    expect(await said(byRsa)).toMatchObject({ code: 0, out: 'in\n' })
+  })
+
+  test('another key, or none, does not', async () => {
+    const refused = start('ssh', [...options(stranger.file), '-p', String(relay.port), 'root@127.0.0.1', 'true'])
+    expect(await said(refused)).toMatchObject({
+      code: 255,
+      err: expect.stringContaining('Permission denied (publickey)'),
+    })
+  })
+
+  test('output, errors, input and exit code come through apart', async () => {
+    const running = ssh('cat; echo problem >&2; exit 42')
+    expect(await said(running, 'given')).toEqual({ code: 42, out: 'given', err: 'problem\n' })
+  })
+
+  test('many bytes come through whole in both directions', async () => {
+    const input = Buffer.alloc(3_000_000, 'the quick brown fox ').toString()
+    const { code, out } = await said(ssh('cat'), input)
+    expect(code).toBe(0)
+    expect(out === input).toBe(true)
+    // Errors and output in turns, more than any window holds.
+    const mixed = 'i=0; while [ $i -lt 60 ]; do head -c 65536 /dev/zero; head -c 65536 /dev/zero >&2; i=$((i+1)); done'
+    const both = await said(ssh(mixed))
+    expect([both.out.length, both.err.length]).toEqual([60 * 65_536, 60 * 65_536])
+  })
+
+  test('variables are passed on', async () => {
+    expect(await said(ssh('-o', 'SendEnv=LC_LAB', 'true'))).toMatchObject({ code: 0 })
+    const args = [...options(key.file), '-o', 'SendEnv=LC_LAB', '-p', String(relay.port), 'root@127.0.0.1']
+    expect(await said(start('ssh', [...args, 'echo "$LC_LAB"']))).toMatchObject({ out: 'from here\n' })
+  })
+
+  test('a shell has a terminal', async () => {
+    const args = [...options(key.file), '-tt', '-p', String(relay.port), 'root@127.0.0.1']
+    const running = start('ssh', args)
+    running.child.stdin.write('tty && echo term=$TERM\n')
+    await waitFor(
+      () => JSON.stringify(running.seen),
+      () => /\/dev\/pts\/[0-9]+\r\nterm=/.test(running.seen.out),
+    )
+    running.child.stdin.write('exit 5\n')
+    expect(await running.ended).toBe(5)
+  })
+
+  test('what a client leaves running when it goes is hung up', async () => {
+    const running = ssh('echo up; exec sleep 9999')
+    await waitFor('the command', () => running.seen.out === 'up\n')
+    const count = async (): Promise<string> =>
+      lab.docker('exec', 'berth-box', 'sh', '-c', 'ps -o args | grep -c "^sleep 9999" || true')
+    expect((await count()).trim()).toBe('1')
+    running.child.kill('SIGKILL')
+    await waitFor('its end', async () => (await count()).trim() === '0')
+  })
+
+  test('files are copied in and out by scp', async () => {
+    const source = path.join(lab.folder, 'source')
+    const back = path.join(lab.folder, 'back')
+    await writeFile(source, Buffer.alloc(500_000, 'file '))
+    const at = ['-P', String(relay.port)]
+    expect(await said(start('scp', [...options(key.file), ...at, source, 'root@127.0.0.1:copied']))).toMatchObject({
+      code: 0,
+    })
+    expect(await said(start('scp', [...options(key.file), ...at, 'root@127.0.0.1:/root/copied', back]))).toMatchObject({
+      code: 0,
+    })
+    expect((await readFile(back)).equals(await readFile(source))).toBe(true)
+  })
+
+  test.each([
+    ['all addresses', '0.0.0.0:8080'],
+    ['its loopback address', '127.0.0.1:8081'],
+  ])('a port that listens on %s is forwarded, and nothing outside of the container is', async (_, listens) => {
+    const [, port = ''] = listens.split(':')
+    await lab.docker(
+      'exec',
+      'berth-box',
+      'sh',
+      '-c',
+      `mkdir -p /www; echo port ${port} >/www/index.html; httpd -h /www -p ${listens}`,
+    )
+    const running = ssh('-N', '-L', `${await freePort()}:localhost:${port}`)
+    const local = running.child.spawnargs.find((arg) => arg.endsWith(`:localhost:${port}`))?.split(':')[0] ?? ''
+    const answer = await waitFor('the forwarded port', () =>
+      fetch(`http://127.0.0.1:${local}/`, { headers: { connection: 'close' } }).then(
+        (one) => one.text(),
+        () => false,
+      ),
+    )
+    expect(answer).toBe(`port ${port}\n`)
+    running.child.kill()
+    await running.ended
+    const outside = lab.registry.address
+    const refused = await said(ssh('-W', outside), 'GET /v2/ HTTP/1.0\r\n\r\n')
+    expect(refused).toMatchObject({ code: 255, out: '' })
+    expect(refused.err).toContain('open failed')
+  })
+
+  test('the host key stays the same for a new agent, which still knows the keys, and is for its owner alone', async () => {
+    const next = runtimeOn(lab)
+    const other = await relayTo(next, 'box', 0)
+    const scan = async (port: number): Promise<string> =>
+      (await said(start('ssh-keyscan', ['-t', 'ed25519', '-p', String(port), '127.0.0.1']))).out
+    const [before, after] = [await scan(relay.port), await scan(other.port)]
+    expect(after.split(' ').slice(1)).toEqual(before.split(' ').slice(1))
+    expect(after).toContain('ssh-ed25519')
+    expect(
+      await said(start('ssh', [...options(key.file), '-p', String(other.port), 'root@127.0.0.1', 'echo again'])),
+    ).toMatchObject({ out: 'again\n' })
+    expect((await stat(path.join(lab.folder, 'kept', 'box.json'))).mode & 0o777).toBe(0o600)
+    await other.close()
+    await next.close()
+  })
+
+  test('an image without an SFTP server refuses SFTP and goes on', async () => {
+    await runtime.start(workloadOf('plain', { sshKeys: [key.text] }), () => {}, forever)
+    const other = await relayTo(runtime, 'plain', 0)
+    const copy = start('sftp', [...options(key.file), '-P', String(other.port), 'root@127.0.0.1'])
+    expect(await said(copy)).toMatchObject({ code: 255, err: expect.stringContaining('subsystem request failed') })
+    const args = [...options(key.file), '-p', String(other.port), 'root@127.0.0.1', 'echo fine']
+    expect(await said(start('ssh', args))).toMatchObject({ out: 'fine\n' })
+    await other.close()
+    await runtime.stop('plain', forever)
+    const gone = runtime.open({ kind: 'port', workloadId: 'plain', port: 0 }, forever)
+    await expect(gone).rejects.toThrow('There is no such container on this host.')
+  })
+})
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = net.createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    })
+  })
+}

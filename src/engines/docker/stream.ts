@@ -1,0 +1,104 @@
+/** Streams into a running container other than SSH: its published ports, its log, a terminal. */
+import net from 'node:net'
+import { Duplex, type Readable } from 'node:stream'
+import { z } from 'zod'
+import { within } from '../../base/within.ts'
+import type { StreamRequest } from '../../contract/agent.ts'
+import type { RuntimeStream } from '../runtime.ts'
+import type { DockerClient } from './client.ts'
+import { shellCommand, startExecution, terminalStream } from './execution.ts'
+import type { Container } from './reply.ts'
+
+const CONNECT_MS = 10_000
+const TERM = 'xterm-256color'
+const windowSize = z.object({ columns: z.int().min(1).max(1_000), rows: z.int().min(1).max(1_000) })
+
+export async function openStream(
+  client: DockerClient,
+  container: Container,
+  request: StreamRequest,
+  signal: AbortSignal,
+): Promise<RuntimeStream> {
+  if (request.kind === 'logs') return { stream: await openLogs(client, container, request, signal) }
+  if (container.State.Status !== 'running') throw new Error('It is not running.')
+  if (request.kind === 'port') return { stream: await openPort(container, request.port) }
+  return openTerminal(client, container, request)
+}
+
+async function openPort(container: Container, port: number): Promise<Duplex> {
+  const [published] = container.NetworkSettings.Ports[`${port}/tcp`] ?? []
+  if (published === undefined) throw new Error(`Port ${port} is not one of its ports.`)
+  const host = published.HostIp === '0.0.0.0' || published.HostIp === '' ? '127.0.0.1' : published.HostIp
+  const socket = net.connect({ host, port: Number(published.HostPort), allowHalfOpen: true })
+  const connected = new Promise<void>((resolve, reject) => {
+    socket.once('connect', resolve)
+    socket.once('error', reject)
+  })
+  try {
+    await within(CONNECT_MS, connected, 'late')
+    return socket
+  } catch {
+    socket.destroy()
+    throw new Error(`Nothing answers on port ${port}.`)
+  }
+}
+
+/** Since it has a terminal, its log is what it wrote, byte by byte. */
+async function openLogs(
+  client: DockerClient,
+  container: Container,
+  request: StreamRequest & { kind: 'logs' },
+  signal: AbortSignal,
+): Promise<Duplex> {
+  const query = { stdout: 'true', stderr: 'true', follow: String(request.follow), tail: String(request.tail) }
+  const body = await client.stream('GET', `/containers/${container.Id}/logs`, { query, signal })
+  return readOnly(body)
+}
+
+async function openTerminal(
+  client: DockerClient,
+  container: Container,
+  request: StreamRequest & { kind: 'terminal' },
+): Promise<RuntimeStream> {
+  const { columns, rows, command } = request
+  const listeners: Array<(value: unknown) => void> = []
+  let ended: { exitCode: number } | undefined
+  const execution = await startExecution(client, container.Id, {
+    command: command ?? shellCommand(),
+    env: [`TERM=${TERM}`],
+    terminal: { columns, rows },
+  })
+  const stream = terminalStream(execution, (exitCode) => {
+    ended = { exitCode }
+    for (const listener of listeners) listener(ended)
+  })
+  return {
+    stream,
+    signal: (value) => {
+      const size = windowSize.safeParse(value)
+      if (size.success) void execution.resize(size.data.columns, size.data.rows)
+    },
+    onSignal: (listener) => {
+      listeners.push(listener)
+      if (ended !== undefined) listener(ended)
+    },
+  }
+}
+
+/** Written bytes go nowhere; closing it closes what is read. */
+function readOnly(body: Readable): Duplex {
+  const stream = new Duplex({
+    read: () => void body.resume(),
+    write: (_chunk, _encoding, done) => done(),
+    destroy: (error, done) => {
+      body.destroy()
+      done(error)
+    },
+  })
+  body.on('data', (chunk: Buffer) => {
+    if (!stream.push(chunk)) body.pause()
+  })
+  body.once('end', () => stream.push(null))
+  body.once('error', () => stream.destroy(new Error('The log broke off.')))
+  return stream
+}

@@ -1,0 +1,180 @@
+/**
+ * The scripts that get a tenant out. Each can be run again at any time. None of them follows a link or goes down into
+ * another file system while it removes: what is mounted below could be a customer's volume.
+ */
+import { constantScript } from './script.ts'
+
+/** Keys first, so that nobody comes in again; then all processes, until there are none. */
+export const lockScript = constantScript(
+  'lock',
+  ['user'],
+  String.raw`
+exclusive
+mkdir -p "$state" || fail "cannot make $state"
+uid=$(field uid)
+[ -n "$uid" ] || uid=$(uid_of "$user")
+if [ -d "/home/$user/.ssh" ]; then
+  find "/home/$user/.ssh" -xdev ! -type d -exec rm -f -- {} +
+  [ ! -e "/home/$user/.ssh/authorized_keys" ] || fail 'the keys do not go'
+fi
+rm -f /etc/sudoers.d/berth-tenant || fail 'sudo does not go'
+# Locked, and expired since 1970. On a disk that is full this fails; it is made good when the user is removed.
+sed -i "s/^$user:[^:]*:\([^:]*:[^:]*:[^:]*:[^:]*:[^:]*\):[^:]*:/$user:!:\1:1:/" /etc/shadow
+[ -n "$uid" ] || exit 0
+[ "$uid" -ge 1000 ] || fail "$user has the uid $uid, which is one of the system"
+[ -e "$marker" ] || printf 'tag berth-cleaning\nid cleaning\nuser %s\nphase taken\n' "$user" > "$marker" || fail "cannot write $marker"
+[ -n "$(field uid)" ] || note uid "$uid"
+processes() {
+  grep -lE "^Uid:.*[[:space:]]$uid([[:space:]]|$)" /proc/[0-9]*/status 2> /dev/null |
+    xargs -r grep -LE '^State:[[:space:]]*Z' 2> /dev/null | sed 's#/proc/##; s#/status##'
+}
+round=0
+while pids=$(processes); [ -n "$pids" ]; do
+  round=$((round + 1))
+  [ "$round" -le 40 ] || fail "processes that do not end: $(echo $pids | head -c 100)"
+  # Stopped first: what makes processes faster than they are ended stands still then.
+  kill -STOP $pids 2> /dev/null
+  kill -KILL $pids 2> /dev/null
+  [ "$round" -le 20 ] || sleep 1
+done
+exit 0
+`,
+)
+
+/** Our volumes, and whatever the tenant has mounted itself. */
+export const unmountAllScript = constantScript(
+  'unmount everything',
+  ['user'],
+  String.raw`
+exclusive
+uid=$(field uid)
+drop() {
+  limited umount "$1" 2> /dev/null || limited umount -f "$1" 2> /dev/null || umount -l "$1" || fail "cannot unmount $1"
+}
+for record in "$state"/disks/*; do
+  [ -s "$record" ] || continue
+  at=$(cat "$record")
+  tries=0
+  while is_mounted "$at"; do
+    tries=$((tries + 1))
+    [ "$tries" -le 5 ] || fail "$at is still mounted"
+    drop "$at"
+  done
+  rmdir "$at" 2> /dev/null
+  rm -f "$record" || fail 'cannot forget the mount'
+done
+while read -r device at type options rest; do
+  case $at in "/home/$user"|"/home/$user/"*) drop "$(printf '%b' "$at")"; continue ;; esac
+  case $options in *user_id=$uid,*|*user_id=$uid) [ -z "$uid" ] || drop "$(printf '%b' "$at")" ;; esac
+done < /proc/mounts
+exit 0
+`,
+)
+
+/** Everything that the tenant has left behind, and the tenant's user. */
+export const removeScript = constantScript(
+  'remove',
+  ['user', 'scratch'],
+  String.raw`
+exclusive
+uid=$(field uid)
+[ -n "$uid" ] || uid=$(uid_of "$user")
+empty() {
+  [ -d "$1" ] && [ ! -L "$1" ] || return 0
+  find "$1" -xdev -mindepth 1 ! -type d -exec rm -f -- {} +
+  find "$1" -xdev -mindepth 1 -depth -type d -exec rmdir -- {} +
+}
+home=/home/$user
+empty "$home" 2> /dev/null
+if [ -L "$home" ] || [ -f "$home" ]; then rm -f "$home"; elif [ -d "$home" ]; then rmdir "$home" || fail "$home does not go"; fi
+rm -f "/var/spool/cron/crontabs/$user" "/var/spool/cron/$user" "/var/mail/$user" "/var/spool/mail/$user" \
+  "/var/lib/systemd/linger/$user" /etc/sudoers.d/berth-tenant || fail 'crontab, mail or sudo does not go'
+for one in /tmp /var/tmp /dev/shm; do empty "$one" 2> /dev/null; done
+printf '%s\n' "$scratch" | while IFS= read -r one; do
+  [ -n "$one" ] || continue
+  empty "$one" 2> /dev/null
+  rest=$(find "$one" -xdev -mindepth 1 2>&1 | head -n 3)
+  [ -z "$rest" ] || fail "$one is not empty: $rest"
+done || exit 1
+if [ -n "$uid" ]; then
+  local_mounts | while IFS= read -r at; do
+    find "$at" -xdev -user "$uid" ! -type d -exec rm -f -- {} + 2> /dev/null
+    find "$at" -xdev -depth -user "$uid" -type d -exec rmdir -- {} + 2> /dev/null
+  done
+  for kind in shm sem msg; do
+    column=8
+    [ "$kind" != sem ] || column=5
+    awk -v uid="$uid" -v at="$column" 'NR > 1 && $at == uid { print $2 }' "/proc/sysvipc/$kind" 2> /dev/null | while read -r object; do
+      case $kind in shm) ipcrm -m "$object" ;; sem) ipcrm -s "$object" ;; msg) ipcrm -q "$object" ;; esac 2> /dev/null
+    done
+  done
+fi
+if grep -q '^# berth begin$' /etc/hosts; then
+  without_block > "$state/hosts.new" && cat "$state/hosts.new" > /etc/hosts && rm -f "$state/hosts.new" ||
+    fail 'the entries in /etc/hosts do not go'
+fi
+if is_user "$user"; then
+  if command -v userdel > /dev/null; then userdel -f "$user" 2> /dev/null
+  elif command -v deluser > /dev/null; then deluser "$user" 2> /dev/null; fi
+fi
+for one in passwd shadow group gshadow subuid subgid; do
+  if grep -q "^$user:" "/etc/$one" 2> /dev/null; then sed -i "/^$user:/d" "/etc/$one" || fail "$user stays in /etc/$one"; fi
+done
+exit 0
+`,
+)
+
+/** The next boot proves that nothing of the last one runs on. */
+export const rebootScript = constantScript(
+  'reboot',
+  [],
+  String.raw`
+exclusive
+[ -e "$marker" ] || printf 'tag berth-cleaning\nid cleaning\n' > "$marker" || fail "cannot write $marker"
+note rebootfrom "$(boot_id)"
+note phase rebooting
+settle
+rm -rf "$held"
+reboot || shutdown -r now || fail 'it cannot be asked to reboot'
+`,
+)
+
+/** Says what is left of a tenant, a line each; nothing when it is clean. */
+export const leftoverScript = constantScript(
+  'look for leftovers',
+  ['user', 'uid', 'scratch'],
+  String.raw`
+left() { printf 'left %s\n' "$1"; }
+if is_user "$user"; then left "the user $user"; fi
+[ -n "$uid" ] || uid=$(uid_of "$user")
+[ ! -e "/home/$user" ] || left "/home/$user"
+[ ! -e /etc/sudoers.d/berth-tenant ] || left '/etc/sudoers.d/berth-tenant'
+[ ! -e "/var/spool/cron/crontabs/$user" ] || left 'a crontab'
+! grep -q '^# berth begin$' /etc/hosts || left 'entries in /etc/hosts'
+for one in "$state"/disks/*; do [ ! -f "$one" ] || left "the volume $(basename "$one")"; done
+printf '%s\n' "$scratch" | while IFS= read -r one; do
+  [ -n "$one" ] || continue
+  if [ ! -d "$one" ] || [ -L "$one" ]; then left "$one is no folder"; continue; fi
+  find "$one" -mindepth 1 2>&1 | head -n 3 | while IFS= read -r name; do left "$name"; done
+done
+[ -n "$uid" ] || exit 0
+pids=$(grep -lE "^Uid:.*[[:space:]]$uid([[:space:]]|$)" /proc/[0-9]*/status 2> /dev/null)
+[ -z "$pids" ] || left "processes of uid $uid"
+local_mounts | while IFS= read -r at; do
+  find "$at" -xdev -user "$uid" 2>&1 | grep -v 'No such file' | head -n 3 | while IFS= read -r name; do left "$name"; done
+done
+exit 0
+`,
+)
+
+/** The very last step: the host is nobody's. */
+export const releaseScript = constantScript(
+  'release',
+  [],
+  String.raw`
+exclusive
+rm -rf "$state/disks" "$state/hosts.new" "$state/mount.said" && rm -f "$marker.new" "$marker" && [ ! -e "$marker" ] ||
+  fail "cannot remove $marker"
+settle
+`,
+)

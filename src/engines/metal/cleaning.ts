@@ -1,0 +1,141 @@
+/**
+ * Gets a tenant out of a host, with proof. The steps, each of which can be done again, so that a server that was killed
+ * in between goes on:
+ *
+ *   lock      keys away, all processes ended, until there are none
+ *   unmount   volumes, and what the tenant has mounted
+ *   remove    user, home, cron, temporary files, scratch, every file of its uid, IPC
+ *   reboot    by itself; by its power switch when it does not come back
+ *   check     another boot, nothing left, hardware as declared
+ *   release   the mark goes, and with it the tenant is out
+ *
+ * A host that cannot be reached is tried again. A host on which a step fails is not: `CleaningFailed` says that nobody
+ * may have it before a person has looked.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import type { MetalAccess, MetalDeclared } from './access.ts'
+import type { PowerSwitch } from './bmc.ts'
+import { lockScript, rebootScript, releaseScript, removeScript, unmountAllScript } from './cleaning-script.ts'
+import { compareHardware, findLeftovers, lookAt, runOn, ScriptFailed, type HostLook } from './host-look.ts'
+import { Unreachable, type SshHost } from './ssh.ts'
+
+export const cleaningSteps = ['lock', 'unmount', 'remove', 'reboot', 'check', 'release'] as const
+export type CleaningStep = (typeof cleaningSteps)[number]
+
+export class CleaningFailed extends Error {
+  readonly step: CleaningStep
+  constructor(step: CleaningStep, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.step = step
+  }
+}
+
+export interface CleaningLimits {
+  /** How long a host may take from being asked to reboot until it answers again. */
+  readonly rebootMs: number
+  /** After how much of it the power switch is used. */
+  readonly switchAfterMs: number
+}
+
+/** Servers with much memory and many devices take their time. */
+export const cleaningLimits: CleaningLimits = { rebootMs: 20 * 60_000, switchAfterMs: 8 * 60_000 }
+
+export interface CleaningTools {
+  readonly host: SshHost
+  readonly access: MetalAccess
+  readonly declared: MetalDeclared
+  readonly power: PowerSwitch | undefined
+  readonly limits: CleaningLimits
+  readonly onStep: (step: CleaningStep) => void
+}
+
+const REMOVE_MS = 30 * 60_000
+const LOOK_EVERY_MS = 500
+const NAMED_LEFTOVERS = 5
+
+export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Promise<void> {
+  const { host, access } = tools
+  const user = access.tenantUser
+  const start = await reach(tools, signal)
+  let uid = start.marker?.uid ?? ''
+  if (start.marker?.phase !== 'rebooting' || start.marker.rebootFrom === start.bootId) {
+    await step(tools, 'lock', () => runOn(host, lockScript, { user }, signal, REMOVE_MS))
+    uid = (await lookAt(host, access, signal)).marker?.uid ?? uid
+    await step(tools, 'unmount', () => runOn(host, unmountAllScript, { user }, signal, REMOVE_MS))
+    const scratch = access.scratch.join('\n')
+    await step(tools, 'remove', () => runOn(host, removeScript, { user, scratch }, signal, REMOVE_MS))
+    await step(tools, 'reboot', () => reboot(tools, start.bootId, signal))
+  }
+  await step(tools, 'check', async () => {
+    const left = await findLeftovers(host, access, uid, signal)
+    const faults = await compareHardware(host, tools.declared, signal)
+    if (left.length > 0) throw new ScriptFailed(`left after the cleaning: ${left.slice(0, NAMED_LEFTOVERS).join(', ')}`)
+    if (faults.length > 0) throw new ScriptFailed(faults.join(' '))
+  })
+  await step(tools, 'release', () => runOn(host, releaseScript, {}, signal))
+}
+
+/** What a script says no to is a failure of the step; what is lost on the way is tried again. */
+async function step(tools: CleaningTools, name: CleaningStep, work: () => Promise<unknown>): Promise<void> {
+  tools.onStep(name)
+  try {
+    await work()
+  } catch (error) {
+    if (error instanceof ScriptFailed) throw new CleaningFailed(name, error.message, { cause: error })
+    throw error
+  }
+}
+
+async function reboot(tools: CleaningTools, from: string, signal: AbortSignal): Promise<void> {
+  try {
+    await runOn(tools.host, rebootScript, {}, signal)
+  } catch (error) {
+    // It may be gone before it has said so.
+    if (!(error instanceof Unreachable)) throw error
+  }
+  await waitForHost(tools, (look) => look.bootId !== from, signal)
+}
+
+/** The first look. A tenant may have stopped the SSH server: then the power switch brings it back. */
+async function reach(tools: CleaningTools, signal: AbortSignal): Promise<HostLook> {
+  try {
+    return await lookAt(tools.host, tools.access, signal)
+  } catch (error) {
+    if (!(error instanceof Unreachable) || tools.power === undefined) throw error
+    return waitForHost(tools, () => true, signal)
+  }
+}
+
+async function waitForHost(
+  tools: CleaningTools,
+  isIt: (look: HostLook) => boolean,
+  signal: AbortSignal,
+): Promise<HostLook> {
+  const { host, access, power, limits } = tools
+  const since = performance.now()
+  let isSwitched = power === undefined
+  let last: unknown
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      const look = await lookAt(host, access, signal)
+      if (isIt(look)) return look
+      last = new Error('it has not been restarted yet')
+    } catch (error) {
+      if (!(error instanceof Unreachable) && !(error instanceof ScriptFailed)) throw error
+      last = error
+    }
+    const waitedMs = performance.now() - since
+    if (!isSwitched && waitedMs > limits.switchAfterMs) {
+      isSwitched = true
+      await power?.reset(signal)
+    }
+    if (waitedMs > limits.rebootMs) {
+      const said = last instanceof Error ? last.message : String(last)
+      throw new Unreachable(`the host has not come back in ${Math.round(limits.rebootMs / 1_000)} s: ${said}`)
+    }
+    // An old connection can hang until it is known to be dead; the host that comes back is another one.
+    host.disconnect()
+    await pause(LOOK_EVERY_MS, undefined, { signal })
+  }
+}

@@ -1,0 +1,106 @@
+/** What a host shows of itself: whose it is, what it is made of, and what others have left on it. */
+import type { MetalAccess, MetalDeclared } from './access.ts'
+import { leftoverScript } from './cleaning-script.ts'
+import { BUSY_STATUS } from './script.ts'
+import type { ConstantScript, SshHost } from './ssh.ts'
+import { hardwareScript, lookScript } from './tenant-script.ts'
+
+export interface HostLook {
+  readonly bootId: string
+  /** undefined: it is nobody's. */
+  readonly marker: HostMarker | undefined
+  readonly hasTenantUser: boolean
+  /** Volumes that are mounted. */
+  readonly disks: readonly string[]
+}
+
+export interface HostMarker {
+  readonly tag: string
+  readonly id: string
+  readonly uid: string
+  readonly phase: string
+  readonly rebootFrom: string
+}
+
+/** A script has said no. `message` is the last that it said. */
+export class ScriptFailed extends Error {}
+
+const LEFTOVER_MS = 30 * 60_000
+const SAID_CHARS = 400
+
+/** Runs a script that must succeed, and gives what it says: lines of a word and the rest. */
+export async function runOn<Name extends string>(
+  host: SshHost,
+  script: ConstantScript<Name>,
+  input: Readonly<Record<Name, string>>,
+  signal: AbortSignal,
+  limitMs?: number,
+): Promise<(readonly [word: string, rest: string])[]> {
+  const { exitCode, stdout, stderr } = await host.run(script, input, signal, limitMs)
+  if (exitCode === BUSY_STATUS) throw new Error('an earlier script is still at work on the host')
+  if (exitCode !== 0) {
+    const said = stderr.trim().split('\n').slice(-3).join('; ').slice(-SAID_CHARS)
+    throw new ScriptFailed(`${script.name}: ${said === '' ? `exit status ${exitCode}` : said}`)
+  }
+  return stdout.split('\n').flatMap((line) => {
+    const space = line.indexOf(' ')
+    return line === ''
+      ? []
+      : [space < 0 ? ([line, ''] as const) : ([line.slice(0, space), line.slice(space + 1)] as const)]
+  })
+}
+
+export async function lookAt(host: SshHost, access: MetalAccess, signal: AbortSignal): Promise<HostLook> {
+  const lines = await runOn(host, lookScript, { user: access.tenantUser }, signal)
+  const one = (word: string): string => lines.find(([name]) => name === word)?.[1] ?? ''
+  const marker = {
+    tag: one('marker.tag'),
+    id: one('marker.id'),
+    uid: one('marker.uid'),
+    phase: one('marker.phase'),
+    rebootFrom: one('marker.rebootfrom'),
+  }
+  const isMarked = one('marker') === 'yes'
+  if (one('boot') === '') throw new Error('the host does not say which boot this is')
+  if (isMarked && (marker.tag === '' || marker.id === ''))
+    throw new Error('the mark of the tenant on the host is broken')
+  return {
+    bootId: one('boot'),
+    marker: isMarked ? marker : undefined,
+    hasTenantUser: one('user') === 'yes',
+    disks: lines.filter(([name]) => name === 'disk').map(([, volume]) => volume),
+  }
+}
+
+/** In what the host is not as declared, in sentences. Empty: it is. */
+export async function compareHardware(host: SshHost, declared: MetalDeclared, signal: AbortSignal): Promise<string[]> {
+  const { cpuCores, ramGb, gpus, tolerance } = declared
+  const lines = await runOn(host, hardwareScript, { gpus: gpus === undefined ? 'no' : 'yes' }, signal)
+  const numberOf = (word: string): number => Number(lines.find(([name]) => name === word)?.[1] ?? Number.NaN)
+  const faults: string[] = []
+  const cores = numberOf('cores')
+  if (cores !== cpuCores) faults.push(`It has ${cores} processors, and ${cpuCores} are declared.`)
+  const foundGb = numberOf('memory') / 1_048_576
+  if (!(Math.abs(foundGb - ramGb) <= ramGb * tolerance)) {
+    faults.push(`It has ${foundGb.toFixed(1)} GB of memory, and ${ramGb} GB are declared.`)
+  }
+  if (gpus !== undefined) {
+    const models = lines.filter(([name]) => name === 'gpu').map(([, model]) => model)
+    if (models.length !== gpus.count) faults.push(`It has ${models.length} GPUs, and ${gpus.count} are declared.`)
+    const other = models.find((model) => !model.toLowerCase().includes(gpus.model.toLowerCase()))
+    if (other !== undefined) faults.push(`It has a GPU "${other}", and "${gpus.model}" is declared.`)
+  }
+  return faults
+}
+
+/** What is left of a tenant. `uid` where it is known; a user that is gone leaves files behind. */
+export async function findLeftovers(
+  host: SshHost,
+  access: MetalAccess,
+  uid: string,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const input = { user: access.tenantUser, uid, scratch: access.scratch.join('\n') }
+  const lines = await runOn(host, leftoverScript, input, signal, LEFTOVER_MS)
+  return lines.filter(([name]) => name === 'left').map(([, what]) => what)
+}

@@ -1,0 +1,331 @@
+/**
+ * The agent's work for bare-metal hosts, done by a server over SSH. Each host has a lane: a turn that only one server
+ * has, a connection, a `Keeper`. A pass of the loop only starts what is due; the work of a host goes on behind it, so a
+ * cleaning of twenty minutes holds nobody up.
+ *
+ * Two rules keep a host from being cleaned under a tenant: a lane acts only on what it has read after it got its turn,
+ * and after it has moved a host (admitted, quarantined) only on what it has read after that.
+ *
+ *   ready, draining     keep what is wanted, and report
+ *   cleaning            new: check it; else it was in quarantine: clean it. Then it is ready, or in quarantine again
+ *   quarantined, left   nothing is done to it
+ */
+import type { Desired, HostOffer, HostReport } from '../../contract/agent.ts'
+import { Keeper } from '../keeper.ts'
+import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
+import { CleaningFailed, type CleaningLimits, type CleaningStep } from './cleaning.ts'
+import { metalRuntime, type MetalRuntime } from './runtime.ts'
+
+export interface MetalHost {
+  readonly id: string
+  readonly state: 'ready' | 'draining' | 'cleaning' | 'quarantined' | 'left'
+  /** Why it is in that state; `new` for a host that was never let out: it is checked and not touched. */
+  readonly reason: string | null
+  readonly generation: number
+  readonly access: MetalAccess
+  readonly declared: MetalDeclared
+  readonly address: MetalAddress
+  readonly offer: HostOffer
+}
+
+/** The books, as the lanes need them. */
+export interface MetalWorld {
+  listMetalHosts(): Promise<MetalHost[]>
+  /** The turn at a host; undefined: another server has it. */
+  takeHost(id: string, leaseMs: number): Promise<string | undefined>
+  /** False: the turn was lost. */
+  renewHost(id: string, token: string, leaseMs: number): Promise<boolean>
+  giveHost(id: string, token: string): Promise<void>
+  readDesired(id: string): Promise<Desired>
+  saveReport(id: string, report: HostReport): Promise<void>
+  /** In one transaction: the host is in quarantine, and the workload is no longer on it. */
+  quarantine(id: string, reason: string, workloadId: string | null): Promise<void>
+  /** From cleaning to ready. */
+  admit(id: string): Promise<void>
+  learnHostKey(id: string, fingerprint: string): Promise<void>
+}
+
+export interface KeepMetalOptions {
+  readonly world: MetalWorld
+  readonly clusterSecret: string | Buffer
+  readonly log: { warn(facts: object, message: string): void }
+  readonly everyMs?: number
+  readonly limits?: CleaningLimits
+}
+
+/** Has the shape of a `Reconciler`. */
+export interface MetalKeeping {
+  readonly name: 'metal'
+  readonly everyMs: number
+  run(signal: AbortSignal): Promise<boolean>
+  close(): Promise<void>
+}
+
+const EVERY_MS = 2_000
+const LEASE_MS = 60_000
+/** Without a change in the books a host is looked at this often. */
+const LOOK_EVERY_MS = 5_000
+const REASON_CHARS = 500
+
+export function keepMetal(options: KeepMetalOptions): MetalKeeping {
+  const lanes = new Map<string, Lane>()
+  return {
+    name: 'metal',
+    everyMs: options.everyMs ?? EVERY_MS,
+    async run(signal) {
+      const listedAt = performance.now()
+      const hosts = await options.world.listMetalHosts()
+      const active = new Map(
+        hosts.filter(({ state }) => state !== 'quarantined' && state !== 'left').map((h) => [h.id, h]),
+      )
+      const ended = [...lanes].filter(([id, lane]) => !active.has(id) && !lane.isTelling)
+      for (const [id] of ended) lanes.delete(id)
+      await Promise.all(ended.map(([, lane]) => lane.close()))
+      if (signal.aborted) return false
+      const begun = [...active.values()].map(async (host) => {
+        const lane = lanes.get(host.id) ?? new Lane(options, host.id)
+        lanes.set(host.id, lane)
+        return lane.tick(host, listedAt)
+      })
+      return (await Promise.all(begun)).includes(true)
+    },
+    async close() {
+      await Promise.all([...lanes.values()].map((lane) => lane.close()))
+      lanes.clear()
+    },
+  }
+}
+
+interface Work {
+  /** Of what it was made; another one needs another connection. */
+  readonly made: string
+  readonly hostKey: string | undefined
+  readonly runtime: MetalRuntime
+  readonly keeper: Keeper
+  readonly stop: AbortController
+}
+
+class Lane {
+  readonly #options: KeepMetalOptions
+  readonly #id: string
+  #turn: { token: string; until: number; takenAt: number } | undefined
+  #work: Work | undefined
+  #host: MetalHost | undefined
+  /** It is being looked at, admitted or cleaned. What a keeper has begun is not counted: it goes on by itself. */
+  #isBusy = false
+  #saving: Promise<void> = Promise.resolve()
+  #passedAt = Number.NEGATIVE_INFINITY
+  #passedGeneration = -1
+  /** When we last moved the host to another state. */
+  #movedAt = Number.NEGATIVE_INFINITY
+  /** What must be told before anything else is done. */
+  #failure: { reason: string; workloadId: string | null } | undefined
+  #step: CleaningStep | undefined
+  #learnedHostKey: string | undefined
+
+  constructor(options: KeepMetalOptions, id: string) {
+    this.#options = options
+    this.#id = id
+  }
+
+  /** A failure of the host is not in the books yet. */
+  get isTelling(): boolean {
+    return this.#failure !== undefined
+  }
+
+  /** Starts what is due. True: it has its turn now and should be told anew what there is. */
+  async tick(host: MetalHost, listedAt: number): Promise<boolean> {
+    try {
+      if (!(await this.#holdTurn())) return false
+    } catch (error) {
+      this.#warn(error, 'the turn at a bare-metal host was not renewed')
+      if (this.#turn === undefined || performance.now() > this.#turn.until) this.#letGo()
+      return false
+    }
+    if (this.#failure !== undefined) {
+      await this.#tellFailure()
+      return false
+    }
+    if (this.#turn === undefined || listedAt < Math.max(this.#turn.takenAt, this.#movedAt)) return true
+    this.#host = host
+    if (this.#work !== undefined && !this.#isStillMadeOf(this.#work, host)) this.#letGo()
+    if (this.#isBusy || (host.state !== 'cleaning' && !this.#isDue(host))) return false
+    this.#isBusy = true
+    void (host.state === 'cleaning' ? this.#admit(host) : this.#keep(host)).finally(() => {
+      this.#isBusy = false
+    })
+    return false
+  }
+
+  async close(): Promise<void> {
+    this.#letGo()
+    const token = this.#turn?.token
+    this.#turn = undefined
+    if (token === undefined) return
+    await this.#options.world.giveHost(this.#id, token).catch((error: unknown) => {
+      this.#warn(error, 'the turn at a bare-metal host was not given back, and ends by itself')
+    })
+  }
+
+  async #holdTurn(): Promise<boolean> {
+    const { world } = this.#options
+    const now = performance.now()
+    if (this.#turn !== undefined) {
+      if (await world.renewHost(this.#id, this.#turn.token, LEASE_MS)) {
+        this.#turn.until = now + LEASE_MS
+        return true
+      }
+      this.#turn = undefined
+      this.#letGo()
+    }
+    const token = await world.takeHost(this.#id, LEASE_MS)
+    if (token === undefined) return false
+    this.#turn = { token, until: now + LEASE_MS, takenAt: performance.now() }
+    return true
+  }
+
+  /** Ends what is under way here. The host itself goes on with what it does. */
+  #letGo(): void {
+    const work = this.#work
+    this.#work = undefined
+    this.#passedAt = Number.NEGATIVE_INFINITY
+    if (work === undefined) return
+    work.stop.abort()
+    work.keeper.close()
+    work.runtime.close()
+  }
+
+  /** The key that we have learnt of it does not make it another host; one that the operator has written down does. */
+  #isStillMadeOf({ made, hostKey }: Work, host: MetalHost): boolean {
+    const key = host.access.hostKey
+    return made === madeOf(host) && (key === undefined || key === (hostKey ?? this.#learnedHostKey))
+  }
+
+  #isDue(host: MetalHost): boolean {
+    return host.generation !== this.#passedGeneration || performance.now() - this.#passedAt >= LOOK_EVERY_MS
+  }
+
+  async #keep(host: MetalHost): Promise<void> {
+    const { world } = this.#options
+    const { keeper, stop } = this.#workFor(host)
+    try {
+      const desired = await world.readDesired(this.#id)
+      if (stop.signal.aborted) return
+      keeper.desire(desired)
+      await keeper.pass(stop.signal)
+      this.#passedGeneration = desired.generation
+      this.#passedAt = performance.now()
+      await this.#save()
+    } catch (error) {
+      if (!stop.signal.aborted) this.#warn(error, 'a bare-metal host was not looked at')
+    }
+  }
+
+  async #admit(host: MetalHost): Promise<void> {
+    const { world } = this.#options
+    const { runtime, stop } = this.#workFor(host)
+    try {
+      if (host.reason !== 'new') await runtime.clean(stop.signal)
+      const faults = await runtime.check(stop.signal)
+      stop.signal.throwIfAborted()
+      if (faults.length > 0) return await this.#fail(faults.join(' '), null)
+      await world.admit(this.#id)
+      this.#movedAt = performance.now()
+    } catch (error) {
+      if (stop.signal.aborted) return
+      if (error instanceof CleaningFailed) await this.#fail(`${error.step}: ${error.message}`, null)
+      else this.#warn(error, 'a bare-metal host was not cleaned or checked, and is tried again')
+    } finally {
+      this.#step = undefined
+    }
+  }
+
+  #workFor(host: MetalHost): Work {
+    this.#work ??= this.#begin(host)
+    return this.#work
+  }
+
+  #begin(host: MetalHost): Work {
+    const { world, clusterSecret, limits } = this.#options
+    const hostKey = host.access.hostKey ?? this.#learnedHostKey
+    const runtime = metalRuntime({
+      access: hostKey === undefined ? host.access : { ...host.access, hostKey },
+      declared: host.declared,
+      address: host.address,
+      clusterSecret,
+      ...(limits === undefined ? {} : { limits }),
+      onLearnedHostKey: (fingerprint) => {
+        this.#learnedHostKey = fingerprint
+        world.learnHostKey(this.#id, fingerprint).catch((error: unknown) => {
+          this.#warn(error, 'the host key of a bare-metal host was not written down')
+        })
+      },
+      onQuarantine: (workloadId, failure) => {
+        void this.#fail(`${failure.step}: ${failure.message}`, workloadId)
+      },
+      onStep: (step) => {
+        this.#step = step
+        void this.#save().catch((error: unknown) => this.#warn(error, 'a report was not saved'))
+      },
+    })
+    const keeper = new Keeper({
+      runtime,
+      changed: () => {
+        void this.#save().catch((error: unknown) => this.#warn(error, 'a report was not saved'))
+      },
+      onError: (what, error) => this.#warn(error, `a bare-metal host: ${what}`),
+      now: () => performance.now(),
+    })
+    return { made: madeOf(host), hostKey, runtime, keeper, stop: new AbortController() }
+  }
+
+  /** Nothing more is done to the host. That it failed is told until it has been heard. */
+  async #fail(reason: string, workloadId: string | null): Promise<void> {
+    this.#failure = { reason: reason.slice(0, REASON_CHARS), workloadId }
+    this.#letGo()
+    await this.#tellFailure()
+  }
+
+  async #tellFailure(): Promise<void> {
+    const failure = this.#failure
+    if (failure === undefined) return
+    try {
+      await this.#saving
+      await this.#options.world.quarantine(this.#id, failure.reason, failure.workloadId)
+      this.#movedAt = performance.now()
+      this.#failure = undefined
+    } catch (error) {
+      this.#warn(error, 'a bare-metal host could not be put into quarantine, and is left alone')
+    }
+  }
+
+  /** One after the other, so that an older report never comes last. */
+  #save(): Promise<void> {
+    const saved = this.#saveAfter(this.#saving)
+    this.#saving = saved.catch(() => {})
+    return saved
+  }
+
+  async #saveAfter(before: Promise<void>): Promise<void> {
+    await before
+    const report = this.#report()
+    if (report !== undefined) await this.#options.world.saveReport(this.#id, report)
+  }
+
+  #report(): HostReport | undefined {
+    const said = this.#work?.keeper.report()
+    if (this.#work === undefined || this.#host === undefined || said === undefined) return undefined
+    const workloads = said.workloads.map((one) =>
+      one.state === 'stopping' && this.#step !== undefined ? { ...one, message: `cleaning: ${this.#step}` } : one,
+    )
+    return { type: 'report', offer: this.#host.offer, notes: [...this.#work.runtime.notes()], ...said, workloads }
+  }
+
+  #warn(error: unknown, message: string): void {
+    this.#options.log.warn({ host: this.#id, error: error instanceof Error ? error.message : String(error) }, message)
+  }
+}
+
+function madeOf({ access, declared, address }: MetalHost): string {
+  return JSON.stringify({ access: { ...access, hostKey: null }, declared, address })
+}

@@ -1,0 +1,305 @@
+/** Tenants on hosts that are real but for their kernel: in by SSH, out with proof. */
+import { execFile } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import ssh2 from 'ssh2'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Workload } from '../../contract/agent.ts'
+import { startMetalLab, whyNoMetalLab, type MetalLab, type MetalLabHost } from '../../../test/harness/metal-lab.ts'
+import { waitFor } from '../../../test/harness/wait.ts'
+import { NeverStarts } from '../runtime.ts'
+import { metalAccess, type MetalDeclared } from './access.ts'
+import { CleaningFailed, type CleaningStep } from './cleaning.ts'
+import { metalRuntime, type MetalRuntime, type MetalRuntimeOptions } from './runtime.ts'
+
+const reason = whyNoMetalLab()
+const SCRATCH = '/srv/scratch'
+
+describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (left out: ${reason})`}`, () => {
+  let lab: MetalLab
+  let folder: string
+  const keys = ssh2.utils.generateKeyPairSync('ed25519')
+  const runtimes: MetalRuntime[] = []
+  const signal = AbortSignal.timeout(300_000)
+
+  beforeAll(async () => {
+    lab = await startMetalLab({ hosts: 2, flavours: ['debian', 'busybox'] })
+    for (const host of lab.hosts) await host.exec(['mkdir', '-m', '1777', SCRATCH, '-p'])
+    folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-tenant-'))
+    fs.writeFileSync(path.join(folder, 'key'), keys.private, { mode: 0o600 })
+  })
+  afterAll(async () => {
+    for (const runtime of runtimes) runtime.close()
+    await lab?.close()
+    if (folder !== undefined) fs.rmSync(folder, { recursive: true })
+  })
+
+  const hostOf = (index: number): MetalLabHost => {
+    const host = lab.hosts[index]
+    if (host === undefined) throw new Error('no such host')
+    return host
+  }
+
+  function runtimeOf(host: MetalLabHost, more: Partial<MetalRuntimeOptions> = {}, access: object = {}): MetalRuntime {
+    const { address, port, user, privateKey, hostKeyFingerprint: hostKey } = host
+    const runtime = metalRuntime({
+      access: metalAccess.parse({ address, port, user, privateKey, hostKey, scratch: [SCRATCH], ...access }),
+      declared: declaredHere(),
+      address: { hostname: host.id, publicIp: address, privateIp: address, sshPort: port },
+      clusterSecret: 'a secret of tests',
+      onLearnedHostKey: () => {},
+      limits: { rebootMs: 20_000, switchAfterMs: 1_000 },
+      ...more,
+    })
+    runtimes.push(runtime)
+    return runtime
+  }
+
+  const asTenant = (host: MetalLabHost, command: string): Promise<string> => sshAs(folder, host, command)
+
+  test.each([
+    ['with the programs of Debian', 0],
+    ['with nothing but busybox', 1],
+  ])('%s: a tenant comes in, leaves things everywhere, and the next one finds none of them', async (_, index) => {
+    const host = hostOf(index)
+    const steps: CleaningStep[] = []
+    const runtime = runtimeOf(host, { onStep: (step) => steps.push(step) })
+    expect(await runtime.check(signal)).toEqual([])
+    expect(await runtime.list(signal)).toEqual([])
+    const workload = workloadOf('m-1', keys.public, [host])
+    await runtime.start(workload, () => {}, signal)
+    const running = { id: 'm-1', tag: workload.tag, state: 'running', sshUser: 'tenant', disks: [] }
+    expect(await runtime.list(signal)).toEqual([running])
+    expect(await asTenant(host, 'id -un; cat hosts')).toBe(`tenant\n${host.id} ${host.address} head\n`)
+    const uid = (await asTenant(host, 'id -u')).trim()
+
+    await asTenant(host, `mkdir -p .cache/x && echo mine > .cache/x/file && echo mine > "/tmp/a file"`)
+    await asTenant(host, `mkdir /var/tmp/deep && echo mine > /var/tmp/deep/er && echo mine > /dev/shm/s`)
+    await asTenant(host, `echo mine > ${SCRATCH}/data && ln -s /etc ${SCRATCH}/link && cp -r .cache ${SCRATCH}/more`)
+    await asTenant(host, 'nohup setsid sh -c "while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &')
+    // As cron and a careless administrator leave them.
+    await host.exec([
+      'sh',
+      '-c',
+      `echo '* * * * * true' > /var/spool/cron/crontabs/tenant; mkdir -p /srv/other; touch /srv/other/f; chown ${uid} /srv/other/f /var/spool/cron/crontabs/tenant`,
+    ])
+    const boots = host.boots()
+    await runtime.stop('m-1', signal)
+
+    expect(steps).toEqual(['lock', 'unmount', 'remove', 'reboot', 'check', 'release'])
+    expect(host.boots()).toBe(boots + 1)
+    expect(await runtime.list(signal)).toEqual([])
+    expect(
+      await host.exec([
+        'sh',
+        '-c',
+        `grep -c ^tenant: /etc/passwd /etc/shadow /etc/group | grep -v ':0$'; ls -A /home /tmp /var/tmp /dev/shm ${SCRATCH} /var/spool/cron/crontabs /srv/other; find / -xdev -user ${uid}`,
+      ]),
+    ).not.toMatch(/mine|tenant|file|deep|data|^f$|\/f$/m)
+    expect(await host.exec(['ls', '/etc/passwd', '/var/lib/berth'])).toBe('/etc/passwd\n\n/var/lib/berth:\n')
+    await expect(asTenant(host, 'true')).rejects.toThrow('Permission denied')
+
+    await runtime.start(workloadOf('m-2', keys.public, [host]), () => {}, signal)
+    expect(await asTenant(host, 'find / -xdev -user $(id -u) 2>/dev/null | grep -v ^/home/tenant; ls -A; true')).toBe(
+      '.ssh\nhosts\n',
+    )
+    await runtime.stop('m-2', signal)
+  })
+
+  test('a server that is killed in the middle of a cleaning goes on with it, at whatever step', async () => {
+    const host = hostOf(0)
+    await runtimeOf(host).start(workloadOf('m-3', keys.public, [host]), () => {}, signal)
+    await asTenant(host, 'echo mine > /tmp/left')
+    for (const last of ['lock', 'unmount', 'remove', 'reboot', 'check', 'release'] as const) {
+      const kill = new AbortController()
+      const dying = runtimeOf(host, { onStep: (step) => step === last && kill.abort(new Error(`killed at ${last}`)) })
+      await expect(dying.stop('m-3', kill.signal)).rejects.toThrow(`killed at ${last}`)
+      dying.close()
+      const seen = await waitFor('the host answers', () =>
+        runtimeOf(host)
+          .list(signal)
+          .catch(() => undefined),
+      )
+      expect(seen.map(({ id }) => id)).toEqual(['m-3'])
+    }
+    const next = runtimeOf(host)
+    await next.stop('m-3', signal)
+    expect(await next.list(signal)).toEqual([])
+    expect(await next.check(signal)).toEqual([])
+  })
+
+  test('a disk that is read-only fails the cleaning, and the tenant stays on the list', async () => {
+    const host = hostOf(1)
+    const told: string[] = []
+    const runtime = runtimeOf(host, { onQuarantine: (id, { step }) => told.push(`${id} ${step}`) })
+    await runtime.start(workloadOf('m-4', keys.public, [host]), () => {}, signal)
+    await host.makeReadOnly()
+    await expect(runtime.stop('m-4', signal)).rejects.toThrow(CleaningFailed)
+    expect(told).toEqual(['m-4 lock'])
+    expect((await runtime.list(signal)).map(({ id }) => id)).toEqual(['m-4'])
+    await host.makeWritable()
+    await runtime.clean(signal)
+    expect(await runtime.check(signal)).toEqual([])
+  })
+
+  test('a host that has lost something on its way through the reboot fails the check, and keeps its mark', async () => {
+    const host = hostOf(1)
+    await runtimeOf(host).start(workloadOf('m-5', keys.public, [host]), () => {}, signal)
+    const differing = runtimeOf(host, { declared: { ...declaredHere(), cpuCores: 77 } })
+    await expect(differing.stop('m-5', signal)).rejects.toMatchObject({ step: 'check', message: /77 are declared/ })
+    const boots = host.boots()
+    const right = runtimeOf(host)
+    expect((await right.list(signal)).map(({ id }) => id)).toEqual(['m-5'])
+    // It was removed and restarted before: only the check is left to do.
+    await right.stop('m-5', signal)
+    expect(host.boots()).toBe(boots)
+    expect(await right.list(signal)).toEqual([])
+  })
+
+  test('a host that is not what was declared never starts, and says in what', async () => {
+    const host = hostOf(0)
+    const declared = { ...declaredHere(), ramGb: 4_000, gpus: { count: 8, model: 'H100' } }
+    const runtime = runtimeOf(host, { declared })
+    const starting = runtime.start(workloadOf('m-6', keys.public, [host]), () => {}, signal)
+    await expect(starting).rejects.toThrow(/4000 GB are declared.*0 GPUs, and 8 are declared/)
+    await expect(starting).rejects.toMatchObject({ reason: 'hardware_differs' })
+    // It is spoken for until it was cleaned and found right.
+    expect(await runtime.list(signal)).toMatchObject([{ id: 'm-6', state: 'starting' }])
+    await runtimeOf(host).stop('m-6', signal)
+  })
+
+  test('a host with another tenant, or with what one has left, takes nobody in', async () => {
+    const host = hostOf(0)
+    const runtime = runtimeOf(host)
+    await runtime.start(workloadOf('m-7', keys.public, [host]), () => {}, signal)
+    const second = runtime.start(workloadOf('m-8', keys.public, [host]), () => {}, signal)
+    await expect(second).rejects.toThrow(NeverStarts)
+    await expect(second).rejects.toMatchObject({ reason: 'not_clean' })
+    await runtime.stop('m-8', signal)
+    expect((await runtime.list(signal)).map(({ id }) => id)).toEqual(['m-7'])
+    await host.exec(['rm', '/var/lib/berth/tenant'])
+    const third = runtime.start(workloadOf('m-9', keys.public, [host]), () => {}, signal)
+    await expect(third).rejects.toMatchObject({ reason: 'not_clean', message: /the user tenant/ })
+    expect((await runtime.check(signal)).join()).toMatch(/the user tenant/)
+    await runtime.stop('m-9', signal)
+    expect(await runtime.check(signal)).toEqual([])
+  })
+
+  test('another host key than the one that is known is refused; an unknown one is learnt once', async () => {
+    const host = hostOf(0)
+    const wrong = runtimeOf(host, {}, { hostKey: hostOf(1).hostKeyFingerprint })
+    await expect(wrong.list(signal)).rejects.toThrow(/host key/)
+    const learnt: string[] = []
+    const fresh = runtimeOf(host, { onLearnedHostKey: (key) => learnt.push(key) }, { hostKey: undefined })
+    expect(await fresh.list(signal)).toEqual([])
+    expect(await fresh.list(signal)).toEqual([])
+    expect(learnt).toEqual([host.hostKeyFingerprint])
+  })
+
+  test('the hosts of one rental know each other, and the head logs into the others', async () => {
+    const hosts = [hostOf(0), hostOf(1)]
+    const both = hosts.map((host) => runtimeOf(host))
+    await Promise.all(both.map((runtime) => runtime.start(workloadOf('m-10', keys.public, hosts), () => {}, signal)))
+    const list = `metal-1 ${hostOf(0).address} head\nmetal-2 ${hostOf(1).address} compute\n`
+    expect(await asTenant(hostOf(1), 'cat hosts')).toBe(list)
+    expect(await asTenant(hostOf(0), 'ssh metal-2 hostname')).toBe('metal-2\n')
+    expect(await asTenant(hostOf(1), `ssh ${hostOf(0).address} hostname`)).toBe('metal-1\n')
+    await Promise.all(both.map((runtime) => runtime.stop('m-10', signal)))
+    for (const host of hosts) expect(await host.exec(['cat', '/etc/hosts'])).toBe('127.0.0.1 localhost\n')
+  })
+
+  test('volumes come and go, come back after a reboot, and keep their data when the tenant goes', async () => {
+    const [first, second] = [hostOf(0), hostOf(1)]
+    fs.mkdirSync(path.join(lab.sharedFolder, 'volumes/v-1'), { recursive: true })
+    const runtime = runtimeOf(first)
+    const plain = workloadOf('m-11', keys.public, [first])
+    const source = { kind: 'nfs' as const, server: lab.bridgeAddress, path: '/volumes/v-1' }
+    const withDisk = { ...plain, disks: [{ volumeId: 'v-1', label: 'data', sizeGb: 1, source }] }
+    await runtime.start(plain, () => {}, signal)
+    await runtime.setDisks(withDisk, signal)
+    expect(await runtime.list(signal)).toMatchObject([{ disks: ['v-1'] }])
+    await asTenant(first, 'echo kept > /mnt/data/file')
+    await runtime.setDisks(plain, signal)
+    expect(await runtime.list(signal)).toMatchObject([{ disks: [] }])
+    expect(await first.exec(['ls', '/mnt'])).toBe('')
+    await runtime.setDisks(withDisk, signal)
+    await first.powerCycle()
+    expect(await waitFor('the host answers', () => runtime.list(signal).catch(() => undefined))).toMatchObject([
+      { state: 'running', disks: [] },
+    ])
+    await runtime.setDisks(withDisk, signal)
+    // A program that sits on it does not keep it there.
+    await asTenant(first, 'nohup setsid sh -c "cd /mnt/data; while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &')
+    await runtime.setDisks(plain, signal)
+    await runtime.setDisks(withDisk, signal)
+    await runtime.stop('m-11', signal)
+    const other = runtimeOf(second)
+    const there = { ...withDisk, id: 'm-12', tag: 'berth-lab-m-12' }
+    await other.start(there, () => {}, signal)
+    await other.setDisks(there, signal)
+    expect(await asTenant(second, 'cat /mnt/data/file')).toBe('kept\n')
+    await other.stop('m-12', signal)
+    expect(fs.readFileSync(path.join(lab.sharedFolder, 'volumes/v-1/file'), 'utf8')).toBe('kept\n')
+  })
+
+  test('a host that no longer answers is brought back by its power switch, and cleaned', async () => {
+    const host = hostOf(0)
+    const bmc = { kind: 'command', reset: [...host.resetCommand] }
+    const runtime = runtimeOf(host, {}, { bmc })
+    await runtime.start(workloadOf('m-13', keys.public, [host]), () => {}, signal)
+    await host.exec([
+      'sh',
+      '-c',
+      'kill $(cat /run/sshd.pid); for one in /proc/[0-9]*; do grep -q "^sshd" $one/comm && kill -9 $(basename $one); done; true',
+    ])
+    await expect(runtime.list(signal)).rejects.toThrow()
+    const boots = host.boots()
+    await runtime.stop('m-13', signal)
+    expect(host.boots()).toBe(boots + 2)
+    expect(await runtime.list(signal)).toEqual([])
+  })
+
+  test('logs, terminals and ports are answered with where to go instead', async () => {
+    const opening = runtimeOf(hostOf(0)).open({ kind: 'port', workloadId: 'm-1', port: 0 }, signal)
+    await expect(opening).rejects.toThrow('reached directly, by SSH')
+  })
+})
+
+function declaredHere(): MetalDeclared {
+  const cpuCores = (fs.readFileSync('/proc/cpuinfo', 'utf8').match(/^processor/gm) ?? []).length
+  return { cpuCores, ramGb: os.totalmem() / 1_073_741_824, tolerance: 0.1 }
+}
+
+function workloadOf(id: string, key: string, hosts: readonly MetalLabHost[]): Workload {
+  return {
+    id,
+    tag: `berth-lab-${id}`,
+    want: 'run',
+    started: false,
+    spec: {
+      kind: 'bare-metal',
+      name: 'one',
+      gpuCount: 8,
+      resources: { cpuModel: 'any', cpuCount: 2, ramGb: 16, storageGb: 100 },
+      sshKeys: [key],
+      ports: [],
+      image: null,
+    },
+    node: {
+      index: 0,
+      gpuIndexes: [],
+      peers: hosts.map((host) => ({ hostname: host.id, privateIp: host.address })),
+    },
+    disks: [],
+    baseImage: null,
+  }
+}
+
+async function sshAs(folder: string, host: MetalLabHost, command: string): Promise<string> {
+  const options = ['BatchMode=yes', 'StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR']
+  const argv = ['-F', '/dev/null', '-i', path.join(folder, 'key'), ...options.flatMap((one) => ['-o', one])]
+  const { stdout } = await promisify(execFile)('ssh', [...argv, `tenant@${host.address}`, command])
+  return stdout
+}

@@ -1,0 +1,223 @@
+/**
+ * One bare-metal host over SSH, as a runtime with one thing that can run on it: a tenant. Nothing is kept here that the
+ * host does not show itself. The surprise is `stop`: it takes minutes, restarts the host, and ends well only when it has
+ * proof that nothing of the tenant is left (cleaning.ts).
+ */
+import { isIP } from 'node:net'
+import type { Disk, Workload } from '../../contract/agent.ts'
+import { NeverStarts, type Found, type Runtime } from '../runtime.ts'
+import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
+import { powerSwitch } from './bmc.ts'
+import { cleanHost, CleaningFailed, cleaningLimits, type CleaningLimits, type CleaningStep } from './cleaning.ts'
+import { deriveClusterKey } from './cluster-key.ts'
+import { compareHardware, findLeftovers, lookAt, runOn, type HostLook } from './host-look.ts'
+import { SshHost } from './ssh.ts'
+import { makeScript, mountScript, takeScript, unmountScript } from './tenant-script.ts'
+
+export interface MetalRuntimeOptions {
+  readonly access: MetalAccess
+  readonly declared: MetalDeclared
+  readonly address: MetalAddress
+  /** What the keys between the hosts of one rental are derived from. */
+  readonly clusterSecret: string | Buffer
+  readonly onLearnedHostKey: (fingerprint: string) => void
+  /** Nobody may have the host before a person has looked. */
+  readonly onQuarantine?: (workloadId: string, failure: CleaningFailed) => void
+  readonly onStep?: (step: CleaningStep) => void
+  readonly limits?: CleaningLimits
+}
+
+export interface MetalRuntime extends Runtime {
+  /** What keeps the host from being let out, in sentences: hardware that differs, leftovers. Empty: nothing. */
+  check(signal: AbortSignal): Promise<string[]>
+  /** Cleans it whoever was there. Throws `CleaningFailed`. */
+  clean(signal: AbortSignal): Promise<void>
+  /** Closes the connection. What runs on the host runs on. */
+  close(): void
+}
+
+const NAMED_LEFTOVERS = 5
+
+export function metalRuntime(options: MetalRuntimeOptions): MetalRuntime {
+  return new MetalHostRuntime(options)
+}
+
+class MetalHostRuntime implements MetalRuntime {
+  readonly kind = 'bare-metal'
+  readonly #options: MetalRuntimeOptions
+  readonly #host: SshHost
+  /** What is being cleaned. Meanwhile the host comes and goes, and is not asked. */
+  #cleaning: Found | undefined
+  readonly #unowned = new Set<string>()
+
+  constructor(options: MetalRuntimeOptions) {
+    this.#options = options
+    this.#host = new SshHost({ access: options.access, onLearnedHostKey: options.onLearnedHostKey })
+  }
+
+  async list(signal: AbortSignal): Promise<Found[]> {
+    if (this.#cleaning !== undefined) return [this.#cleaning]
+    const look = await this.#look(signal)
+    return look.marker === undefined ? [] : [foundOf(look, look.marker, this.#options.access.tenantUser)]
+  }
+
+  async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
+    const { access } = this.#options
+    const { spec } = workload
+    if (spec === null || spec.kind !== 'bare-metal') throw new NeverStarts('wrong_kind', 'This host is rented whole.')
+    progress('taking the host over')
+    const taken = await runOn(this.#host, takeScript, { ...markOf(workload), user: access.tenantUser }, signal)
+    const said = new Map(taken)
+    if (said.get('tag') !== workload.tag) {
+      throw new NeverStarts('not_clean', `The host carries the mark of another tenant: ${said.get('tag')}.`)
+    }
+    const phase = said.get('phase')
+    if (phase === 'rebooting') throw new Error('The host is being cleaned.')
+    if (phase === 'taken') await this.#checkTakeOver(progress, signal)
+    progress('letting the tenant in')
+    await runOn(this.#host, makeScript, this.#tenantInput(workload, spec.sshKeys), signal)
+  }
+
+  async stop(id: string, signal: AbortSignal): Promise<void> {
+    const look = await this.#look(signal).catch((error: unknown) => {
+      // A host with a power switch is brought back by the cleaning.
+      if (this.#options.access.bmc === undefined) throw error
+      return undefined
+    })
+    if (look !== undefined && look.marker?.id !== id) return
+    this.#cleaning =
+      look?.marker === undefined ? undefined : foundOf(look, look.marker, this.#options.access.tenantUser)
+    try {
+      await this.clean(signal)
+    } catch (error) {
+      if (error instanceof CleaningFailed) this.#options.onQuarantine?.(id, error)
+      throw error
+    } finally {
+      this.#cleaning = undefined
+    }
+  }
+
+  async setDisks(workload: Workload, signal: AbortSignal): Promise<void> {
+    const { disks } = await this.#look(signal)
+    const wanted = new Set(workload.disks.map(({ volumeId }) => volumeId))
+    for (const volume of disks) if (!wanted.has(volume)) await runOn(this.#host, unmountScript, { volume }, signal)
+    for (const disk of workload.disks) {
+      const lines = await runOn(this.#host, mountScript, mountInput(disk, this.#options.address.privateIp), signal)
+      if (lines.some(([word]) => word === 'unowned')) this.#unowned.add(disk.volumeId)
+      else this.#unowned.delete(disk.volumeId)
+    }
+    const after = await this.#look(signal)
+    const missing = [...wanted].filter((volume) => !after.disks.includes(volume))
+    if (missing.length > 0) throw new Error(`not mounted: ${missing.join(', ')}`)
+  }
+
+  open(): Promise<never> {
+    return Promise.reject(new Error('A bare-metal machine is reached directly, by SSH at its own address.'))
+  }
+
+  notes(): string[] {
+    const { access } = this.#options
+    return [
+      ...(access.tenantRoot
+        ? ['Tenants get root here: the cleaning cannot prove that they have left nothing behind.']
+        : []),
+      ...(access.bmc === undefined
+        ? ['It has no power switch: when it does not come back, a person must go there.']
+        : []),
+      ...[...this.#unowned].map((id) => `The file server does not let us hand the volume ${id} to the tenant.`),
+    ]
+  }
+
+  async check(signal: AbortSignal): Promise<string[]> {
+    const look = await this.#look(signal)
+    const faults = await compareHardware(this.#host, this.#options.declared, signal)
+    if (look.marker !== undefined) faults.push(`It carries the mark of a tenant: ${look.marker.tag}.`)
+    const left = await findLeftovers(this.#host, this.#options.access, look.marker?.uid ?? '', signal)
+    return left.length === 0 ? faults : [...faults, leftoverSentence(left)]
+  }
+
+  async clean(signal: AbortSignal): Promise<void> {
+    const { access, declared, limits = cleaningLimits, onStep = () => {} } = this.#options
+    const power = access.bmc === undefined ? undefined : powerSwitch(access.bmc)
+    await cleanHost({ host: this.#host, access, declared, power, limits, onStep }, signal)
+  }
+
+  close(): void {
+    this.#host.disconnect()
+  }
+
+  #look(signal: AbortSignal): Promise<HostLook> {
+    return lookAt(this.#host, this.#options.access, signal)
+  }
+
+  async #checkTakeOver(progress: (message: string) => void, signal: AbortSignal): Promise<void> {
+    progress('comparing the hardware')
+    const faults = await compareHardware(this.#host, this.#options.declared, signal)
+    if (faults.length > 0) throw new NeverStarts('hardware_differs', faults.join(' '))
+    progress('looking for leftovers')
+    const left = await findLeftovers(this.#host, this.#options.access, '', signal)
+    if (left.length > 0) throw new NeverStarts('not_clean', leftoverSentence(left))
+  }
+
+  #tenantInput({ tag, node }: Workload, sshKeys: readonly string[]) {
+    const { access, clusterSecret } = this.#options
+    const peers = node.peers.map(({ hostname, privateIp }, index) => {
+      if (!/^[A-Za-z0-9.-]{1,253}$/.test(hostname) || isIP(privateIp) === 0)
+        throw new Error('a neighbour has no plain name')
+      return { hostname, privateIp, role: index === 0 ? 'head' : 'compute' }
+    })
+    const isCluster = peers.length > 1
+    const key = isCluster ? deriveClusterKey(clusterSecret, tag) : undefined
+    const names = peers.flatMap(({ hostname, privateIp }) => [hostname, privateIp])
+    const config = [
+      `Host ${names.join(' ')}`,
+      '  IdentityFile ~/.ssh/berth_cluster',
+      '  StrictHostKeyChecking accept-new',
+    ]
+    return {
+      user: access.tenantUser,
+      keys: [...sshKeys, ...(key === undefined ? [] : [key.publicKey])].map(oneLine).join('\n'),
+      peers: peers.map(({ hostname, privateIp, role }) => `${hostname} ${privateIp} ${role}`).join('\n'),
+      block: isCluster ? peers.map(({ hostname, privateIp }) => `${privateIp} ${hostname}`).join('\n') : '',
+      clusterKey: key?.privateKey ?? '',
+      clusterConfig: isCluster ? config.join('\n') : '',
+      root: access.tenantRoot ? 'yes' : 'no',
+    }
+  }
+}
+
+function foundOf(look: HostLook, marker: NonNullable<HostLook['marker']>, sshUser: string): Found {
+  const { id, tag, phase } = marker
+  if (phase === 'ready' && look.hasTenantUser) return { id, tag, state: 'running', sshUser, disks: look.disks }
+  if (phase !== 'rebooting') return { id, tag, state: 'starting', disks: look.disks }
+  return { id, tag, state: 'failed', failure: 'cleaned', message: 'The host is being cleaned.', disks: look.disks }
+}
+
+function markOf({ id, tag }: Workload): { id: string; tag: string } {
+  return { id: oneLine(id), tag: oneLine(tag) }
+}
+
+function oneLine(text: string): string {
+  const line = text.trim()
+  // oxlint-disable-next-line no-control-regex
+  if (/[\u0000-\u001f\u007f]/.test(line)) throw new Error('a value has more than one line')
+  return line
+}
+
+function mountInput({ volumeId, label, source }: Disk, client: string) {
+  if (source.kind !== 'nfs') throw new Error('Only volumes of a file server can be mounted here.')
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/.test(volumeId)) throw new Error('the id of the volume is not plain')
+  if (!/^[A-Za-z0-9.:-]{1,253}$/.test(source.server)) throw new Error('the address of the file server is not plain')
+  if (!/^\/[A-Za-z0-9._/-]{0,1000}$/.test(source.path)) throw new Error('the path of the volume is not plain')
+  return {
+    volume: volumeId,
+    label: /^[A-Za-z0-9_-]{1,100}$/.test(label) ? label : volumeId,
+    server: isIP(source.server) === 6 ? `[${source.server}]` : source.server,
+    path: source.path,
+    client,
+  }
+}
+
+function leftoverSentence(left: readonly string[]): string {
+  return `Left by someone before: ${left.slice(0, NAMED_LEFTOVERS).join(', ')}.`
+}

@@ -1,0 +1,162 @@
+/** The scripts that look at a host and let a tenant in. What they have in common is in script.ts. */
+import { constantScript } from './script.ts'
+
+export const lookScript = constantScript(
+  'look',
+  ['user'],
+  String.raw`
+printf 'boot %s\n' "$(boot_id)"
+if [ -e "$marker" ]; then
+  echo 'marker yes'
+  sed 's/^/marker./' "$marker" || fail "cannot read $marker"
+fi
+if is_user "$user"; then echo 'user yes'; fi
+for one in "$state"/disks/*; do
+  [ -f "$one" ] || continue
+  if is_mounted "$(cat "$one")"; then printf 'disk %s\n' "$(basename "$one")"; fi
+done
+`,
+)
+
+export const hardwareScript = constantScript(
+  'read hardware',
+  ['gpus'],
+  String.raw`
+printf 'cores %s\n' "$(grep -c '^processor' /proc/cpuinfo)"
+printf 'memory %s\n' "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
+if [ "$gpus" = yes ] && command -v nvidia-smi > /dev/null; then
+  nvidia-smi --query-gpu=name --format=csv,noheader | sed 's/^/gpu /'
+fi
+exit 0
+`,
+)
+
+/** Speaks for the host, before anything is made on it. Says whose it is. */
+export const takeScript = constantScript(
+  'take the host',
+  ['tag', 'id', 'user'],
+  String.raw`
+exclusive
+mkdir -p "$state" || fail "cannot make $state"
+if [ ! -e "$marker" ]; then
+  printf 'tag %s\nid %s\nuser %s\nphase taken\n' "$tag" "$id" "$user" > "$marker.new" && mv "$marker.new" "$marker" ||
+    fail "cannot write $marker"
+  settle
+fi
+printf 'tag %s\nphase %s\n' "$(field tag)" "$(field phase)"
+`,
+)
+
+/**
+ * User, keys and lists. The uid is the same on all hosts where it is free, so that files on a volume stay the tenant's
+ * wherever it is mounted. It gets no ranges of further uids: what they own could not be told from others' files.
+ */
+export const makeScript = constantScript(
+  'let the tenant in',
+  ['user', 'keys', 'peers', 'block', 'clusterKey', 'clusterConfig', 'root'],
+  String.raw`
+exclusive
+note phase making
+home=/home/$user
+shell=/bin/sh
+[ ! -x /bin/bash ] || shell=/bin/bash
+if ! is_user "$user"; then
+  uid=20001
+  while grep -q "^[^:]*:[^:]*:$uid:" /etc/passwd || grep -q "^[^:]*:[^:]*:$uid:" /etc/group; do uid=$((uid + 1)); done
+  note uid "$uid"
+  sed -i "/^$user:/d" /etc/group || fail 'cannot change /etc/group'
+  if command -v useradd > /dev/null; then
+    useradd -M -U -u "$uid" -d "$home" -s "$shell" -p '*' "$user" || fail 'cannot add the user'
+  elif command -v adduser > /dev/null && adduser --help 2>&1 | grep -q BusyBox; then
+    adduser -D -H -u "$uid" -h "$home" -s "$shell" "$user" || fail 'cannot add the user'
+  else
+    printf '%s:x:%s:\n' "$user" "$uid" >> /etc/group &&
+      printf '%s:x:%s:%s::%s:%s\n' "$user" "$uid" "$uid" "$home" "$shell" >> /etc/passwd &&
+      printf '%s:*:19000:0:99999:7:::\n' "$user" >> /etc/shadow || fail 'cannot add the user'
+  fi
+  for one in /etc/subuid /etc/subgid; do [ ! -e "$one" ] || sed -i "/^$user:/d" "$one"; done
+fi
+# A password that nobody has; "!" would count as locked.
+sed -i "s/^$user:[^:]*:/$user:*:/" /etc/shadow || fail 'cannot change /etc/shadow'
+uid=$(uid_of "$user")
+[ -n "$uid" ] || fail 'the user is not there'
+note uid "$uid"
+mkdir -p "$home/.ssh" || fail "cannot make $home"
+if [ -d /etc/skel ] && [ ! -e "$home/.profile" ]; then cp -R /etc/skel/. "$home/"; fi
+printf '%s\n' "$keys" > "$home/.ssh/authorized_keys" || fail 'cannot write the keys'
+printf '%s\n' "$peers" > "$home/hosts" && chmod 644 "$home/hosts" || fail 'cannot write the list of hosts'
+if [ -n "$clusterKey" ]; then
+  printf '%s\n' "$clusterKey" > "$home/.ssh/berth_cluster" &&
+    printf '%s\n' "$clusterConfig" > "$home/.ssh/config" || fail 'cannot write the key of the rental'
+fi
+chown -R "$uid:$(id -g "$user")" "$home" && chmod 700 "$home" "$home/.ssh" || fail 'cannot hand over the home'
+if [ -n "$block" ]; then
+  { without_block; printf '# berth begin\n%s\n# berth end\n' "$block"; } > "$state/hosts.new" &&
+    cat "$state/hosts.new" > /etc/hosts || fail 'cannot write /etc/hosts'
+  rm -f "$state/hosts.new"
+fi
+if [ "$root" = yes ] && [ -d /etc/sudoers.d ]; then
+  printf '%s ALL=(ALL) NOPASSWD:ALL\n' "$user" > /etc/sudoers.d/berth-tenant &&
+    chmod 440 /etc/sudoers.d/berth-tenant || fail 'cannot give sudo'
+fi
+note boot "$(boot_id)"
+note phase ready
+settle
+`,
+)
+
+/** Mounts one folder of a file server. Where the programs for NFS are missing, the kernel is asked directly. */
+export const mountScript = constantScript(
+  'mount',
+  ['volume', 'label', 'server', 'path', 'client'],
+  String.raw`
+exclusive
+uid=$(field uid)
+record=$state/disks/$volume
+mkdir -p "$state/disks" || fail 'cannot write down the mount'
+if [ ! -s "$record" ]; then
+  at=/mnt/$label
+  [ ! -e "$at" ] || at=/mnt/$label-$volume
+  printf '%s\n' "$at" > "$record" || fail 'cannot write down the mount'
+fi
+at=$(cat "$record")
+if ! is_mounted "$at"; then
+  (umask 022; mkdir -p "$at") || fail "cannot make $at"
+  plain=rw,hard,nosuid,nodev,vers=4.1
+  limited mount -t nfs4 -o "$plain" "$server:$path" "$at" 2> "$state/mount.said" ||
+    limited mount -i -t nfs4 -o "$plain,addr=$server,clientaddr=$client" "$server:$path" "$at" 2>> "$state/mount.said" ||
+    fail "$(tail -n 3 "$state/mount.said")"
+  rm -f "$state/mount.said"
+  is_mounted "$at" || fail "$at is not mounted"
+fi
+# A server that trusts no root of its clients has given the folder away itself, or nobody can.
+chown "$uid" "$at" 2> /dev/null || printf 'unowned %s\n' "$at"
+exit 0
+`,
+)
+
+/** Unmounts one volume; what holds it is ended first. */
+export const unmountScript = constantScript(
+  'unmount',
+  ['volume'],
+  String.raw`
+exclusive
+record=$state/disks/$volume
+[ -s "$record" ] || exit 0
+at=$(cat "$record")
+holders() {
+  for one in /proc/[0-9]*; do
+    ls -l "$one/cwd" "$one/root" "$one/exe" "$one/fd" 2> /dev/null | grep -qE -- "-> $at(/|$)" && echo "$one" | sed 's#/proc/##'
+  done
+}
+if is_mounted "$at"; then
+  limited umount "$at" 2> /dev/null || {
+    for pid in $(holders); do [ "$pid" = 1 ] || [ "$pid" = $$ ] || kill -9 "$pid" 2> /dev/null; done
+    limited umount "$at" 2> /dev/null || limited umount -f "$at" 2> /dev/null || umount -l "$at" || fail "cannot unmount $at"
+  }
+fi
+! is_mounted "$at" || fail "$at is still mounted"
+rmdir "$at" 2> /dev/null
+rm -f "$record" || fail 'cannot forget the mount'
+`,
+)

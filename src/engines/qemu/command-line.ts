@@ -1,0 +1,112 @@
+/** The arguments of QEMU for one machine. Everything that it has is named here; defaults are switched off. */
+import { existsSync } from 'node:fs'
+import { NeverStarts } from '../runtime.ts'
+import { MONITOR_SOCKET, type MachineFiles } from './machine-files.ts'
+import { ROOT_SERIAL } from './small-image-root.ts'
+import type { SmallImage } from './small-image.ts'
+
+export const SSH_PORT = 22
+/** Where volumes are plugged in. */
+export const DISK_BUS = 'disks.0'
+export const SANDBOX = 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'
+
+export interface MachineShape {
+  readonly id: string
+  readonly files: MachineFiles
+  readonly arch: 'x64' | 'arm64'
+  readonly accelerator: 'kvm' | 'tcg'
+  readonly memoryMib: number
+  readonly cpus: number
+  /** null: it starts from its own disk. */
+  readonly smallImage: SmallImage | null
+  readonly ports: readonly number[]
+  /** The machine reaches nothing outside. */
+  readonly isRestricted: boolean
+  readonly isSandboxed: boolean
+  readonly passthrough: readonly string[]
+  /** What the simulated GPUs are called; empty: there are none. */
+  readonly simulatedGpus: string
+}
+
+const firmwares = [
+  '/usr/share/AAVMF/AAVMF_CODE.fd',
+  '/usr/share/qemu-efi-aarch64/QEMU_EFI.fd',
+  '/usr/share/edk2/aarch64/QEMU_EFI.fd',
+] as const
+/** The older interrupt controller is faster to emulate, and serves no more than these. */
+const OLD_GIC_CPUS = 8
+
+export function qemuProgram(arch: 'x64' | 'arm64'): string {
+  return arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64'
+}
+
+export function commandLine(shape: MachineShape): string[] {
+  const { files } = shape
+  return [
+    ...['-name', `guest=${shape.id}`, '-nodefaults', '-no-user-config', '-display', 'none'],
+    ...machineArgs(shape),
+    ...['-m', `${shape.memoryMib}M`, '-smp', String(shape.cpus)],
+    // The guest that powers off is kept, so that everybody can see that it did.
+    ...['-no-shutdown', '-pidfile', files.pid],
+    ...['-qmp', `unix:${MONITOR_SOCKET},server=on,wait=off`],
+    // Appending is what lets the file be cut while it is written.
+    ...['-chardev', `file,id=console,path=${escaped(files.console)},append=on`, '-serial', 'chardev:console'],
+    ...['-device', 'virtio-rng-pci'],
+    ...disk('root', `file=${escaped(files.overlay)},format=qcow2,discard=unmap`, `serial=${ROOT_SERIAL},bootindex=1`),
+    ...disk('seed', `file=${escaped(files.seed)},format=raw,readonly=on`, 'serial=berth-seed'),
+    ...['-device', 'virtio-scsi-pci,id=disks'],
+    ...network(shape),
+    ...bootArgs(shape),
+    ...shape.passthrough,
+    ...(shape.simulatedGpus === ''
+      ? []
+      : ['-fw_cfg', `name=opt/berth/gpus,string=${escaped(shape.simulatedGpus)}`]),
+    ...(shape.isSandboxed ? ['-sandbox', SANDBOX] : []),
+  ]
+}
+
+function machineArgs({ arch, accelerator, cpus }: MachineShape): string[] {
+  const accel = accelerator === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=256'
+  if (arch === 'x64') {
+    return ['-machine', 'q35', '-accel', accel, '-cpu', accelerator === 'kvm' ? 'host' : 'Nehalem']
+  }
+  const gic = accelerator === 'kvm' ? 'host' : cpus > OLD_GIC_CPUS ? '3' : '2'
+  const cpu = accelerator === 'kvm' ? 'host' : 'cortex-a76'
+  return ['-machine', `virt,gic-version=${gic}`, '-accel', accel, '-cpu', cpu]
+}
+
+function bootArgs({ arch, accelerator, smallImage }: MachineShape): string[] {
+  if (smallImage !== null) {
+    const console = arch === 'arm64' ? 'ttyAMA0' : 'ttyS0'
+    // An emulated processor does not guess ahead, so it needs no protection from that.
+    const emulated = accelerator === 'tcg' ? ' mitigations=off lsm= audit=0' : ''
+    const words = `console=${console} quiet loglevel=3 panic=10 berth.disk${emulated}`
+    return ['-kernel', smallImage.kernel, '-initrd', smallImage.initrd, '-append', words]
+  }
+  if (arch === 'x64') return []
+  const firmware = firmwares.find((file) => existsSync(file))
+  if (firmware !== undefined) return ['-bios', firmware]
+  throw new NeverStarts(
+    'firmware_missing',
+    'The host has no UEFI firmware for virtual machines: install the Debian package qemu-efi-aarch64.',
+  )
+}
+
+function disk(name: string, drive: string, device: string): string[] {
+  return ['-drive', `if=none,id=${name},${drive}`, '-device', `virtio-blk-pci,drive=${name},${device}`]
+}
+
+/** Port 0: the host gives a free one, which is asked back from QEMU. */
+function network({ ports, isRestricted }: MachineShape): string[] {
+  const inside = [...new Set([SSH_PORT, ...ports])]
+  const forwards = inside.map((port) => `,hostfwd=tcp:127.0.0.1:0-:${port}`).join('')
+  return [
+    ...['-netdev', `user,id=net${isRestricted ? ',restrict=on' : ''}${forwards}`],
+    ...['-device', 'virtio-net-pci,netdev=net,romfile='],
+  ]
+}
+
+/** In a list of options a comma is written twice. */
+function escaped(text: string): string {
+  return text.replaceAll(',', ',,')
+}

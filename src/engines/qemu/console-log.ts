@@ -1,0 +1,83 @@
+/**
+ * What a machine has written on its console. QEMU appends to a file for as long as the machine runs, and the guest
+ * decides how much: a file that has grown too long is cut, and its last part is kept beside it.
+ */
+import fs from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { isThere, unlessGone, type MachineFiles } from './machine-files.ts'
+
+const FILE_BYTES = 8 * 1_048_576
+const KEPT_BYTES = 1_048_576
+const CHUNK_BYTES = 65_536
+const LOOK_EVERY_MS = 200
+
+/** The last lines, and then what comes, until the machine is gone. */
+export async function* readConsole(
+  files: MachineFiles,
+  { tail, follow }: { tail: number; follow: boolean },
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const current = await readEnd(files.console, FILE_BYTES)
+  const old = await readEnd(files.oldConsole, KEPT_BYTES)
+  yield lastLines(Buffer.concat([old, current.length > 0 ? current : Buffer.alloc(0)]), tail)
+  let position = current.length
+  while (follow && !signal.aborted) {
+    const chunk = await readFrom(files.console, position)
+    if (chunk === 'cut') position = 0
+    else if (chunk.length > 0) {
+      position += chunk.length
+      yield chunk
+    } else {
+      if (!(await isThere(files.folder))) return
+      await pause(LOOK_EVERY_MS, undefined, { signal }).catch(() => {})
+    }
+  }
+}
+
+/** The end of it, for a sentence about why a machine did not come up. */
+export async function consoleTail(files: MachineFiles, bytes: number): Promise<string> {
+  return (await readEnd(files.console, bytes)).toString('utf8').replaceAll(/[^\x20-\x7e\n]/g, '').trim()
+}
+
+export async function cutConsole(files: MachineFiles): Promise<void> {
+  const size = (await fs.stat(files.console).catch(unlessGone(undefined)))?.size ?? 0
+  if (size <= FILE_BYTES) return
+  await fs.writeFile(files.oldConsole, await readEnd(files.console, KEPT_BYTES), { mode: 0o600 })
+  await fs.truncate(files.console, 0)
+}
+
+function lastLines(text: Buffer, lines: number): Buffer {
+  if (lines === 0) return Buffer.alloc(0)
+  // The line break at the very end belongs to the last line.
+  let at = text.length - 1
+  for (let found = 0; at > 0; found += 1) {
+    at = text.lastIndexOf(0x0a, at - 1)
+    if (at < 0 || found + 1 === lines) break
+  }
+  return at < 0 ? text : text.subarray(text.length > 0 && at >= 0 && text[at] === 0x0a ? at + 1 : 0)
+}
+
+async function readEnd(file: string, bytes: number): Promise<Buffer> {
+  const handle = await fs.open(file).catch(unlessGone(undefined))
+  if (handle === undefined) return Buffer.alloc(0)
+  try {
+    const { size } = await handle.stat()
+    const length = Math.min(size, bytes)
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, size - length)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await handle.close()
+  }
+}
+
+async function readFrom(file: string, position: number): Promise<Buffer | 'cut'> {
+  const handle = await fs.open(file).catch(unlessGone(undefined))
+  if (handle === undefined) return Buffer.alloc(0)
+  try {
+    if ((await handle.stat()).size < position) return 'cut'
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, position)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * One folder for each machine, `vms/<id>/`, and the processes that belong to them. Nothing else is kept: which machines
+ * there are is read from the folders, which of them run from the list of processes, whose arguments name the folder. So
+ * a file with an old process number in it cannot mislead us.
+ *
+ *   spec.json     whose it is; the first thing that is written
+ *   overlay.qcow2 its disk
+ *   seed.iso      its name and keys
+ *   booted        it has answered on SSH since QEMU was started
+ *   end.json      it ended by itself, and why: it is not started again
+ */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { z } from 'zod'
+
+const spec = z.object({ tag: z.string(), sshUser: z.string() })
+export type MachineSpec = z.output<typeof spec>
+
+const end = z.object({ failure: z.string(), message: z.string() })
+export type MachineEnd = z.output<typeof end>
+
+export interface MachineFiles {
+  readonly folder: string
+  readonly spec: string
+  readonly overlay: string
+  readonly seed: string
+  readonly booted: string
+  readonly end: string
+  readonly console: string
+  /** What the console said before it was cut. */
+  readonly oldConsole: string
+  /** QEMU's own words. */
+  readonly complaint: string
+  readonly pid: string
+}
+
+const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/
+const REMOVING = '.removing-'
+/** The socket of the monitor, in the machine's folder. */
+export const MONITOR_SOCKET = 'monitor'
+
+/** Ids become names of files. */
+export function isPlainName(id: string): boolean {
+  return PLAIN_NAME.test(id)
+}
+
+export function machineFiles(root: string, id: string): MachineFiles {
+  if (!isPlainName(id)) throw new Error(`${JSON.stringify(id)} cannot be the name of a folder`)
+  const folder = path.join(root, 'vms', id)
+  const file = (name: string): string => path.join(folder, name)
+  return {
+    folder,
+    spec: file('spec.json'),
+    overlay: file('overlay.qcow2'),
+    seed: file('seed.iso'),
+    booted: file('booted'),
+    end: file('end.json'),
+    console: file('console.log'),
+    oldConsole: file('console.old.log'),
+    complaint: file('qemu.log'),
+    pid: file('pid'),
+  }
+}
+
+/** Ids of all machines that have a folder. What an earlier removal has left is removed. */
+export async function listMachineIds(root: string): Promise<string[]> {
+  const names = await fs.readdir(path.join(root, 'vms')).catch(unlessGone<string[]>([]))
+  for (const name of names.filter((one) => one.startsWith(REMOVING))) {
+    await fs.rm(path.join(root, 'vms', name), { recursive: true, force: true })
+  }
+  return names.filter(isPlainName)
+}
+
+/** All of it or, seen from outside, nothing. */
+export async function removeMachine(root: string, id: string): Promise<void> {
+  const doomed = path.join(root, 'vms', `${REMOVING}${id}`)
+  await fs.rm(doomed, { recursive: true, force: true })
+  await fs.rename(machineFiles(root, id).folder, doomed).catch(unlessGone(undefined))
+  await fs.rm(doomed, { recursive: true, force: true })
+}
+
+export async function readSpec(files: MachineFiles): Promise<MachineSpec | undefined> {
+  const text = await fs.readFile(files.spec, 'utf8').catch(unlessGone(undefined))
+  return text === undefined ? undefined : spec.parse(JSON.parse(text))
+}
+
+export async function readEnd(files: MachineFiles): Promise<MachineEnd | undefined> {
+  const text = await fs.readFile(files.end, 'utf8').catch(unlessGone(undefined))
+  return text === undefined ? undefined : end.parse(JSON.parse(text))
+}
+
+/** The first reason counts. */
+export async function writeEnd(files: MachineFiles, value: MachineEnd): Promise<void> {
+  if ((await readEnd(files)) === undefined) await writeWhole(files.end, JSON.stringify(value)).catch(unlessGone(undefined))
+}
+
+export async function writeWhole(file: string, text: string): Promise<void> {
+  await fs.writeFile(`${file}.new`, text, { mode: 0o600 })
+  await fs.rename(`${file}.new`, file)
+}
+
+export async function isThere(file: string): Promise<boolean> {
+  return (await fs.stat(file).catch(unlessGone(undefined))) !== undefined
+}
+
+/** The processes of each machine. One that has ended and waits for its parent has no arguments any more. */
+export async function findProcesses(root: string): Promise<Map<string, number[]>> {
+  const machines = path.join(root, 'vms') + path.sep
+  const found = new Map<string, number[]>()
+  for (const name of (await fs.readdir('/proc')).filter((one) => /^\d+$/.test(one))) {
+    const args = (await fs.readFile(`/proc/${name}/cmdline`, 'utf8').catch(unlessGone(''))).split('\0')
+    if (!path.basename(args[0] ?? '').startsWith('qemu-system-')) continue
+    const pidFile = args[args.indexOf('-pidfile') + 1]
+    if (pidFile === undefined || !pidFile.startsWith(machines)) continue
+    const id = path.basename(path.dirname(pidFile))
+    found.set(id, [...(found.get(id) ?? []), Number(name)])
+  }
+  return found
+}
+
+/** How long a process has been running, by the host's own clock. undefined: it has ended. */
+export async function processAgeMs(pid: number): Promise<number | undefined> {
+  const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(unlessGone(undefined))
+  if (stat === undefined) return undefined
+  // The name in parentheses may hold spaces; the start is the twentieth word behind it, in hundredths of a second.
+  const startedAt = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]) * 10
+  const uptime = Number((await fs.readFile('/proc/uptime', 'utf8')).split(' ')[0]) * 1_000
+  return Math.max(0, uptime - startedAt)
+}
+
+/** For `catch`: what is not there, or has ended while we looked, reads as `value`. */
+export function unlessGone<T>(value: T): (error: unknown) => T {
+  return (error) => {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'ENOENT' || code === 'ESRCH') return value
+    throw error
+  }
+}

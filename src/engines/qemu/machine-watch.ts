@@ -1,0 +1,139 @@
+/**
+ * Holds a connection to every running machine, and so sees how each of them ends. QEMU is told to stay when its guest
+ * powers off, so that this is known even if nobody was there to see it; it is then asked to leave by us. A process that
+ * is gone without a word has crashed, if it was before our eyes; else nobody knows, and it may be started again.
+ */
+import fs from 'node:fs/promises'
+import { MONITOR_SOCKET, unlessGone, writeEnd, type MachineEnd, type MachineFiles } from './machine-files.ts'
+import { queryStatus } from './monitor-query.ts'
+import { Monitor, type MonitorEvent } from './monitor.ts'
+
+const TOLD_CHARS = 500
+
+interface Watched {
+  readonly monitor: Monitor
+  /** Why its end is no crash. */
+  isExpected: boolean
+  /** Done when the end, once it has come, is written down. */
+  readonly ended: Promise<void>
+  /** Ends that are being written. */
+  writing: Promise<void>
+}
+
+export class MachineWatch {
+  readonly #filesOf: (id: string) => MachineFiles
+  readonly #changed: () => void
+  readonly #onError: (what: string, error: unknown) => void
+  readonly #watched = new Map<string, Watched>()
+  readonly #connecting = new Map<string, Promise<Watched>>()
+  #closed = false
+
+  constructor(options: {
+    filesOf: (id: string) => MachineFiles
+    changed: () => void
+    onError: (what: string, error: unknown) => void
+  }) {
+    this.#filesOf = options.filesOf
+    this.#changed = options.changed
+    this.#onError = options.onError
+  }
+
+  /** The monitor of a machine whose process is there. */
+  async monitor(id: string): Promise<Monitor> {
+    const known = this.#watched.get(id)
+    if (known !== undefined) return known.monitor
+    const begun = this.#connecting.get(id) ?? this.#connect(id)
+    this.#connecting.set(id, begun)
+    try {
+      return (await begun).monitor
+    } finally {
+      this.#connecting.delete(id)
+    }
+  }
+
+  /** For a machine whose process is gone: waits until what we saw of its end is written down. */
+  async settle(id: string): Promise<void> {
+    const watched = this.#watched.get(id)
+    await watched?.ended
+    await watched?.writing
+  }
+
+  /** Its end from now on is our doing. */
+  expectEnd(id: string): void {
+    const watched = this.#watched.get(id)
+    if (watched !== undefined) watched.isExpected = true
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const { monitor } of this.#watched.values()) monitor.close()
+  }
+
+  async #connect(id: string): Promise<Watched> {
+    if (this.#closed) throw new Error('The runtime of virtual machines is closed')
+    const files = this.#filesOf(id)
+    const monitor = await Monitor.connect(files.folder, MONITOR_SOCKET)
+    const watched: Watched = {
+      monitor,
+      isExpected: false,
+      writing: Promise.resolve(),
+      ended: monitor.closed.then(() => this.#lost(id)),
+    }
+    this.#watched.set(id, watched)
+    monitor.onEvent((event) => this.#take(id, watched, event))
+    // It may have ended before we came.
+    this.#end(id, watched, endOfStatus(await queryStatus(monitor)))
+    return watched
+  }
+
+  #take(id: string, watched: Watched, { event, data }: MonitorEvent): void {
+    if (event === 'SHUTDOWN') {
+      if (data.guest !== true) watched.isExpected = true
+      this.#end(id, watched, endOfReason(String(data.reason)))
+    }
+    this.#changed()
+  }
+
+  #end(id: string, watched: Watched, end: MachineEnd | undefined): void {
+    if (end === undefined || watched.isExpected) return
+    watched.isExpected = true
+    watched.writing = writeEnd(this.#filesOf(id), end)
+      .then(async () => {
+        await watched.monitor.execute('quit')
+      })
+      .catch((error: unknown) => this.#onError(`end of ${id}`, error))
+      .finally(() => this.#changed())
+  }
+
+  async #lost(id: string): Promise<void> {
+    const watched = this.#watched.get(id)
+    if (this.#closed || watched === undefined) return
+    try {
+      if (!watched.isExpected) {
+        const files = this.#filesOf(id)
+        const words = (await fs.readFile(files.complaint, 'utf8').catch(unlessGone(''))).trim().slice(-TOLD_CHARS)
+        const message = words === '' ? 'QEMU has ended without a word.' : `QEMU has ended: ${words}`
+        await writeEnd(files, { failure: 'crashed', message })
+      }
+    } catch (error) {
+      this.#onError(`end of ${id}`, error)
+    } finally {
+      this.#watched.delete(id)
+      this.#changed()
+    }
+  }
+}
+
+const poweredOff: MachineEnd = { failure: 'powered_off', message: 'The machine was switched off from the inside.' }
+const broken: MachineEnd = { failure: 'crashed', message: 'The system inside the machine has crashed.' }
+
+/** undefined: it has not ended, or not by itself. */
+function endOfReason(reason: string): MachineEnd | undefined {
+  if (reason === 'guest-shutdown') return poweredOff
+  return reason === 'guest-panic' || reason === 'host-error' ? broken : undefined
+}
+
+function endOfStatus(status: string): MachineEnd | undefined {
+  if (status === 'shutdown') return poweredOff
+  return status === 'guest-panicked' || status === 'internal-error' ? broken : undefined
+}

@@ -1,0 +1,61 @@
+/**
+ * Whether a PCI device can be handed to a machine whole. That needs an IOMMU, the driver vfio-pci on it, and a group of
+ * its own: devices of one group can reach each other's memory, so another device in it would be handed over as well.
+ * Bridges and the device's own further functions (a GPU's sound) do no harm there. Every answer that is no has its
+ * reason, for the owner of the host.
+ */
+import fs from 'node:fs'
+import path from 'node:path'
+
+export type Passthrough =
+  | { readonly ok: true; readonly args: readonly string[] }
+  /** `isBusy`: another machine has it now; later it may work. */
+  | { readonly ok: false; readonly isBusy: boolean; readonly reason: string }
+
+const ADDRESS = /^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/
+const BRIDGE_CLASS = '0x0604'
+
+/** `root` is `/` but in tests. */
+export function checkPassthrough(pciAddress: string, root = '/'): Passthrough {
+  const address = pciAddress.toLowerCase().replace(/^[0-9a-f]{4}(?=[0-9a-f]{4}:)/, '')
+  if (!ADDRESS.test(address)) return no(`${pciAddress} is not a PCI address such as 0000:01:00.0`)
+  const device = path.join(root, 'sys/bus/pci/devices', address)
+  if (!fs.existsSync(device)) return no(`There is no PCI device ${address}`)
+  const group = linkName(path.join(device, 'iommu_group'))
+  if (group === undefined) {
+    return no(`${address} has no IOMMU group: switch the IOMMU on in the firmware and the kernel (intel_iommu=on)`)
+  }
+  const stranger = fs
+    .readdirSync(path.join(root, 'sys/kernel/iommu_groups', group, 'devices'))
+    .find((other) => deviceOf(other) !== deviceOf(address) && !isBridge(root, other))
+  if (stranger !== undefined) return no(`${address} shares its IOMMU group ${group} with ${stranger}`)
+  const driver = linkName(path.join(device, 'driver'))
+  if (driver !== 'vfio-pci') return no(`${address} has the driver ${driver ?? 'none'} and needs vfio-pci`)
+  const node = path.join(root, 'dev/vfio', group)
+  try {
+    fs.closeSync(fs.openSync(node, 'r+'))
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
+    if (code === 'EBUSY') return { ok: false, isBusy: true, reason: `${address} is in use by another machine` }
+    return no(`/dev/vfio/${group} cannot be opened (${code})`)
+  }
+  return { ok: true, args: ['-device', `vfio-pci,host=${address}`] }
+}
+
+function no(reason: string): Passthrough {
+  return { ok: false, isBusy: false, reason }
+}
+
+/** The address less its function. */
+function deviceOf(address: string): string {
+  return address.split('.')[0] ?? address
+}
+
+function isBridge(root: string, address: string): boolean {
+  const file = path.join(root, 'sys/bus/pci/devices', address, 'class')
+  return fs.existsSync(file) && fs.readFileSync(file, 'utf8').startsWith(BRIDGE_CLASS)
+}
+
+function linkName(link: string): string | undefined {
+  return fs.existsSync(link) ? path.basename(fs.readlinkSync(link)) : undefined
+}

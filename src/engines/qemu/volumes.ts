@@ -1,0 +1,119 @@
+/**
+ * Volumes: sparse qcow2 files, and plugging them into running machines and out again. What is plugged is asked from
+ * QEMU, never remembered. QEMU locks the files that it has open, so a volume cannot be in two machines, and one that is
+ * in use cannot be destroyed.
+ */
+import { createHash } from 'node:crypto'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import type { Disk, WantedVolume } from '../../contract/agent.ts'
+import { within } from '../../base/within.ts'
+import type { RuntimeVolumes } from '../runtime.ts'
+import { DISK_BUS } from './command-line.ts'
+import { isPlainName, isThere, unlessGone } from './machine-files.ts'
+import { queryDevices } from './monitor-query.ts'
+import type { Monitor } from './monitor.ts'
+import { runProgram } from './run-program.ts'
+
+const IMAGE_MS = 60_000
+const UNPLUG_MS = 20_000
+const DEVICE = 'volume-'
+const SERIAL_CHARS = 20
+const ENDING = '.qcow2'
+
+export function qemuVolumes(folder: string): RuntimeVolumes {
+  return {
+    list: async () => {
+      const names = await fs.readdir(folder).catch(unlessGone<string[]>([]))
+      return names.filter((name) => name.endsWith(ENDING)).map((name) => name.slice(0, -ENDING.length))
+    },
+    create: async (volume: WantedVolume, signal: AbortSignal) => {
+      const file = volumeFile(folder, volume.id)
+      if (await isThere(file)) return
+      await fs.mkdir(folder, { recursive: true })
+      const args = ['create', '-q', '-f', 'qcow2', `${file}.new`, `${volume.sizeGb}G`]
+      await runProgram('qemu-img', args, { signal, timeoutMs: IMAGE_MS })
+      await fs.rename(`${file}.new`, file)
+    },
+    destroy: async (id: string, signal: AbortSignal) => {
+      const file = volumeFile(folder, id)
+      if (!(await isThere(file))) return
+      // It fails while a machine holds the lock.
+      await runProgram('qemu-img', ['info', '-f', 'qcow2', file], { signal, timeoutMs: IMAGE_MS }).catch((error: unknown) => {
+        const isLocked = error instanceof Error && error.message.includes('lock')
+        throw isLocked ? new Error(`The volume ${id} is in use and is kept`) : error
+      })
+      await fs.rm(file, { force: true })
+    },
+  }
+}
+
+export async function pluggedVolumes(monitor: Monitor): Promise<string[]> {
+  const devices = await queryDevices(monitor)
+  return devices.filter((name) => name.startsWith(DEVICE)).map((name) => name.slice(DEVICE.length))
+}
+
+/** Plugs out what is not wanted first, then in what is. */
+export async function setVolumes(monitor: Monitor, folder: string, disks: readonly Disk[]): Promise<void> {
+  const plugged = await pluggedVolumes(monitor)
+  for (const id of plugged) if (!disks.some((disk) => disk.volumeId === id)) await plugOut(monitor, id)
+  for (const disk of disks) {
+    if (disk.source.kind !== 'file') {
+      throw new Error(`The volume ${disk.label} is shared storage, which cannot be plugged into a virtual machine`)
+    }
+    if (!plugged.includes(disk.volumeId)) await plugIn(monitor, folder, disk.volumeId)
+  }
+}
+
+async function plugIn(monitor: Monitor, folder: string, id: string): Promise<void> {
+  const node = nodeOf(id)
+  await removeNode(monitor, node)
+  await monitor.execute('blockdev-add', {
+    driver: 'qcow2',
+    'node-name': node,
+    discard: 'unmap',
+    file: { driver: 'file', filename: volumeFile(folder, id) },
+  })
+  const serial = id.slice(-SERIAL_CHARS)
+  const device = { driver: 'scsi-hd', bus: DISK_BUS, drive: node, id: `${DEVICE}${id}`, serial }
+  try {
+    await monitor.execute('device_add', device)
+  } catch (error) {
+    await removeNode(monitor, node)
+    throw error
+  }
+}
+
+async function plugOut(monitor: Monitor, id: string): Promise<void> {
+  const device = `${DEVICE}${id}`
+  let stop = (): void => {}
+  const gone = new Promise<void>((resolve) => {
+    stop = monitor.onEvent(({ event, data }) => {
+      if (event === 'DEVICE_DELETED' && data.device === device) resolve()
+    })
+  })
+  try {
+    await monitor.execute('device_del', { id: device })
+    await within(UNPLUG_MS, gone, `The machine has not let go of the volume ${id} within ${UNPLUG_MS} ms`)
+  } finally {
+    stop()
+  }
+  await monitor.execute('blockdev-del', { 'node-name': nodeOf(id) })
+}
+
+/** What an earlier try has left open. That there is none is the common case. */
+async function removeNode(monitor: Monitor, node: string): Promise<void> {
+  await monitor.execute('blockdev-del', { 'node-name': node }).catch((error: unknown) => {
+    if (!(error instanceof Error && error.message.includes('Failed to find node'))) throw error
+  })
+}
+
+function volumeFile(folder: string, id: string): string {
+  if (!isPlainName(id)) throw new Error(`${JSON.stringify(id)} cannot be the name of a file`)
+  return path.join(folder, `${id}${ENDING}`)
+}
+
+/** QEMU's names of these have 31 characters at most. */
+function nodeOf(id: string): string {
+  return `v${createHash('sha256').update(id).digest('hex').slice(0, 30)}`
+}

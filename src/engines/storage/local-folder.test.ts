@@ -1,0 +1,25 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { assertLocal, whyNotLocal } from './local-folder.ts'
+
+const log = { info: () => {}, warn: () => {} }
+
+test('what is behind a network or a program is no local disk', () => {
+  // The numbers of `stat -f --format=%t`; statfs gives those above 2^31 with a sign on some machines.
+  expect(whyNotLocal(0x6969)).toBe('NFS')
+  expect(whyNotLocal(0xff534d42)).toBe('CIFS')
+  expect(whyNotLocal(0xff534d42 | 0)).toBe('CIFS')
+  expect(whyNotLocal(0x65735546)).toBe('FUSE')
+  expect(whyNotLocal(0xef53)).toBeUndefined()
+})
+
+test('a folder whose path would need quoting is refused', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth storage '))
+  try {
+    await expect(assertLocal(folder, log)).rejects.toThrow('has characters in its path')
+  } finally {
+    fs.rmdirSync(folder)
+  }
+})

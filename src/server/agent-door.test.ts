@@ -1,0 +1,286 @@
+/** The promises: only who holds a host's key is in, and nothing that it sends holds up or breaks anyone else. */
+import { generateKeyPairSync } from 'node:crypto'
+import http from 'node:http'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { addMs } from '../base/instant.ts'
+import { AGENT_PATH } from '../contract/agent.ts'
+import { sampleSpec } from '../engines/conformance-bench.ts'
+import { hostDriver } from '../engines/host/driver.ts'
+import { findHost, setHostState } from '../store/host.ts'
+import { postgresHostWorld } from '../store/host-world.ts'
+import { transact } from '../store/database.ts'
+import { startHostDoors, TestAgent, testOffer, type HostDoors, type TestHost } from '../../test/harness/host-doors.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+
+let doors: HostDoors
+let agents: TestAgent[] = []
+let hosts = 0
+
+beforeAll(async () => {
+  doors = await startHostDoors({ heartbeatMs: 300 })
+})
+afterAll(() => doors.close())
+afterEach(async () => {
+  await Promise.all(agents.map((agent) => agent.end()))
+  agents = []
+  // Refusals are counted by the minute.
+  doors.clock.set(addMs(doors.clock.now(), 60_000))
+})
+
+const newHost = (): Promise<TestHost> => doors.addHost(`host-${(hosts += 1)}`)
+
+function call(host: TestHost): TestAgent {
+  const agent = new TestAgent(doors.httpUrl, host)
+  agents.push(agent)
+  return agent
+}
+
+function rowOf(host: TestHost) {
+  return findHost(doors.database.db, host.id)
+}
+
+async function placeWorkload(host: TestHost, tag: string): Promise<string> {
+  const world = postgresHostWorld(doors.database, { from: 21_000, to: 21_400 })
+  const driver = hostDriver({ world, clock: doors.clock, relayHost: 'relay.test' })
+  const spec = sampleSpec({ kind: 'container', ports: [], nodes: [{ machineId: host.id, gpuIndexes: [0] }] })
+  const made = await driver.create(tag, spec, new AbortController().signal)
+  if (made.kind !== 'created') throw new Error(made.message)
+  return made.externalId
+}
+
+async function refusalOf(agent: TestAgent): Promise<string> {
+  const { reason } = await agent.hear('refused')
+  await waitFor('the end', () => agent.closed)
+  return reason
+}
+
+test('who signs with the key of a host is welcomed, told what is wanted, and known as connected', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  expect(agent.messages.map((one) => one.type)).toEqual(['challenge', 'welcome', 'desired'])
+  expect(agent.last('welcome')).toEqual({ type: 'welcome', heartbeatMs: 300 })
+  expect(agent.last('desired')).toMatchObject({ generation: 1, state: 'ready', workloads: [] })
+  expect(doors.links.ids()).toEqual([host.id])
+  expect((await rowOf(host))?.session).not.toBeNull()
+  expect(doors.woken).toContain('inventory')
+  await agent.end()
+  await waitFor('the end of the session', async () => (await rowOf(host))?.session === null)
+  expect(doors.links.ids()).toEqual([])
+})
+
+test('a host that nobody knows, another key and another host’s name are refused alike', async () => {
+  const [host, other] = [await newHost(), await newHost()]
+  const { privateKey } = generateKeyPairSync('ed25519')
+  for (const change of [{ hostId: 'nobody' }, { key: privateKey }, { hostId: other.id }, { signature: 'AAAA' }]) {
+    const agent = call(host)
+    await agent.hello(change)
+    expect(await refusalOf(agent), JSON.stringify(Object.keys(change))).toBe('unknown_host')
+  }
+  expect(doors.links.ids()).toEqual([])
+  expect(await doors.metrics.text()).toContain('berth_agent_refusals_total{reason="unknown_host"} 4')
+})
+
+test('an answer that was heard on another connection opens none', async () => {
+  const host = await newHost()
+  const first = call(host)
+  const said: string[] = []
+  const send = first.socket.send.bind(first.socket)
+  first.socket.send = ((text: string) => (said.push(text), send(text))) as WebSocket['send']
+  await first.enter()
+  const { signature } = JSON.parse(said[0] ?? '') as { signature: string }
+  const thief = call(host)
+  await thief.hello({ signature })
+  expect(await refusalOf(thief)).toBe('unknown_host')
+  expect(first.closed).toBeUndefined()
+})
+
+test('a second connection of a host takes the place of the first, whose streams end', async () => {
+  const host = await newHost()
+  const first = await call(host).enter()
+  const stream = doors.links.open(host.id, { kind: 'port', workloadId: 'x', port: 1 })
+  const before = (await rowOf(host))?.session
+  const second = await call(host).enter()
+  await waitFor('the first to go', () => first.closed)
+  expect(first.closed?.code).toBe(4_001)
+  expect(stream?.destroyed).toBe(true)
+  const row = await rowOf(host)
+  expect(row?.session).not.toBe(before)
+  expect(row?.session).not.toBeNull()
+  second.report({ notes: ['of the second'] })
+  await waitFor('its report', async () => (await rowOf(host))?.notes[0] === 'of the second')
+})
+
+test('a report of a connection that was replaced elsewhere is not believed, and ends it', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  const session = '00000000-0000-4000-8000-000000000000'
+  await doors.database.db.updateTable('host').set({ session }).where('id', '=', host.id).execute()
+  agent.report({ notes: ['too late'] })
+  await waitFor('the end', () => agent.closed)
+  expect(agent.closed?.code).toBe(4_001)
+  expect(await rowOf(host)).toMatchObject({ notes: [], session })
+})
+
+test('a report is written, and wakes the loops; the same one again only says that the host is there', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  const id = await placeWorkload(host, 'berth-test123-1-00')
+  const workloads = [{ id, tag: 'berth-test123-1-00', state: 'running' as const, disks: [] }]
+  doors.woken.length = 0
+  agent.report({ generation: 2, workloads, offer: { ...testOffer, gpusSick: [1] } })
+  const stateOf = () =>
+    doors.database.db.selectFrom('workload_node').selectAll().where('workload_id', '=', id).executeTakeFirst()
+  await waitFor('the report', async () => (await stateOf())?.state === 'running')
+  await waitFor('both loops', () => doors.woken.includes('observe') && doors.woken.includes('inventory'))
+  // Were it written again, this would be set right.
+  await doors.database.db
+    .updateTable('workload_node')
+    .set({ state: 'starting' })
+    .where('workload_id', '=', id)
+    .execute()
+  doors.clock.set(addMs(doors.clock.now(), 5_000))
+  doors.woken.length = 0
+  agent.report({ generation: 2, workloads, offer: { ...testOffer, gpusSick: [1] } })
+  await waitFor('the heartbeat', async () => (await rowOf(host))?.seen_at === doors.clock.now())
+  expect((await stateOf())?.state).toBe('starting')
+  expect(doors.woken).toEqual([])
+})
+
+test('what is wanted of a host reaches it when it changes, and again while it has not acted on it', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  agent.report({ generation: 1 })
+  await placeWorkload(host, 'berth-test123-2-00')
+  const wanted = await agent.hear('desired', (one) => one.generation === 2)
+  expect(wanted.workloads.map(({ tag, want }) => [tag, want])).toEqual([['berth-test123-2-00', 'run']])
+  const told = (): number => agent.messages.filter((one) => one.type === 'desired').length
+  const before = told()
+  await waitFor('a reminder', () => {
+    agent.report({ generation: 1 })
+    return told() > before
+  })
+  await transact(doors.database, (tx) => setHostState(tx, host.id, 'draining', null))
+  await agent.hear('desired', (one) => one.state === 'draining')
+})
+
+test('measurements are kept, the last ones', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  for (const cpuPercent of [10, 20, 30]) {
+    agent.say({ type: 'metrics', gpus: [], cpuPercent, memoryUsedGb: 1, diskFreeGb: null })
+  }
+  await waitFor('the last', async () => (await rowOf(host))?.metrics?.cpuPercent === 30)
+})
+
+test('a host moves as its owner says; it may not leave while it has tenants, and stays connected', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  await placeWorkload(host, 'berth-test123-3-00')
+  agent.say({ type: 'move', to: 'draining' })
+  await agent.hear('desired', (one) => one.state === 'draining')
+  agent.say({ type: 'move', to: 'left' })
+  expect(await agent.hear('refused')).toMatchObject({ reason: 'host_has_tenants' })
+  agent.say({ type: 'move', to: 'ready' })
+  await agent.hear('desired', (one) => one.state === 'ready')
+  expect(agent.closed).toBeUndefined()
+})
+
+test.each([
+  ['no JSON', (agent: TestAgent) => agent.socket.send('{'), 'bad_message'],
+  ['no message of ours', (agent: TestAgent) => agent.socket.send('{"type":"nonsense"}'), 'bad_message'],
+  ['a second hello', (agent: TestAgent) => agent.hello(), 'bad_message'],
+  ['a frame that makes no sense', (agent: TestAgent) => agent.socket.send(Buffer.from([9, 9])), 'bad_frame'],
+  [
+    'a flood',
+    (agent: TestAgent) => {
+      for (let at = 0; at < 200; at++) agent.report({ notes: [String(at)] })
+    },
+    'too_many_messages',
+  ],
+])('an agent that sends %s is told so and loses its connection, and no other does', async (_, act, reason) => {
+  const [host, other] = [await newHost(), await newHost()]
+  const good = await call(other).enter()
+  const bad = await call(host).enter()
+  await act(bad)
+  expect(await refusalOf(bad)).toBe(reason)
+  await waitFor('its link to go', () => doors.links.get(host.id) === undefined)
+  good.report({ notes: ['still here'] })
+  await waitFor('the report of the other', async () => (await rowOf(other))?.notes[0] === 'still here')
+})
+
+test('a message of more than a megabyte ends the connection, before it is read', async () => {
+  const agent = await call(await newHost()).enter()
+  agent.socket.send(JSON.stringify({ type: 'report', notes: ['x'.repeat(1_100_000)] }))
+  await waitFor('the end', () => agent.closed)
+  expect(agent.closed?.code).toBe(1_009)
+})
+
+test('before the hello nothing else is listened to', async () => {
+  const host = await newHost()
+  const agent = call(host)
+  await agent.hear('challenge')
+  agent.report()
+  expect(await refusalOf(agent)).toBe('bad_message')
+  expect((await rowOf(host))?.seen_at).toBeNull()
+})
+
+test('a host opens no streams', async () => {
+  const agent = await call(await newHost()).enter()
+  const stream = agent.mux.open({ kind: 'port' })
+  const why = await new Promise<Error>((resolve) => stream.once('error', resolve))
+  expect(why.message).toBe('agents open no streams')
+  expect(agent.closed).toBeUndefined()
+})
+
+test('an agent that has fallen silent loses its connection', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  agent.socket.pause()
+  await waitFor('its link to go', () => doors.links.get(host.id) === undefined)
+  await waitFor('the end of the session', async () => (await rowOf(host))?.session === null)
+  agent.socket.resume()
+  await waitFor('the end', () => agent.closed)
+})
+
+test('an address from which very many could not show who they are is not listened to for the minute', async () => {
+  const host = await newHost()
+  for (let at = 0; at < 60; at++) {
+    const agent = call(host)
+    await agent.hello({ signature: 'AAAA' })
+    await refusalOf(agent)
+  }
+  const answer = await new Promise<number | undefined>((resolve) => {
+    new WebSocket(`${doors.httpUrl.replace('http', 'ws')}${AGENT_PATH}`)
+      .on('unexpected-response', (request, response) => {
+        resolve(response.statusCode)
+        request.destroy()
+      })
+      .on('error', () => {})
+  })
+  expect(answer).toBe(429)
+  doors.clock.set(addMs(doors.clock.now(), 60_000))
+  await call(host).enter()
+})
+
+test('requests that ask for a protocol that nobody speaks are answered like any other', async () => {
+  const ask = (path: string, upgrade: string, body = ''): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const request = http.request(`${doors.httpUrl}${path}`, {
+        method: body === '' ? 'GET' : 'POST',
+        headers: { Connection: 'Upgrade, HTTP2-Settings', Upgrade: upgrade, 'HTTP2-Settings': 'AAMAAABk' },
+      })
+      request.on('response', async (response) => {
+        let text = ''
+        for await (const piece of response) text += String(piece)
+        resolve(`${response.statusCode} ${text}`)
+      })
+      request.on('error', reject)
+      request.end(body)
+    })
+  expect(await ask('/healthz', 'h2c')).toBe('200 GET /healthz ')
+  expect(await ask('/somewhere', 'websocket')).toBe('200 GET /somewhere ')
+  expect(await ask(AGENT_PATH, 'h2c')).toBe(`200 GET ${AGENT_PATH} `)
+  const body = 'x'.repeat(300_000)
+  expect(await ask('/upload', 'h2c', body)).toBe(`200 POST /upload ${body}`)
+})

@@ -1,0 +1,215 @@
+/** Hosts on the wire: joining, their owners, the operator, images and placement. */
+import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
+import { failField, ok, type Result } from '../../base/result.ts'
+import type { App } from '../../app/app.ts'
+import { addBaseImage, MOST_BASE_IMAGES, removeBaseImage } from '../../app/base-image.ts'
+import {
+  addMetalHost,
+  changeHost,
+  changeSuppliedHost,
+  createJoinToken,
+  joinHost,
+  revokeJoinToken,
+  supplierOf,
+} from '../../app/host.ts'
+import { createOnce } from '../../app/idempotency.ts'
+import { explainPlacement } from '../../app/placement-report.ts'
+import { isSilent } from '../../domain/host.ts'
+import { parseInventory, type InventoryHost } from '../../engines/metal/inventory.ts'
+import { listBaseImages, type BaseImage } from '../../store/base-image.ts'
+import { transact } from '../../store/database.ts'
+import { listHostRecords, type HostRecord } from '../../store/host-admin.ts'
+import { listJoinTokens, type JoinToken } from '../../store/join-token.ts'
+import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
+import type { Handlers } from '../handler.ts'
+import { sealMetal } from '../metal-world.ts'
+
+export const hostHandlers = {
+  joinHost: async (app, { body }) => {
+    const joined = await transact(app.database, (tx) => joinHost(tx, body))
+    return joined.ok ? ok({ hostId: joined.value, installation: app.installationId }) : joined
+  },
+
+  listJoinTokens: async (app, { actor, query }) => {
+    const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
+    if (query.cursor !== undefined && after === undefined) return badCursor()
+    const found = await listJoinTokens(app.database.db, {
+      accountId: actor.accountId,
+      ...(after === undefined ? {} : { after }),
+      limit: rowsToAsk(query.limit),
+    })
+    const page = pageOf(found, query.limit, (token) => token.id)
+    return ok({ tokens: page.rows.map(tokenRecord), nextCursor: page.nextCursor })
+  },
+
+  createJoinToken: (app, { actor, body, operation, idempotencyKey, baseUrl }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const made = await createJoinToken(tx, actor, body)
+      if (!made.ok) return made
+      const { token, text } = made.value
+      const server = baseUrl === undefined ? '' : ` --server ${baseUrl}`
+      return ok({ ...tokenRecord(token), token: text, command: `npx berth agent join${server} --token ${text}` })
+    }),
+
+  revokeJoinToken: async (app, { actor, params }) => {
+    const revoked = await transact(app.database, (tx) => revokeJoinToken(tx, actor, params.id))
+    return revoked.ok ? ok({ message: 'Nobody else joins with it' }) : revoked
+  },
+
+  listSuppliedHosts: async (app, { actor, query }) => {
+    const page = await readHosts(app, { supplierId: supplierOf(actor) }, query)
+    if (page === undefined) return badCursor()
+    const now = app.clock.now()
+    return ok({ hosts: page.rows.map((host) => suppliedHost(host, now)), nextCursor: page.nextCursor })
+  },
+
+  changeSuppliedHost: async (app, { actor, params, body }) => {
+    const changed = await transact(app.database, (tx) => changeSuppliedHost(tx, actor, params.id, body.state))
+    return changed.ok ? ok(suppliedHost(changed.value, app.clock.now())) : changed
+  },
+
+  listHosts: async (app, { query }) => {
+    const page = await readHosts(app, { state: query.state, driver: query.driver }, query)
+    if (page === undefined) return badCursor()
+    const now = app.clock.now()
+    return ok({ hosts: page.rows.map((host) => operatedHost(host, now)), nextCursor: page.nextCursor })
+  },
+
+  addHost: (app, { actor, body, operation, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const entry = readEntry(body)
+      if (!entry.ok) return entry
+      const { id, offer, address, access, declared } = entry.value
+      const added = await addMetalHost(tx, actor.keyId, {
+        id,
+        offer,
+        address,
+        access: sealMetal(app, access, declared),
+      })
+      return added.ok ? ok(operatedHost(added.value, app.clock.now())) : added
+    }),
+
+  changeHost: async (app, { actor, params, body }) => {
+    const changed = await transact(app.database, (tx) => changeHost(tx, actor, params.id, body))
+    return changed.ok ? ok(operatedHost(changed.value, app.clock.now())) : changed
+  },
+
+  listBaseImages: async (app) =>
+    ok({ images: (await listBaseImages(app.database.db, MOST_BASE_IMAGES)).map(imageRecord) }),
+
+  addBaseImage: (app, { actor, body, operation, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const { loginUser: login_user, isDefault: is_default, ...image } = body
+      const added = await addBaseImage(tx, actor, { ...image, login_user, is_default })
+      return added.ok ? ok(imageRecord(added.value)) : added
+    }),
+
+  deleteBaseImage: async (app, { actor, params }) => {
+    const removed = await transact(app.database, (tx) => removeBaseImage(tx, actor, params.id))
+    return removed.ok ? ok({ message: 'New machines no longer start from it' }) : removed
+  },
+
+  explainPlacement: async (app, { body }) => {
+    const { candidates, rejected, ...report } = await explainPlacement(app, body)
+    return ok({
+      ...report,
+      candidates: candidates.map(({ machineId, driver, clusterName, gpusFree, gpusTotal }) => ({
+        machineId,
+        driver,
+        clusterName,
+        gpusFree,
+        gpusTotal,
+      })),
+      rejected: rejected.map(({ machine, reason, detail }) => ({
+        machineId: machine.machineId,
+        driver: machine.driver,
+        reason,
+        detail,
+      })),
+    })
+  },
+} satisfies Partial<Handlers>
+
+/** undefined: not a cursor of this list. */
+async function readHosts(
+  app: App,
+  which: Pick<Parameters<typeof listHostRecords>[1], 'supplierId' | 'state' | 'driver'>,
+  query: { limit: number; cursor?: string | undefined },
+) {
+  const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
+  if (query.cursor !== undefined && after === undefined) return undefined
+  const found = await listHostRecords(app.database.db, {
+    ...which,
+    ...(after === undefined ? {} : { after }),
+    limit: rowsToAsk(query.limit),
+  })
+  return pageOf(found, query.limit, (host) => host.id)
+}
+
+/** By the rules of the inventory file, which know what an SSH key is and which folders must not be wiped. */
+function readEntry(body: { readonly id: string }): Result<InventoryHost> {
+  const read = parseInventory(JSON.stringify({ hosts: [body] }))
+  const host = read.kind === 'read' ? read.hosts[0] : undefined
+  if (host !== undefined) return ok(host)
+  const [fault = 'not an entry of an inventory'] = read.kind === 'faulty' ? read.faults : []
+  const [, field, sentence] = /^host [^:]*: ([\w.]+): (.*)$/s.exec(fault) ?? []
+  return failField(field === undefined ? [] : field.split('.'), sentence ?? fault, 'bad_inventory')
+}
+
+function tokenRecord(token: JoinToken) {
+  return {
+    id: token.id,
+    createdAt: formatInstant(token.created_at),
+    expiresAt: formatInstant(token.expires_at),
+    usesLeft: token.uses_left,
+    supplierId: token.supplier_id,
+  }
+}
+
+function suppliedHost(host: HostRecord, now: Instant) {
+  const { offer, metrics, metrics_at: measuredAt } = host
+  return {
+    id: host.id,
+    driver: host.driver,
+    state: host.state,
+    stateReason: host.state_reason,
+    joinedAt: formatInstant(host.created_at),
+    seenAt: formatInstantOrNull(host.seen_at),
+    isSilent: isSilent(host.seen_at, now),
+    offering: offer.offering,
+    region: offer.region,
+    clusterName: offer.clusterName,
+    gpuModel: offer.gpuModel,
+    gpusTotal: offer.gpusTotal,
+    gpusSick: offer.gpusSick,
+    simulated: offer.simulated,
+    notes: host.notes,
+    tenants: host.tenants,
+    metrics:
+      metrics === null || measuredAt === null
+        ? null
+        : {
+            at: formatInstant(measuredAt),
+            gpus: metrics.gpus,
+            cpuPercent: metrics.cpuPercent,
+            memoryUsedGb: metrics.memoryUsedGb,
+            diskFreeGb: metrics.diskFreeGb,
+          },
+  }
+}
+
+function operatedHost(host: HostRecord, now: Instant) {
+  return { ...suppliedHost(host, now), supplierId: host.supplier_id, address: host.address }
+}
+
+function imageRecord(image: BaseImage) {
+  return {
+    name: image.name,
+    arch: image.arch,
+    source: image.source,
+    sha256: image.sha256,
+    loginUser: image.login_user,
+    isDefault: image.is_default,
+    createdAt: formatInstant(image.created_at),
+  }
+}

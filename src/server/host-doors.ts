@@ -1,0 +1,43 @@
+/** Where hosts call in and customers go through to what runs there: the agents' door, terminals, and the relay. */
+import type http from 'node:http'
+import type { Logger } from 'pino'
+import type { App } from '../app/app.ts'
+import type { Metrics } from '../base/metrics.ts'
+import { HEARTBEAT_MS } from '../domain/host.ts'
+import { openAgentDoor } from './agent-door.ts'
+import type { Authenticator } from './authenticate.ts'
+import type { HostLinks } from './host-links.ts'
+import type { RateLimiter } from './rate-limit.ts'
+import { openRelay } from './relay.ts'
+import { openSessionDoor } from './session-door.ts'
+import type { Settings } from './settings.ts'
+import { openUpgrades } from './upgrade.ts'
+
+export interface HostDoorOptions {
+  readonly app: App
+  readonly links: HostLinks
+  readonly settings: Settings
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly rates: RateLimiter
+  readonly authenticator: Authenticator
+  readonly databaseUrl: string
+  /** Before the front door takes its connections. */
+  readonly server: http.Server
+}
+
+/** Answers how to close all of it. Without the engine of hosts nobody can call in. */
+export function openHostDoors(options: HostDoorOptions): () => Promise<void> {
+  const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links } = options
+  if (!app.drivers.has('host')) return async () => {}
+  const { trustProxy } = settings
+  const relay = openRelay({ app, links, host: settings.relay.host, log })
+  const agents = openAgentDoor({ app, log, links, databaseUrl, heartbeatMs: HEARTBEAT_MS, trustProxy, metrics })
+  const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustProxy })
+  openUpgrades(server, [agents.take, sessions.take])
+  return async () => {
+    await sessions.close()
+    await relay.close()
+    await agents.close()
+  }
+}

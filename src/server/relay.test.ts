@@ -1,0 +1,227 @@
+/** The promises: what is sent to a public port arrives in the machine behind it, and with the machine the port goes. */
+import { once } from 'node:events'
+import net, { type AddressInfo, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { pino } from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { toDate } from '../base/instant.ts'
+import type { MuxStream } from '../base/mux.ts'
+import { streamRequest, type StreamRequest } from '../contract/agent.ts'
+import { openRelay, type Relay } from './relay.ts'
+import { startHostDoors, TestAgent, type HostDoors, type TestHost } from '../../test/harness/host-doors.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+
+let doors: HostDoors
+let relay: Relay
+let host: TestHost
+let agent: TestAgent
+let port: number
+const requests: StreamRequest[] = []
+const streams: MuxStream[] = []
+/** What the machine behind the port does with a connection. */
+let serve: (stream: Duplex) => void
+
+beforeEach(async () => {
+  doors = await startHostDoors()
+  relay = openRelay({ app: doors.app, links: doors.links, host: '127.0.0.1', log: pino({ level: 'silent' }) })
+  host = await doors.addHost('host-1')
+  serve = (stream) => void stream.pipe(stream)
+  requests.length = 0
+  streams.length = 0
+  agent = await connectAgent()
+  port = await freePort()
+  await place('w1', port, 8_080)
+  await waitFor('the port', () => relay.ports().includes(port))
+})
+afterEach(async () => {
+  await relay.close()
+  await agent.end()
+  await doors.close()
+})
+
+function connectAgent(): Promise<TestAgent> {
+  const made = new TestAgent(doors.httpUrl, host, (request, stream) => {
+    requests.push(streamRequest.parse(request))
+    streams.push(stream)
+    serve(stream)
+  })
+  return made.enter()
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** As a driver would: a workload with one public port. */
+async function place(id: string, publicPort: number, target: number): Promise<void> {
+  const { db } = doors.database
+  await db
+    .insertInto('workload')
+    .values({ id, driver: 'host', tag: `tag-${id}`, spec: null, created_at: toDate(doors.clock.now()) })
+    .execute()
+  await db
+    .insertInto('workload_node')
+    .values({ workload_id: id, host_id: host.id, node_index: 0, gpu_indexes: [], generation: 1n })
+    .execute()
+  await db.insertInto('relay_port').values({ port: publicPort, workload_id: id, target }).execute()
+  await bump()
+}
+
+/** The servers are told. */
+async function bump(): Promise<void> {
+  const { db } = doors.database
+  await db
+    .updateTable('host')
+    .set((one) => ({ generation: one('generation', '+', 1n) }))
+    .where('id', '=', host.id)
+    .execute()
+}
+
+async function connect(to = port): Promise<Socket> {
+  const socket = net.connect({ port: to, host: '127.0.0.1', allowHalfOpen: true })
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  return socket
+}
+
+function readAll(socket: Duplex): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  return new Promise((resolve, reject) => {
+    socket.on('data', (piece: Buffer) => void pieces.push(piece))
+    socket.once('end', () => resolve(Buffer.concat(pieces)))
+    socket.once('error', reject)
+  })
+}
+
+test('bytes go through and come back, and the host is asked for the port inside', async () => {
+  const socket = await connect()
+  const got = readAll(socket)
+  const sent = Buffer.alloc(3_000_000, 'berth')
+  socket.end(sent)
+  expect((await got).equals(sent)).toBe(true)
+  expect(requests).toEqual([{ kind: 'port', workloadId: 'w1', port: 8_080 }])
+  await waitFor('the stream to be over', () => agent.mux.streams === 0)
+})
+
+test('many connections at once do not mix', async () => {
+  const echoes = await Promise.all(
+    Array.from({ length: 60 }, async (_, at) => {
+      const socket = await connect()
+      const got = readAll(socket)
+      socket.end(`connection ${at};`.repeat(2_000))
+      return (await got).toString() === `connection ${at};`.repeat(2_000)
+    }),
+  )
+  expect(echoes.every(Boolean)).toBe(true)
+})
+
+test('a side that has ended still hears the other', async () => {
+  serve = (stream) => {
+    stream.on('data', () => {})
+    stream.once('end', () => stream.end('you said all you had'))
+  }
+  const socket = await connect()
+  const got = readAll(socket)
+  socket.end('hello')
+  expect((await got).toString()).toBe('you said all you had')
+})
+
+test('a client that does not read holds back its own connection, and no other', async () => {
+  let sent = 0
+  serve = (stream) => {
+    const feed = (): void => {
+      for (let room = true; room && sent < 100; sent += 1) room = stream.write(Buffer.alloc(1_000_000))
+      if (sent >= 100) stream.end()
+    }
+    stream.on('drain', feed)
+    feed()
+  }
+  const slow = await connect()
+  slow.pause()
+  await waitFor('it to begin', () => sent > 0)
+  serve = (stream) => void stream.pipe(stream)
+  const quick = await connect()
+  const got = readAll(quick)
+  quick.end(Buffer.alloc(2_000_000, 'q'))
+  expect((await got).length).toBe(2_000_000)
+  // The rest is in the buffers of two kernels and the windows between: far from all of it.
+  expect(sent).toBeLessThan(50)
+  let read = 0
+  slow.on('data', (piece: Buffer) => (read += piece.length))
+  slow.once('end', () => slow.end()).resume()
+  await waitFor('all of it', () => read === 100_000_000)
+})
+
+test('a port that the machine does not answer on is hung up on', async () => {
+  serve = (stream) => void stream.destroy(new Error('connection refused'))
+  const socket = await connect()
+  await new Promise((resolve) => socket.once('close', resolve))
+  expect(socket.destroyed).toBe(true)
+})
+
+test('a client that goes away ends what was opened for it', async () => {
+  const socket = await connect()
+  socket.write('x')
+  const stream = await waitFor('the stream', () => streams[0])
+  socket.resetAndDestroy()
+  await waitFor('its end', () => stream.destroyed)
+})
+
+test('when a workload goes, its port is closed and the connections on it are cut', async () => {
+  const socket = await connect()
+  socket.write('x')
+  await once(socket, 'data')
+  await doors.database.db.updateTable('workload').set({ want: 'gone' }).where('id', '=', 'w1').execute()
+  await bump()
+  await new Promise((resolve) => socket.once('close', resolve))
+  expect(relay.ports()).toEqual([])
+  await expect(connect()).rejects.toThrow('ECONNREFUSED')
+  await waitFor('its stream to end', () => streams.every((stream) => stream.destroyed))
+})
+
+test('a port that now belongs to another workload leads there, and old connections are cut', async () => {
+  const socket = await connect()
+  socket.write('x')
+  await once(socket, 'data')
+  await doors.database.db.deleteFrom('relay_port').execute()
+  await place('w2', port, 0)
+  await new Promise((resolve) => socket.once('close', resolve))
+  await waitFor('the port', () => relay.ports().includes(port))
+  const other = await connect()
+  other.write('x')
+  await once(other, 'data')
+  expect(requests.at(-1)).toEqual({ kind: 'port', workloadId: 'w2', port: 0 })
+  other.destroy()
+})
+
+test('without its host a port is closed; it opens again when the host comes back', async () => {
+  const socket = await connect()
+  socket.write('x')
+  await once(socket, 'data')
+  await agent.end()
+  await new Promise((resolve) => socket.once('close', resolve))
+  await waitFor('the port to close', () => relay.ports().length === 0)
+  agent = await connectAgent()
+  await waitFor('the port', () => relay.ports().includes(port))
+  const again = await connect()
+  again.write('y')
+  expect(String((await once(again, 'data'))[0])).toBe('y')
+  again.destroy()
+})
+
+test('a port that somebody else listens on is tried again until it is free', async () => {
+  const other = net.createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const taken = (other.address() as AddressInfo).port
+  await place('w3', taken, 22)
+  await relay.refresh()
+  expect(relay.ports()).toEqual([port])
+  other.close()
+  await once(other, 'close')
+  await waitFor('the port', () => relay.ports().includes(taken))
+})

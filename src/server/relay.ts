@@ -1,0 +1,187 @@
+/**
+ * The public ports of what runs on hosts that have no address of their own. For every host that is connected here, its
+ * workloads' ports are listened on, and each connection is a stream to the host. Both sides are ended apart, and who
+ * does not read holds the other back, through the host's connection to what sends there. The host says when it cannot
+ * reach the port, and one that hangs loses its connection: nobody waits for either longer than that.
+ *
+ * A port that is no longer to be relayed is closed with all connections on it, before anyone else can be given it.
+ */
+import net, { type Server, type Socket } from 'node:net'
+import type { Logger } from 'pino'
+import type { App } from '../app/app.ts'
+import { listRelayPorts } from '../store/host.ts'
+import type { HostLinks } from './host-links.ts'
+
+/** News may be missed, and ports that were taken become free. */
+const LOOK_MS = 3_000
+const CONNECTIONS = 8_192
+const CONNECTIONS_PER_PORT = 512
+const KEEP_ALIVE_MS = 30_000
+
+export interface RelayOptions {
+  readonly app: App
+  readonly links: HostLinks
+  /** The address to listen on. */
+  readonly host: string
+  readonly log: Logger
+}
+
+export interface Relay {
+  /** Looks now; what is open afterwards is what was wanted then. */
+  refresh(): Promise<void>
+  ports(): number[]
+  close(): Promise<void>
+}
+
+export function openRelay(options: RelayOptions): Relay {
+  const relay = new PortRelay(options)
+  const stop = options.links.watch(() => void relay.refresh())
+  const looking = setInterval(() => void relay.refresh(), LOOK_MS).unref()
+  void relay.refresh()
+  return {
+    refresh: () => relay.refresh(),
+    ports: () => relay.ports(),
+    close: async () => {
+      stop()
+      clearInterval(looking)
+      await relay.close()
+    },
+  }
+}
+
+type Wanted = Awaited<ReturnType<typeof listRelayPorts>>[number]
+
+interface OpenPort {
+  readonly wanted: Wanted
+  readonly server: Server
+  readonly sockets: Set<Socket>
+  /** Settles once it listens, or cannot. */
+  readonly listening: Promise<void>
+}
+
+class PortRelay {
+  readonly #options: RelayOptions
+  readonly #open = new Map<number, OpenPort>()
+  /** Ports that could not be listened on: said once, not at every look. */
+  readonly #taken = new Set<number>()
+  #connections = 0
+  #looking: Promise<void> | undefined
+  #next: Promise<void> | undefined
+  #isClosed = false
+
+  constructor(options: RelayOptions) {
+    this.#options = options
+  }
+
+  /** A look that is under way may have read too early, so another one follows it: one for all who ask meanwhile. */
+  refresh(): Promise<void> {
+    if (this.#looking !== undefined) {
+      this.#next ??= this.#looking.then(() => {
+        this.#next = undefined
+        return this.refresh()
+      })
+      return this.#next
+    }
+    this.#looking = this.#look().finally(() => (this.#looking = undefined))
+    return this.#looking
+  }
+
+  ports(): number[] {
+    return [...this.#open].filter(([, port]) => port.server.listening).map(([port]) => port)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#looking
+    await Promise.all([...this.#open.values()].map((port) => this.#shut(port)))
+  }
+
+  async #look(): Promise<void> {
+    const { app, links, log } = this.#options
+    if (this.#isClosed) return
+    let all: Wanted[]
+    try {
+      all = await listRelayPorts(app.database.db, links.ids())
+    } catch (error) {
+      log.warn({ err: error }, 'the ports to relay could not be read; those that are open stay open')
+      return
+    }
+    if (this.#isClosed) return
+    const wanted = new Map(all.map((one) => [one.port, one]))
+    const gone = [...this.#open.values()].filter((port) => !isSame(port.wanted, wanted.get(port.wanted.port)))
+    await Promise.all(gone.map((port) => this.#shut(port)))
+    for (const port of this.#taken) if (!wanted.has(port)) this.#taken.delete(port)
+    const added = [...wanted.values()].filter((one) => !this.#open.has(one.port))
+    await Promise.all(added.map((one) => this.#listen(one)))
+  }
+
+  #listen(wanted: Wanted): Promise<void> {
+    const { host, log } = this.#options
+    const { port } = wanted
+    const server = net.createServer({
+      allowHalfOpen: true,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_MS,
+    })
+    server.maxConnections = CONNECTIONS_PER_PORT
+    const sockets = new Set<Socket>()
+    server.on('connection', (socket) => this.#connect(socket, wanted, sockets))
+    const listening = new Promise<void>((resolve) => {
+      server.once('listening', () => {
+        this.#taken.delete(port)
+        resolve()
+      })
+      server.on('error', (error) => {
+        if (!this.#taken.has(port)) log.warn({ port, err: error }, 'a port cannot be listened on; it is tried again')
+        this.#taken.add(port)
+        if (!server.listening) this.#open.delete(port)
+        resolve()
+      })
+    })
+    this.#open.set(port, { wanted, server, sockets, listening })
+    server.listen({ port, host })
+    return listening
+  }
+
+  async #shut(port: OpenPort): Promise<void> {
+    await port.listening
+    this.#open.delete(port.wanted.port)
+    const closed = new Promise<void>((resolve) => port.server.close(() => resolve()))
+    for (const socket of port.sockets) socket.resetAndDestroy()
+    await closed
+  }
+
+  #connect(socket: Socket, wanted: Wanted, sockets: Set<Socket>): void {
+    const { links, log } = this.#options
+    if (this.#connections >= CONNECTIONS) {
+      log.warn({ port: wanted.port }, 'a connection was not relayed: there are too many')
+      return void socket.resetAndDestroy()
+    }
+    this.#connections += 1
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.once('close', () => {
+      this.#connections -= 1
+      sockets.delete(socket)
+    })
+    const { hostId, workloadId, target } = wanted
+    const stream = links.open(hostId, { kind: 'port', workloadId, port: target })
+    if (stream === undefined) return void socket.resetAndDestroy()
+    stream.on('error', () => socket.resetAndDestroy())
+    socket.once('close', () => {
+      // A socket that was closed in order may leave bytes that are still on their way to the host.
+      if (!socket.readableEnded || !socket.writableFinished) stream.destroy()
+    })
+    socket.pipe(stream).pipe(socket)
+  }
+}
+
+function isSame(one: Wanted, other: Wanted | undefined): boolean {
+  return (
+    other !== undefined &&
+    one.workloadId === other.workloadId &&
+    one.hostId === other.hostId &&
+    one.target === other.target
+  )
+}

@@ -1,0 +1,87 @@
+/**
+ * The log of a customer's machine as an answer that goes on. The answer owns its socket from the first byte; when the
+ * host goes away in the middle, the connection is cut, so that nobody takes a part for the whole.
+ */
+import type { ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Actor, App } from '../app/app.ts'
+import { findAnyRental } from '../app/rental.ts'
+import { fail, ok, type Result } from '../base/result.ts'
+import type { Rental } from '../store/rental.ts'
+
+export type OpenLogs = (rental: Rental, options: { follow: boolean; tail: number }) => Result<Readable>
+
+export interface LogStreams {
+  /** Answers on the response, or says why not before a byte of it is written. */
+  open(
+    actor: Actor,
+    request: { id: string; follow: boolean; tail: number; stillValid: () => Promise<boolean> },
+    response: ServerResponse,
+  ): Promise<Result<void>>
+}
+
+const STREAMS_PER_ACCOUNT = 50
+/** How often a key is looked at again while its stream lasts. */
+const KEY_CHECK_MS = 15_000
+
+export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStreams {
+  const open = new Map<string, number>()
+  return {
+    open: async (actor, { id, follow, tail, stillValid }, response) => {
+      const rental = await findAnyRental(app.database.db, actor, id)
+      if (!rental.ok) return rental
+      const own = open.get(actor.accountId) ?? 0
+      if (own >= STREAMS_PER_ACCOUNT) {
+        return fail('rate_limited', `At most ${STREAMS_PER_ACCOUNT} logs at a time`, {
+          reason: 'too_many_streams',
+          retryAfterMs: 10_000,
+        })
+      }
+      const logs = logsOf(rental.value, openLogs, { follow, tail })
+      if (!logs.ok) return logs
+      response.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', 'X-Accel-Buffering': 'no' })
+      if (logs.value === undefined) {
+        response.end()
+        return ok(undefined)
+      }
+      response.flushHeaders()
+      open.set(actor.accountId, own + 1)
+      void passOn(logs.value, response, stillValid).finally(() => {
+        const left = (open.get(actor.accountId) ?? 1) - 1
+        if (left === 0) open.delete(actor.accountId)
+        else open.set(actor.accountId, left)
+      })
+      return ok(undefined)
+    },
+  }
+}
+
+/** undefined: a simulated machine, which writes nothing. */
+function logsOf(
+  rental: Rental,
+  openLogs: OpenLogs | undefined,
+  options: { follow: boolean; tail: number },
+): Result<Readable | undefined> {
+  if (rental.driver === 'mock') return ok(undefined)
+  return (
+    openLogs?.(rental, options) ?? fail('unavailable', 'This server is connected to no hosts', { reason: 'no_hosts' })
+  )
+}
+
+async function passOn(logs: Readable, response: ServerResponse, stillValid: () => Promise<boolean>): Promise<void> {
+  const check = setInterval(() => {
+    stillValid().then(
+      (valid) => valid || logs.destroy(new Error('the key is no longer valid')),
+      // The database is away for a moment: that says nothing of the key.
+      () => {},
+    )
+  }, KEY_CHECK_MS)
+  try {
+    await pipeline(logs, response)
+  } catch {
+    // The host or the reader has gone; pipeline has cut the other end.
+  } finally {
+    clearInterval(check)
+  }
+}

@@ -1,0 +1,324 @@
+/** The promises: a terminal is opened by who owns the machine, with a key that may, and by nobody else. */
+import type { IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
+import type { Insertable } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket, type ClientOptions } from 'ws'
+import { randomName } from '../base/id.ts'
+import { toDate } from '../base/instant.ts'
+import type { MuxStream } from '../base/mux.ts'
+import { streamRequest, type StreamRequest } from '../contract/agent.ts'
+import type { RentalStatus } from '../contract/rental.ts'
+import { sampleSpec } from '../engines/conformance-bench.ts'
+import { findRental } from '../store/rental.ts'
+import type { Tables } from '../store/tables.ts'
+import { openLogs } from './session-door.ts'
+import { startHostDoors, TestAgent, type HostDoors } from '../../test/harness/host-doors.ts'
+import { openTestAccount, type TestAccount } from '../../test/harness/identity.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+
+let doors: HostDoors
+let agent: TestAgent
+let owner: TestAccount
+let rentalId: number
+const opened: Array<{ request: StreamRequest; stream: MuxStream; signals: unknown[] }> = []
+
+beforeAll(async () => {
+  doors = await startHostDoors({ checkMs: 500 })
+  const host = await doors.addHost('host-1')
+  agent = await new TestAgent(doors.httpUrl, host, (request, stream) => {
+    const one = { request: streamRequest.parse(request), stream, signals: [] as unknown[] }
+    stream.on('signal', (value) => one.signals.push(value))
+    opened.push(one)
+  }).enter()
+  owner = await openTestAccount(doors)
+  rentalId = await insertRental(owner)
+})
+afterAll(async () => {
+  await agent.end()
+  await doors.close()
+})
+
+async function insertRental(
+  account: TestAccount,
+  change: { hostId?: string; status?: RentalStatus; driver?: 'host' | 'mock' } = {},
+): Promise<number> {
+  const now = toDate(doors.clock.now())
+  const spec = sampleSpec({ kind: 'container', nodes: [{ machineId: change.hostId ?? 'host-1', gpuIndexes: [0] }] })
+  const values: Partial<Insertable<Tables['rental']>> = {
+    account_id: account.accountId,
+    person_id: account.actor.personId,
+    api_key_id: account.actor.keyId,
+    kind: 'container',
+    name: randomName(),
+    region: 'us-east',
+    cluster_name: 'lab',
+    gpu_count: 1,
+    network_type: 'ethernet',
+    driver: change.driver ?? 'host',
+    spec: JSON.stringify(spec),
+    status: change.status ?? 'Running',
+    external_id: 'w1',
+    started_at: now,
+    seen_at: now,
+    status_since: now,
+    created_at: now,
+    due_at: now,
+  }
+  const row = await doors.database.db
+    .insertInto('rental')
+    .values(values as Insertable<Tables['rental']>)
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  return row.id
+}
+
+interface Asked {
+  readonly key?: string
+  readonly protocols?: string[]
+  readonly query?: string
+  readonly headers?: Record<string, string>
+}
+
+function dial(id: number | string, asked: Asked): WebSocket {
+  const options: ClientOptions = {
+    headers: { ...(asked.key === undefined ? {} : { Authorization: `Bearer ${asked.key}` }), ...asked.headers },
+  }
+  const url = `${doors.httpUrl.replace('http', 'ws')}/v2/alpha/on-demand/rentals/${id}/terminal${asked.query ?? ''}`
+  return new WebSocket(url, asked.protocols ?? [], options)
+}
+
+/** The answer of who is not let in. */
+async function refusal(id: number | string, asked: Asked): Promise<{ status: number | undefined; body: unknown }> {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    const socket = dial(id, asked)
+    socket.once('unexpected-response', (_, answer) => resolve(answer))
+    socket.once('open', () => reject(new Error('it was let in')))
+    socket.once('error', reject)
+  })
+  return { status: response.statusCode, body: JSON.parse(await text(response)) as unknown }
+}
+
+interface Terminal {
+  readonly socket: WebSocket
+  readonly far: (typeof opened)[number]
+  readonly frames: Array<{ text?: string; bytes?: string }>
+  closed?: { code: number; reason: string }
+}
+
+async function enter(asked: Asked, id = rentalId): Promise<Terminal> {
+  const before = opened.length
+  const socket = dial(id, asked)
+  const frames: Terminal['frames'] = []
+  let closed: Terminal['closed']
+  socket.on('message', (data, isBinary) => {
+    const content = (data as Buffer).toString()
+    frames.push(isBinary ? { bytes: content } : { text: content })
+  })
+  socket.on('close', (code, reason) => (closed = { code, reason: reason.toString() }))
+  await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
+  const far = await waitFor('the stream', () => opened[before])
+  return {
+    socket,
+    far,
+    frames,
+    get closed() {
+      return closed
+    },
+  } as Terminal
+}
+
+test('bytes and sizes go in, bytes and the exit code come out, and then it is over', async () => {
+  const terminal = await enter({
+    key: owner.keyText,
+    query: '?columns=100&rows=30&command=sh&command=-c&command=ls%20/',
+  })
+  const { far, socket, frames } = terminal
+  expect(far.request).toEqual({
+    kind: 'terminal',
+    workloadId: 'w1',
+    columns: 100,
+    rows: 30,
+    command: ['sh', '-c', 'ls /'],
+  })
+  let heard = ''
+  far.stream.on('data', (piece: Buffer) => (heard += piece.toString()))
+  socket.send(Buffer.from('echo hi\n'))
+  await waitFor('the bytes', () => heard === 'echo hi\n')
+  socket.send(JSON.stringify({ columns: 120, rows: 40 }))
+  await waitFor('the size', () => far.signals.length === 1)
+  expect(far.signals).toEqual([{ columns: 120, rows: 40 }])
+  far.stream.write('hi\r\n')
+  far.stream.sendSignal({ exitCode: 3 })
+  far.stream.end('bye\r\n')
+  await waitFor('the end', () => terminal.closed)
+  expect(terminal.closed?.code).toBe(1_000)
+  expect(frames.map((one) => one.bytes ?? '').join('')).toBe('hi\r\nbye\r\n')
+  expect(frames.at(-1)).toEqual({ text: '{"exitCode":3}' })
+})
+
+test('without a command and sizes it is a login of 80 by 24', async () => {
+  const terminal = await enter({ key: owner.keyText })
+  expect(terminal.far.request).toMatchObject({ columns: 80, rows: 24, command: null })
+  terminal.socket.terminate()
+  await waitFor('the hang-up', () => terminal.far.stream.destroyed)
+})
+
+test('a browser offers its key as a subprotocol, and is answered with the other one', async () => {
+  const host = new URL(doors.httpUrl).host
+  const protocols = ['berth.terminal', `berth.key.${owner.keyText}`]
+  const terminal = await enter({ protocols, headers: { Origin: `http://${host}` } })
+  expect(terminal.socket.protocol).toBe('berth.terminal')
+  terminal.socket.terminate()
+})
+
+test('a page of another site is refused, whatever key it has', async () => {
+  for (const origin of ['https://example.test', 'null']) {
+    const { status, body } = await refusal(rentalId, { key: owner.keyText, headers: { Origin: origin } })
+    expect(status).toBe(403)
+    expect(body).toMatchObject({ code: 'FORBIDDEN', reason: 'foreign_origin' })
+  }
+})
+
+test('without a key, or with a wrong one, there is no terminal', async () => {
+  expect(await refusal(rentalId, {})).toMatchObject({ status: 401, body: { reason: 'missing_key' } })
+  expect(await refusal(rentalId, { key: 'nonsense' })).toMatchObject({ status: 401, body: { reason: 'malformed_key' } })
+  const wrong = ['berth.terminal', 'berth.key.nonsense']
+  expect(await refusal(rentalId, { protocols: wrong })).toMatchObject({ status: 401, body: { code: 'UNAUTHORIZED' } })
+})
+
+test('a key that may only look is refused', async () => {
+  const reader = await openTestAccount(doors, { scopes: ['compute:read'] })
+  expect(await refusal(rentalId, { key: reader.keyText })).toMatchObject({
+    status: 403,
+    body: { reason: 'missing_scope' },
+  })
+})
+
+test('of another account’s machine it is not even said that it is there', async () => {
+  const stranger = await openTestAccount(doors)
+  const theirs = await refusal(rentalId, { key: stranger.keyText })
+  const nobodys = await refusal(999_999, { key: stranger.keyText })
+  expect(theirs).toEqual(nobodys)
+  expect(theirs).toEqual({
+    status: 404,
+    body: { message: 'There is no such rental', code: 'NOT_FOUND', reason: 'rental_not_found' },
+  })
+  expect((await refusal(9_999_999_999, { key: stranger.keyText })).status).toBe(404)
+})
+
+test('a machine that does not run, is of another engine, or whose host is not here has no terminal, and it is said why', async () => {
+  const key = owner.keyText
+  const pending = await insertRental(owner, { status: 'Pending' })
+  expect(await refusal(pending, { key })).toMatchObject({ status: 400, body: { reason: 'not_running' } })
+  const mock = await insertRental(owner, { driver: 'mock' })
+  expect(await refusal(mock, { key })).toMatchObject({ status: 400, body: { reason: 'not_supported' } })
+  const away = await insertRental(owner, { hostId: 'host-2' })
+  expect(await refusal(away, { key })).toMatchObject({
+    status: 503,
+    body: { code: 'SERVICE_UNAVAILABLE', reason: 'host_not_connected' },
+  })
+})
+
+test('sizes that are none are told, all at once', async () => {
+  const { status, body } = await refusal(rentalId, { key: owner.keyText, query: '?columns=0&rows=x&colour=red' })
+  expect(status).toBe(400)
+  expect((body as { issues: Array<{ path: string[] }> }).issues.map((one) => one.path[0])).toEqual([
+    'columns',
+    'rows',
+    'colour',
+  ])
+})
+
+test('a text frame that is no size ends the terminal', async () => {
+  const terminal = await enter({ key: owner.keyText })
+  terminal.socket.send('{"columns":0}')
+  await waitFor('the end', () => terminal.closed)
+  expect(terminal.closed?.code).toBe(1_007)
+  await waitFor('the hang-up', () => terminal.far.stream.destroyed)
+})
+
+test('when the machine hangs up, the reason is told', async () => {
+  const terminal = await enter({ key: owner.keyText })
+  terminal.far.stream.destroy(new Error('the container has ended'))
+  await waitFor('the end', () => terminal.closed)
+  expect(terminal.closed).toEqual({ code: 1_011, reason: 'the container has ended' })
+})
+
+test('a client that reads slowly holds back the machine', async () => {
+  const terminal = await enter({ key: owner.keyText })
+  // Stopped after each message: it is there, but in no hurry.
+  const slowly = (): void => {
+    terminal.socket.pause()
+    setTimeout(() => terminal.socket.resume(), 1)
+  }
+  terminal.socket.on('message', slowly)
+  let sent = 0
+  const { stream } = terminal.far
+  const feed = (): void => {
+    for (let room = true; room && sent < 60; sent += 1) room = stream.write(Buffer.alloc(1_000_000))
+    if (sent >= 60) stream.end()
+  }
+  stream.on('drain', feed)
+  feed()
+  const quick = await enter({ key: owner.keyText })
+  quick.far.stream.end('quick')
+  await waitFor('the other', () => quick.closed)
+  expect(sent).toBeLessThan(40)
+  terminal.socket.off('message', slowly)
+  terminal.socket.resume()
+  await waitFor('the end', () => terminal.closed)
+  expect(terminal.frames.reduce((sum, one) => sum + (one.bytes?.length ?? 0), 0)).toBe(60_000_000)
+})
+
+test('an account has 50 terminals at most', async () => {
+  const all = await Promise.all(Array.from({ length: 50 }, () => enter({ key: owner.keyText })))
+  expect(await refusal(rentalId, { key: owner.keyText })).toMatchObject({
+    status: 429,
+    body: { reason: 'too_many_terminals' },
+  })
+  for (const { socket } of all) socket.terminate()
+  await waitFor('them to go', () => agent.mux.streams === 0)
+})
+
+test('a key that was revoked ends what was opened with it', async () => {
+  const terminal = await enter({ key: owner.keyText })
+  const other = await openTestAccount(doors)
+  const theirs = await insertRental(other)
+  const going = await enter({ key: other.keyText }, theirs)
+  await doors.database.db
+    .updateTable('api_key')
+    .set({ revoked_at: toDate(doors.clock.now()) })
+    .where('account_id', '=', other.accountId)
+    .execute()
+  await waitFor('the end', () => going.closed)
+  expect(going.closed).toEqual({ code: 1_008, reason: 'the key is no longer good' })
+  await waitFor('the hang-up', () => going.far.stream.destroyed)
+  expect(terminal.closed).toBeUndefined()
+  terminal.socket.terminate()
+})
+
+test('a client that neither answers nor reads is given up', async () => {
+  const terminal = await enter({ key: owner.keyText })
+  terminal.socket.pause()
+  await waitFor('the hang-up', () => terminal.far.stream.destroyed)
+  terminal.socket.terminate()
+})
+
+test('the log of a machine is what its host sends; without the host it is said why not', async () => {
+  const rental = await findRental(doors.database.db, rentalId)
+  const away = await findRental(doors.database.db, await insertRental(owner, { hostId: 'host-2' }))
+  if (rental === undefined || away === undefined) throw new Error('no rental')
+  const before = opened.length
+  const logs = openLogs(doors.links, rental, { follow: true, tail: 10 })
+  if (!logs.ok) throw new Error(logs.message)
+  const far = await waitFor('the stream', () => opened[before])
+  expect(far.request).toEqual({ kind: 'logs', workloadId: 'w1', follow: true, tail: 10 })
+  far.stream.end('line 1\nline 2\n')
+  expect(await text(logs.value)).toBe('line 1\nline 2\n')
+  expect(openLogs(doors.links, away, { follow: false, tail: 0 })).toMatchObject({
+    ok: false,
+    kind: 'unavailable',
+    reason: 'host_not_connected',
+  })
+})

@@ -1,0 +1,232 @@
+/**
+ * Sessions inside a customer's machine: a terminal over a WebSocket, and its log. Whoever asks is checked as for every
+ * operation before the protocol is changed, so a refusal is an answer with a status and a body. Browsers cannot send
+ * headers with a WebSocket; they offer the key as a subprotocol, which is never sent back.
+ *
+ * On the WebSocket binary frames are the bytes of the terminal. Text frames are JSON: `{ columns, rows }` to it,
+ * `{ exitCode }` from it.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import type { Logger } from 'pino'
+import { WebSocketServer, type WebSocket } from 'ws'
+import { z } from 'zod'
+import type { App } from '../app/app.ts'
+import { defaultRates, MAX_INT32 } from '../base/limits.ts'
+import type { MuxStream } from '../base/mux.ts'
+import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { api } from '../contract/api.ts'
+import { holdsScope } from '../domain/api-key.ts'
+import { findRental, type Rental } from '../store/rental.ts'
+import type { Authenticated, Authenticator } from './authenticate.ts'
+import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
+import type { HostLink, HostLinks } from './host-links.ts'
+import type { RateLimiter } from './rate-limit.ts'
+import { joinTerminal } from './terminal.ts'
+import { addressOf, pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
+import { validate } from './validation.ts'
+
+const TERMINAL_PATH = /^\/v2\/alpha\/on-demand\/rentals\/(\d{1,10})\/terminal$/
+const PROTOCOL = 'berth.terminal'
+const KEY_PROTOCOL = 'berth.key.'
+const SCOPE = 'compute:write'
+const MESSAGE_BYTES = 65_536
+const TERMINALS = 1_000
+const TERMINALS_PER_ACCOUNT = 50
+/** Of all words of a command together: a stream begins with one frame. */
+const COMMAND_CHARS = 10_000
+const CHECK_MS = 15_000
+
+const terminalQuery = z.strictObject({
+  columns: z.coerce.number().int().min(1).max(1_000).default(80),
+  rows: z.coerce.number().int().min(1).max(1_000).default(24),
+  command: z
+    .array(z.string())
+    .max(100)
+    .refine((words) => words.join('').length <= COMMAND_CHARS, `At most ${COMMAND_CHARS} characters in all`),
+})
+
+export interface SessionDoorOptions {
+  readonly app: App
+  readonly links: HostLinks
+  readonly authenticator: Authenticator
+  readonly rates: RateLimiter
+  readonly log: Logger
+  readonly trustProxy: boolean
+  /** How often it is looked whether a terminal's client is there and its key is good. */
+  readonly checkMs?: number
+}
+
+export interface SessionDoor {
+  readonly take: UpgradeDoor
+  close(): Promise<void>
+}
+
+export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
+  const sockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: MESSAGE_BYTES,
+    handleProtocols: (offered) => (offered.has(PROTOCOL) ? PROTOCOL : false),
+  })
+  const open = new Map<WebSocket, string>()
+  let isClosed = false
+
+  const enter = async (request: IncomingMessage, socket: Socket, head: Buffer, id: number): Promise<void> => {
+    const checked = await check(options, request, id)
+    if (socket.destroyed) return
+    if (!checked.ok) return refuseUpgrade(socket, checked.page, checked.retryAfterMs)
+    const { caller, start } = checked
+    const own = [...open.values()].filter((accountId) => accountId === caller.accountId).length
+    if (isClosed || open.size >= TERMINALS || own >= TERMINALS_PER_ACCOUNT) {
+      const { page, retryAfterMs } = refused(tooMany())
+      return refuseUpgrade(socket, page, retryAfterMs)
+    }
+    sockets.handleUpgrade(request, socket, head, (opened) => {
+      open.set(opened, caller.accountId)
+      opened.once('close', () => void open.delete(opened))
+      const authorization = authorizationOf(request)
+      joinTerminal(opened, start(), {
+        everyMs: options.checkMs ?? CHECK_MS,
+        stillValid: async () => (await options.authenticator.authenticate(authorization)).ok,
+      })
+    })
+  }
+
+  return {
+    take: (request, socket, head) => {
+      const [, id] = TERMINAL_PATH.exec(pathOf(request)) ?? []
+      if (id === undefined) return false
+      // Nobody else listens while the key is looked up.
+      const ignore = (): void => {}
+      socket.on('error', ignore)
+      void enter(request, socket, head, Number.parseInt(id, 10))
+        .catch((error: unknown) => {
+          options.log.error({ err: error }, 'a terminal could not be opened')
+          refuseUpgrade(socket, refused(fail('unavailable', 'Not now; try again')).page)
+        })
+        .finally(() => socket.off('error', ignore))
+      return true
+    },
+    close: async () => {
+      isClosed = true
+      const all = [...open.keys()]
+      const closed = all.map((one) => new Promise<void>((resolve) => one.once('close', () => resolve())))
+      for (const one of all) one.terminate()
+      await Promise.all(closed)
+    },
+  }
+}
+
+/** What a customer's machine has printed. It ends with an error when the host goes away in the middle. */
+export function openLogs(
+  links: HostLinks,
+  rental: Rental,
+  options: { follow: boolean; tail: number },
+): Result<Readable> {
+  const found = findLink(links, rental)
+  if (!found.ok) return found
+  const { link, workloadId } = found.value
+  const stream = link.open({ kind: 'logs', workloadId, ...options })
+  // Nothing is said in this direction, and an end of it before the log's own could be taken for a hang-up.
+  stream.once('end', () => stream.end())
+  return ok(stream)
+}
+
+type Checked = { readonly ok: true; readonly caller: Authenticated; readonly start: () => MuxStream } | Refused
+interface Refused {
+  readonly ok: false
+  readonly page: ErrorPage
+  readonly retryAfterMs?: number | undefined
+}
+
+async function check(options: SessionDoorOptions, request: IncomingMessage, id: number): Promise<Checked> {
+  const { app, links } = options
+  if (!isSameOrigin(request)) {
+    return refused(fail('forbidden', 'Pages of other sites may not open a terminal', { reason: 'foreign_origin' }))
+  }
+  const caller = await admit(options, request)
+  if (!caller.ok) return refused(caller)
+  const query = validate(terminalQuery, queryOf(request))
+  if (!query.ok) return { ok: false, page: validationPage('v2', 'query', query.issues) }
+  const { columns, rows, command } = query.value as z.output<typeof terminalQuery>
+  const rental = id > 0 && id <= MAX_INT32 ? await findRental(app.database.db, id) : undefined
+  if (rental === undefined || rental.account_id !== caller.value.accountId) {
+    return refused(fail('not_found', 'There is no such rental', { reason: 'rental_not_found' }))
+  }
+  const found = findLink(links, rental)
+  if (!found.ok) return refused(found)
+  const { link, workloadId } = found.value
+  const words = command.length === 0 ? null : command
+  const start = (): MuxStream => link.open({ kind: 'terminal', workloadId, columns, rows, command: words })
+  return { ok: true, caller: caller.value, start }
+}
+
+/** As `admit` in bind.ts, for what is not an operation of node:http. */
+async function admit(options: SessionDoorOptions, request: IncomingMessage): Promise<Result<Authenticated>> {
+  const { authenticator, rates, trustProxy, app } = options
+  const limited = (limit: number, resetAt: number): Failure =>
+    fail('rate_limited', `More than ${limit} requests a minute`, {
+      reason: 'rate_limited',
+      retryAfterMs: Math.max(1_000, resetAt - app.clock.now()),
+    })
+  const caller = await authenticator.authenticate(authorizationOf(request))
+  if (!caller.ok) {
+    const rate = rates.takeLocal(`failed:${addressOf(request, trustProxy)}`, defaultRates.perAddressUnauthenticated)
+    return rate.allowed ? caller : limited(rate.limit, rate.resetAt)
+  }
+  const rate = await rates.take(`key:${caller.value.keyId}`, caller.value.requestsPerMinute ?? defaultRates.perKey)
+  if (!rate.allowed) return limited(rate.limit, rate.resetAt)
+  if (holdsScope(caller.value.scopes, SCOPE)) return caller
+  return fail('forbidden', `This key lacks the scope ${SCOPE}`, { reason: 'missing_scope' })
+}
+
+function authorizationOf(request: IncomingMessage): string | undefined {
+  if (request.headers.authorization !== undefined) return request.headers.authorization
+  const offered = request.headers['sec-websocket-protocol']?.split(',').map((one) => one.trim()) ?? []
+  const key = offered.find((one) => one.startsWith(KEY_PROTOCOL))
+  return key === undefined ? undefined : `Bearer ${key.slice(KEY_PROTOCOL.length)}`
+}
+
+/** Only browsers send an origin, and they do not let a page choose it. */
+function isSameOrigin(request: IncomingMessage): boolean {
+  const { origin, host } = request.headers
+  if (origin === undefined) return true
+  return URL.canParse(origin) && new URL(origin).host === host
+}
+
+function queryOf(request: IncomingMessage): Record<string, unknown> {
+  const query = new URLSearchParams(request.url?.split('?').slice(1).join('?') ?? '')
+  return { ...Object.fromEntries(query), command: query.getAll('command') }
+}
+
+/** The connection to the host that a rental's first machine is on. */
+function findLink(links: HostLinks, rental: Rental): Result<{ link: HostLink; workloadId: string }> {
+  if (rental.driver !== 'host') {
+    return fail('invalid', 'Machines of this kind are entered by SSH only', { reason: 'not_supported' })
+  }
+  if (rental.status !== 'Running' || rental.external_id === null) {
+    return fail('conflict', `Rental ${rental.id} is ${rental.status}`, { reason: 'not_running' })
+  }
+  const hostId = rental.spec.nodes[0]?.machineId
+  const link = hostId === undefined ? undefined : links.get(hostId)
+  if (link === undefined) {
+    return fail('unavailable', 'The host of this machine is not connected to this server at the moment', {
+      reason: 'host_not_connected',
+      retryAfterMs: 3_000,
+    })
+  }
+  return ok({ link, workloadId: rental.external_id })
+}
+
+function tooMany(): Failure {
+  return fail('rate_limited', `At most ${TERMINALS_PER_ACCOUNT} terminals at a time`, {
+    reason: 'too_many_terminals',
+    retryAfterMs: 10_000,
+  })
+}
+
+function refused(failure: Failure): Refused {
+  return { ok: false, page: failurePage(api.getRental, failure), retryAfterMs: failure.retryAfterMs }
+}

@@ -1,0 +1,141 @@
+/** Hosts as they come, go and are looked after by their owners. What is wanted of them is in host.ts. */
+import { sql } from 'kysely'
+import { toDate } from '../base/instant.ts'
+import { fail, ok, type Result } from '../base/result.ts'
+import type { HostOffer } from '../contract/agent.ts'
+import type { HostAddress, HostState } from '../domain/host.ts'
+import type { Db, Tx } from './database.ts'
+import { setHostState, type HostRow } from './host.ts'
+
+export interface HostRecord extends HostRow {
+  /** Machines of customers that it has now. */
+  readonly tenants: number
+}
+
+function selectRecords(db: Db) {
+  return db
+    .selectFrom('host')
+    .selectAll()
+    .select((e) =>
+      e
+        .selectFrom('workload_node')
+        .whereRef('workload_node.host_id', '=', 'host.id')
+        .select(sql<number>`count(*)::integer`.as('count'))
+        .as('tenants'),
+    )
+    .$narrowType<{ tenants: number }>()
+}
+
+export async function listHostRecords(
+  db: Db,
+  query: {
+    /** null: the house's own. undefined: everyone's. */
+    supplierId?: string | null | undefined
+    state?: HostState | undefined
+    driver?: HostRow['driver'] | undefined
+    after?: string
+    limit: number
+  },
+): Promise<HostRecord[]> {
+  let select = selectRecords(db)
+  if (query.supplierId === null) select = select.where('supplier_id', 'is', null)
+  else if (query.supplierId !== undefined) select = select.where('supplier_id', '=', query.supplierId)
+  if (query.state !== undefined) select = select.where('state', '=', query.state)
+  if (query.driver !== undefined) select = select.where('driver', '=', query.driver)
+  if (query.after !== undefined) select = select.where('id', '>', query.after)
+  return select.orderBy('id').limit(query.limit).execute()
+}
+
+export async function findHostRecord(db: Db, id: string): Promise<HostRecord | undefined> {
+  return selectRecords(db).where('id', '=', id).executeTakeFirst()
+}
+
+export async function lockHost(tx: Tx, where: { id: string } | { publicKey: string }): Promise<HostRow | undefined> {
+  const select = tx.db.selectFrom('host').selectAll().forUpdate()
+  return 'id' in where
+    ? select.where('id', '=', where.id).executeTakeFirst()
+    : select.where('public_key', '=', where.publicKey).executeTakeFirst()
+}
+
+/** Hosts and machines share their names: a host becomes the machine of its name. */
+export async function isNameTaken(db: Db, id: string): Promise<boolean> {
+  const found = await sql<{ taken: boolean }>`
+    select exists (select 1 from host where id = ${id}) or exists (select 1 from machine where id = ${id}) as taken`.execute(
+    db,
+  )
+  return found.rows[0]?.taken === true
+}
+
+export type NewHost = { readonly id: string; readonly supplierId: string | null; readonly offer: HostOffer } & (
+  | { readonly driver: 'host'; readonly publicKey: string }
+  | { readonly driver: 'private-cloud'; readonly access: string; readonly address: HostAddress }
+)
+
+/** False: its name or its key is taken. */
+export async function insertHost(tx: Tx, host: NewHost): Promise<boolean> {
+  const inserted = await tx.db
+    .insertInto('host')
+    .values({
+      id: host.id,
+      driver: host.driver,
+      supplier_id: host.supplierId,
+      offer: JSON.stringify(host.offer),
+      created_at: toDate(tx.clock.now()),
+      ...(host.driver === 'host'
+        ? { public_key: host.publicKey }
+        : {
+            access: host.access,
+            address: JSON.stringify(host.address),
+            // Nothing is known of it yet: it is sold once it was cleaned and found to be what was declared.
+            state: 'cleaning' as const,
+            state_reason: 'new',
+          }),
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('id')
+    .executeTakeFirst()
+  if (inserted === undefined) return false
+  tx.wake.add('inventory')
+  return true
+}
+
+/** Whether it is another one than before. */
+export async function updateOffer(tx: Tx, id: string, offer: HostOffer): Promise<boolean> {
+  const changed = await tx.db
+    .updateTable('host')
+    .set({ offer: JSON.stringify(offer) })
+    .where('id', '=', id)
+    .where(sql<boolean>`offer is distinct from ${JSON.stringify(offer)}::jsonb`)
+    .returning('id')
+    .executeTakeFirst()
+  if (changed !== undefined) tx.wake.add('inventory')
+  return changed !== undefined
+}
+
+/** A bare-metal machine that had been taken away, or was declared otherwise before, begins again. */
+export async function replaceMetalHost(
+  tx: Tx,
+  host: { id: string; offer: HostOffer; access: string; address: HostAddress },
+): Promise<void> {
+  await tx.db
+    .updateTable('host')
+    .set({ offer: JSON.stringify(host.offer), access: host.access, address: JSON.stringify(host.address) })
+    .where('id', '=', host.id)
+    .execute()
+  await setHostState(tx, host.id, 'cleaning', 'new')
+}
+
+/** Takes a locked host away for good, whatever state it is in, if nothing of a customer is left on it. */
+export async function removeHost(tx: Tx, id: string, reason: string): Promise<Result<void>> {
+  const held = await sql<{ busy: boolean }>`
+    select exists (select 1 from workload_node where host_id = ${id})
+        or exists (select 1 from host_volume where host_id = ${id})
+        or exists (select 1 from gpu_claim where machine_id = ${id}) as busy`.execute(tx.db)
+  if (held.rows[0]?.busy === true) {
+    return fail('conflict', 'The host still has tenants or their volumes; drain it and wait until they have gone', {
+      reason: 'host_has_tenants',
+    })
+  }
+  await setHostState(tx, id, 'left', reason)
+  return ok(undefined)
+}

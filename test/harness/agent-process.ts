@@ -1,0 +1,53 @@
+/** The agent as a supplier runs it: the built command in a process of its own, on a host of a lab, to be killed at will. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import path from 'node:path'
+import { inject } from 'vitest'
+
+export interface AgentProcess {
+  readonly pid: number
+  output(): string
+  /** The ways to end it: told, or killed. Tenants are meant to run on. */
+  stop(): Promise<number | null>
+  kill(): Promise<void>
+}
+
+export interface AgentProcessOptions {
+  /** The namespace of its host. */
+  readonly netns: string
+  /** After `berth agent run`. */
+  readonly args: readonly string[]
+}
+
+export function startAgentProcess({ netns, args }: AgentProcessOptions): AgentProcess {
+  const program = path.join(path.dirname(inject('serverBundle')), 'cli.mjs')
+  const child = spawn('nsenter', [`--net=/run/netns/${netns}`, process.execPath, program, 'agent', 'run', ...args], {
+    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const read = (chunk: Buffer): void => {
+    output = (output + chunk.toString()).slice(-50_000)
+  }
+  child.stdout.on('data', read)
+  child.stderr.on('data', read)
+  const ended = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)))
+  const send = (signal: NodeJS.Signals): void => {
+    if (isAlive(child)) child.kill(signal)
+  }
+  return {
+    pid: child.pid ?? 0,
+    output: () => output,
+    stop: async () => {
+      send('SIGTERM')
+      return ended
+    },
+    kill: async () => {
+      send('SIGKILL')
+      await ended
+    },
+  }
+}
+
+function isAlive(child: ChildProcess): boolean {
+  return child.exitCode === null && child.signalCode === null
+}

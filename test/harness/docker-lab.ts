@@ -1,0 +1,190 @@
+/**
+ * A real Docker daemon for a test, as if on a machine of its own: in a folder and a network namespace, without any
+ * firewall rules, so that its containers reach the lab and nothing else. With it a real registry (registry-lab.ts).
+ * Several may run at a time; give them one network and one registry to make them hosts beside each other.
+ */
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { accessSync, constants } from 'node:fs'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { startHostNetwork, type HostNetwork, type NetworkHost } from './host-network.ts'
+import { startRegistryLab, type LabImages, type RegistryLab } from './registry-lab.ts'
+import { waitFor } from './wait.ts'
+
+const execFileAsync = promisify(execFile)
+
+export interface DockerLab {
+  readonly socketPath: string
+  readonly folder: string
+  readonly network: HostNetwork
+  readonly host: NetworkHost
+  /** The name of its network namespace. */
+  readonly netns: string
+  /** Of its host. */
+  readonly address: string
+  readonly registry: RegistryLab
+  readonly images: LabImages
+  /** The `docker` command. */
+  docker(...args: string[]): Promise<string>
+  /** SIGTERM, as a package update does; containers end with it. */
+  stopDaemon(): Promise<void>
+  startDaemon(): Promise<void>
+  restartDaemon(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface DockerLabOptions {
+  readonly name: string
+  readonly network?: HostNetwork
+  readonly registry?: RegistryLab
+}
+
+const programs = ['dockerd', 'docker', 'docker-registry', 'busybox', 'ip', 'nsenter', 'runc', 'containerd']
+const folders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
+const DAEMON_UP_MS = 30_000
+const DAEMON_END_MS = 30_000
+
+/** Why no lab can be had here. undefined: it can. */
+export function whyNoDockerLab(): string | undefined {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'it needs root on Linux'
+  const missing = programs.filter((program) => !folders.some((folder) => isProgram(path.join(folder, program))))
+  return missing.length === 0 ? undefined : `it needs ${missing.join(', ')}`
+}
+
+export async function startDockerLab(options: DockerLabOptions): Promise<DockerLab> {
+  const undo: Array<() => Promise<void>> = []
+  const close = async (): Promise<void> => {
+    const failures: unknown[] = []
+    for (const step of undo.splice(0).toReversed()) await step().catch((error: unknown) => failures.push(error))
+    if (failures.length > 0) throw new AggregateError(failures, 'the lab was not taken down in whole')
+  }
+  try {
+    const network = options.network ?? (await startHostNetwork())
+    if (options.network === undefined) undo.push(() => network.close())
+    const registry = options.registry ?? (await startRegistryLab(network.bridgeAddress))
+    if (options.registry === undefined) undo.push(() => registry.close())
+    const host = await network.addHost(options.name)
+    const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-docker-'))
+    undo.push(() => removeFolder(folder))
+    const daemon = await daemonOf(folder, host, network.subnet)
+    undo.push(() => daemon.stop())
+    await daemon.start()
+    return {
+      socketPath: daemon.socketPath,
+      folder,
+      network,
+      host,
+      netns: host.netns,
+      address: host.address,
+      registry,
+      images: registry.images,
+      docker: async (...args) => (await execFileAsync('docker', ['-H', `unix://${daemon.socketPath}`, ...args])).stdout,
+      stopDaemon: () => daemon.stop(),
+      startDaemon: () => daemon.start(),
+      restartDaemon: async () => {
+        await daemon.stop()
+        await daemon.start()
+      },
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function daemonOf(folder: string, host: NetworkHost, trusted: string) {
+  const at = (name: string): string => path.join(folder, name)
+  const socketPath = at('docker.sock')
+  const bin = at('bin')
+  await mkdir(bin)
+  // By its name the daemon sees that GPUs can be handed in; this one hands in nothing, and says so to nobody.
+  await writeFile(path.join(bin, 'nvidia-container-runtime-hook'), '#!/bin/sh\ncat >/dev/null\n', { mode: 0o755 })
+  const config = {
+    'insecure-registries': [trusted],
+    'default-address-pools': [{ base: host.innerSubnet, size: 28 }],
+    iptables: false,
+    'ip-forward': false,
+    bip: '172.31.255.1/24',
+    'shutdown-timeout': 1,
+  }
+  await writeFile(at('daemon.json'), JSON.stringify(config))
+  const paths = ['--data-root', at('data'), '--exec-root', at('exec'), '-p', at('pid'), '-H', `unix://${socketPath}`]
+  let child: ChildProcess | undefined
+  let output = ''
+
+  const start = async (): Promise<void> => {
+    output = ''
+    const args = [`--net=/run/netns/${host.netns}`, 'dockerd', '--config-file', at('daemon.json'), ...paths]
+    const env = { ...process.env, PATH: `${bin}:${folders.join(':')}` }
+    const started = spawn('nsenter', args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    child = started
+    const read = (chunk: Buffer): void => {
+      output = (output + chunk.toString()).slice(-20_000)
+    }
+    started.stdout.on('data', read)
+    started.stderr.on('data', read)
+    await waitFor(
+      () => `the Docker daemon:\n${output}`,
+      async () => {
+        if (started.exitCode !== null) throw new Error(`the Docker daemon ended at its start:\n${output}`)
+        return isAnswering(socketPath)
+      },
+      DAEMON_UP_MS,
+    )
+  }
+  const stop = async (): Promise<void> => {
+    const running = child
+    child = undefined
+    if (running !== undefined && running.exitCode === null) {
+      const ended = new Promise((resolve) => running.once('exit', resolve))
+      running.kill('SIGTERM')
+      const late = setTimeout(() => running.kill('SIGKILL'), DAEMON_END_MS)
+      await ended
+      clearTimeout(late)
+    }
+    await endLeftOver(at('exec/containerd/containerd.pid'))
+  }
+  return { socketPath, start, stop }
+}
+
+/** The daemon's own containerd, where it did not end with it. */
+async function endLeftOver(pidFile: string): Promise<void> {
+  try {
+    const pid = Number(await readFile(pidFile, 'utf8'))
+    const command = await readFile(`/proc/${pid}/cmdline`, 'utf8')
+    if (command.includes(path.dirname(pidFile))) process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended, as it should.
+  }
+}
+
+async function isAnswering(socketPath: string): Promise<boolean> {
+  try {
+    await execFileAsync('docker', ['-H', `unix://${socketPath}`, 'version', '--format', '{{.Server.Version}}'])
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What the daemon has mounted in it goes first. */
+async function removeFolder(folder: string): Promise<void> {
+  const mounts = (await readFile('/proc/self/mounts', 'utf8'))
+    .split('\n')
+    .map((line) => line.split(' ')[1] ?? '')
+    .filter((at) => at.startsWith(`${folder}/`))
+  for (const mount of mounts.toReversed()) await execFileAsync('umount', ['-l', mount])
+  await rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
+}
+
+function isProgram(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}

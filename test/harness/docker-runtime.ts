@@ -1,0 +1,121 @@
+/** The container runtime on the daemon of a lab, what it is asked to run, and ways into it from this machine. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import net from 'node:net'
+import path from 'node:path'
+import type { Duplex } from 'node:stream'
+import { promisify } from 'node:util'
+import type { Workload } from '../../src/contract/agent.ts'
+import { dockerRuntime, type DockerRuntimeOptions } from '../../src/engines/docker/runtime.ts'
+import type { Found, Runtime } from '../../src/engines/runtime.ts'
+import type { DockerLab } from './docker-lab.ts'
+import { waitFor } from './wait.ts'
+
+const execFileAsync = promisify(execFile)
+
+export type DockerRuntime = ReturnType<typeof dockerRuntime>
+export const forever = new AbortController().signal
+
+/** Ports are published on the lab's host, since its loopback address is not ours. */
+export function runtimeOn(lab: DockerLab, changes: Partial<DockerRuntimeOptions> = {}): DockerRuntime {
+  return dockerRuntime({
+    socketPath: lab.socketPath,
+    folder: path.join(lab.folder, 'kept'),
+    defaultImage: `${lab.images.busybox.name}:${lab.images.busybox.tag}`,
+    gpus: [0, 1].map((index) => ({ index, uuid: `GPU-sim-${index}`, simulated: true })),
+    allowPrivateRegistries: true,
+    registries: {},
+    portAddress: lab.address,
+    // A daemon that is restarted breaks streams; tests look at what follows from it.
+    onError: () => {},
+    ...changes,
+  })
+}
+
+type Spec = NonNullable<Workload['spec']>
+
+export function workloadOf(id: string, changes: Partial<Spec> = {}): Workload {
+  return {
+    id,
+    tag: `berth-lab-${id}-00000000`,
+    want: 'run',
+    started: false,
+    spec: {
+      kind: 'container',
+      name: id,
+      gpuCount: 1,
+      resources: { cpuModel: 'any', cpuCount: 1, ramGb: 0.2, storageGb: 1 },
+      sshKeys: [],
+      ports: [],
+      image: null,
+      ...changes,
+    },
+    node: { index: 0, gpuIndexes: [0], peers: [] },
+    disks: [],
+    baseImage: null,
+  }
+}
+
+/** Until it is in that state. */
+export function waitForState(runtime: Runtime, id: string, state: Found['state']): Promise<Found> {
+  let seen: Found | undefined
+  return waitFor(
+    () => `${id} ${state}; it is ${JSON.stringify(seen)}`,
+    async () => {
+      seen = (await runtime.list(forever)).find((one) => one.id === id)
+      return seen?.state === state ? seen : undefined
+    },
+  )
+}
+
+export async function readAll(stream: Duplex): Promise<string> {
+  let text = ''
+  for await (const chunk of stream as AsyncIterable<Buffer>) text += chunk.toString()
+  return text
+}
+
+/** A port on the loopback address that leads to one of a container, as a relay of the server does; 0 is SSH. */
+export async function relayTo(
+  runtime: Runtime,
+  workloadId: string,
+  port: number,
+): Promise<{ port: number; close(): Promise<void> }> {
+  const sockets = new Set<net.Socket>()
+  const server = net.createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket)
+    socket.on('error', () => socket.destroy())
+    runtime.open({ kind: 'port', workloadId, port }, forever).then(
+      ({ stream }) => {
+        stream.on('error', () => socket.destroy())
+        socket.once('close', () => {
+          sockets.delete(socket)
+          stream.destroy()
+        })
+        socket.pipe(stream).pipe(socket)
+      },
+      () => socket.destroy(),
+    )
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    close: () =>
+      new Promise((resolve) => {
+        for (const socket of sockets) socket.destroy()
+        server.close(() => resolve())
+      }),
+  }
+}
+
+/** A key pair as a person has one: the path of the private key, and the text of the public one. */
+export async function makeSshKey(
+  folder: string,
+  type = 'ed25519',
+): Promise<{ file: string; text: string; remove(): Promise<void> }> {
+  const own = await mkdtemp(path.join(folder, 'key-'))
+  const file = path.join(own, 'id')
+  await execFileAsync('ssh-keygen', ['-q', '-t', type, '-N', '', '-C', 'lab', '-f', file])
+  const text = (await readFile(`${file}.pub`, 'utf8')).trim()
+  return { file, text, remove: () => rm(own, { recursive: true }) }
+}

@@ -1,0 +1,221 @@
+/**
+ * The server's side of the agents' connection on a real port, behind the front door as in a whole server, and agents
+ * that say exactly what a test wants them to say.
+ */
+import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
+import http from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo, Socket } from 'node:net'
+import { pino } from 'pino'
+import { WebSocket } from 'ws'
+import { toDate } from '../../src/base/instant.ts'
+import { Metrics } from '../../src/base/metrics.ts'
+import { makeMux, type Mux, type MuxOptions } from '../../src/base/mux.ts'
+import {
+  AGENT_PATH,
+  agentStatement,
+  type FromAgent,
+  type FromServer,
+  type HostOffer,
+  type HostReport,
+} from '../../src/contract/agent.ts'
+import { makeFront } from '../../src/gateway/front.ts'
+import type { Gateway } from '../../src/gateway/gateway.ts'
+import { openAgentDoor } from '../../src/server/agent-door.ts'
+import { makeAuthenticator } from '../../src/server/authenticate.ts'
+import { makeHostLinks, type HostLinks } from '../../src/server/host-links.ts'
+import { makeRateLimiter } from '../../src/server/rate-limit.ts'
+import { openSessionDoor } from '../../src/server/session-door.ts'
+import { openUpgrades } from '../../src/server/upgrade.ts'
+import { startIdentityTest, type IdentityTest } from './identity.ts'
+import { waitFor } from './wait.ts'
+
+export interface HostDoors extends IdentityTest {
+  readonly httpUrl: string
+  readonly links: HostLinks
+  readonly metrics: Metrics
+  addHost(id: string): Promise<TestHost>
+}
+
+export interface TestHost {
+  readonly id: string
+  readonly privateKey: KeyObject
+}
+
+export const testOffer: HostOffer = {
+  clusterName: 'lab',
+  region: 'us-east',
+  offering: 'marketplace',
+  gpuType: null,
+  gpuModel: 'NVIDIA-GeForce-RTX-4090',
+  gpuRamMib: 24_564,
+  gpuFormFactor: 'pcie',
+  networkType: 'ethernet',
+  ethernetVariant: 'normal',
+  gpusTotal: 2,
+  gpusSick: [],
+  priceUsdPerGpuHour: '0.40',
+  hasPersistentStorage: false,
+  simulated: true,
+  hardware: {
+    cpuModel: 'Any',
+    cpuCores: 2,
+    virtualCores: 2,
+    ramGb: 8,
+    storageGb: 50,
+    gpuClockMhz: 2_520,
+    gpuComputePower: 165,
+    gpuInterface: 'PCIe 4.0 x16',
+  },
+}
+
+export async function startHostDoors(options: { heartbeatMs?: number; checkMs?: number } = {}): Promise<HostDoors> {
+  const test = await startIdentityTest()
+  const { app, clock, database } = test
+  const log = pino({ level: 'silent' })
+  const links = makeHostLinks()
+  const metrics = new Metrics()
+  const authenticator = makeAuthenticator({ database, clock, log })
+  const rates = makeRateLimiter({ database, clock })
+  const agents = openAgentDoor({
+    app,
+    log,
+    links,
+    metrics,
+    databaseUrl: test.url,
+    heartbeatMs: options.heartbeatMs ?? 2_000,
+    trustProxy: false,
+  })
+  const checkMs = options.checkMs ?? 15_000
+  const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustProxy: false, checkMs })
+  const server = http.createServer(async (request, response) => {
+    const pieces: Buffer[] = []
+    for await (const piece of request) pieces.push(piece as Buffer)
+    response.end(`${request.method} ${request.url} ${Buffer.concat(pieces).toString()}`)
+  })
+  openUpgrades(server, [agents.take, sessions.take])
+  const front = makeTestFront(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    ...test,
+    httpUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    links,
+    metrics,
+    addHost: async (id) => {
+      const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+      const { x = '' } = publicKey.export({ format: 'jwk' })
+      const row = { id, driver: 'host' as const, public_key: x, offer: JSON.stringify(testOffer) }
+      await database.db
+        .insertInto('host')
+        .values({ ...row, created_at: toDate(clock.now()) })
+        .execute()
+      return { id, privateKey }
+    },
+    close: async () => {
+      await agents.close()
+      await sessions.close()
+      server.close()
+      front.destroy()
+      server.closeAllConnections()
+      await authenticator.close()
+      await test.close()
+    },
+  }
+}
+
+/** As in serve.ts; there is no model, so nothing is answered by it. */
+function makeTestFront(server: http.Server) {
+  const usual = server.listeners('connection') as Array<(socket: Socket) => void>
+  const front = makeFront({
+    gateway: { tryChat: () => false } as unknown as Gateway,
+    identifier: () => () => undefined,
+    introduce: () => Promise.resolve(),
+    handOver: (socket) => {
+      for (const listener of usual) listener.call(server, socket)
+    },
+    page: () => ({ status: 500, body: '' }),
+    now: () => 0,
+  })
+  server.removeAllListeners('connection')
+  server.on('connection', (socket) => front.take(socket))
+  return front
+}
+
+export class TestAgent {
+  readonly socket: WebSocket
+  readonly messages: FromServer[] = []
+  /** From when the server has hung up. */
+  closed: { readonly code: number; readonly reason: string } | undefined
+  readonly mux: Mux
+  readonly #host: TestHost
+
+  constructor(url: string, host: TestHost, accept: MuxOptions['accept'] = () => {}) {
+    this.#host = host
+    this.socket = new WebSocket(`${url.replace('http', 'ws')}${AGENT_PATH}`)
+    this.mux = makeMux({
+      side: 'client',
+      send: (frame) => this.socket.send(frame, () => this.mux.flush()),
+      backlog: () => this.socket.bufferedAmount,
+      accept,
+    })
+    this.socket.on('message', (data, isBinary) => {
+      if (isBinary) this.mux.receive(data as Buffer)
+      else this.messages.push(JSON.parse((data as Buffer).toString()) as FromServer)
+    })
+    this.socket.on('error', () => {})
+    this.socket.on('close', (code, reason) => {
+      this.mux.close()
+      this.closed = { code, reason: reason.toString() }
+    })
+  }
+
+  last<Type extends FromServer['type']>(type: Type): Extract<FromServer, { type: Type }> | undefined {
+    return this.messages.findLast((one): one is Extract<FromServer, { type: Type }> => one.type === type)
+  }
+
+  async hear<Type extends FromServer['type']>(
+    type: Type,
+    fits: (message: Extract<FromServer, { type: Type }>) => boolean = () => true,
+  ): Promise<Extract<FromServer, { type: Type }>> {
+    return waitFor(
+      () => `${type} (heard ${JSON.stringify(this.messages)}, ${JSON.stringify(this.closed)})`,
+      () => {
+        const message = this.last(type)
+        return message !== undefined && fits(message) ? message : undefined
+      },
+    )
+  }
+
+  async hello(change: { signature?: string; hostId?: string; key?: KeyObject } = {}): Promise<void> {
+    const { installation, nonce } = await this.hear('challenge')
+    const statement = Buffer.from(agentStatement(installation, nonce))
+    const signature = sign(null, statement, change.key ?? this.#host.privateKey).toString('base64url')
+    this.say({ type: 'hello', hostId: this.#host.id, signature, version: '0.0.0', ...omitKey(change) })
+  }
+
+  /** Until it is in and knows what is wanted. */
+  async enter(): Promise<this> {
+    await this.hello()
+    await this.hear('desired')
+    return this
+  }
+
+  say(message: FromAgent): void {
+    this.socket.send(JSON.stringify(message))
+  }
+
+  report(change: Partial<HostReport> = {}): void {
+    this.say({ type: 'report', generation: 1, offer: testOffer, notes: [], workloads: [], volumes: [], ...change })
+  }
+
+  async end(): Promise<void> {
+    if (this.socket.readyState === WebSocket.CLOSED) return
+    const closed = once(this.socket, 'close')
+    this.socket.terminate()
+    await closed
+  }
+}
+
+function omitKey({ signature, hostId }: { signature?: string; hostId?: string; key?: KeyObject }) {
+  return { ...(signature === undefined ? {} : { signature }), ...(hostId === undefined ? {} : { hostId }) }
+}

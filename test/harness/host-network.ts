@@ -1,0 +1,104 @@
+/**
+ * A small network of hosts on this machine: a bridge in the root namespace, and a network namespace for each host with
+ * an address on it. A process is run on such a host with `nsenter --net=/run/netns/NAME` (`ip netns exec` would hide
+ * the cgroups). Nothing of it reaches the world outside. Needs root.
+ */
+import { execFile } from 'node:child_process'
+import { randomBytes, randomInt } from 'node:crypto'
+import { promisify } from 'node:util'
+
+const execFileAsync = promisify(execFile)
+
+export interface HostNetwork {
+  /** Of the root namespace: where a server on this machine is found by the hosts. */
+  readonly bridgeAddress: string
+  /** Of the bridge and the hosts, as `10.1.2.0/24`. */
+  readonly subnet: string
+  addHost(name: string): Promise<NetworkHost>
+  close(): Promise<void>
+}
+
+export interface NetworkHost {
+  /** The name of its namespace. */
+  readonly netns: string
+  readonly address: string
+  /** Addresses for what runs on it, as `10.200.8.0/21`. The root namespace reaches them through the host. */
+  readonly innerSubnet: string
+  /** As if the cable was pulled. */
+  linkDown(): Promise<void>
+  linkUp(): Promise<void>
+}
+
+const TRIES = 20
+const MAX_HOSTS = 200
+
+export async function startHostNetwork(): Promise<HostNetwork> {
+  const mark = randomBytes(3).toString('hex')
+  const bridge = `bb${mark}`
+  const prefix = await makeBridge(bridge)
+  const undo: Array<() => Promise<unknown>> = [() => run('ip', 'link', 'del', bridge)]
+  let hosts = 0
+  return {
+    bridgeAddress: `${prefix}.1`,
+    subnet: `${prefix}.0/24`,
+    addHost: async (name) => {
+      if (hosts >= MAX_HOSTS) throw new Error('the network is full')
+      hosts += 1
+      const netns = `b${mark}-${name}`
+      const link = `bv${mark}${hosts}`
+      const address = `${prefix}.${10 + hosts}`
+      await run('ip', 'netns', 'add', netns)
+      // Its end of the link goes with it.
+      undo.push(() => run('ip', 'netns', 'del', netns))
+      await run('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', netns)
+      await run('ip', 'link', 'set', link, 'master', bridge, 'up')
+      await run('ip', '-n', netns, 'link', 'set', 'lo', 'up')
+      await run('ip', '-n', netns, 'addr', 'add', `${address}/24`, 'dev', 'eth0')
+      await run('ip', '-n', netns, 'link', 'set', 'eth0', 'up')
+      await run('nsenter', `--net=/run/netns/${netns}`, 'sh', '-c', 'echo 1 >/proc/sys/net/ipv4/ip_forward')
+      const innerSubnet = await routeInner(address, bridge)
+      return {
+        netns,
+        address,
+        innerSubnet,
+        linkDown: async () => void (await run('ip', 'link', 'set', link, 'down')),
+        linkUp: async () => void (await run('ip', 'link', 'set', link, 'up')),
+      }
+    },
+    close: async () => {
+      for (const step of undo.splice(0).toReversed()) await step()
+    },
+  }
+}
+
+/** The first three numbers of its addresses, which nobody else on this machine uses. */
+async function makeBridge(bridge: string): Promise<string> {
+  await run('ip', 'link', 'add', bridge, 'type', 'bridge')
+  try {
+    for (let tries = 1; tries <= TRIES; tries += 1) {
+      const prefix = `10.${randomInt(20, 120)}.${randomInt(256)}`
+      if ((await run('ip', 'route', 'show', 'root', `${prefix}.0/24`)).trim() !== '') continue
+      await run('ip', 'addr', 'add', `${prefix}.1/24`, 'dev', bridge)
+      await run('ip', 'link', 'set', bridge, 'up')
+      return prefix
+    }
+    throw new Error('no free subnet was found')
+  } catch (error) {
+    await run('ip', 'link', 'del', bridge)
+    throw error
+  }
+}
+
+async function routeInner(address: string, bridge: string): Promise<string> {
+  for (let tries = 1; tries <= TRIES; tries += 1) {
+    const subnet = `10.${randomInt(130, 250)}.${randomInt(32) * 8}.0/21`
+    if ((await run('ip', 'route', 'show', 'root', subnet)).trim() !== '') continue
+    await run('ip', 'route', 'add', subnet, 'via', address, 'dev', bridge)
+    return subnet
+  }
+  throw new Error('no free subnet was found')
+}
+
+async function run(program: string, ...args: string[]): Promise<string> {
+  return (await execFileAsync(program, args, { timeout: 30_000 })).stdout
+}

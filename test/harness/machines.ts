@@ -1,0 +1,192 @@
+/**
+ * A server and real hosts beside it, each with its own Docker daemon, network namespace and agent process, as on
+ * separate machines; and a customer with money and an SSH key whose private half is at hand.
+ */
+import { execFile } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { startAgentProcess, type AgentProcess } from './agent-process.ts'
+import { startDockerLab, type DockerLab } from './docker-lab.ts'
+import { startHostNetwork, type HostNetwork } from './host-network.ts'
+import { succeed } from './journey.ts'
+import { startRegistryLab, type RegistryLab } from './registry-lab.ts'
+import { testServer, type Call, type TestServer } from './server.ts'
+import { waitFor } from './wait.ts'
+
+export interface Ran {
+  readonly code: number | null
+  readonly out: string
+  readonly error: string
+}
+
+export interface ContainerHost {
+  readonly id: string
+  readonly docker: DockerLab
+  agent(): AgentProcess
+  /** Where the agent keeps its state. */
+  readonly dir: string
+  startAgent(): Promise<void>
+  stopAgent(how: 'stop' | 'kill'): Promise<void>
+}
+
+export interface Machines {
+  readonly server: TestServer
+  readonly network: HostNetwork
+  readonly registry: RegistryLab
+  readonly hosts: readonly ContainerHost[]
+  /** A customer with $100 and a key. */
+  customer(): Promise<Customer>
+  close(): Promise<void>
+}
+
+export interface Customer {
+  readonly id: string
+  readonly call: Call
+  readonly keyFile: string
+  /** The system's own client, with this customer's key, by a printed `sshCommand` or to an address. */
+  ssh(sshCommand: string, ...command: string[]): Promise<Ran>
+}
+
+const JOIN_MS = 30_000
+const SSH_MS = 60_000
+/** Each server of a test takes ports of its own: several run at a time. */
+const PORTS = { from: 20_000, to: 31_000, each: 200 }
+
+export async function startMachines(options: {
+  hosts: number
+  gpus?: string
+  env?: Readonly<Record<string, string>>
+}): Promise<Machines> {
+  const undo: Array<() => Promise<unknown>> = []
+  const close = async (): Promise<void> => {
+    const failures: unknown[] = []
+    for (const step of undo.splice(0).toReversed()) await step().catch((error: unknown) => failures.push(error))
+    if (failures.length > 0) throw new AggregateError(failures, 'the machines were not taken down in whole')
+  }
+  try {
+    const network = await startHostNetwork()
+    undo.push(() => network.close())
+    const registry = await startRegistryLab(network.bridgeAddress)
+    undo.push(() => registry.close())
+    const server = await testServer({
+      env: {
+        BERTH_HOST: network.bridgeAddress,
+        BERTH_ENGINES: 'host',
+        BERTH_RELAY_PORTS: relayPorts(),
+        ...options.env,
+      },
+    })
+    undo.push(() => server.close())
+    const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-machines-'))
+    undo.push(() => rm(folder, { recursive: true, force: true }))
+    const hosts = await Promise.all(
+      Array.from({ length: options.hosts }, (_, index) =>
+        addContainerHost({ server, network, registry, folder, undo, gpus: options.gpus ?? 'rtx4090:2' }, index),
+      ),
+    )
+    let customers = 0
+    return {
+      server,
+      network,
+      registry,
+      hosts,
+      customer: () => makeCustomer(server, path.join(folder, `key-${(customers += 1)}`)),
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+export function relayPorts(): string {
+  const from = PORTS.from + PORTS.each * randomInt(Math.floor((PORTS.to - PORTS.from) / PORTS.each))
+  return `${from}-${from + PORTS.each - 1}`
+}
+
+async function addContainerHost(
+  lab: {
+    server: TestServer
+    network: HostNetwork
+    registry: RegistryLab
+    folder: string
+    undo: Array<() => Promise<unknown>>
+    gpus: string
+  },
+  index: number,
+): Promise<ContainerHost> {
+  const { server, network, registry, folder, undo, gpus } = lab
+  const id = `lab-${index + 1}`
+  const docker = await startDockerLab({ name: id, network, registry })
+  undo.push(() => docker.close())
+  const dir = path.join(folder, id)
+  const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
+  const args = [
+    ...['--server', server.url, '--token', token, '--name', id, '--dir', dir, '--cluster', 'lab', '--price', '0.40'],
+    ...['--simulate-gpus', gpus, '--docker-socket', docker.socketPath, '--allow-private-registries'],
+    ...['--image', `${registry.images.busybox.name}:${registry.images.busybox.tag}`],
+  ]
+  let agent: AgentProcess | undefined
+  const running = (): AgentProcess => {
+    if (agent === undefined) throw new Error(`the agent of ${id} does not run`)
+    return agent
+  }
+  const startAgent = async (): Promise<void> => {
+    const started = startAgentProcess({ netns: docker.netns, args })
+    agent = started
+    await waitFor(
+      () => `${id} is on sale:\n${started.output()}`,
+      async () => {
+        const listed = await succeed(server.nobody, 'POST', '/v1/marketplace', { filters: { available_only: true } })
+        return listed.instances.some((one: { id: string }) => one.id === id)
+      },
+      JOIN_MS,
+    )
+  }
+  const stopAgent = async (how: 'stop' | 'kill'): Promise<void> => {
+    await running()[how]()
+    agent = undefined
+  }
+  undo.push(async () => agent?.kill())
+  await startAgent()
+  return { id, docker, dir, agent: running, startAgent, stopAgent }
+}
+
+export async function makeCustomer(server: TestServer, keyFile: string): Promise<Customer> {
+  await run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'customer', '-f', keyFile])
+  const { id, call } = await server.account({ usd: '100', sshKey: false })
+  const publicKey = (await run('cat', [`${keyFile}.pub`])).out.trim()
+  await succeed(call, 'POST', '/v2/ssh-keys', { name: 'own', publicKey })
+  return {
+    id,
+    call,
+    keyFile,
+    ssh: (sshCommand, ...command) => {
+      const [program = 'ssh', ...where] = sshCommand.split(' ')
+      return run(program, [...sshOptions(keyFile), ...where, ...command])
+    },
+  }
+}
+
+/** Nobody is there to answer questions, and a lab's keys are new each time. */
+export function sshOptions(keyFile: string): string[] {
+  const settings = [
+    'BatchMode=yes',
+    'IdentitiesOnly=yes',
+    'StrictHostKeyChecking=no',
+    'UserKnownHostsFile=/dev/null',
+    'LogLevel=ERROR',
+    'ConnectTimeout=20',
+  ]
+  return ['-F', '/dev/null', '-i', keyFile, ...settings.flatMap((one) => ['-o', one])]
+}
+
+export function run(program: string, args: readonly string[]): Promise<Ran> {
+  return new Promise((resolve) => {
+    const child = execFile(program, [...args], { timeout: SSH_MS }, (_, out, error) =>
+      resolve({ code: child.exitCode, out, error }),
+    )
+  })
+}
