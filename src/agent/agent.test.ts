@@ -220,6 +220,7 @@ describe('an agent', () => {
     one.engine.breakWith(undefined)
     await at.report('it to run', ({ workloads }) => workloads[0]?.state === 'running')
     await at.report('no trouble', ({ notes }) => notes.every((note) => !note.includes('Cannot connect')))
+    expect(one.engine.starts).toEqual(['a'])
   })
 })
 
@@ -239,10 +240,11 @@ describe('when the line is cut', () => {
   test('by a server that falls silent without closing it, it is noticed', async () => {
     const at = await server({ heartbeatMs: 100 })
     const one = await host(at)
-    start(one)
+    const { events } = start(one)
     await at.report('a first report', () => true)
     at.freeze()
     await waitFor('a second welcome', () => at.welcomes === 2)
+    expect(events).toContainEqual({ kind: 'lost', message: 'the server has fallen silent' })
   })
 
   test('and the server is away for good, what should run is started again after a reboot', async () => {

@@ -3,6 +3,11 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import { dockerRuntime } from '../engines/docker/runtime.ts'
+import { chooseAccelerator } from '../engines/qemu/accelerator.ts'
+import { qemuProgram } from '../engines/qemu/command-line.ts'
+import { findProgram } from '../engines/qemu/run-program.ts'
+import { qemuRuntime } from '../engines/qemu/runtime.ts'
+import { buildSmallImage, type SmallImage } from '../engines/qemu/small-image.ts'
 import type { Runtime } from '../engines/runtime.ts'
 import { AgentError } from './agent-error.ts'
 import { findDockerSocket, type SocketPlaces } from './docker-socket.ts'
@@ -11,7 +16,7 @@ import type { GpuSight } from './gpu-source.ts'
 import type { AgentTerms } from './identity.ts'
 
 /** With a way to let go of what it holds; what runs runs on. */
-export type HostRuntime = Runtime & { close(): Promise<void> }
+export type HostRuntime = Runtime & { close(): Promise<void> | void }
 
 /** Called once, with the GPUs in the order of their indexes. */
 export type MakeRuntime = (sight: GpuSight, onError: (what: string, error: unknown) => void) => HostRuntime
@@ -32,7 +37,44 @@ const DEFAULT_IMAGE = 'debian:12'
 
 /** Makes sure that the engine is there before anything is promised. Throws what is wrong and what to do. */
 export async function openEngine(options: EngineOptions): Promise<MakeRuntime> {
-  return openDocker(options)
+  return options.offering === 'virtual-machine' ? openQemu(options) : openDocker(options)
+}
+
+/** What virtual machines start from where the operator has named no image. Built once; then it is found. */
+export function smallImage(
+  folder: AgentFolder,
+  progress: (message: string) => void,
+  signal: AbortSignal,
+): Promise<SmallImage> {
+  const arch = process.arch === 'arm64' ? 'arm64' : 'amd64'
+  return buildSmallImage({ folder: path.join(folder.dir, 'small-image'), arch, progress, signal })
+}
+
+function openQemu({ folder, allowPrivateRegistries, ...options }: EngineOptions): MakeRuntime {
+  const accel = options.accel ?? 'auto'
+  try {
+    const emulator = qemuProgram(process.arch === 'arm64' ? 'arm64' : 'x64')
+    for (const program of [emulator, 'qemu-img']) findProgram(program)
+    chooseAccelerator(accel)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new AgentError(`Virtual machines cannot be run here: ${why}`, [
+      'Containers need Docker or Podman only: --offer marketplace',
+    ])
+  }
+  return (sight, onError) =>
+    qemuRuntime({
+      folder: path.join(folder.dir, 'machines'),
+      accel,
+      gpus: sight.gpus.map(({ gpu }, index) => ({
+        index,
+        name: gpu.name,
+        pciAddress: sight.simulated ? null : gpu.pciAddress,
+      })),
+      smallImage: (progress, signal) => smallImage(folder, progress, signal),
+      allowPrivateAddresses: allowPrivateRegistries,
+      onError,
+    })
 }
 
 async function openDocker(options: EngineOptions): Promise<MakeRuntime> {

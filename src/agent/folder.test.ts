@@ -71,7 +71,7 @@ describe('the lock', () => {
   test('of another process with the pid of the dead one is not held', () => {
     const folder = newFolder()
     fs.writeFileSync(path.join(folder.dir, 'agent.pid'), `${process.pid}\nearlier boot/1\naaaaaaaaaaaa\n`)
-    lockFolder(folder).release()
+    expect(() => lockFolder(folder).release()).not.toThrow()
   })
 
   test('of a process that lives is not taken', async () => {

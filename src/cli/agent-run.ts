@@ -4,8 +4,7 @@
  */
 import { Option, type Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
-import { runAgent, type AgentEnd } from '../agent/agent.ts'
-import { openEngine } from '../agent/engine.ts'
+import type { AgentEnd } from '../agent/agent.ts'
 import type { AgentFolder } from '../agent/folder.ts'
 import { readHardware } from '../agent/hardware.ts'
 import { openKey, readMembership, writeMembership, type Membership } from '../agent/identity.ts'
@@ -62,6 +61,11 @@ export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
         const options = command.opts<RunOptions>()
         const folder = folderOf(options)
         const terms = termsOf(options, readMembership(folder)?.terms)
+        // Engines are heavy, and no other command needs them.
+        const [{ openEngine }, { runAgent }] = await Promise.all([
+          import('../agent/engine.ts'),
+          import('../agent/agent.ts'),
+        ])
         // Before it joins: what cannot run anything is not put on sale.
         const makeRuntime = await openEngine({
           offering: terms.offering,
@@ -174,7 +178,13 @@ async function joinWith(
   const { hostId, installation } = await makeClient({ url: server }).call('joinHost', {
     body: { token, publicKey, ...name, offer },
   })
-  const membership = { server, hostId, installation, terms: { ...terms, name: hostId }, storageGb: hardware.storageGb }
+  const membership = {
+    server,
+    hostId,
+    installation,
+    terms: { ...terms, name: terms.name ?? hostId },
+    storageGb: hardware.storageGb,
+  }
   writeMembership(folder, membership)
   return membership
 }

@@ -8,9 +8,8 @@ import { askControl } from '../agent/control.ts'
 import type { AgentFolder } from '../agent/folder.ts'
 import { readHardware } from '../agent/hardware.ts'
 import { openKey } from '../agent/identity.ts'
-import { moveDirectly, type HostState } from '../agent/move.ts'
+import type { HostState } from '../agent/move.ts'
 import { makeOffer } from '../agent/offer.ts'
-import { buildSmallImage } from '../engines/qemu/small-image.ts'
 import { folderOf, forget, gpusOf, joinedOf, shownMembership, telling } from './agent-folder.ts'
 import { addFolderOption, addTermsOptions, termsOf, type FolderOptions, type TermsOptions } from './agent-option.ts'
 import { addJoinCommand, addRunCommand } from './agent-run.ts'
@@ -113,6 +112,7 @@ async function move(folder: AgentFolder, to: Move): Promise<HostState> {
   const membership = joinedOf(folder)
   const answer = await askControl(folder, { command: 'move', to })
   if (answer !== undefined) return (answer.value as { state: HostState }).state
+  const { moveDirectly } = await import('../agent/move.ts')
   return moveDirectly(membership, openKey(folder), packageJson.version, to)
 }
 
@@ -161,12 +161,9 @@ function addImage(agent: Command, run: Run): void {
     run('anyone', ({ screen }) =>
       telling(async () => {
         const folder = folderOf(command.opts<FolderOptions>())
-        const image = await buildSmallImage({
-          folder: path.join(folder.dir, 'images'),
-          arch: process.arch === 'arm64' ? 'arm64' : 'amd64',
-          progress: (message) => screen.remark(message),
-          signal: new AbortController().signal,
-        })
+        const { smallImage } = await import('../agent/engine.ts')
+        const never = new AbortController().signal
+        const image = await smallImage(folder, (message) => screen.remark(message), never)
         screen.show(image, () => fields(screen, Object.entries(image)))
       }),
     ),

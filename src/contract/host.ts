@@ -314,8 +314,10 @@ export const hostEndpoints = {
         arch: z.enum(['x64', 'arm64']),
         source: z
           .string()
-          .max(2_000)
-          .regex(/^(https:\/\/[^\s/]+\/\S*|file:\/\S+)$/, 'https://…, or file:/… on the hosts themselves'),
+          .regex(
+            /^(https:\/\/[^\s/]{1,253}\/\S{0,1700}|file:\/\S{1,1700})$/,
+            'https://…, or file:/… on the hosts themselves',
+          ),
         sha256: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits in lower case'),
         loginUser: z.string().regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'a user name'),
         isDefault: z.boolean().default(false).describe('For orders that name none; there is one of each architecture'),

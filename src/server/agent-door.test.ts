@@ -1,10 +1,12 @@
 /** The promises: only who holds a host's key is in, and nothing that it sends holds up or breaks anyone else. */
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, sign } from 'node:crypto'
 import http from 'node:http'
+import { text } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { addMs } from '../base/instant.ts'
-import { AGENT_PATH } from '../contract/agent.ts'
+import { openConnection } from '../agent/connection.ts'
+import { AGENT_PATH, agentStatement } from '../contract/agent.ts'
 import { sampleSpec } from '../engines/conformance-bench.ts'
 import { hostDriver } from '../engines/host/driver.ts'
 import { findHost, setHostState } from '../store/host.ts'
@@ -69,13 +71,40 @@ test('who signs with the key of a host is welcomed, told what is wanted, and kno
   expect(doors.links.ids()).toEqual([])
 })
 
+test('the agent itself is welcomed, and streams go through to it', async () => {
+  const host = await newHost()
+  const wanted: number[] = []
+  const connection = openConnection({
+    server: doors.httpUrl,
+    hostId: host.id,
+    installation: doors.app.installationId,
+    key: {
+      publicKey: '',
+      answer: (installation, nonce) =>
+        sign(null, Buffer.from(agentStatement(installation, nonce)), host.privateKey).toString('base64url'),
+    },
+    version: '0.0.0',
+    report: () => ({ type: 'report', generation: 1, offer: testOffer, notes: ['it'], workloads: [], volumes: [] }),
+    desired: ({ generation }) => wanted.push(generation),
+    accept: (_, stream) => void stream.pipe(stream),
+    state: () => {},
+  })
+  await waitFor('its report', async () => wanted.length > 0 && (await rowOf(host))?.notes[0] === 'it')
+  const stream = doors.links.open(host.id, { kind: 'port', workloadId: 'w', port: 0 })
+  if (stream === undefined) throw new Error('no link')
+  stream.end('SSH-2.0-test')
+  expect(await text(stream)).toBe('SSH-2.0-test')
+  connection.close()
+  await waitFor('its end', () => doors.links.get(host.id) === undefined)
+})
+
 test('a host that nobody knows, another key and another host’s name are refused alike', async () => {
   const [host, other] = [await newHost(), await newHost()]
   const { privateKey } = generateKeyPairSync('ed25519')
   for (const change of [{ hostId: 'nobody' }, { key: privateKey }, { hostId: other.id }, { signature: 'AAAA' }]) {
     const agent = call(host)
     await agent.hello(change)
-    expect(await refusalOf(agent), JSON.stringify(Object.keys(change))).toBe('unknown_host')
+    expect(await refusalOf(agent)).toBe('unknown_host')
   }
   expect(doors.links.ids()).toEqual([])
   expect(await doors.metrics.text()).toContain('berth_agent_refusals_total{reason="unknown_host"} 4')
@@ -170,7 +199,11 @@ test('measurements are kept, the last ones', async () => {
   for (const cpuPercent of [10, 20, 30]) {
     agent.say({ type: 'metrics', gpus: [], cpuPercent, memoryUsedGb: 1, diskFreeGb: null })
   }
-  await waitFor('the last', async () => (await rowOf(host))?.metrics?.cpuPercent === 30)
+  const kept = await waitFor('the last', async () => {
+    const row = await rowOf(host)
+    return row?.metrics?.cpuPercent === 30 ? row : undefined
+  })
+  expect(kept.metrics_at).toBe(doors.clock.now())
 })
 
 test('a host moves as its owner says; it may not leave while it has tenants, and stays connected', async () => {
@@ -189,7 +222,7 @@ test('a host moves as its owner says; it may not leave while it has tenants, and
 test.each([
   ['no JSON', (agent: TestAgent) => agent.socket.send('{'), 'bad_message'],
   ['no message of ours', (agent: TestAgent) => agent.socket.send('{"type":"nonsense"}'), 'bad_message'],
-  ['a second hello', (agent: TestAgent) => agent.hello(), 'bad_message'],
+  ['a second hello', (agent: TestAgent) => void agent.hello(), 'bad_message'],
   ['a frame that makes no sense', (agent: TestAgent) => agent.socket.send(Buffer.from([9, 9])), 'bad_frame'],
   [
     'a flood',
@@ -202,7 +235,7 @@ test.each([
   const [host, other] = [await newHost(), await newHost()]
   const good = await call(other).enter()
   const bad = await call(host).enter()
-  await act(bad)
+  act(bad)
   expect(await refusalOf(bad)).toBe(reason)
   await waitFor('its link to go', () => doors.links.get(host.id) === undefined)
   good.report({ notes: ['still here'] })
@@ -241,6 +274,7 @@ test('an agent that has fallen silent loses its connection', async () => {
   await waitFor('the end of the session', async () => (await rowOf(host))?.session === null)
   agent.socket.resume()
   await waitFor('the end', () => agent.closed)
+  expect(agent.closed?.code).toBe(1_006)
 })
 
 test('an address from which very many could not show who they are is not listened to for the minute', async () => {
@@ -270,10 +304,8 @@ test('requests that ask for a protocol that nobody speaks are answered like any 
         method: body === '' ? 'GET' : 'POST',
         headers: { Connection: 'Upgrade, HTTP2-Settings', Upgrade: upgrade, 'HTTP2-Settings': 'AAMAAABk' },
       })
-      request.on('response', async (response) => {
-        let text = ''
-        for await (const piece of response) text += String(piece)
-        resolve(`${response.statusCode} ${text}`)
+      request.on('response', (response) => {
+        text(response).then((body) => resolve(`${response.statusCode} ${body}`), reject)
       })
       request.on('error', reject)
       request.end(body)

@@ -94,7 +94,7 @@ async function openFolders(
   storage: NonNullable<Settings['storage']>,
   { log, closing }: Parts,
 ): Promise<FolderEngine> {
-  const files = await openGanesha({ folder: storage.dir, vip: storage.vip, log })
+  const files = await openGanesha({ folder: storage.dir, vip: storage.vip, overcommit: storage.overcommit, log })
   closing.push(() => files.close())
   return folderEngine(world, files)
 }

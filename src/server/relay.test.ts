@@ -170,6 +170,7 @@ test('a client that goes away ends what was opened for it', async () => {
   const stream = await waitFor('the stream', () => streams[0])
   socket.resetAndDestroy()
   await waitFor('its end', () => stream.destroyed)
+  expect(agent.mux.streams).toBe(0)
 })
 
 test('when a workload goes, its port is closed and the connections on it are cut', async () => {

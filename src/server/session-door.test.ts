@@ -4,12 +4,14 @@ import { text } from 'node:stream/consumers'
 import type { Insertable } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'
+import { revokeApiKey } from '../app/api-key.ts'
 import { randomName } from '../base/id.ts'
 import { toDate } from '../base/instant.ts'
 import type { MuxStream } from '../base/mux.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import { sampleSpec } from '../engines/conformance-bench.ts'
+import { transact } from '../store/database.ts'
 import { findRental } from '../store/rental.ts'
 import type { Tables } from '../store/tables.ts'
 import { openLogs } from './session-door.ts'
@@ -286,11 +288,7 @@ test('a key that was revoked ends what was opened with it', async () => {
   const other = await openTestAccount(doors)
   const theirs = await insertRental(other)
   const going = await enter({ key: other.keyText }, theirs)
-  await doors.database.db
-    .updateTable('api_key')
-    .set({ revoked_at: toDate(doors.clock.now()) })
-    .where('account_id', '=', other.accountId)
-    .execute()
+  await transact(doors.database, (tx) => revokeApiKey(tx, other.actor, other.actor.keyId))
   await waitFor('the end', () => going.closed)
   expect(going.closed).toEqual({ code: 1_008, reason: 'the key is no longer good' })
   await waitFor('the hang-up', () => going.far.stream.destroyed)
@@ -302,7 +300,9 @@ test('a client that neither answers nor reads is given up', async () => {
   const terminal = await enter({ key: owner.keyText })
   terminal.socket.pause()
   await waitFor('the hang-up', () => terminal.far.stream.destroyed)
-  terminal.socket.terminate()
+  terminal.socket.resume()
+  await waitFor('the end', () => terminal.closed)
+  expect(terminal.closed?.code).toBe(1_006)
 })
 
 test('the log of a machine is what its host sends; without the host it is said why not', async () => {

@@ -29,6 +29,7 @@ const environment = z.object({
     .default('20000-29999'),
   BERTH_INVENTORY: z.string().min(1).optional(),
   BERTH_STORAGE_DIR: z.string().min(1).optional(),
+  BERTH_STORAGE_OVERCOMMIT: z.coerce.number().min(1).max(1_000).default(1),
   BERTH_STORAGE_VIP: z.union([z.ipv4(), z.ipv6()]).optional(),
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
@@ -66,7 +67,7 @@ export interface Settings {
   /** A file with bare-metal hosts, read at the start. undefined: they are added by the API only. */
   readonly inventoryFile: string | undefined
   /** The file server for volumes of bare metal, run here. undefined: there is none. */
-  readonly storage: { readonly dir: string; readonly vip: string } | undefined
+  readonly storage: { readonly dir: string; readonly vip: string; readonly overcommit: number } | undefined
   /** undefined: kept in the data folder. */
   readonly secretKey: string | undefined
   readonly logLevel: string
@@ -153,5 +154,5 @@ function readStorage(read: Environment): Settings['storage'] {
   if (dir === undefined && vip === undefined) return undefined
   if (dir === undefined) throw new SettingsError('Bad setting: BERTH_STORAGE_VIP needs BERTH_STORAGE_DIR')
   if (vip === undefined) throw new SettingsError('Bad setting: BERTH_STORAGE_DIR needs BERTH_STORAGE_VIP')
-  return { dir: path.resolve(dir), vip }
+  return { dir: path.resolve(dir), vip, overcommit: read.BERTH_STORAGE_OVERCOMMIT }
 }

@@ -6,6 +6,7 @@ import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 import http from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
 import { WebSocket } from 'ws'
 import { toDate } from '../../src/base/instant.ts'
@@ -88,10 +89,11 @@ export async function startHostDoors(options: { heartbeatMs?: number; checkMs?: 
   })
   const checkMs = options.checkMs ?? 15_000
   const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustProxy: false, checkMs })
-  const server = http.createServer(async (request, response) => {
-    const pieces: Buffer[] = []
-    for await (const piece of request) pieces.push(piece as Buffer)
-    response.end(`${request.method} ${request.url} ${Buffer.concat(pieces).toString()}`)
+  const server = http.createServer((request, response) => {
+    text(request).then(
+      (body) => response.end(`${request.method} ${request.url} ${body}`),
+      () => response.destroy(),
+    )
   })
   openUpgrades(server, [agents.take, sessions.take])
   const front = makeTestFront(server)

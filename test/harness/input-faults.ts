@@ -253,7 +253,7 @@ function sampleOf(schema: Schema, components: Components): unknown {
   if (form === undefined) return 'anything'
   switch (kindOf(form)) {
     case 'string':
-      return form.enum?.[0] ?? texts.find((text) => isText(form, text)) ?? fail(form)
+      return form.const ?? form.enum?.[0] ?? texts.find((text) => isText(form, text)) ?? fail(form)
     case 'number':
       return form.multipleOf ?? Math.max(form.minimum ?? 1, 1)
     case 'boolean':

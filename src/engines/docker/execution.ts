@@ -87,22 +87,6 @@ export async function startExecution(
   return execution
 }
 
-/** Runs something small to its end. */
-export async function runBriefly(
-  client: DockerClient,
-  container: string,
-  command: readonly string[],
-): Promise<{ output: string; exitCode: number }> {
-  const execution = await startExecution(client, container, { command })
-  execution.socket.end()
-  let output = ''
-  for await (const part of readOutput(execution)) {
-    if (!part.isError && output.length < MAX_BRIEF_CHARS) output += part.data.toString()
-  }
-  return { output, exitCode: await execution.exitCode() }
-}
-
-const MAX_BRIEF_CHARS = 65_536
 const FRAME_HEAD_BYTES = 8
 const ERROR_STREAM = 2
 

@@ -5,7 +5,7 @@
  */
 import net from 'node:net'
 import { duplexPair, type Duplex } from 'node:stream'
-import { Server, utils, type AuthContext, type Connection, type ServerChannel } from 'ssh2'
+import ssh2, { type AuthContext, type Connection, type ServerChannel } from 'ssh2'
 import type { DockerClient } from './client.ts'
 import { readOutput, startExecution, type Execution } from './execution.ts'
 import { writeToChannel } from './ssh-channel.ts'
@@ -71,7 +71,7 @@ export class SshDoor {
     }
     const late = setTimeout(() => inside.destroy(), LOGIN_MS)
     inside.once('close', () => clearTimeout(late))
-    const server = new Server(config, (connection) => {
+    const server = new ssh2.Server(config, (connection) => {
       connection.once('ready', () => clearTimeout(late))
       this.#serve(connection, inside, target)
     })
@@ -156,7 +156,7 @@ function isAllowed(context: AuthContext, sshKeys: readonly string[]): boolean {
   if (context.method !== 'publickey') return false
   const offered = context.key.data.toString('base64')
   const text = sshKeys.find((one) => one.split(' ')[1] === offered)
-  const key = text === undefined ? undefined : utils.parseKey(text)
+  const key = text === undefined ? undefined : ssh2.utils.parseKey(text)
   if (key === undefined || key instanceof Error || Array.isArray(key) || key.type !== context.key.algo) return false
   // SHA-1 is not taken.
   if (key.type === 'ssh-rsa' && context.hashAlgo === undefined) return false

@@ -4,7 +4,7 @@
  */
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { utils } from 'ssh2'
+import ssh2 from 'ssh2'
 import { z } from 'zod'
 import type { Workload } from '../../contract/agent.ts'
 
@@ -44,7 +44,7 @@ export class WorkloadFiles {
   /** Keeps what it needs; the host key stays that of an earlier start. An end that was seen is forgotten. */
   async keep(workload: Workload): Promise<void> {
     const before = await this.read(workload.id)
-    const hostKey = before?.tag === workload.tag ? before.hostKey : utils.generateKeyPairSync('ed25519').private
+    const hostKey = before?.tag === workload.tag ? before.hostKey : ssh2.utils.generateKeyPairSync('ed25519').private
     await this.#write(workload.id, { tag: workload.tag, sshKeys: workload.spec?.sshKeys ?? [], hostKey })
   }
 

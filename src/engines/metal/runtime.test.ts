@@ -72,13 +72,10 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     await runtime.start(workload, () => {}, signal)
     const running = { id: 'm-1', tag: workload.tag, state: 'running', sshUser: 'tenant', disks: [] }
     expect(await runtime.list(signal)).toEqual([running])
-    expect(await asTenant(host, 'id -un; cat hosts')).toBe(`tenant\n${host.id} ${host.address} head\n`)
-    const uid = (await asTenant(host, 'id -u')).trim()
-
-    await asTenant(host, `mkdir -p .cache/x && echo mine > .cache/x/file && echo mine > "/tmp/a file"`)
-    await asTenant(host, `mkdir /var/tmp/deep && echo mine > /var/tmp/deep/er && echo mine > /dev/shm/s`)
-    await asTenant(host, `echo mine > ${SCRATCH}/data && ln -s /etc ${SCRATCH}/link && cp -r .cache ${SCRATCH}/more`)
-    await asTenant(host, 'nohup setsid sh -c "while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &')
+    const loop = 'nohup setsid sh -c "while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &'
+    const said = await asTenant(host, `id -un; cat hosts; id -u; ${litter}; ${loop}`)
+    const uid = said.split('\n')[2] ?? ''
+    expect(said).toBe(`tenant\n${host.id} ${host.address} head\n${uid}\n`)
     // As cron and a careless administrator leave them.
     await host.exec([
       'sh',
@@ -266,6 +263,13 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     await expect(opening).rejects.toThrow('reached directly, by SSH')
   })
 })
+
+/** What a tenant leaves behind in all the places where it may write. */
+const litter = [
+  'mkdir -p .cache/x /var/tmp/deep',
+  'for one in .cache/x/file "/tmp/a file" /var/tmp/deep/er /dev/shm/s; do echo mine > "$one"; done',
+  `echo mine > ${SCRATCH}/data; ln -s /etc ${SCRATCH}/link; cp -r .cache ${SCRATCH}/more`,
+].join('; ')
 
 function declaredHere(): MetalDeclared {
   const cpuCores = (fs.readFileSync('/proc/cpuinfo', 'utf8').match(/^processor/gm) ?? []).length

@@ -116,6 +116,7 @@ export class SshHost {
       const client = new ssh2.Client()
       let shown = ''
       client.once('ready', () => {
+        client.setNoDelay(true)
         this.#client = client
         if (this.#pinned === undefined) {
           this.#pinned = shown

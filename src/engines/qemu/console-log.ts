@@ -19,8 +19,8 @@ export async function* readConsole(
 ): AsyncGenerator<Buffer> {
   const current = await readEnd(files.console, FILE_BYTES)
   const old = await readEnd(files.oldConsole, KEPT_BYTES)
-  yield lastLines(Buffer.concat([old, current.length > 0 ? current : Buffer.alloc(0)]), tail)
-  let position = current.length
+  yield lastLines(Buffer.concat([old.bytes, current.bytes]), tail)
+  let position = current.size
   while (follow && !signal.aborted) {
     const chunk = await readFrom(files.console, position)
     if (chunk === 'cut') position = 0
@@ -36,35 +36,36 @@ export async function* readConsole(
 
 /** The end of it, for a sentence about why a machine did not come up. */
 export async function consoleTail(files: MachineFiles, bytes: number): Promise<string> {
-  return (await readEnd(files.console, bytes)).toString('utf8').replaceAll(/[^\x20-\x7e\n]/g, '').trim()
+  return (await readEnd(files.console, bytes)).bytes
+    .toString('utf8').replaceAll(/[^\x20-\x7e\n]/g, '').trim()
 }
 
 export async function cutConsole(files: MachineFiles): Promise<void> {
   const size = (await fs.stat(files.console).catch(unlessGone(undefined)))?.size ?? 0
   if (size <= FILE_BYTES) return
-  await fs.writeFile(files.oldConsole, await readEnd(files.console, KEPT_BYTES), { mode: 0o600 })
+  await fs.writeFile(files.oldConsole, (await readEnd(files.console, KEPT_BYTES)).bytes, { mode: 0o600 })
   await fs.truncate(files.console, 0)
 }
 
 function lastLines(text: Buffer, lines: number): Buffer {
-  if (lines === 0) return Buffer.alloc(0)
-  // The line break at the very end belongs to the last line.
-  let at = text.length - 1
-  for (let found = 0; at > 0; found += 1) {
-    at = text.lastIndexOf(0x0a, at - 1)
-    if (at < 0 || found + 1 === lines) break
+  let from = text.length
+  for (let found = 0; found < lines; found += 1) {
+    // The line break right before belongs to the line that was found last.
+    const before = from < 2 ? -1 : text.lastIndexOf(0x0a, from - 2)
+    if (before < 0) return text
+    from = before + 1
   }
-  return at < 0 ? text : text.subarray(text.length > 0 && at >= 0 && text[at] === 0x0a ? at + 1 : 0)
+  return text.subarray(from)
 }
 
-async function readEnd(file: string, bytes: number): Promise<Buffer> {
+async function readEnd(file: string, most: number): Promise<{ bytes: Buffer; size: number }> {
   const handle = await fs.open(file).catch(unlessGone(undefined))
-  if (handle === undefined) return Buffer.alloc(0)
+  if (handle === undefined) return { bytes: Buffer.alloc(0), size: 0 }
   try {
     const { size } = await handle.stat()
-    const length = Math.min(size, bytes)
+    const length = Math.min(size, most)
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, size - length)
-    return buffer.subarray(0, bytesRead)
+    return { bytes: buffer.subarray(0, bytesRead), size }
   } finally {
     await handle.close()
   }

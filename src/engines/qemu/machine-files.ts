@@ -128,6 +128,10 @@ export async function processAgeMs(pid: number): Promise<number | undefined> {
   return Math.max(0, uptime - startedAt)
 }
 
+export async function isRunning(pid: number): Promise<boolean> {
+  return (await fs.readFile(`/proc/${pid}/cmdline`, 'utf8').catch(unlessGone(''))) !== ''
+}
+
 /** For `catch`: what is not there, or has ended while we looked, reads as `value`. */
 export function unlessGone<T>(value: T): (error: unknown) => T {
   return (error) => {

@@ -51,6 +51,10 @@ export class MachineWatch {
     }
   }
 
+  isWatched(id: string): boolean {
+    return this.#watched.has(id)
+  }
+
   /** For a machine whose process is gone: waits until what we saw of its end is written down. */
   async settle(id: string): Promise<void> {
     const watched = this.#watched.get(id)
@@ -83,6 +87,7 @@ export class MachineWatch {
     monitor.onEvent((event) => this.#take(id, watched, event))
     // It may have ended before we came.
     this.#end(id, watched, endOfStatus(await queryStatus(monitor)))
+    await watched.writing
     return watched
   }
 

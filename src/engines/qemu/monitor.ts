@@ -12,7 +12,7 @@ export interface MonitorEvent {
   readonly data: Readonly<Record<string, unknown>>
 }
 
-const CONNECT_MS = 10_000
+const CONNECT_MS = 20_000
 const ANSWER_MS = 20_000
 const LINE_CHARS = 4 * 1_048_576
 

@@ -23,6 +23,8 @@ export interface GaneshaOptions {
   /** An address that this machine has. */
   readonly vip: string
   readonly port?: number
+  /** How many times over the disk is promised; 1 keeps every promise whatever is written. */
+  readonly overcommit?: number
   readonly log: StorageLog
 }
 
@@ -46,7 +48,8 @@ export async function openGanesha(options: GaneshaOptions): Promise<FileServer> 
     const settings = settingsText({ vip, port, stateFolder })
     const start = (exports: Exports): Promise<GaneshaDaemon> =>
       GaneshaDaemon.start({ folder, vip, port, settings, log }, exports)
-    const server = new Ganesha({ vip, records, images, log, start, release })
+    const { overcommit } = options
+    const server = new Ganesha({ vip, records, images, log, start, release, overcommit })
     await server.open().catch(async (error: unknown) => {
       await server.close()
       throw error
@@ -65,6 +68,7 @@ interface GaneshaParts {
   readonly log: StorageLog
   readonly start: (exports: Exports) => Promise<GaneshaDaemon>
   readonly release: () => Promise<void>
+  readonly overcommit: number | undefined
 }
 
 class Ganesha implements FileServer {
@@ -233,7 +237,7 @@ class Ganesha implements FileServer {
     if (all.length >= MAX_VOLUMES) throw new StorageFull(`There are ${MAX_VOLUMES} volumes already`)
     const { freeBytes, takenBytes } = await this.#images.room()
     const promisedBytes = all.reduce((sum, [, one]) => sum + bytesOf(one.sizeGb), 0)
-    const leftBytes = freeBytes + takenBytes - promisedBytes
+    const leftBytes = (freeBytes + takenBytes) * (this.#parts.overcommit ?? 1) - promisedBytes
     if (bytesOf(sizeGb) <= leftBytes) return
     const leftGb = Math.max(0, Math.floor(leftBytes / bytesOf(1)))
     throw new StorageFull(`The file server has room for ${leftGb} GB more, not for ${sizeGb} GB`)

@@ -1,0 +1,293 @@
+/** The server's work for bare-metal hosts, with books in memory and hosts that are real but for their kernel. */
+import fs from 'node:fs'
+import os from 'node:os'
+import ssh2 from 'ssh2'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Desired, HostReport, Workload } from '../../contract/agent.ts'
+import { startMetalLab, whyNoMetalLab, type MetalLab, type MetalLabHost } from '../../../test/harness/metal-lab.ts'
+import { waitFor } from '../../../test/harness/wait.ts'
+import { metalAccess } from './access.ts'
+import { keepMetal, type MetalHost, type MetalKeeping, type MetalWorld } from './keep.ts'
+
+const reason = whyNoMetalLab()
+
+describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? '' : ` (left out: ${reason})`}`, () => {
+  let lab: MetalLab
+  const keepings: MetalKeeping[] = []
+
+  beforeAll(async () => {
+    lab = await startMetalLab({ hosts: 2 })
+  })
+  afterAll(async () => {
+    await Promise.all(keepings.map((keeping) => keeping.close()))
+    await lab?.close()
+  })
+
+  function keepingOf(books: Books, log: string[] = []): MetalKeeping {
+    const warn = (facts: object, message: string): void => void log.push(`${message}: ${JSON.stringify(facts)}`)
+    const keeping = keepMetal({
+      world: books,
+      clusterSecret: 'a secret of tests',
+      log: { warn },
+      limits: { rebootMs: 15_000, switchAfterMs: 5_000 },
+    })
+    keepings.push(keeping)
+    return keeping
+  }
+
+  /** Runs passes until it is so, as the loop does. */
+  async function until<T>(keeping: MetalKeeping, what: string, ask: () => T | undefined | false): Promise<T> {
+    const log = (): string => what
+    return waitFor(log, async () => {
+      await keeping.run(new AbortController().signal)
+      return ask()
+    })
+  }
+
+  test('a new host is checked, let out, rented, cleaned, and its next tenant let in', async () => {
+    const host = at(lab, 0)
+    const books = new Books([host])
+    const keeping = keepingOf(books)
+    await until(keeping, 'the host is ready', () => books.stateOf(host.id) === 'ready')
+    expect(books.learnt.get(host.id)).toBe(host.hostKeyFingerprint)
+    books.want(host.id, [workloadOf('m-1', host)])
+    const running = await until(keeping, 'it runs', () => books.seen(host.id, 'm-1', 'running'))
+    expect(running).toMatchObject({ sshUser: 'tenant' })
+    const boots = host.boots()
+    books.want(host.id, [{ ...workloadOf('m-1', host), want: 'gone', started: true }])
+    const steps = new Set<string>()
+    await until(keeping, 'it is gone', () => {
+      steps.add(books.seen(host.id, 'm-1', 'stopping')?.message ?? '')
+      const report = books.reports.get(host.id)
+      return report?.generation === books.generationOf(host.id) && report.workloads.length === 0
+    })
+    expect([...steps].join()).toMatch(/cleaning: (remove|reboot)/)
+    expect(host.boots()).toBe(boots + 1)
+    books.want(host.id, [workloadOf('m-2', host)])
+    await until(keeping, 'the next one runs', () => books.seen(host.id, 'm-2', 'running'))
+    await keeping.close()
+    // Another server goes on with what there is.
+    const other = keepingOf(books)
+    books.want(host.id, [{ ...workloadOf('m-2', host), want: 'gone', started: true }])
+    await until(other, 'it is gone', () => books.reports.get(host.id)?.workloads.length === 0)
+    await other.close()
+    expect(books.moves).toEqual([`${host.id} ready`])
+  })
+
+  test('a cleaning that fails puts the host into quarantine, where nothing is done to it until it is released', async () => {
+    const host = at(lab, 1)
+    const books = new Books([host])
+    const keeping = keepingOf(books)
+    await until(keeping, 'the host is ready', () => books.stateOf(host.id) === 'ready')
+    books.want(host.id, [workloadOf('m-3', host)])
+    await until(keeping, 'it runs', () => books.seen(host.id, 'm-3', 'running'))
+    await host.makeReadOnly()
+    books.want(host.id, [{ ...workloadOf('m-3', host), want: 'gone', started: true }])
+    await until(keeping, 'it is in quarantine', () => books.stateOf(host.id) === 'quarantined')
+    expect(books.quarantined).toEqual([{ id: host.id, workloadId: 'm-3', reason: expect.stringMatching(/^lock: /) }])
+    expect(books.everGone(host.id, 'm-3')).toBe(false)
+    const boots = host.boots()
+    await host.makeWritable()
+    for (let pass = 0; pass < 5; pass += 1) await keeping.run(new AbortController().signal)
+    expect(await host.exec(['grep', '-c', '^tenant:', '/etc/passwd'])).toBe('1\n')
+    expect(host.boots()).toBe(boots)
+    books.move(host.id, 'cleaning', 'released')
+    await until(keeping, 'the host is ready again', () => books.stateOf(host.id) === 'ready')
+    expect(host.boots()).toBe(boots + 1)
+    expect(await host.exec(['sh', '-c', 'grep -c ^tenant: /etc/passwd; ls -A /var/lib/berth'])).toBe('0\n')
+    await keeping.close()
+  })
+
+  test('a new host that is not what was declared goes into quarantine, untouched; one that is silent is tried again', async () => {
+    const [wrong, silent] = [at(lab, 0), at(lab, 1)]
+    const books = new Books([wrong, silent])
+    books.declare(wrong.id, { cpuCores: 77 })
+    silent.linkDown()
+    const log: string[] = []
+    const keeping = keepingOf(books, log)
+    const boots = wrong.boots()
+    await until(keeping, 'the wrong one is in quarantine', () => books.stateOf(wrong.id) === 'quarantined')
+    expect(books.quarantined[0]?.reason).toContain('77 are declared')
+    expect(wrong.boots()).toBe(boots)
+    expect(books.stateOf(silent.id)).toBe('cleaning')
+    silent.linkUp()
+    await until(keeping, 'the silent one is ready', () => books.stateOf(silent.id) === 'ready')
+    await keeping.close()
+  })
+
+  test('one server at a time has the turn at a host', async () => {
+    const host = at(lab, 0)
+    const books = new Books([host])
+    const [first, second] = [keepingOf(books), keepingOf(books)]
+    await until(first, 'the host is ready', () => books.stateOf(host.id) === 'ready')
+    const holder = books.holderOf(host.id)
+    for (let pass = 0; pass < 3; pass += 1) await second.run(new AbortController().signal)
+    expect(books.holderOf(host.id)).toBe(holder)
+    await first.close()
+    await until(second, 'the other one has it', () => ![undefined, holder].includes(books.holderOf(host.id)))
+    await second.close()
+    expect(books.holderOf(host.id)).toBe(undefined)
+  })
+})
+
+/** What the database does for the loop, in memory. */
+class Books implements MetalWorld {
+  readonly reports = new Map<string, HostReport>()
+  readonly learnt = new Map<string, string>()
+  readonly moves: string[] = []
+  readonly quarantined: { id: string; reason: string; workloadId: string | null }[] = []
+  readonly #hosts = new Map<string, MetalHost>()
+  readonly #wanted = new Map<string, Workload[]>()
+  readonly #turns = new Map<string, string>()
+  readonly #saved: { id: string; report: HostReport }[] = []
+  #tokens = 0
+
+  constructor(hosts: readonly MetalLabHost[]) {
+    for (const host of hosts) this.#hosts.set(host.id, metalHostOf(host))
+  }
+
+  stateOf(id: string): string | undefined {
+    return this.#hosts.get(id)?.state
+  }
+  generationOf(id: string): number {
+    return this.#hosts.get(id)?.generation ?? 0
+  }
+  holderOf(id: string): string | undefined {
+    return this.#turns.get(id)
+  }
+  seen(id: string, workloadId: string, state: string) {
+    return this.reports.get(id)?.workloads.find((one) => one.id === workloadId && one.state === state)
+  }
+  /** Whether a report on its end has been without it. */
+  everGone(id: string, workloadId: string): boolean {
+    return this.#saved.some(
+      ({ id: of, report }) =>
+        of === id &&
+        report.generation === this.generationOf(id) &&
+        report.workloads.every((one) => one.id !== workloadId),
+    )
+  }
+  want(id: string, workloads: Workload[]): void {
+    this.#wanted.set(id, workloads)
+    this.#change(id, { generation: this.generationOf(id) + 1 })
+  }
+  move(id: string, state: MetalHost['state'], why: string | null): void {
+    this.#change(id, { state, reason: why })
+  }
+  declare(id: string, declared: Partial<MetalHost['declared']>): void {
+    const host = this.#hosts.get(id)
+    if (host !== undefined) this.#change(id, { declared: { ...host.declared, ...declared } })
+  }
+  #change(id: string, change: Partial<MetalHost>): void {
+    const host = this.#hosts.get(id)
+    if (host !== undefined) this.#hosts.set(id, { ...host, ...change })
+  }
+
+  async listMetalHosts(): Promise<MetalHost[]> {
+    return [...this.#hosts.values()]
+  }
+  async takeHost(id: string): Promise<string | undefined> {
+    if (this.#turns.has(id)) return undefined
+    this.#tokens += 1
+    this.#turns.set(id, String(this.#tokens))
+    return String(this.#tokens)
+  }
+  async renewHost(id: string, token: string): Promise<boolean> {
+    return this.#turns.get(id) === token
+  }
+  async giveHost(id: string, token: string): Promise<void> {
+    if (this.#turns.get(id) === token) this.#turns.delete(id)
+  }
+  async readDesired(id: string): Promise<Desired> {
+    const host = this.#hosts.get(id)
+    if (host === undefined) throw new Error('no such host')
+    const { generation, state } = host
+    return { type: 'desired', generation, state, workloads: this.#wanted.get(id) ?? [], volumes: [] }
+  }
+  async saveReport(id: string, report: HostReport): Promise<void> {
+    this.reports.set(id, report)
+    this.#saved.push({ id, report })
+  }
+  async quarantine(id: string, why: string, workloadId: string | null): Promise<void> {
+    this.quarantined.push({ id, reason: why, workloadId })
+    this.move(id, 'quarantined', why)
+  }
+  async admit(id: string): Promise<void> {
+    this.moves.push(`${id} ready`)
+    this.move(id, 'ready', null)
+  }
+  async learnHostKey(id: string, fingerprint: string): Promise<void> {
+    this.learnt.set(id, fingerprint)
+    const host = this.#hosts.get(id)
+    if (host !== undefined) this.#change(id, { access: { ...host.access, hostKey: fingerprint } })
+  }
+}
+
+function at(lab: MetalLab, index: number): MetalLabHost {
+  const host = lab.hosts[index]
+  if (host === undefined) throw new Error('no such host')
+  return host
+}
+
+function metalHostOf({ id, address, port, user, privateKey }: MetalLabHost): MetalHost {
+  const cpuCores = (fs.readFileSync('/proc/cpuinfo', 'utf8').match(/^processor/gm) ?? []).length
+  const ramGb = os.totalmem() / 1_073_741_824
+  return {
+    id,
+    state: 'cleaning',
+    reason: 'new',
+    generation: 1,
+    access: metalAccess.parse({ address, port, user, privateKey }),
+    declared: { cpuCores, ramGb, tolerance: 0.1 },
+    address: { hostname: id, publicIp: address, privateIp: address, sshPort: port },
+    offer: {
+      clusterName: 'lab',
+      region: 'lab-1',
+      offering: 'bare-metal',
+      gpuType: 'h100',
+      gpuModel: 'H100',
+      gpuRamMib: 81_559,
+      gpuFormFactor: 'sxm5',
+      networkType: 'ethernet',
+      ethernetVariant: null,
+      gpusTotal: 8,
+      gpusSick: [],
+      priceUsdPerGpuHour: null,
+      hasPersistentStorage: true,
+      simulated: true,
+      hardware: {
+        cpuModel: 'any',
+        cpuCores,
+        virtualCores: cpuCores,
+        ramGb,
+        storageGb: 100,
+        gpuClockMhz: 1_980,
+        gpuComputePower: 67,
+        gpuInterface: 'PCIe 5 x16',
+      },
+    },
+  }
+}
+
+const { public: publicKey } = ssh2.utils.generateKeyPairSync('ed25519')
+
+function workloadOf(id: string, host: MetalLabHost): Workload {
+  return {
+    id,
+    tag: `berth-lab-${id}`,
+    want: 'run',
+    started: false,
+    spec: {
+      kind: 'bare-metal',
+      name: 'one',
+      gpuCount: 8,
+      resources: { cpuModel: 'any', cpuCount: 2, ramGb: 16, storageGb: 100 },
+      sshKeys: [publicKey],
+      ports: [],
+      image: null,
+    },
+    node: { index: 0, gpuIndexes: [], peers: [{ hostname: host.id, privateIp: host.address }] },
+    disks: [],
+    baseImage: null,
+  }
+}

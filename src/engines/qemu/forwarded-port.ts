@@ -1,0 +1,31 @@
+/** Connections to a port of a machine, through the port of the host's loopback that QEMU passes on. */
+import net from 'node:net'
+
+const FIRST_BANNER_MS = 1_000
+const BANNER_MS = 5_000
+
+/** QEMU takes the connection at once, whether or not anybody listens inside: only words from there count. Slow machines are given more time for them. */
+export async function hasBanner(port: number, bootingMs: number): Promise<boolean> {
+  const socket = net.connect(port, '127.0.0.1')
+  return new Promise((resolve) => {
+    const answer = (value: boolean): void => {
+      socket.destroy()
+      resolve(value)
+    }
+    socket.setTimeout(Math.min(BANNER_MS, FIRST_BANNER_MS + bootingMs / 10), () => answer(false))
+    socket.once('data', (chunk) => answer(chunk.toString('latin1').startsWith('SSH-')))
+    socket.once('error', () => answer(false))
+    socket.once('close', () => answer(false))
+  })
+}
+
+export function connectTo(port: number, signal: AbortSignal): Promise<net.Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect({ port, host: '127.0.0.1', signal })
+    socket.once('connect', () => {
+      socket.off('error', reject)
+      resolve(socket)
+    })
+    socket.once('error', reject)
+  })
+}

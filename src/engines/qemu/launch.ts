@@ -1,0 +1,103 @@
+/**
+ * Making a machine's files and starting its process. QEMU leads a session of its own, so it outlives us; it is started
+ * in its folder, where it puts the socket of its monitor. What it complains of goes into a file there.
+ */
+import { spawn } from 'node:child_process'
+import fs from 'node:fs/promises'
+import os from 'node:os'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { BaseImage } from './base-image.ts'
+import { qemuProgram, SANDBOX } from './command-line.ts'
+import { isThere, MONITOR_SOCKET, unlessGone, type MachineFiles } from './machine-files.ts'
+import { findProgram, programEnvironment, runProgram } from './run-program.ts'
+
+const IMAGE_MS = 60_000
+const PROBE_MS = 15_000
+const SOCKET_MS = 20_000
+const LOOK_EVERY_MS = 20
+const TOLD_CHARS = 500
+const SMALLEST_MIB = 192
+const GIB = 1_073_741_824
+
+/** What the machine gets: what it should have, as far as the host has it. */
+export function sizeOf(
+  resources: { cpuCount: number; ramGb: number },
+  most: { readonly maxMemoryMib?: number; readonly maxCpus?: number },
+): { memoryMib: number; cpus: number } {
+  const hostMib = Math.floor(os.totalmem() / 1_048_576)
+  const mostMib = Math.min(hostMib, most.maxMemoryMib ?? hostMib)
+  const mostCpus = Math.min(os.availableParallelism(), most.maxCpus ?? Number.POSITIVE_INFINITY)
+  return {
+    memoryMib: Math.max(SMALLEST_MIB, Math.min(Math.floor(resources.ramGb * 1_024), mostMib)),
+    cpus: Math.max(1, Math.min(Math.ceil(resources.cpuCount), mostCpus)),
+  }
+}
+
+/** The machine's own disk. One that is there already is kept. */
+export async function makeDisk(
+  files: MachineFiles,
+  base: BaseImage | null,
+  storageGb: number,
+  signal: AbortSignal,
+): Promise<void> {
+  if (await isThere(files.overlay)) return
+  const sizeBytes = Math.max(base?.sizeBytes ?? 0, Math.ceil(Math.max(1, storageGb)) * GIB)
+  const backing = base === null ? [] : ['-b', base.file, '-F', base.format]
+  const made = `${files.overlay}.new`
+  const args = ['create', '-q', '-f', 'qcow2', ...backing, made, String(sizeBytes)]
+  await runProgram('qemu-img', args, { signal, timeoutMs: IMAGE_MS })
+  await fs.rename(made, files.overlay)
+}
+
+/** Starts it and waits until its monitor can be reached. Throws QEMU's own words when it does not come up. */
+export async function launch(
+  arch: 'x64' | 'arm64',
+  args: readonly string[],
+  files: MachineFiles,
+  connect: () => Promise<unknown>,
+): Promise<void> {
+  const socket = `${files.folder}/${MONITOR_SOCKET}`
+  await fs.rm(socket, { force: true })
+  await fs.rm(files.booted, { force: true })
+  const words = await fs.open(files.complaint, 'w', 0o600)
+  const child = spawn(findProgram(qemuProgram(arch)), args, {
+    detached: true,
+    cwd: files.folder,
+    env: programEnvironment,
+    stdio: ['ignore', words.fd, words.fd],
+  })
+  child.unref()
+  let ended: string | undefined
+  child.once('exit', (code, signal) => (ended = `ended with ${code ?? signal}`))
+  child.once('error', (error) => (ended = error.message))
+  try {
+    const until = performance.now() + SOCKET_MS
+    while (!(await isThere(socket))) {
+      if (ended !== undefined) throw new Error(`it ${ended}`)
+      if (performance.now() > until) throw new Error(`it has no monitor after ${SOCKET_MS} ms`)
+      await pause(LOOK_EVERY_MS)
+    }
+    // It answers when all of its devices are made.
+    await connect()
+  } catch (error) {
+    child.kill('SIGKILL')
+    const complaint = (await fs.readFile(files.complaint, 'utf8').catch(unlessGone(''))).trim().slice(-TOLD_CHARS)
+    const why = error instanceof Error ? error.message : String(error)
+    throw new Error(`QEMU does not start: ${complaint === '' ? why : complaint}`)
+  } finally {
+    await words.close()
+  }
+}
+
+/** Some builds of QEMU have no sandbox; they refuse the option only when they start. */
+export async function hasSandbox(arch: 'x64' | 'arm64', signal: AbortSignal): Promise<boolean> {
+  const args = ['-machine', 'none', '-nodefaults', '-display', 'none', '-sandbox', SANDBOX, '-qmp', 'stdio']
+  const input = '{"execute":"qmp_capabilities"}{"execute":"quit"}'
+  try {
+    await runProgram(qemuProgram(arch), args, { signal, timeoutMs: PROBE_MS, input })
+    return true
+  } catch (error) {
+    if (error instanceof Error && error.message.includes('sandbox')) return false
+    throw error
+  }
+}

@@ -1,0 +1,179 @@
+/** Real machines: QEMU boots the small image. One after the other, two at a time at most. */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { fileDisk, openQemuLab, smallImage, whyNoQemu, type QemuLab } from '../../../test/harness/qemu-lab.ts'
+import { waitFor } from '../../../test/harness/wait.ts'
+import type { Found } from '../runtime.ts'
+import type { QemuRuntime } from './runtime.ts'
+
+const why = whyNoQemu()
+const never = new AbortController().signal
+const BOOT_MS = 180_000
+
+describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : ` (skipped: ${why})`}`, () => {
+  let lab: QemuLab
+  let runtime: QemuRuntime
+
+  beforeAll(async () => {
+    await smallImage()
+    lab = await openQemuLab()
+    runtime = lab.runtime({ gpus: [{ index: 0, name: 'NVIDIA H100, 80 GB', pciAddress: null }] })
+  }, BOOT_MS)
+  afterAll(() => lab.close())
+
+  const find = async (id: string): Promise<Found | undefined> =>
+    (await runtime.list(never)).find((one) => one.id === id)
+
+  test('a machine boots with its name, its keys and what it is told of its GPUs', { timeout: BOOT_MS }, async () => {
+    const said: string[] = []
+    const one = lab.workload('one')
+    await runtime.start(
+      { ...one, node: { ...one.node, gpuIndexes: [0] } },
+      (message) => said.push(message),
+      never,
+    )
+    expect(await find('one')).toEqual({ id: 'one', tag: one.tag, state: 'running', sshUser: 'root', disks: [] })
+    const inside = await lab.ssh('one', 'hostname; cat /root/.ssh/authorized_keys /etc/berth-gpus; echo mine > /root/kept')
+    const [type, blob] = lab.publicKey.split(' ')
+    expect(inside).toBe(`host-one\n${type} ${blob}\nNVIDIA H100, 80 GB (simulated)\n`)
+    expect(said).toContain('starting the machine')
+    // Nobody gets in without a key that was given.
+    await expect(lab.ssh('one', 'true', 'nobody')).rejects.toThrow(/Permission denied/)
+  })
+
+  test('its console and its ports can be reached, and nothing that was not published', async () => {
+    const logs = await runtime.open({ kind: 'logs', workloadId: 'one', follow: false, tail: 1_000 }, never)
+    expect(await text(logs.stream)).toMatch(/berth: ready after [\d.]+ s as host-one/)
+    await lab.ssh('one', '(echo hello | nc -l -p 8080 > /dev/null 2>&1 &)')
+    const port = await runtime.open({ kind: 'port', workloadId: 'one', port: 8080 }, never)
+    expect(await text(port.stream)).toBe('hello\n')
+    await expect(runtime.open({ kind: 'port', workloadId: 'one', port: 9 }, never)).rejects.toThrow('Port 9')
+    const terminal = { kind: 'terminal', workloadId: 'one', columns: 80, rows: 24, command: null } as const
+    await expect(runtime.open(terminal, never)).rejects.toThrow('log in with SSH')
+    const follow = await runtime.open({ kind: 'logs', workloadId: 'one', follow: true, tail: 0 }, never)
+    let followed = ''
+    follow.stream.on('data', (chunk: Buffer) => (followed += chunk.toString()))
+    await lab.ssh('one', 'echo "one more line" > /dev/console')
+    await waitFor('the line on the console', () => followed.includes('one more line'))
+    follow.stream.destroy()
+  })
+
+  test('a volume is plugged in, and is in use', async () => {
+    await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there' }, never)
+    await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there' }, never)
+    expect(await runtime.volumes.list(never)).toEqual(['vol-1'])
+    await runtime.setDisks(lab.workload('one', { disks: [fileDisk('vol-1')] }), never)
+    expect(await find('one')).toMatchObject({ state: 'running', disks: ['vol-1'] })
+    expect(await lab.ssh('one', 'cat /sys/block/sda/size /sys/class/scsi_device/*/device/vpd_pg80 | tr -d "\\000-\\011"')).toBe(
+      `${2 * 1024 * 1024}\nvol-1`,
+    )
+    await lab.ssh('one', 'mkfs.ext4 -q /dev/sda && mount /dev/sda /mnt && echo "of the volume" > /mnt/file && umount /mnt')
+    await expect(runtime.volumes.destroy('vol-1', never)).rejects.toThrow('in use')
+  })
+
+  test('an agent that is started again finds its machines with their disks', async () => {
+    const before = lab.pids('one')
+    runtime = lab.runtime()
+    expect(await find('one')).toMatchObject({ state: 'running', sshUser: 'root', disks: ['vol-1'] })
+    expect(lab.pids('one')).toEqual(before)
+    expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
+  })
+
+  test('the data of a volume is there in another machine', { timeout: BOOT_MS }, async () => {
+    const two = lab.workload('two', { disks: [fileDisk('vol-1')] })
+    await runtime.start(two, () => {}, never)
+    // It cannot be in both.
+    await expect(runtime.setDisks(two, never)).rejects.toThrow(/lock/)
+    expect(await find('two')).toMatchObject({ state: 'running', disks: [] })
+    await runtime.setDisks(lab.workload('one'), never)
+    expect(await find('one')).toMatchObject({ disks: [] })
+    await runtime.setDisks(two, never)
+    expect(await find('two')).toMatchObject({ disks: ['vol-1'] })
+    expect(await lab.ssh('two', 'mount /dev/sda /mnt && cat /mnt/file && umount /mnt')).toBe('of the volume\n')
+  })
+
+  test('a machine that is switched off from the inside has failed, and is not started again', async () => {
+    let changes = 0
+    const stop = runtime.watch(() => (changes += 1))
+    await lab.ssh('two', 'poweroff')
+    const failed = await waitFor('the end of two', async () => {
+      const found = await find('two')
+      return found?.state === 'failed' ? found : undefined
+    })
+    expect(failed).toMatchObject({ failure: 'powered_off', disks: [] })
+    await waitFor('its process to be gone', () => lab.pids('two').length === 0)
+    expect(changes).toBeGreaterThan(0)
+    stop()
+    await expect(runtime.start(lab.workload('two'), () => {}, never)).rejects.toMatchObject({ reason: 'powered_off' })
+    await runtime.volumes.destroy('vol-1', never)
+    expect(await runtime.volumes.list(never)).toEqual([])
+  })
+
+  test('a machine whose end nobody saw is started again, with its disk and its host key', { timeout: BOOT_MS }, async () => {
+    const key = await lab.ssh('one', 'sha256sum /etc/dropbear/ed25519; sync')
+    runtime.close()
+    for (const pid of lab.pids('one')) process.kill(pid, 'SIGKILL')
+    await waitFor('QEMU to be gone', () => lab.pids('one').length === 0)
+    runtime = lab.runtime()
+    expect(await find('one')).toMatchObject({ state: 'ended' })
+    await runtime.start(lab.workload('one'), () => {}, never)
+    expect(await find('one')).toMatchObject({ state: 'running' })
+    expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
+    expect(await lab.ssh('one', 'sha256sum /etc/dropbear/ed25519')).toBe(key)
+  })
+
+  test('a machine that boots again by itself runs on', { timeout: BOOT_MS }, async () => {
+    const boot = await lab.ssh('one', 'cat /proc/sys/kernel/random/boot_id')
+    await lab.ssh('one', 'reboot')
+    await waitFor(
+      'the machine after its reboot',
+      async () => {
+        expect(await find('one')).toMatchObject({ state: 'running' })
+        const now = await lab.ssh('one', 'cat /proc/sys/kernel/random/boot_id').catch(() => boot)
+        return now !== boot
+      },
+      BOOT_MS,
+    )
+    expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
+  })
+
+  test('a machine whose QEMU is killed before our eyes has crashed', async () => {
+    for (const pid of lab.pids('one')) process.kill(pid, 'SIGKILL')
+    const failed = await waitFor('the end of one', async () => {
+      const found = await find('one')
+      expect(found?.state).not.toBe('ended')
+      return found?.state === 'failed' ? found : undefined
+    })
+    expect(failed).toMatchObject({ failure: 'crashed' })
+  })
+
+  test('stopping leaves no process and no folder, and can be repeated', async () => {
+    for (const id of ['one', 'two', 'one', 'never-was']) await runtime.stop(id, never)
+    expect(await runtime.list(never)).toEqual([])
+    expect(lab.pids()).toEqual([])
+    expect(await fs.readdir(path.join(lab.folder, 'engine/vms'))).toEqual([])
+  })
+
+  test('a machine that does not answer in time has failed, with the end of its console', { timeout: BOOT_MS }, async () => {
+    runtime = lab.runtime({ accel: 'tcg', bootLimitMs: 1 })
+    await expect(runtime.start(lab.workload('slow'), () => {}, never)).rejects.toMatchObject({ reason: 'boot_timed_out' })
+    const slow = await find('slow')
+    expect(slow).toMatchObject({ state: 'failed', failure: 'boot_timed_out' })
+    expect(slow?.message).toContain('The console says')
+    await runtime.stop('slow', never)
+  })
+
+  test('a machine that is stopped while it boots is gone', async () => {
+    runtime = lab.runtime({ accel: 'tcg' })
+    const control = new AbortController()
+    const started = runtime.start(lab.workload('early'), () => {}, control.signal)
+    await waitFor('QEMU', () => lab.pids('early').length > 0)
+    control.abort()
+    await expect(started).rejects.toThrow()
+    expect(await find('early')).toMatchObject({ state: 'starting' })
+    await runtime.stop('early', never)
+    expect(lab.pids()).toEqual([])
+  })
+})

@@ -1,0 +1,349 @@
+/**
+ * Virtual machines by QEMU on this host. A machine is a folder and a process that leads a life of its own: closing this
+ * object, or the end of the agent, ends no machine, and a new object on the same folder finds them all, with their
+ * disks and ports, by asking QEMU.
+ *
+ * A machine is `running` once SSH has answered inside, and stays so while it boots again by itself. Its disk is kept
+ * until it is stopped for good: a machine whose process is gone without our seeing why is started again from it.
+ */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { Duplex } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { StreamRequest, Workload } from '../../contract/agent.ts'
+import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../runtime.ts'
+import { chooseAccelerator, type Accelerator } from './accelerator.ts'
+import { fetchBaseImage } from './base-image.ts'
+import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
+import { connectTo, hasBanner } from './forwarded-port.ts'
+import { consoleTail, cutConsole, readConsole } from './console-log.ts'
+import { hasSandbox, launch, makeDisk, sizeOf } from './launch.ts'
+import * as machine from './machine-files.ts'
+import { MachineWatch } from './machine-watch.ts'
+import { queryForwards, queryStatus } from './monitor-query.ts'
+import { findProgram, ProgramMissing } from './run-program.ts'
+import { seedOf, writeSeed } from './seed.ts'
+import type { SmallImage } from './small-image.ts'
+import { checkPassthrough } from './vfio.ts'
+import { pluggedVolumes, qemuVolumes, setVolumes } from './volumes.ts'
+
+export interface QemuGpu {
+  readonly index: number
+  readonly name: string
+  /** null: declared, not found. Such a GPU is named to the machine, and nothing is handed over. */
+  readonly pciAddress: string | null
+}
+
+export interface QemuOptions {
+  /** Machines, volumes and base images are kept here. */
+  readonly folder: string
+  readonly accel: 'auto' | 'kvm' | 'tcg'
+  readonly gpus: readonly QemuGpu[]
+  /** What to start from where no base image is given. */
+  readonly smallImage: (progress: (message: string) => void, signal: AbortSignal) => Promise<SmallImage>
+  readonly onError: (what: string, error: unknown) => void
+  readonly maxMemoryMib?: number
+  readonly maxCpus?: number
+  /** Base images may come from inside the house. */
+  readonly allowPrivateAddresses?: boolean
+  /** Machines reach nothing outside. */
+  readonly isRestricted?: boolean
+  /** A machine that has not answered on SSH by then has failed. */
+  readonly bootLimitMs?: number
+}
+
+export type QemuRuntime = Runtime & Required<Pick<Runtime, 'setDisks' | 'volumes' | 'watch'>> & { close(): void }
+
+const BOOT_LIMIT_MS = 10 * 60_000
+const CONSOLE_EVERY_MS = 5_000
+const BANNER_EVERY_MS = 200
+const QUIT_MS = 5_000
+const KILL_MS = 10_000
+const LOOK_EVERY_MS = 20
+const TAIL_BYTES = 1_000
+const SMALL_IMAGE_USER = 'root'
+
+export function qemuRuntime(options: QemuOptions): QemuRuntime {
+  return new Qemu(options)
+}
+
+class Qemu implements QemuRuntime {
+  readonly kind = 'virtual-machine'
+  readonly volumes: QemuRuntime['volumes']
+  readonly #options: QemuOptions
+  readonly #root: string
+  readonly #arch = process.arch === 'arm64' ? 'arm64' : 'x64'
+  readonly #accelerator: Accelerator
+  readonly #listeners = new Set<() => void>()
+  readonly #watch: MachineWatch
+  readonly #consoles: NodeJS.Timeout
+  #isSandboxed: boolean | undefined
+
+  constructor(options: QemuOptions) {
+    this.#options = options
+    this.#root = path.resolve(options.folder)
+    this.#accelerator = chooseAccelerator(options.accel)
+    this.volumes = qemuVolumes(path.join(this.#root, 'volumes'))
+    this.#watch = new MachineWatch({
+      filesOf: (id) => this.#filesOf(id),
+      changed: () => this.#changed(),
+      onError: options.onError,
+    })
+    this.#consoles = setInterval(() => {
+      void this.#cutConsoles().catch((error: unknown) => options.onError('consoles', error))
+    }, CONSOLE_EVERY_MS)
+    this.#consoles.unref()
+  }
+
+  async list(): Promise<Found[]> {
+    const processes = await machine.findProcesses(this.#root)
+    const found: Found[] = []
+    for (const id of await machine.listMachineIds(this.#root)) {
+      found.push(...((await this.#find(id, processes.get(id) ?? [])) ?? []))
+    }
+    return found
+  }
+
+  async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
+    if (!machine.isPlainName(workload.id)) throw new NeverStarts('bad_id', 'Its id cannot be the name of a folder.')
+    const files = this.#filesOf(workload.id)
+    await this.#throwIfEnded(files)
+    if ((await this.#pidsOf(workload.id)).length === 0) await this.#make(workload, files, progress, signal)
+    progress('waiting for the machine to boot')
+    await this.#awaitBoot(workload.id, files, signal)
+  }
+
+  async stop(id: string, signal: AbortSignal): Promise<void> {
+    this.#watch.expectEnd(id)
+    const pids = await this.#pidsOf(id)
+    if (pids.length > 0) {
+      await this.#quit(id).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
+      if (!(await this.#areGone(pids, QUIT_MS, signal))) {
+        for (const pid of await this.#pidsOf(id)) process.kill(pid, 'SIGKILL')
+        if (!(await this.#areGone(pids, KILL_MS, signal))) throw new Error(`QEMU (${pids.join()}) cannot be ended`)
+      }
+    }
+    await this.#watch.settle(id)
+    await machine.removeMachine(this.#root, id)
+    this.#changed()
+  }
+
+  async setDisks(workload: Workload): Promise<void> {
+    const monitor = await this.#monitorOf(workload.id)
+    try {
+      await setVolumes(monitor, path.join(this.#root, 'volumes'), workload.disks)
+    } finally {
+      this.#changed()
+    }
+  }
+
+  async open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream> {
+    const { workloadId } = request
+    if (request.kind === 'terminal') {
+      throw new Error('A virtual machine has no terminal of ours: log in with SSH.')
+    }
+    if (request.kind === 'logs') {
+      const files = this.#filesOf(workloadId)
+      if (!(await machine.isThere(files.folder))) throw new Error('There is no such machine here.')
+      const ended = new AbortController()
+      const stream = Duplex.from(readConsole(files, request, AbortSignal.any([signal, ended.signal]))) as Duplex
+      stream.once('close', () => ended.abort())
+      return { stream }
+    }
+    const inside = request.port === 0 ? SSH_PORT : request.port
+    const forwards = await queryForwards(await this.#monitorOf(workloadId))
+    const outside = forwards.get(inside)
+    if (outside === undefined) throw new Error(`Port ${inside} of the machine is not open to the outside.`)
+    return { stream: await connectTo(outside, signal) }
+  }
+
+  watch(changed: () => void): () => void {
+    this.#listeners.add(changed)
+    return () => this.#listeners.delete(changed)
+  }
+
+  notes(): readonly string[] {
+    const notes: string[] = this.#accelerator.note === undefined ? [] : [this.#accelerator.note]
+    try {
+      findProgram(qemuProgram(this.#arch))
+    } catch (error) {
+      if (!(error instanceof ProgramMissing)) throw error
+      notes.push(error.message)
+    }
+    if (this.#isSandboxed === false) notes.push('This QEMU has no sandbox (seccomp).')
+    for (const gpu of this.#options.gpus) {
+      const passed = gpu.pciAddress === null ? undefined : checkPassthrough(gpu.pciAddress)
+      if (passed?.ok === false && !passed.isBusy) notes.push(`GPU ${gpu.index} cannot be handed over: ${passed.reason}`)
+    }
+    return notes
+  }
+
+  /** Machines run on. */
+  close(): void {
+    clearInterval(this.#consoles)
+    this.#listeners.clear()
+    this.#watch.close()
+  }
+
+  async #find(id: string, listed: readonly number[]): Promise<Found[] | undefined> {
+    const files = this.#filesOf(id)
+    const spec = await machine.readSpec(files)
+    if (spec === undefined) return undefined
+    // A machine may have been started since the processes were listed.
+    const pids = listed.length === 0 && this.#watch.isWatched(id) ? await this.#pidsOf(id) : listed
+    const found = { id, tag: spec.tag, sshUser: spec.sshUser, disks: [] }
+    const hasBooted = await machine.isThere(files.booted)
+    if (pids.length === 0) {
+      await this.#watch.settle(id)
+      const end = await machine.readEnd(files)
+      return [end === undefined ? { ...found, state: hasBooted ? 'ended' : 'starting' } : { ...found, ...end, state: 'failed' }]
+    }
+    try {
+      const monitor = await this.#watch.monitor(id)
+      const end = await machine.readEnd(files)
+      if (end !== undefined) return [{ ...found, ...end, state: 'failed' }]
+      const disks = await pluggedVolumes(monitor)
+      if (!hasBooted) return [{ ...found, disks, state: 'starting' }]
+      if ((await queryStatus(monitor)) !== 'io-error') return [{ ...found, disks, state: 'running' }]
+      // QEMU holds it where the host's disk was full. Should that not be over yet, it is held again at once.
+      await monitor.execute('cont')
+      return [{ ...found, disks, state: 'running', message: 'It was held for a while: the disk of its host is full.' }]
+    } catch (error) {
+      if ((await this.#pidsOf(id)).length === 0) return this.#find(id, [])
+      if (!hasBooted) return [{ ...found, state: 'starting' }]
+      throw error
+    }
+  }
+
+  async #make(
+    workload: Workload,
+    files: machine.MachineFiles,
+    progress: (message: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { spec, baseImage } = workload
+    if (spec === null) throw new NeverStarts('no_spec', 'It is not known what this machine should be.')
+    const { options, simulatedGpus, passthrough } = { options: this.#options, ...this.#gpusOf(workload) }
+    const sshUser = baseImage?.loginUser ?? SMALL_IMAGE_USER
+    const seed = seedOf(workload, sshUser, simulatedGpus)
+    await fs.mkdir(files.folder, { recursive: true, mode: 0o700 })
+    await machine.writeWhole(files.spec, JSON.stringify({ tag: workload.tag, sshUser } satisfies machine.MachineSpec))
+    const base =
+      baseImage === null
+        ? null
+        : await fetchBaseImage(
+            path.join(this.#root, 'images'),
+            baseImage,
+            options.allowPrivateAddresses ?? false,
+            progress,
+            signal,
+          )
+    const smallImage = base === null ? await options.smallImage(progress, signal) : null
+    progress('starting the machine')
+    await makeDisk(files, base, spec.resources.storageGb, signal)
+    await writeSeed(files.seed, seed, signal)
+    this.#isSandboxed ??= await hasSandbox(this.#arch, signal)
+    const args = commandLine({
+      id: workload.id,
+      files,
+      arch: this.#arch,
+      accelerator: this.#accelerator.name,
+      ...sizeOf(spec.resources, options),
+      smallImage,
+      ports: spec.ports,
+      isRestricted: options.isRestricted ?? false,
+      isSandboxed: this.#isSandboxed,
+      passthrough,
+      simulatedGpus,
+    })
+    signal.throwIfAborted()
+    await launch(this.#arch, args, files, () => this.#watch.monitor(workload.id))
+    this.#changed()
+  }
+
+  #gpusOf(workload: Workload): { simulatedGpus: string; passthrough: string[] } {
+    const simulated: string[] = []
+    const passthrough: string[] = []
+    for (const index of workload.node.gpuIndexes) {
+      const gpu = this.#options.gpus.find((one) => one.index === index)
+      if (gpu === undefined) throw new NeverStarts('gpu_missing', `The host has no GPU ${index}.`)
+      if (gpu.pciAddress === null) simulated.push(`${gpu.name} (simulated)`)
+      else {
+        const passed = checkPassthrough(gpu.pciAddress)
+        if (passed.ok) passthrough.push(...passed.args)
+        else if (passed.isBusy) throw new Error(passed.reason)
+        else throw new NeverStarts('gpu_passthrough_unavailable', passed.reason)
+      }
+    }
+    return { simulatedGpus: simulated.join('; '), passthrough }
+  }
+
+  async #awaitBoot(id: string, files: machine.MachineFiles, signal: AbortSignal): Promise<void> {
+    const limitMs = this.#options.bootLimitMs ?? BOOT_LIMIT_MS
+    while (!(await machine.isThere(files.booted))) {
+      signal.throwIfAborted()
+      const [pid] = await this.#pidsOf(id)
+      const ageMs = pid === undefined ? undefined : await machine.processAgeMs(pid)
+      if (ageMs === undefined) {
+        await this.#watch.settle(id)
+        await this.#throwIfEnded(files)
+        throw new Error('The machine has ended while it booted')
+      }
+      const outside = (await queryForwards(await this.#watch.monitor(id))).get(SSH_PORT)
+      if (outside !== undefined && (await hasBanner(outside, ageMs))) {
+        await machine.writeWhole(files.booted, '')
+      } else if (ageMs > limitMs) {
+        const tail = await consoleTail(files, TAIL_BYTES)
+        const message = `No SSH within ${Math.round(limitMs / 1_000)} s. The console says: ${tail === '' ? 'nothing' : tail}`
+        await machine.writeEnd(files, { failure: 'boot_timed_out', message })
+        await this.#quit(id)
+      } else await pause(BANNER_EVERY_MS)
+      await this.#throwIfEnded(files)
+    }
+    this.#changed()
+  }
+
+  async #throwIfEnded(files: machine.MachineFiles): Promise<void> {
+    const end = await machine.readEnd(files)
+    if (end !== undefined) throw new NeverStarts(end.failure, end.message)
+  }
+
+  async #monitorOf(id: string): ReturnType<MachineWatch['monitor']> {
+    if ((await this.#pidsOf(id)).length === 0) throw new Error('The machine does not run.')
+    return this.#watch.monitor(id)
+  }
+
+  async #quit(id: string): Promise<void> {
+    const monitor = await this.#watch.monitor(id)
+    this.#watch.expectEnd(id)
+    await monitor.execute('quit')
+  }
+
+  async #areGone(pids: readonly number[], withinMs: number, signal: AbortSignal): Promise<boolean> {
+    const until = performance.now() + withinMs
+    for (const pid of pids) {
+      while (await machine.isRunning(pid)) {
+        signal.throwIfAborted()
+        if (performance.now() > until) return false
+        await pause(LOOK_EVERY_MS)
+      }
+    }
+    return true
+  }
+
+  async #pidsOf(id: string): Promise<readonly number[]> {
+    return (await machine.findProcesses(this.#root)).get(id) ?? []
+  }
+
+  async #cutConsoles(): Promise<void> {
+    for (const id of await machine.listMachineIds(this.#root)) await cutConsole(this.#filesOf(id))
+  }
+
+  #filesOf(id: string): machine.MachineFiles {
+    return machine.machineFiles(this.#root, id)
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener()
+  }
+}

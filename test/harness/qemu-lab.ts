@@ -1,0 +1,168 @@
+/**
+ * Virtual machines for tests: the small image, which is built once and kept between runs, a runtime in a folder of its
+ * own, and the system's SSH client. Closing the lab ends every machine of its folder, also those that a failed test has
+ * left.
+ */
+import { execFile, execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import type { Disk, Workload } from '../../src/contract/agent.ts'
+import { qemuRuntime, type QemuOptions, type QemuRuntime } from '../../src/engines/qemu/runtime.ts'
+import { buildSmallImage, type SmallImage } from '../../src/engines/qemu/small-image.ts'
+import { waitFor } from './wait.ts'
+
+const SSH_MS = 60_000
+const never = new AbortController().signal
+
+/** Built by the first who asks, and shared by all test processes: it gets its name when it is whole. */
+export function smallImage(): Promise<SmallImage> {
+  return buildSmallImage({
+    folder: path.join(os.tmpdir(), `berth-small-image-${os.userInfo().uid}`),
+    arch: process.arch === 'arm64' ? 'arm64' : 'amd64',
+    progress: () => {},
+    signal: never,
+  })
+}
+
+/** Why there can be no virtual machines here. undefined: there can. */
+export function whyNoQemu(): string | undefined {
+  const missing = ['qemu-img', 'genisoimage', 'cpio', 'ssh', process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64'].filter(
+    (program) => {
+      try {
+        execFileSync('which', [program])
+        return false
+      } catch {
+        return true
+      }
+    },
+  )
+  return missing.length === 0 ? undefined : `${missing.join(', ')} cannot be found`
+}
+
+export interface QemuLab {
+  readonly folder: string
+  readonly publicKey: string
+  /** A runtime on the lab's folder; one that was made before is closed, as when an agent is started again. */
+  runtime(more?: Partial<QemuOptions>): QemuRuntime
+  workload(id: string, more?: Partial<Workload>): Workload
+  /** Runs a command inside by SSH. */
+  ssh(id: string, command: string, user?: string): Promise<string>
+  /** Process numbers of its QEMU. */
+  pids(id?: string): number[]
+  close(): Promise<void>
+}
+
+export async function openQemuLab(): Promise<QemuLab> {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-qemu-'))
+  const key = path.join(folder, 'key')
+  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'a "test" key', '-f', key])
+  const publicKey = (await fs.readFile(`${key}.pub`, 'utf8')).trim()
+  let current: QemuRuntime | undefined
+  const errors: string[] = []
+  const pids = (id?: string): number[] => qemuPids(path.join(folder, 'engine', 'vms', id === undefined ? '' : `${id}/`))
+  const lab: QemuLab = {
+    folder,
+    publicKey,
+    runtime: (more = {}) => {
+      current?.close()
+      current = qemuRuntime({
+        folder: path.join(folder, 'engine'),
+        accel: 'auto',
+        gpus: [],
+        smallImage,
+        onError: (what, error) => errors.push(`${what}: ${String(error)}`),
+        maxMemoryMib: 256,
+        maxCpus: 1,
+        isRestricted: true,
+        ...more,
+      })
+      return current
+    },
+    workload: (id, more = {}) => ({ ...workloadOf(id, publicKey), ...more }),
+    ssh: async (id, command, user = 'root') => {
+      if (current === undefined) throw new Error('no runtime')
+      const runtime = current
+      return throughRelay(
+        async () => (await runtime.open({ kind: 'port', workloadId: id, port: 0 }, never)).stream,
+        (port) => runSsh(key, port, user, command),
+      )
+    },
+    pids,
+    close: async () => {
+      current?.close()
+      for (const pid of pids()) process.kill(pid, 'SIGKILL')
+      await waitFor('the machines to be gone', () => pids().length === 0)
+      await fs.rm(folder, { recursive: true, force: true })
+    },
+  }
+  return lab
+}
+
+export function fileDisk(volumeId: string): Disk {
+  return { volumeId, label: volumeId, sizeGb: 1, source: { kind: 'file' } }
+}
+
+function workloadOf(id: string, publicKey: string): Workload {
+  return {
+    id,
+    tag: `berth-lab-${id}-${randomBytes(4).toString('hex')}`,
+    want: 'run',
+    started: false,
+    spec: {
+      kind: 'virtual-machine',
+      name: `Machine ${id}`,
+      gpuCount: 0,
+      resources: { cpuModel: 'any', cpuCount: 1, ramGb: 1, storageGb: 2 },
+      sshKeys: [publicKey],
+      ports: [8080],
+      image: null,
+    },
+    node: { index: 0, gpuIndexes: [], peers: [{ hostname: `host-${id}`, privateIp: '10.0.0.1' }] },
+    disks: [],
+    baseImage: null,
+  }
+}
+
+/** What the server's relay does: a listening port whose connections become streams of the runtime. */
+async function throughRelay<T>(open: () => Promise<NodeJS.ReadWriteStream>, work: (port: number) => Promise<T>): Promise<T> {
+  const sockets = new Set<net.Socket>()
+  const server = net.createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    void open().then(
+      (stream) => {
+        stream.on('error', () => socket.destroy())
+        stream.pipe(socket).pipe(stream)
+      },
+      () => socket.destroy(),
+    )
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    return await work((server.address() as net.AddressInfo).port)
+  } finally {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  }
+}
+
+async function runSsh(key: string, port: number, user: string, command: string): Promise<string> {
+  const options = [
+    ...['-i', key, '-p', String(port), '-F', 'none', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR'],
+    ...['-o', 'StrictHostKeyChecking=no', '-o', 'UserKnownHostsFile=/dev/null', '-o', 'IdentitiesOnly=yes'],
+  ]
+  const { stdout } = await promisify(execFile)('ssh', [...options, `${user}@127.0.0.1`, command], { timeout: SSH_MS })
+  return stdout
+}
+
+/** Found by other means than the code under test: the whole command line is searched. */
+function qemuPids(folder: string): number[] {
+  const lines = execFileSync('ps', ['-eww', '-o', 'pid=,stat=,args='], { encoding: 'utf8' }).split('\n')
+  return lines
+    .filter((line) => line.includes('qemu-system') && line.includes(folder) && !/^\s*\d+\s+Z/.test(line))
+    .map((line) => Number.parseInt(line, 10))
+}
