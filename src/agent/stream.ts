@@ -39,6 +39,7 @@ function parseRequest(request: unknown): StreamRequest {
 function join(outer: MuxStream, inner: Duplex): void {
   inner.on('error', (error) => outer.destroy(error))
   inner.once('close', () => {
+    if (outer.destroyed) return
     if (!inner.readableEnded) return void outer.destroy(new Error('It was closed on the host.'))
     // What was sent last must still arrive: the other end closes when it has it all.
     outer.unpipe(inner)

@@ -1,11 +1,14 @@
 /** The `berth` command: its options, its groups of commands, and the one place where errors become exit codes. */
 import { Command, CommanderError, Option } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
+import { addAgentCommands } from './agent.ts'
 import { addBillingCommands } from './billing.ts'
 import { addEngineCommands } from './engine.ts'
 import { addEventCommands } from './event.ts'
 import { explain, report } from './failure.ts'
+import { addHostCommands } from './host.ts'
 import { addLedgerCommands } from './ledger.ts'
+import { addMachineSessionCommands } from './machine-session.ts'
 import { addDeploymentCommands } from './model-deployment.ts'
 import { addModelCommands } from './model.ts'
 import { addOperatorCommands } from './operator.ts'
@@ -14,6 +17,7 @@ import { paint } from './screen.ts'
 import { addServerCommands } from './server.ts'
 import { DEFAULT_URL, GROUP_USAGE, openSession, type GlobalOptions, type Run } from './session.ts'
 import { exitCodes, type ExitCode, type Shell } from './shell.ts'
+import { addSupplyCommands } from './supply.ts'
 
 export async function runCli(argv: readonly string[], shell: Shell): Promise<ExitCode> {
   let outcome: ExitCode = exitCodes.ok
@@ -70,9 +74,14 @@ function buildProgram(shell: Shell, run: Run): Command {
   program.commandsGroup('Customers:')
   addBillingCommands(program, run)
   addRentalCommands(program, run)
+  addMachineSessionCommands(program, run, shell)
   addEventCommands(program, run)
+  program.commandsGroup('Suppliers:')
+  addAgentCommands(program, run, shell)
+  addSupplyCommands(program, run)
   program.commandsGroup('Operators:')
   addOperatorCommands(program, run)
+  addHostCommands(program, run, shell)
   addModelCommands(program, run, shell)
   addDeploymentCommands(program, run, shell)
   addLedgerCommands(program, run)

@@ -34,6 +34,9 @@ export interface Session {
   readonly who: Who
   /** undefined: no key was found, which only `anyone` may be without. */
   readonly keyFrom: string | undefined
+  /** For what the client does not do: streams and terminals. */
+  readonly key: string | undefined
+  readonly json: boolean
   readonly dataDir: string
 }
 
@@ -57,6 +60,8 @@ export function openSession(shell: Shell, options: GlobalOptions, who: Who): Ses
     screen: makeScreen(shell, options.json === true),
     who,
     keyFrom: key?.from,
+    key: key?.text,
+    json: options.json === true,
     dataDir,
   }
 }

@@ -35,6 +35,7 @@ import { openInference } from './inference.ts'
 import { openMachineEngines } from './machine-engines.ts'
 import { openData, type OpenData } from './open-data.ts'
 import { makeRateLimiter } from './rate-limit.ts'
+import { openLogs } from './session-door.ts'
 import { SettingsError, type Settings } from './settings.ts'
 
 export interface RunningServer {
@@ -161,6 +162,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     rates,
     gateway: inference.gateway,
     streams,
+    openLogs: (rental, wish) => openLogs(links, rental, wish),
     checkResponses: options.checkResponses ?? false,
     log,
     metrics,

@@ -89,7 +89,11 @@ export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
       const authorization = authorizationOf(request)
       joinTerminal(opened, start(), {
         everyMs: options.checkMs ?? CHECK_MS,
-        stillValid: async () => (await options.authenticator.authenticate(authorization)).ok,
+        stillValid: async () => {
+          const answer = await options.authenticator.authenticate(authorization)
+          // That keys cannot be looked up at the moment says nothing of this one.
+          return answer.ok || answer.kind === 'unavailable'
+        },
       })
     })
   }

@@ -84,17 +84,8 @@ export async function relayTo(
   const server = net.createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket)
     socket.on('error', () => socket.destroy())
-    runtime.open({ kind: 'port', workloadId, port }, forever).then(
-      ({ stream }) => {
-        stream.on('error', () => socket.destroy())
-        socket.once('close', () => {
-          sockets.delete(socket)
-          stream.destroy()
-        })
-        socket.pipe(stream).pipe(socket)
-      },
-      () => socket.destroy(),
-    )
+    void join(runtime, workloadId, port, socket)
+    socket.once('close', () => sockets.delete(socket))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
@@ -105,6 +96,18 @@ export async function relayTo(
         for (const socket of sockets) socket.destroy()
         server.close(() => resolve())
       }),
+  }
+}
+
+async function join(runtime: Runtime, workloadId: string, port: number, socket: net.Socket): Promise<void> {
+  try {
+    const { stream } = await runtime.open({ kind: 'port', workloadId, port }, forever)
+    stream.on('error', () => socket.destroy())
+    if (socket.destroyed) stream.destroy()
+    socket.once('close', () => stream.destroy())
+    socket.pipe(stream).pipe(socket)
+  } catch {
+    socket.destroy()
   }
 }
 

@@ -37,9 +37,9 @@ export interface MetalLabHost {
   linkUp(): void
   /** How often it has been started. */
   boots(): number
-  /** Put its disk back to how it was made, at the next boot. */
+  /** At the next boot its disk is as it was made. */
   wipe(): void
-  /** A command that resets it, as a power switch has one: write a word into this file. */
+  /** A program and its arguments that reset it from outside, as a power switch does. */
   readonly resetCommand: readonly string[]
 }
 

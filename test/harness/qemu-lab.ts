@@ -9,6 +9,7 @@ import fs from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
+import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
 import type { Disk, Workload } from '../../src/contract/agent.ts'
 import { qemuRuntime, type QemuOptions, type QemuRuntime } from '../../src/engines/qemu/runtime.ts'
@@ -30,16 +31,20 @@ export function smallImage(): Promise<SmallImage> {
 
 /** Why there can be no virtual machines here. undefined: there can. */
 export function whyNoQemu(): string | undefined {
-  const missing = ['qemu-img', 'genisoimage', 'cpio', 'ssh', process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64'].filter(
-    (program) => {
-      try {
-        execFileSync('which', [program])
-        return false
-      } catch {
-        return true
-      }
-    },
-  )
+  const missing = [
+    'qemu-img',
+    'genisoimage',
+    'cpio',
+    'ssh',
+    process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64',
+  ].filter((program) => {
+    try {
+      execFileSync('which', [program])
+      return false
+    } catch {
+      return true
+    }
+  })
   return missing.length === 0 ? undefined : `${missing.join(', ')} cannot be found`
 }
 
@@ -128,7 +133,7 @@ function workloadOf(id: string, publicKey: string): Workload {
 }
 
 /** What the server's relay does: a listening port whose connections become streams of the runtime. */
-async function throughRelay<T>(open: () => Promise<NodeJS.ReadWriteStream>, work: (port: number) => Promise<T>): Promise<T> {
+async function throughRelay<T>(open: () => Promise<Duplex>, work: (port: number) => Promise<T>): Promise<T> {
   const sockets = new Set<net.Socket>()
   const server = net.createServer((socket) => {
     sockets.add(socket)
@@ -136,6 +141,7 @@ async function throughRelay<T>(open: () => Promise<NodeJS.ReadWriteStream>, work
     void open().then(
       (stream) => {
         stream.on('error', () => socket.destroy())
+        socket.on('close', () => stream.destroy())
         stream.pipe(socket).pipe(stream)
       },
       () => socket.destroy(),

@@ -15,9 +15,13 @@ export function roomOf(path: string): string | undefined {
   return /^src\/(\w+)\//.exec(path)?.[1]
 }
 
-/** Those who know that there are engines know the port, not the drivers. Only serve.ts names them, to wire them. */
+/**
+ * Those who decide know the port of drivers, and no driver. Two files of the server name them, to wire them; an agent is
+ * made of them.
+ */
 const PORT = 'src/engines/driver.ts'
-const namesDrivers = new Set(['src/server/serve.ts'])
+const knowsEngines = (from: string): boolean =>
+  from.startsWith('src/agent/') || ['src/server/machine-engines.ts', 'src/server/metal-world.ts'].includes(from)
 
 /** Why this import is not allowed; undefined: it is. */
 export function whyNot(rooms: Rooms, from: string, to: string): string | undefined {
@@ -26,7 +30,6 @@ export function whyNot(rooms: Rooms, from: string, to: string): string | undefin
   if (to.endsWith('.test.ts')) return `${from} imports the test ${to}`
   if (other === room) return undefined
   if (rooms.get(room)?.includes(other) !== true) return `${from} imports ${to}: ${room} may not know ${other}`
-  if (other === 'engines' && to !== PORT && !namesDrivers.has(from))
-    return `${from} imports ${to}: only the port is known`
+  if (other === 'engines' && to !== PORT && !knowsEngines(from)) return `${from} imports ${to}: only the port is known`
   return undefined
 }

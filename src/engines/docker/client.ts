@@ -34,7 +34,7 @@ export class DockerRefused extends Error {
   }
 }
 
-export interface ExecOrder {
+interface ExecOrder {
   readonly command: readonly string[]
   readonly tty: boolean
   readonly env: readonly string[]
@@ -42,7 +42,7 @@ export interface ExecOrder {
   readonly user?: string
 }
 
-export interface CallOptions {
+interface CallOptions {
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
@@ -269,7 +269,7 @@ export class DockerClient {
   }
 }
 
-export function isMissing(error: unknown): boolean {
+function isMissing(error: unknown): boolean {
   return error instanceof DockerRefused && error.status === 404
 }
 

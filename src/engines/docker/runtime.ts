@@ -60,6 +60,8 @@ const GONE_EVERY_MS = 100
 /** A process that was ended by SIGKILL. */
 const KILLED_EXIT_CODE = 137
 
+const lost = { failure: 'vanished', message: 'It is no longer on the host, and nobody of ours took it away.' } as const
+
 export function dockerRuntime(options: DockerRuntimeOptions): Runtime & { close(): Promise<void> } {
   return new DockerRuntime(options)
 }
@@ -124,7 +126,7 @@ class DockerRuntime implements Runtime {
     const found = new Map<string, Found>()
     for (const network of networks) {
       const id = network.Labels[ID_LABEL]
-      if (id !== undefined) found.set(id, { id, tag: network.Labels[TAG_LABEL] ?? '', state: 'starting', disks: [] })
+      if (id !== undefined) found.set(id, await this.#findHalf(id, network.Labels[TAG_LABEL] ?? ''))
     }
     for (const container of containers) {
       const id = container.Labels[ID_LABEL]
@@ -141,14 +143,17 @@ class DockerRuntime implements Runtime {
     if (found !== undefined && found.Config.Labels[TAG_LABEL] !== workload.tag) {
       throw new Error(`${name} is there already and is not of ${workload.tag}`)
     }
+    const file = await this.#files.keep(workload)
     if (found?.State.Status === 'running') return
+    // A second one would begin with empty disks under the name of the first.
+    if (found === undefined && (workload.started || file.made)) throw new NeverStarts(lost.failure, lost.message)
     const info = await this.#look(signal)
-    await this.#files.keep(workload)
     if (found === undefined) {
       const image = await this.#fetchImage(workload, progress, signal)
       progress('making the container')
       await this.#ensureNetwork(workload, signal)
       await this.#create(workload, image, info, signal)
+      await this.#files.keepMade(workload.id)
     }
     progress('starting the container')
     try {
@@ -195,6 +200,12 @@ class DockerRuntime implements Runtime {
     this.#info = info
     this.#diskQuota ??= await storageHoldsShares(info)
     return info
+  }
+
+  /** A network alone: not made yet, or what is left of one that somebody removed. */
+  async #findHalf(id: string, tag: string): Promise<Found> {
+    const isLost = (await this.#files.read(id))?.made === true
+    return isLost ? { id, tag, state: 'failed', ...lost, disks: [] } : { id, tag, state: 'starting', disks: [] }
   }
 
   /** undefined: it has gone while we looked. */

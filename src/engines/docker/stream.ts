@@ -51,8 +51,15 @@ async function openLogs(
   signal: AbortSignal,
 ): Promise<Duplex> {
   const query = { stdout: 'true', stderr: 'true', follow: String(request.follow), tail: String(request.tail) }
-  const body = await client.stream('GET', `/containers/${container.Id}/logs`, { query, signal })
-  return readOnly(body)
+  // The signal is for the opening alone: a log that is followed goes on after it.
+  const opening = new AbortController()
+  const abort = (): void => opening.abort()
+  signal.addEventListener('abort', abort)
+  try {
+    return readOnly(await client.stream('GET', `/containers/${container.Id}/logs`, { query, signal: opening.signal }))
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
 }
 
 async function openTerminal(

@@ -13,6 +13,8 @@ const workloadFile = z.object({
   sshKeys: z.array(z.string()),
   /** Private, in OpenSSH's form. */
   hostKey: z.string(),
+  /** Its container was made once: where it is missing now, somebody else took it away. */
+  made: z.boolean(),
   /** Present once it has ended before our eyes: it is not started again then. */
   end: z.object({ failure: z.string(), message: z.string() }).optional(),
 })
@@ -42,10 +44,19 @@ export class WorkloadFiles {
   }
 
   /** Keeps what it needs; the host key stays that of an earlier start. An end that was seen is forgotten. */
-  async keep(workload: Workload): Promise<void> {
-    const before = await this.read(workload.id)
-    const hostKey = before?.tag === workload.tag ? before.hostKey : ssh2.utils.generateKeyPairSync('ed25519').private
-    await this.#write(workload.id, { tag: workload.tag, sshKeys: workload.spec?.sshKeys ?? [], hostKey })
+  async keep(workload: Workload): Promise<WorkloadFile> {
+    const { id, tag, spec } = workload
+    const before = await this.read(id)
+    const same = before?.tag === tag ? before : undefined
+    const hostKey = same?.hostKey ?? ssh2.utils.generateKeyPairSync('ed25519').private
+    const file = { tag, sshKeys: spec?.sshKeys ?? [], hostKey, made: same?.made ?? false }
+    await this.#write(id, file)
+    return file
+  }
+
+  async keepMade(id: string): Promise<void> {
+    const before = await this.read(id)
+    if (before !== undefined) await this.#write(id, { ...before, made: true })
   }
 
   async keepEnd(id: string, end: WorkloadEnd): Promise<void> {

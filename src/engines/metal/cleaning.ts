@@ -19,8 +19,7 @@ import { lockScript, rebootScript, releaseScript, removeScript, unmountAllScript
 import { compareHardware, findLeftovers, lookAt, runOn, ScriptFailed, type HostLook } from './host-look.ts'
 import { Unreachable, type SshHost } from './ssh.ts'
 
-export const cleaningSteps = ['lock', 'unmount', 'remove', 'reboot', 'check', 'release'] as const
-export type CleaningStep = (typeof cleaningSteps)[number]
+export type CleaningStep = 'lock' | 'unmount' | 'remove' | 'reboot' | 'check' | 'release'
 
 export class CleaningFailed extends Error {
   readonly step: CleaningStep

@@ -42,7 +42,7 @@ const inventoryHost = z
     ...metalAddress.shape,
     /** Where we reach it, when that is not its public address. */
     address: metalAccessFields.shape.address.optional(),
-    port: metalAccessFields.shape.port.optional(),
+    port: metalAccessFields.shape.port.unwrap().optional(),
     ...metalAccessFields.omit({ address: true, port: true }).shape,
     tolerance: metalDeclared.shape.tolerance,
   })

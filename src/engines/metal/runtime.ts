@@ -28,6 +28,7 @@ export interface MetalRuntimeOptions {
 }
 
 export interface MetalRuntime extends Runtime {
+  setDisks(workload: Workload, signal: AbortSignal): Promise<void>
   /** What keeps the host from being let out, in sentences: hardware that differs, leftovers. Empty: nothing. */
   check(signal: AbortSignal): Promise<string[]>
   /** Cleans it whoever was there. Throws `CleaningFailed`. */

@@ -42,7 +42,8 @@ export async function fetchBaseImage(
   signal: AbortSignal,
 ): Promise<BaseImage> {
   const sha256 = image.sha256.toLowerCase()
-  if (!DIGEST.test(sha256)) throw new NeverStarts('bad_base_image', `The base image ${image.name} has no SHA-256 digest.`)
+  if (!DIGEST.test(sha256))
+    throw new NeverStarts('bad_base_image', `The base image ${image.name} has no SHA-256 digest.`)
   const file = path.join(folder, sha256)
   if (!(await isThere(file))) {
     await fs.mkdir(folder, { recursive: true })
@@ -50,7 +51,10 @@ export async function fetchBaseImage(
     try {
       const got = await bring(part, image, allowPrivateAddresses, progress, signal)
       if (got !== sha256) {
-        throw new NeverStarts('bad_base_image', `The base image ${image.name} is not what was registered: its digest is ${got}.`)
+        throw new NeverStarts(
+          'bad_base_image',
+          `The base image ${image.name} is not what was registered: its digest is ${got}.`,
+        )
       }
       await fs.rename(part, file)
     } finally {
@@ -98,9 +102,12 @@ async function bring(
       bytes += chunk.length
       if (bytes - told >= TELL_EVERY_BYTES) {
         told = bytes
-        progress(`fetching ${image.name}, ${megabytes(bytes)}${sizeBytes === null ? '' : ` of ${megabytes(sizeBytes)}`} MB`)
+        progress(
+          `fetching ${image.name}, ${megabytes(bytes)}${sizeBytes === null ? '' : ` of ${megabytes(sizeBytes)}`} MB`,
+        )
       }
-      if (bytes > IMAGE_BYTES) done(new Error(`The base image ${image.name} is larger than ${megabytes(IMAGE_BYTES)} MB`))
+      if (bytes > IMAGE_BYTES)
+        done(new Error(`The base image ${image.name} is larger than ${megabytes(IMAGE_BYTES)} MB`))
       else done(null, chunk)
     },
   })

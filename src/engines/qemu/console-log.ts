@@ -37,7 +37,9 @@ export async function* readConsole(
 /** The end of it, for a sentence about why a machine did not come up. */
 export async function consoleTail(files: MachineFiles, bytes: number): Promise<string> {
   return (await readEnd(files.console, bytes)).bytes
-    .toString('utf8').replaceAll(/[^\x20-\x7e\n]/g, '').trim()
+    .toString('utf8')
+    .replaceAll(/[^\x20-\x7e\n]/g, '')
+    .trim()
 }
 
 export async function cutConsole(files: MachineFiles): Promise<void> {

@@ -91,7 +91,8 @@ export async function readEnd(files: MachineFiles): Promise<MachineEnd | undefin
 
 /** The first reason counts. */
 export async function writeEnd(files: MachineFiles, value: MachineEnd): Promise<void> {
-  if ((await readEnd(files)) === undefined) await writeWhole(files.end, JSON.stringify(value)).catch(unlessGone(undefined))
+  if ((await readEnd(files)) === undefined)
+    await writeWhole(files.end, JSON.stringify(value)).catch(unlessGone(undefined))
 }
 
 export async function writeWhole(file: string, text: string): Promise<void> {

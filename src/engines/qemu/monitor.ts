@@ -71,9 +71,11 @@ export class Monitor {
     if (this.#socket.destroyed) return Promise.reject(new Error('QEMU has closed its monitor'))
     const answer = new Promise<unknown>((resolve, reject) => this.#waiting.push({ resolve, reject }))
     this.#socket.write(`${JSON.stringify({ execute: command, arguments: args })}\n`)
-    return within(ANSWER_MS, answer, `QEMU has not answered ${command} within ${ANSWER_MS} ms`).catch((error: unknown) => {
-      throw new Error(`QEMU: ${error instanceof Error ? error.message : String(error)}`)
-    })
+    return within(ANSWER_MS, answer, `QEMU has not answered ${command} within ${ANSWER_MS} ms`).catch(
+      (error: unknown) => {
+        throw new Error(`QEMU: ${error instanceof Error ? error.message : String(error)}`)
+      },
+    )
   }
 
   onEvent(listener: (event: MonitorEvent) => void): () => void {

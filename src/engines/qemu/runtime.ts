@@ -170,6 +170,9 @@ class Qemu implements QemuRuntime {
       if (!(error instanceof ProgramMissing)) throw error
       notes.push(error.message)
     }
+    if (this.#options.isRestricted !== true) {
+      notes.push('Virtual machines reach what listens on the loopback of this host, at 10.0.2.2.')
+    }
     if (this.#isSandboxed === false) notes.push('This QEMU has no sandbox (seccomp).')
     for (const gpu of this.#options.gpus) {
       const passed = gpu.pciAddress === null ? undefined : checkPassthrough(gpu.pciAddress)
@@ -196,7 +199,11 @@ class Qemu implements QemuRuntime {
     if (pids.length === 0) {
       await this.#watch.settle(id)
       const end = await machine.readEnd(files)
-      return [end === undefined ? { ...found, state: hasBooted ? 'ended' : 'starting' } : { ...found, ...end, state: 'failed' }]
+      return [
+        end === undefined
+          ? { ...found, state: hasBooted ? 'ended' : 'starting' }
+          : { ...found, ...end, state: 'failed' },
+      ]
     }
     try {
       const monitor = await this.#watch.monitor(id)

@@ -238,4 +238,4 @@ export const rootFolders = [
 /** Loaded at boot. */
 export const bootModules = ['virtio_pci', 'virtio_blk', 'virtio_net', 'virtio_scsi', 'sd_mod', 'virtio-rng', 'isofs']
 /** There when the kernel asks for them. */
-export const spareModules = ['sr_mod', 'nfsv4', 'overlay', 'qemu_fw_cfg', 'vfat']
+export const spareModules = ['sr_mod', 'nfsv4', 'qemu_fw_cfg']

@@ -39,10 +39,12 @@ export function qemuVolumes(folder: string): RuntimeVolumes {
       const file = volumeFile(folder, id)
       if (!(await isThere(file))) return
       // It fails while a machine holds the lock.
-      await runProgram('qemu-img', ['info', '-f', 'qcow2', file], { signal, timeoutMs: IMAGE_MS }).catch((error: unknown) => {
-        const isLocked = error instanceof Error && error.message.includes('lock')
-        throw isLocked ? new Error(`The volume ${id} is in use and is kept`) : error
-      })
+      await runProgram('qemu-img', ['info', '-f', 'qcow2', file], { signal, timeoutMs: IMAGE_MS }).catch(
+        (error: unknown) => {
+          const isLocked = error instanceof Error && error.message.includes('lock')
+          throw isLocked ? new Error(`The volume ${id} is in use and is kept`) : error
+        },
+      )
       await fs.rm(file, { force: true })
     },
   }

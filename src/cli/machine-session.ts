@@ -1,0 +1,221 @@
+/**
+ * `berth logs`, `berth ssh` and `berth terminal`: into a machine of one's own. SSH is that of the system; the terminal
+ * goes through the server, so it needs neither a key nor a way to the machine.
+ */
+import { spawn } from 'node:child_process'
+import path from 'node:path'
+import { type Command } from 'commander'
+import type { Client } from '../client/client.ts'
+import { apiErrorOf, unreachable } from '../client/error.ts'
+import { printable, type Screen } from './screen.ts'
+import { isLocal, type Run, type Session } from './session.ts'
+import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
+import { parseWhole } from './supply.ts'
+import { runTerminal } from './terminal.ts'
+
+const NAME_HELP = 'its id, name or label, as berth rentals shows it'
+const MOST_LINES = 100_000
+const LINES = 1_000
+/** A line without end is printed in pieces of this size. */
+const LINE_CHARS = 65_536
+
+export function addMachineSessionCommands(program: Command, run: Run, shell: Shell): void {
+  addLogs(program, run)
+  addSsh(program, run, shell)
+  addTerminal(program, run)
+}
+
+function addLogs(program: Command, run: Run): void {
+  const logs = program
+    .command('logs')
+    .description('what a machine has written; with -f, as it writes')
+    .argument('<name>', NAME_HELP)
+    .option('-f, --follow', 'keep printing, until it ends or Ctrl-C')
+    .option('--tail <n>', 'how many of the last lines to begin with', parseWhole(0, MOST_LINES), LINES)
+  logs.action(
+    run('customer', async (session, name = '') => {
+      const { follow = false, tail } = logs.opts<{ follow?: true; tail: number }>()
+      const machine = await findOwn(session.client, name)
+      const lines = await printLines(await openLogs(session, machine, { follow, tail }), session)
+      if (lines === 0) session.screen.remark('It has written nothing.')
+    }),
+  )
+}
+
+async function openLogs(
+  { client, key }: Session,
+  machine: OwnMachine,
+  { follow, tail }: { follow: boolean; tail: number },
+): Promise<Response> {
+  const address = `${client.url}/v2/alpha/on-demand/rentals/${machine.rentalId}/logs?follow=${follow}&tail=${tail}`
+  const response = await fetch(address, { headers: { Authorization: `Bearer ${key}` } }).catch((error: unknown) => {
+    throw unreachable(client.url, error)
+  })
+  if (!response.ok) throw apiErrorOf(response.status, response.headers, await response.text())
+  return response
+}
+
+async function printLines(response: Response, { client, screen }: Session): Promise<number> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  let printed = 0
+  const print = (line: string): void => {
+    printed += 1
+    showLine(screen, line)
+  }
+  try {
+    for await (const chunk of response.body ?? []) {
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+      rest = lines.pop() ?? ''
+      lines.forEach(print)
+      if (rest.length > LINE_CHARS) {
+        print(rest)
+        rest = ''
+      }
+    }
+  } catch (error) {
+    throw unreachable(client.url, error)
+  }
+  if (rest !== '') print(rest)
+  return printed
+}
+
+/** Colours and tabs stay; everything else that a terminal would obey is shown as what it is. */
+function showLine(screen: Screen, line: string): void {
+  const text = line.replace(/\r$/, '')
+  // eslint-disable-next-line no-control-regex
+  const parts = text.split(/(\u001B\[[0-9;]{0,40}m|\t)/)
+  screen.showLine({ line: text }, () => parts.map((part, index) => (index % 2 === 1 ? part : printable(part))).join(''))
+}
+
+function addSsh(program: Command, run: Run, shell: Shell): void {
+  const ssh = program
+    .command('ssh')
+    .description('log into a machine, or run a command on it')
+    .argument('<name>', NAME_HELP)
+    .argument('[words...]', 'after --: more for ssh, such as a command')
+    .option('-i, --identity <file>', 'the private key to log in with')
+    .option('--print', 'print the command instead of running it')
+  ssh.action(
+    run('customer', async (session, name = '') => {
+      const { identity, print } = ssh.opts<{ identity?: string; print?: true }>()
+      const machine = await findOwn(session.client, name)
+      const words = sshWords(machine, identity ?? demoIdentity(session, shell), ssh.args.slice(1))
+      if (print === true || session.json) {
+        session.screen.show({ command: words }, () => [words.map(quote).join(' ')])
+        return exitCodes.ok
+      }
+      return runProgram(words)
+    }),
+  )
+}
+
+/** The demo account's key lies in the data folder, beside its API key. */
+function demoIdentity({ client, keyFrom, dataDir }: Session, shell: Shell): string | undefined {
+  const file = path.join(dataDir, 'demo_ssh_key')
+  const isDemo = keyFrom === path.join(dataDir, 'demo.key') && isLocal(client.url)
+  return isDemo && shell.readFile(file) !== undefined ? file : undefined
+}
+
+function sshWords(machine: OwnMachine, identity: string | undefined, words: readonly string[]): string[] {
+  const { ssh, name } = machine
+  if (ssh === undefined) {
+    throw new CliError(exitCodes.failed, `${name} is ${machine.status}: there is nothing to log into.`, [
+      'berth rentals shows how it is.',
+    ])
+  }
+  return [
+    'ssh',
+    '-p',
+    String(ssh.port),
+    ...(identity === undefined ? [] : ['-i', identity, '-o', 'IdentitiesOnly=yes']),
+    // Addresses are used again by other machines, names never: what is known of a host is known by its name.
+    '-o',
+    `HostKeyAlias=berth-${name}`,
+    '-o',
+    'StrictHostKeyChecking=accept-new',
+    `${ssh.user}@${ssh.host}`,
+    ...words,
+  ]
+}
+
+function quote(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`
+}
+
+function runProgram([program = '', ...args]: readonly string[]): Promise<ExitCode> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { stdio: 'inherit' })
+    child.once('error', () => reject(new CliError(exitCodes.failed, `There is no ${program} on this machine.`)))
+    // The command's own code, as ssh hands it on.
+    child.once('close', (code) => resolve((code ?? exitCodes.failed) as ExitCode))
+  })
+}
+
+function addTerminal(program: Command, run: Run): void {
+  const terminal = program
+    .command('terminal')
+    .description('a terminal in a machine, through the server')
+    .argument('<name>', NAME_HELP)
+    .argument('[command...]', 'after --: what to run instead of a shell')
+  terminal.action(
+    run('customer', async ({ client, key }, name = '') => {
+      const { rentalId } = await findOwn(client, name)
+      const exitCode = await runTerminal({ url: client.url, key: key ?? '', rentalId, command: terminal.args.slice(1) })
+      return exitCode as ExitCode
+    }),
+  )
+}
+
+interface OwnMachine {
+  readonly rentalId: number
+  readonly name: string
+  readonly label: string | null
+  readonly status: string
+  readonly ssh: { readonly user: string; readonly host: string; readonly port: number } | undefined
+}
+
+async function findOwn(client: Client, wanted: string): Promise<OwnMachine> {
+  const machines = await listOwn(client)
+  const exact = machines.find(({ name, rentalId }) => name === wanted || String(rentalId) === wanted)
+  if (exact !== undefined) return exact
+  const labelled = machines.filter(({ label }) => label === wanted)
+  const [only] = labelled
+  if (only === undefined) {
+    throw new CliError(exitCodes.failed, `There is no machine ${wanted}.`, ['berth rentals lists them.'])
+  }
+  if (labelled.length > 1) {
+    const names = labelled.map(({ name }) => name).join(', ')
+    throw new CliError(exitCodes.usage, `Several machines have the label ${wanted}.`, [`Name one of: ${names}`])
+  }
+  return only
+}
+
+async function listOwn(client: Client): Promise<OwnMachine[]> {
+  const [virtualMachines, bareMetal, { instances }] = await Promise.all([
+    client.call('listVirtualMachineRentals'),
+    client.call('listBareMetalRentals'),
+    client.call('listInstances'),
+  ])
+  return [
+    ...[...virtualMachines, ...bareMetal].map((rental): OwnMachine => {
+      const ssh = rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined
+      const name = rental.name ?? String(rental.id)
+      return { rentalId: rental.id, name, label: rental.label, status: rental.status, ssh: checked(ssh) }
+    }),
+    ...instances.flatMap(({ id, rental_id: rentalId, userMetadata, instance, sshCommand }): OwnMachine[] => {
+      const [, user = '', host = '', port = ''] = /^ssh (\S+)@(\S+) -p (\d+)$/.exec(sshCommand) ?? []
+      const ssh = user === '' ? undefined : { user, host, port: Number.parseInt(port, 10) }
+      const label = typeof userMetadata['label'] === 'string' ? userMetadata['label'] : null
+      if (rentalId === undefined) return []
+      return [{ rentalId, name: id, label, status: instance.status, ssh: checked(ssh) }]
+    }),
+  ]
+}
+
+/** What becomes an argument of ssh must not look like an option of it. */
+function checked(ssh: OwnMachine['ssh']): OwnMachine['ssh'] {
+  if (ssh === undefined) return undefined
+  const isPlain = /^[A-Za-z0-9_][\w.-]*$/.test(ssh.user) && /^[A-Za-z0-9:][\w.:-]*$/.test(ssh.host)
+  return isPlain ? ssh : undefined
+}

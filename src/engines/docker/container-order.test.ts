@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest'
+import { workloadOf } from '../../../test/harness/docker-runtime.ts'
+import { chooseCpus, containerOrder, gpuModeOf, type GpuMode } from './container-order.ts'
+import { hasProjectQuota } from './notes.ts'
+import { infoReply } from './reply.ts'
+
+const info = infoReply.parse({ NCPU: 8, MemTotal: 16_000_000_000 })
+const gpus = [0, 1, 2].map((index) => ({ index, uuid: `GPU-${index}`, simulated: false }))
+const asked = (gpuMode: GpuMode, gpuIndexes: number[]) =>
+  containerOrder(
+    { ...workloadOf('one'), node: { index: 0, gpuIndexes, peers: [] } },
+    { image: 'a:1', info, gpus, gpuMode, diskQuota: true, cpus: [2, 3], portAddress: '127.0.0.1' },
+  )
+
+test('GPUs are handed in by the nvidia driver, and images cannot ask for others', () => {
+  expect(asked('request', [0, 2])).toMatchObject({
+    Env: ['BERTH_GPUS=0,2', 'NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-2'],
+    HostConfig: {
+      DeviceRequests: [{ Driver: 'nvidia', DeviceIDs: ['GPU-0', 'GPU-2'], Capabilities: [['gpu']] }],
+      StorageOpt: { size: '1000000000' },
+      CpusetCpus: '2,3',
+    },
+  })
+  expect(asked('request', [])).toMatchObject({
+    Env: ['BERTH_GPUS=', 'NVIDIA_VISIBLE_DEVICES=void'],
+    HostConfig: { DeviceRequests: [] },
+  })
+})
+
+test('GPUs are handed in by CDI where the daemon has it', () => {
+  expect(asked('cdi', [1])).toMatchObject({
+    Env: ['BERTH_GPUS=1', 'NVIDIA_VISIBLE_DEVICES=void'],
+    HostConfig: { DeviceRequests: [{ Driver: 'cdi', DeviceIDs: ['nvidia.com/gpu=GPU-1'] }] },
+  })
+  expect(gpuModeOf(info)).toBe('request')
+  expect(gpuModeOf({ ...info, CDISpecDirs: ['/etc/cdi'] })).toBe('cdi')
+  expect(gpuModeOf({ ...info, CDISpecDirs: ['/etc/cdi'], Runtimes: { nvidia: {} } })).toBe('request')
+  const found = [{ Source: 'cdi', ID: 'nvidia.com/gpu=0' }]
+  expect(gpuModeOf({ ...info, DiscoveredDevices: found, Runtimes: { nvidia: {} } })).toBe('cdi')
+})
+
+test('a GPU that the host does not have never starts', () => {
+  expect(() => asked('request', [7])).toThrow('This host has no GPU with the index 7.')
+})
+
+test.each([
+  ['alone', 2, [], [0, 1]],
+  ['beside others', 2, ['0,1', '4'], [2, 3]],
+  ['a part counts as a whole', 1.5, ['0,1'], [2, 3]],
+  ['where all are taken, the least used', 2, ['0,1,2,3,4,5', '6,7', '0,1,2,3'], [4, 5]],
+  ['no more than there are', 99, [], [0, 1, 2, 3, 4, 5, 6, 7]],
+])('CPUs: %s', (_, count, taken, chosen) => {
+  expect(chooseCpus(count, info, taken)).toEqual(chosen)
+})
+
+test.each([
+  ['/var/lib/docker', 'rw,relatime,prjquota', true],
+  ['/var/lib/docker', 'rw,relatime', false],
+  ['/var', 'rw,pquota', true],
+  ['/var/lib/dock', 'rw,pquota', false],
+])('whether storage holds shares is read off the mount: %s %s', (at, options, holds) => {
+  const mounts = `/dev/a / ext4 rw 0 0\n/dev/b ${at} xfs ${options} 0 0\n`
+  expect(hasProjectQuota(mounts, '/var/lib/docker')).toBe(holds)
+})

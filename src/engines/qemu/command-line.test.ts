@@ -1,0 +1,121 @@
+/** What this machine cannot run itself is at least looked at: arguments for the other kind of processor, and the seed. */
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { Workload } from '../../contract/agent.ts'
+import { chooseAccelerator } from './accelerator.ts'
+import { commandLine, type MachineShape } from './command-line.ts'
+import { machineFiles } from './machine-files.ts'
+import { seedOf } from './seed.ts'
+
+const shape: MachineShape = {
+  id: 'one',
+  files: machineFiles('/var/a,b', 'one'),
+  arch: 'arm64',
+  accelerator: 'tcg',
+  memoryMib: 512,
+  cpus: 2,
+  smallImage: { kernel: '/k', initrd: '/i', version: '1' },
+  ports: [22, 80, 80],
+  isRestricted: false,
+  isSandboxed: true,
+  passthrough: ['-device', 'vfio-pci,host=0000:01:00.0'],
+  simulatedGpus: '',
+}
+
+function valueOf(args: readonly string[], name: string): string | undefined {
+  return args[args.indexOf(name) + 1]
+}
+
+describe('arguments', () => {
+  test('of an emulated 64-bit ARM machine', () => {
+    const args = commandLine(shape)
+    expect(valueOf(args, '-machine')).toBe('virt,gic-version=2')
+    expect(valueOf(args, '-append')).toContain('console=ttyAMA0')
+    expect(valueOf(args, '-netdev')).toBe('user,id=net,hostfwd=tcp:127.0.0.1:0-:22,hostfwd=tcp:127.0.0.1:0-:80')
+    expect(args.join(' ')).toContain('-device vfio-pci,host=0000:01:00.0')
+    expect(valueOf(commandLine({ ...shape, cpus: 9 }), '-machine')).toBe('virt,gic-version=3')
+  })
+
+  test('keep the commas of a folder apart from their own', () => {
+    expect(commandLine(shape).join(' ')).toContain('file=/var/a,,b/vms/one/overlay.qcow2,format=qcow2')
+  })
+
+  test('a name that would leave its folder is refused', () => {
+    for (const bad of ['..', '.x', 'a/b', '']) expect(() => machineFiles('/var', bad)).toThrow('name of a folder')
+  })
+})
+
+describe('the accelerator', () => {
+  const withKvm = (flags: string): string => {
+    const root = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-kvm-'))
+    fs.mkdirSync(path.join(root, 'dev'))
+    fs.mkdirSync(path.join(root, 'proc'))
+    fs.writeFileSync(path.join(root, 'dev/kvm'), '')
+    fs.writeFileSync(path.join(root, 'proc/cpuinfo'), `processor : 0\nflags\t\t: ${flags}\n`)
+    return root
+  }
+
+  test('is KVM only where the processor can do it', () => {
+    const able = withKvm('fpu vmx sse')
+    const unable = withKvm('fpu sse hypervisor')
+    expect(chooseAccelerator('auto', able)).toEqual({ name: 'kvm' })
+    if (process.arch === 'x64') {
+      expect(chooseAccelerator('auto', unable)).toMatchObject({
+        name: 'tcg',
+        note: expect.stringContaining('vmx or svm'),
+      })
+    }
+    expect(chooseAccelerator('auto', path.join(able, 'proc'))).toMatchObject({ name: 'tcg' })
+    expect(() => chooseAccelerator('kvm', path.join(able, 'proc'))).toThrow('cannot be opened (ENOENT)')
+    expect(chooseAccelerator('tcg', able)).toEqual({ name: 'tcg' })
+    for (const root of [able, unable]) fs.rmSync(root, { recursive: true })
+  })
+})
+
+describe('the seed', () => {
+  const key = `ssh-ed25519 ${Buffer.concat([Buffer.from([0, 0, 0, 11]), Buffer.from('ssh-ed25519'), Buffer.alloc(36, 7)]).toString('base64')}`
+  const workload: Workload = {
+    id: 'w-1',
+    tag: 't',
+    want: 'run',
+    started: false,
+    spec: {
+      kind: 'virtual-machine',
+      name: '  My "big"\nmachine: yes  ',
+      gpuCount: 0,
+      resources: { cpuModel: 'any', cpuCount: 1, ramGb: 1, storageGb: 1 },
+      sshKeys: [`${key} "]\\ evil: yes`],
+      ports: [],
+      image: null,
+    },
+    node: { index: 0, gpuIndexes: [], peers: [] },
+    disks: [],
+    baseImage: null,
+  }
+
+  test('holds the user with the keys, and nothing of what their comments hold', () => {
+    const seed = seedOf(workload, 'debian', 'NVIDIA "H100"')
+    expect(seed.userData).toBe(
+      `#cloud-config
+ssh_pwauth: false
+disable_root: true
+users:
+  - name: debian
+    lock_passwd: true
+    shell: /bin/bash
+    sudo: ALL=(ALL) NOPASSWD:ALL
+    ssh_authorized_keys:
+      - "${key}"
+`,
+    )
+    expect(seed.metaData).toBe('instance-id: "w-1"\nlocal-hostname: "my-big-machine-yes"\nberth-gpus: "NVIDIA H100"\n')
+  })
+
+  test('is refused with a key or a user that is none', () => {
+    const spec = { ...workload.spec!, sshKeys: ['command="x" ssh-ed25519 AAAA'] }
+    expect(() => seedOf({ ...workload, spec }, 'root', '')).toThrow('not an OpenSSH public key')
+    expect(() => seedOf(workload, 'root\nevil', '')).toThrow('user')
+  })
+})
