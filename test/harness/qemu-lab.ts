@@ -138,14 +138,13 @@ async function throughRelay<T>(open: () => Promise<Duplex>, work: (port: number)
   const server = net.createServer((socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
-    void open().then(
-      (stream) => {
-        stream.on('error', () => socket.destroy())
-        socket.on('close', () => stream.destroy())
-        stream.pipe(socket).pipe(stream)
-      },
-      () => socket.destroy(),
-    )
+    const join = async (): Promise<void> => {
+      const stream = await open()
+      stream.on('error', () => socket.destroy())
+      socket.on('close', () => stream.destroy())
+      stream.pipe(socket).pipe(stream)
+    }
+    void join().catch(() => socket.destroy())
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   try {
@@ -158,9 +157,9 @@ async function throughRelay<T>(open: () => Promise<Duplex>, work: (port: number)
 
 async function runSsh(key: string, port: number, user: string, command: string): Promise<string> {
   const options = [
-    ...['-i', key, '-p', String(port), '-F', 'none', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR'],
-    ...['-o', 'StrictHostKeyChecking=no', '-o', 'UserKnownHostsFile=/dev/null', '-o', 'IdentitiesOnly=yes'],
-  ]
+    ['-i', key, '-p', String(port), '-F', 'none', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR'],
+    ['-o', 'StrictHostKeyChecking=no', '-o', 'UserKnownHostsFile=/dev/null', '-o', 'IdentitiesOnly=yes'],
+  ].flat()
   const { stdout } = await promisify(execFile)('ssh', [...options, `${user}@127.0.0.1`, command], { timeout: SSH_MS })
   return stdout
 }

@@ -43,24 +43,24 @@ export function qemuProgram(arch: 'x64' | 'arm64'): string {
 export function commandLine(shape: MachineShape): string[] {
   const { files } = shape
   return [
-    ...['-name', `guest=${shape.id}`, '-nodefaults', '-no-user-config', '-display', 'none'],
-    ...machineArgs(shape),
-    ...['-m', `${shape.memoryMib}M`, '-smp', String(shape.cpus)],
+    ['-name', `guest=${shape.id}`, '-nodefaults', '-no-user-config', '-display', 'none'],
+    machineArgs(shape),
+    ['-m', `${shape.memoryMib}M`, '-smp', String(shape.cpus)],
     // The guest that powers off is kept, so that everybody can see that it did.
-    ...['-no-shutdown', '-pidfile', files.pid],
-    ...['-qmp', `unix:${MONITOR_SOCKET},server=on,wait=off`],
+    ['-no-shutdown', '-pidfile', files.pid],
+    ['-qmp', `unix:${MONITOR_SOCKET},server=on,wait=off`],
     // Appending is what lets the file be cut while it is written.
-    ...['-chardev', `file,id=console,path=${escaped(files.console)},append=on`, '-serial', 'chardev:console'],
-    ...['-device', 'virtio-rng-pci'],
-    ...disk('root', `file=${escaped(files.overlay)},format=qcow2,discard=unmap`, `serial=${ROOT_SERIAL},bootindex=1`),
-    ...disk('seed', `file=${escaped(files.seed)},format=raw,readonly=on`, 'serial=berth-seed'),
-    ...['-device', 'virtio-scsi-pci,id=disks'],
-    ...network(shape),
-    ...bootArgs(shape),
-    ...shape.passthrough,
-    ...(shape.simulatedGpus === '' ? [] : ['-fw_cfg', `name=opt/berth/gpus,string=${escaped(shape.simulatedGpus)}`]),
-    ...(shape.isSandboxed ? ['-sandbox', SANDBOX] : []),
-  ]
+    ['-chardev', `file,id=console,path=${escaped(files.console)},append=on`, '-serial', 'chardev:console'],
+    ['-device', 'virtio-rng-pci'],
+    disk('root', `file=${escaped(files.overlay)},format=qcow2,discard=unmap`, `serial=${ROOT_SERIAL},bootindex=1`),
+    disk('seed', `file=${escaped(files.seed)},format=raw,readonly=on`, 'serial=berth-seed'),
+    ['-device', 'virtio-scsi-pci,id=disks'],
+    network(shape),
+    bootArgs(shape),
+    shape.passthrough,
+    shape.simulatedGpus === '' ? [] : ['-fw_cfg', `name=opt/berth/gpus,string=${escaped(shape.simulatedGpus)}`],
+    shape.isSandboxed ? ['-sandbox', SANDBOX] : [],
+  ].flat()
 }
 
 function machineArgs({ arch, accelerator, cpus }: MachineShape): string[] {
@@ -98,10 +98,8 @@ function disk(name: string, drive: string, device: string): string[] {
 function network({ ports, isRestricted }: MachineShape): string[] {
   const inside = [...new Set([SSH_PORT, ...ports])]
   const forwards = inside.map((port) => `,hostfwd=tcp:127.0.0.1:0-:${port}`).join('')
-  return [
-    ...['-netdev', `user,id=net${isRestricted ? ',restrict=on' : ''}${forwards}`],
-    ...['-device', 'virtio-net-pci,netdev=net,romfile='],
-  ]
+  const netdev = `user,id=net${isRestricted ? ',restrict=on' : ''}${forwards}`
+  return ['-netdev', netdev, '-device', 'virtio-net-pci,netdev=net,romfile=']
 }
 
 /** In a list of options a comma is written twice. */

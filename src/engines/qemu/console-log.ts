@@ -3,6 +3,7 @@
  * decides how much: a file that has grown too long is cut, and its last part is kept beside it.
  */
 import fs from 'node:fs/promises'
+import { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isThere, unlessGone, type MachineFiles } from './machine-files.ts'
 
@@ -11,15 +12,39 @@ const KEPT_BYTES = 1_048_576
 const CHUNK_BYTES = 65_536
 const LOOK_EVERY_MS = 200
 
-/** The last lines, and then what comes, until the machine is gone. */
-export async function* readConsole(
+/** The last lines and, if it is to be followed, what comes after, until the machine is gone. What is written is lost. */
+export function consoleStream(
   files: MachineFiles,
-  { tail, follow }: { tail: number; follow: boolean },
+  wanted: { readonly tail: number; readonly follow: boolean },
+  signal: AbortSignal,
+): Duplex {
+  const ended = new AbortController()
+  const chunks = readConsole(files, wanted, AbortSignal.any([signal, ended.signal]))
+  const next = async (): Promise<void> => {
+    const { value, done } = await chunks.next()
+    stream.push(done === true ? null : value)
+  }
+  const stream = new Duplex({
+    allowHalfOpen: false,
+    read: () => void next().catch((error: Error) => stream.destroy(error)),
+    write: (_chunk, _encoding, done) => done(),
+    destroy: (error, done) => {
+      ended.abort()
+      done(error)
+    },
+  })
+  return stream
+}
+
+async function* readConsole(
+  files: MachineFiles,
+  { tail, follow }: { readonly tail: number; readonly follow: boolean },
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const current = await readEnd(files.console, FILE_BYTES)
   const old = await readEnd(files.oldConsole, KEPT_BYTES)
-  yield lastLines(Buffer.concat([old.bytes, current.bytes]), tail)
+  const last = lastLines(Buffer.concat([old.bytes, current.bytes]), tail)
+  if (last.length > 0) yield last
   let position = current.size
   while (follow && !signal.aborted) {
     const chunk = await readFrom(files.console, position)

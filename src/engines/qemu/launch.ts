@@ -83,7 +83,7 @@ export async function launch(
     child.kill('SIGKILL')
     const complaint = (await fs.readFile(files.complaint, 'utf8').catch(unlessGone(''))).trim().slice(-TOLD_CHARS)
     const why = error instanceof Error ? error.message : String(error)
-    throw new Error(`QEMU does not start: ${complaint === '' ? why : complaint}`)
+    throw new Error(`QEMU does not start: ${complaint === '' ? why : complaint}`, { cause: error })
   } finally {
     await words.close()
   }

@@ -8,15 +8,15 @@
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
+import { within } from '../../base/within.ts'
 import type { StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { chooseAccelerator, type Accelerator } from './accelerator.ts'
 import { fetchBaseImage } from './base-image.ts'
 import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
 import { connectTo, hasBanner } from './forwarded-port.ts'
-import { consoleTail, cutConsole, readConsole } from './console-log.ts'
+import { consoleStream, consoleTail, cutConsole } from './console-log.ts'
 import { hasSandbox, launch, makeDisk, sizeOf } from './launch.ts'
 import * as machine from './machine-files.ts'
 import { MachineWatch } from './machine-watch.ts'
@@ -117,7 +117,8 @@ class Qemu implements QemuRuntime {
     this.#watch.expectEnd(id)
     const pids = await this.#pidsOf(id)
     if (pids.length > 0) {
-      await this.#quit(id).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
+      const late = `QEMU has not taken leave within ${QUIT_MS} ms`
+      await within(QUIT_MS, this.#quit(id), late).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
       if (!(await this.#areGone(pids, QUIT_MS, signal))) {
         for (const pid of await this.#pidsOf(id)) process.kill(pid, 'SIGKILL')
         if (!(await this.#areGone(pids, KILL_MS, signal))) throw new Error(`QEMU (${pids.join()}) cannot be ended`)
@@ -145,10 +146,7 @@ class Qemu implements QemuRuntime {
     if (request.kind === 'logs') {
       const files = this.#filesOf(workloadId)
       if (!(await machine.isThere(files.folder))) throw new Error('There is no such machine here.')
-      const ended = new AbortController()
-      const stream = Duplex.from(readConsole(files, request, AbortSignal.any([signal, ended.signal]))) as Duplex
-      stream.once('close', () => ended.abort())
-      return { stream }
+      return { stream: consoleStream(files, request, signal) }
     }
     const inside = request.port === 0 ? SSH_PORT : request.port
     const forwards = await queryForwards(await this.#monitorOf(workloadId))

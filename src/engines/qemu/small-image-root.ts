@@ -231,9 +231,9 @@ export const rootFiles: readonly RootFile[] = [
 
 /** Folders that are there before anything is mounted. */
 export const rootFolders = [
-  ...['bin', 'sbin', 'lib', 'lib64', 'etc/dropbear', 'usr/bin', 'usr/sbin', 'root/.ssh', 'var/lib/berth', 'var/run'],
-  ...['proc', 'sys', 'dev', 'tmp', 'run', 'mnt', 'home'],
-] as const
+  ['bin', 'sbin', 'lib', 'lib64', 'etc/dropbear', 'usr/bin', 'usr/sbin', 'root/.ssh', 'var/lib/berth', 'var/run'],
+  ['proc', 'sys', 'dev', 'tmp', 'run', 'mnt', 'home'],
+].flat()
 
 /** Loaded at boot. */
 export const bootModules = ['virtio_pci', 'virtio_blk', 'virtio_net', 'virtio_scsi', 'sd_mod', 'virtio-rng', 'isofs']

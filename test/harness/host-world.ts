@@ -1,0 +1,60 @@
+/** The books of hosts with faults of the way to them, for the conformance suite of drivers whose books they are. */
+import type { FaultInjection, FaultName } from '../../src/engines/conformance-bench.ts'
+import type { Driver } from '../../src/engines/driver.ts'
+import type { HostWorld } from '../../src/engines/host/world.ts'
+
+const LOOK_MS = 100
+const REFUSALS = 2
+
+/** A real engine's time passes by itself. */
+export function lookAgain(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+}
+
+/** The driver on a database whose connection breaks just before or just after what it was asked. */
+export function faultyWorld<D extends Driver>(
+  world: HostWorld,
+  make: (faulty: HostWorld) => D,
+): { driver: D; faults: Partial<Record<FaultName, FaultInjection>> } {
+  let before: keyof HostWorld | undefined
+  let after: keyof HostWorld | undefined
+  let times = 0
+  let away = false
+  const lost = (): Error => new Error('the connection to the database was lost')
+  const faulty = new Proxy(world, {
+    get: (target, name: keyof HostWorld) => {
+      const call = target[name] as (...args: unknown[]) => Promise<unknown>
+      return async (...args: unknown[]) => {
+        if (away) throw lost()
+        if (before === name && times > 0) {
+          times -= 1
+          throw lost()
+        }
+        const answer = await call.apply(target, args)
+        if (after === name && times > 0) {
+          times -= 1
+          throw lost()
+        }
+        return answer
+      }
+    },
+  })
+  const arm = (when: 'before' | 'after', name: keyof HostWorld, count = 1): FaultInjection => ({
+    arm: () => {
+      times = count
+      if (when === 'before') before = name
+      else after = name
+    },
+  })
+  return {
+    driver: make(faulty),
+    faults: {
+      'create-timeout': arm('after', 'addWorkload'),
+      'create-lost': arm('before', 'addWorkload'),
+      'destroy-refused': arm('before', 'askGone', REFUSALS),
+      'volume-create-timeout': arm('after', 'addVolume'),
+      'volume-destroy-refused': arm('before', 'askVolumeGone', REFUSALS),
+      unreachable: { arm: () => void (away = true) },
+    },
+  }
+}

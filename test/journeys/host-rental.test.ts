@@ -1,0 +1,253 @@
+/**
+ * A machine joins, is rented and used: what its customer sees of it, and nobody else. The agent here says what a real
+ * one would say; what runs on it is another suite's matter.
+ */
+import { generateKeyPairSync } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { MuxStream } from '../../src/base/mux.ts'
+import { streamRequest, type HostOffer, type Observation } from '../../src/contract/agent.ts'
+import { TestAgent, testOffer } from '../harness/host-doors.ts'
+import { succeed } from '../harness/journey.ts'
+import { testServer, type Call, type TestServer } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
+
+let server: TestServer
+let customer: { id: string; key: string; call: Call }
+let stranger: { id: string; key: string; call: Call }
+const agents: TestAgent[] = []
+
+beforeAll(async () => {
+  server = await testServer({ env: { BERTH_ENGINES: 'mock,host' } })
+  customer = await server.account({ usd: '1000' })
+  stranger = await server.account({ usd: '1000' })
+})
+afterEach(async () => {
+  for (const agent of agents.splice(0)) await agent.end()
+})
+afterAll(() => server.close())
+
+interface Joined {
+  readonly id: string
+  readonly agent: TestAgent
+  /** Says how the one workload is that is wanted now. */
+  report(state: Observation['state'], more?: Partial<Observation>): Promise<void>
+}
+
+async function joinMachine(name: string, offer: HostOffer): Promise<Joined> {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
+  const body = { token, name, offer, publicKey: publicKey.export({ format: 'jwk' }).x }
+  const { hostId } = await succeed(server.nobody, 'POST', '/v2/agent/join', body)
+  const agent = await new TestAgent(server.url, { id: hostId, privateKey }, answerStream).enter()
+  agents.push(agent)
+  agent.report({ offer })
+  await waitFor('the machine to be on sale', async () => {
+    const { machines } = await succeed(server.operator, 'GET', '/v2/operator/machines?limit=1000')
+    return (machines as Array<{ id: string; status: string }>).some(
+      (machine) => machine.id === hostId && machine.status === 'node_ready',
+    )
+  })
+  return {
+    id: hostId,
+    agent,
+    report: async (state, more = {}) => {
+      const desired = await agent.hear('desired', ({ workloads }) => workloads.length === 1)
+      const [{ id, tag } = { id: '', tag: '' }] = desired.workloads
+      const workloads = [{ id, tag, state, disks: [], ...more }]
+      agent.report({ generation: desired.generation, offer, workloads })
+    },
+  }
+}
+
+/** A machine that writes three lines. */
+function answerStream(request: unknown, stream: MuxStream): void {
+  const asked = streamRequest.parse(request)
+  if (asked.kind !== 'logs') return void stream.destroy()
+  const lines = ['one', 'two', 'three'].slice(-asked.tail)
+  stream.end(`${lines.join('\n')}\n${asked.follow ? 'and so on\n' : ''}`)
+}
+
+const instanceOf = async (by: Call, name: string) => {
+  const { instances } = await succeed(by, 'GET', '/v1/marketplace/instances')
+  return (instances as Array<Record<string, unknown> & { id: string; instance: { status: string } }>).find(
+    (one) => one.id === name,
+  )
+}
+
+test('a container on a joined machine: what it waits for, its ports, its log, its GPUs, its end', async () => {
+  const host = await joinMachine('pier-1', testOffer)
+  const { instances: listed } = await succeed(server.nobody, 'POST', '/v1/marketplace', {
+    filters: { cluster_name: 'lab' },
+  })
+  expect(listed).toMatchObject([
+    { id: 'pier-1', gpus_total: 2, network: { type: 'ethernet', simulated: true }, supplier_id: 'house' },
+  ])
+  const { instance_name: name } = await succeed(customer.call, 'POST', '/v1/marketplace/instances/create', {
+    cluster_name: 'lab',
+    node_name: 'pier-1',
+    gpu_count: 1,
+    image: { name: 'debian', tag: '12', port: 8080, ports: [9000] },
+  })
+  const pulling = 'pulling debian:12, 34 of 120 MB'
+  await host.report('starting', { message: pulling })
+  const waiting = await waitFor('it to say what it waits for', async () => {
+    const instance = await instanceOf(customer.call, name)
+    return instance?.['status_message'] === pulling && instance
+  })
+  expect(waiting).toMatchObject({ instance: { status: 'starting' }, portMappings: [], sshCommand: '' })
+  const path = `/v2/alpha/on-demand/rentals/${name}`
+  const early = await customer.call('GET', `${path}/logs`)
+  expect([early.status, early.body.reason]).toEqual([400, 'not_running'])
+  expect(await succeed(customer.call, 'GET', `${path}/metrics`)).toEqual({
+    gpus: [],
+    reason: 'Its host has measured nothing yet',
+  })
+
+  await host.report('running', { sshUser: 'root' })
+  const running = await waitFor('it to be online', async () => {
+    const instance = await instanceOf(customer.call, name)
+    return instance?.instance.status === 'online' && instance
+  })
+  const rows = await server.app.database.db.selectFrom('relay_port').selectAll().execute()
+  const portTo = (target: number) => rows.find((row) => row.target === target)?.port
+  expect(running).toMatchObject({
+    sshCommand: `ssh root@127.0.0.1 -p ${portTo(0)}`,
+    portMappings: [8080, 9000].map((port) => ({ domain: '127.0.0.1', protocol: 'tcp', port: portTo(port) })),
+  })
+  expect(running['status_message']).toBeUndefined()
+
+  const logs = await customer.call('GET', `${path}/logs?tail=2`)
+  expect([logs.status, logs.headers.get('content-type'), logs.body]).toEqual([
+    200,
+    'text/plain; charset=utf-8',
+    'two\nthree\n',
+  ])
+  const byId = `/v2/alpha/on-demand/rentals/${running['rental_id']}`
+  expect((await customer.call('GET', `${byId}/logs?follow=true`)).body).toBe('one\ntwo\nthree\nand so on\n')
+  for (const what of ['logs', 'metrics']) {
+    expect((await stranger.call('GET', `${path}/${what}`)).status).toBe(404)
+    expect((await server.operator('GET', `${byId}/${what}`)).status).toBe(404)
+  }
+
+  const measured = { utilizationPercent: 97, memoryUsedMib: 20_000, memoryTotalMib: 24_564, powerWatts: 400 }
+  const gpus = [0, 1].map((index) => ({ index, ...measured, temperatureCelsius: 60 + index }))
+  host.agent.say({ type: 'metrics', gpus, cpuPercent: 3, memoryUsedGb: 1, diskFreeGb: 40 })
+  const claim = await server.app.database.db.selectFrom('gpu_claim').selectAll().executeTakeFirstOrThrow()
+  const seen = await waitFor('what was measured', async () => {
+    const answer = await succeed(customer.call, 'GET', `${path}/metrics`)
+    return answer.gpus.length > 0 && answer
+  })
+  // Its own GPU, and not the other one of the machine.
+  expect(seen).toEqual({
+    gpus: [
+      {
+        machineId: 'pier-1',
+        gpuIndex: claim.gpu_index,
+        at: expect.stringMatching(/Z$/),
+        ...measured,
+        temperatureCelsius: 60 + claim.gpu_index,
+      },
+    ],
+    reason: null,
+  })
+  const { hosts } = await succeed(server.operator, 'GET', '/v2/supply/hosts')
+  expect(hosts).toMatchObject([{ id: 'pier-1', tenants: 1, isSilent: false, metrics: { gpus, cpuPercent: 3 } }])
+  const leaving = await server.operator('PATCH', '/v2/supply/hosts/pier-1', { state: 'left' })
+  expect([leaving.status, leaving.body.reason]).toEqual([400, 'host_has_tenants'])
+  const removed = await server.operator('PATCH', '/v2/operator/hosts/pier-1', { action: 'remove', reason: 'old' })
+  expect([removed.status, removed.body.reason]).toEqual([400, 'host_has_tenants'])
+
+  await succeed(customer.call, 'POST', '/v1/marketplace/instances/terminate', { id: name })
+  const ended = await host.agent.hear('desired', ({ workloads }) => workloads[0]?.want === 'gone')
+  host.agent.report({ generation: ended.generation })
+  await waitFor('it to be gone', async () => (await instanceOf(customer.call, name)) === undefined)
+  expect(await succeed(customer.call, 'GET', `${byId}/metrics`)).toEqual({ gpus: [], reason: 'It has ended' })
+})
+
+const order = { gpuCount: 1, region: 'mock-region', gpuType: 'h100', customPorts: [8888, 8889] }
+const wish = { machineType: 'virtual-machine', region: 'mock-region', gpuType: 'h100', networkType: 'ethernet' }
+const virtual: HostOffer = {
+  ...testOffer,
+  offering: 'virtual-machine',
+  region: 'mock-region',
+  clusterName: 'hall',
+  gpuType: 'h100',
+  gpusTotal: 1,
+  priceUsdPerGpuHour: null,
+}
+
+test('a virtual machine goes to a real machine before a simulated one, and to the next engine when that is full', async () => {
+  const host = await joinMachine('hall-1', virtual)
+  const rentals = '/v2/alpha/on-demand'
+  const explain = () => succeed(server.operator, 'POST', '/v2/operator/placement', { ...wish, gpuCount: 1 })
+  const before = await explain()
+  expect(before).toMatchObject({
+    found: true,
+    price: 'found',
+    candidates: [{ machineId: 'hall-1', driver: 'host' }, {}],
+  })
+  expect(before.candidates.slice(1).map((one: { driver: string }) => one.driver)).toContain('mock')
+
+  const first = await succeed(customer.call, 'POST', `${rentals}/virtual-machine-rentals`, order)
+  expect(first.providerData).toMatchObject({ providerId: 'host', resources: { vcpuCount: 2, ramGb: 8 } })
+  const second = await succeed(customer.call, 'POST', `${rentals}/virtual-machine-rentals`, order)
+  expect(second.providerData).toMatchObject({ providerId: 'mock' })
+  const after = await explain()
+  expect(after.candidates[0].driver).toBe('mock')
+  expect(after.rejected[0]).toEqual({
+    machineId: 'hall-1',
+    driver: 'host',
+    reason: 'too_few_free',
+    detail: '0 of 1 GPUs are free, 0 are not fit for sale',
+  })
+
+  const detail = (id: number) => succeed(customer.call, 'GET', `${rentals}/rentals/${id}`)
+  await host.report('starting', { message: 'fetching the image' })
+  await waitFor('what it waits for', async () => (await detail(first.id)).statusMessage === 'fetching the image')
+  await host.report('running', { sshUser: 'ubuntu' })
+  const running = await waitFor('it to run', async () => {
+    const shown = await detail(first.id)
+    return shown.status === 'Running' && shown
+  })
+  const publicPorts = running.portMappings.map((one: { publicPort: number }) => one.publicPort)
+  expect(running.portMappings).toEqual(
+    order.customPorts.map((port, n) => ({ port, host: '127.0.0.1', publicPort: publicPorts[n] })),
+  )
+  expect(new Set([...publicPorts, running.providerData.sshNetworking[0].port]).size).toBe(3)
+  expect(running.statusMessage).toBeNull()
+  // A simulated machine has an address of its own, and no log.
+  const simulated = await waitFor('the other one to run', async () => {
+    const shown = await detail(second.id)
+    return shown.status === 'Running' && shown
+  })
+  expect(simulated.portMappings.map((one: { publicPort: number }) => one.publicPort)).toEqual(order.customPorts)
+  expect((await customer.call('GET', `${rentals}/rentals/${second.id}/logs?follow=true`)).body).toBe('')
+
+  await host.report('failed', { failure: 'out_of_memory', message: 'The guest took all memory of the host' })
+  const failed = await waitFor('it to fail', async () => {
+    const shown = await detail(first.id)
+    return shown.status === 'Failed' && shown
+  })
+  expect(failed).toMatchObject({
+    statusReason: 'out_of_memory',
+    statusMessage: 'The guest took all memory of the host',
+    portMappings: [],
+  })
+})
+
+test('an order that no engine can serve costs nothing', async () => {
+  const held = async (): Promise<string> => (await succeed(customer.call, 'GET', '/v2/customer/balance')).heldUsd
+  const before = await held()
+  await joinMachine('hall-2', { ...virtual, region: 'jp-east-1' })
+  const small = { ...order, region: 'jp-east-1', gpuCount: 8 }
+  const refused = await customer.call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', small)
+  const report = await succeed(server.operator, 'POST', '/v2/operator/placement', {
+    ...wish,
+    region: 'jp-east-1',
+    gpuCount: 8,
+  })
+  expect([refused.status, refused.body.reason, report.found]).toEqual([400, 'no_capacity', false])
+  const why = (id: string) => report.rejected.find((one: { machineId: string }) => one.machineId === id)
+  expect(why('hall-2')).toMatchObject({ reason: 'other_size', detail: 'has 1 GPUs' })
+  expect(await held()).toBe(before)
+})
