@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { AgentError } from './agent-error.ts'
 import type { AgentFolder } from './folder.ts'
 
-export const controlRequest = z.discriminatedUnion('command', [
+const controlRequest = z.discriminatedUnion('command', [
   z.object({ command: z.literal('status') }),
   z.object({ command: z.literal('move'), to: z.enum(['ready', 'draining', 'left']) }),
 ])

@@ -90,7 +90,7 @@ const unknownUse: GpuUse = {
 }
 
 /** Those that were here before in their places, then those that are new. */
-export function callRoll(
+function callRoll(
   known: readonly Gpu[],
   listing: GpuListing,
 ): { gpus: readonly GpuReading[]; leftOut: readonly string[] } {

@@ -10,7 +10,7 @@ import { AgentError } from './agent-error.ts'
 import type { AgentFolder } from './folder.ts'
 
 /** What its owner asks for the machine, and what it is shown as. */
-export const agentTerms = z.object({
+const agentTerms = z.object({
   name: hostName.nullable(),
   clusterName: z.string().min(1).max(100),
   region: z.string().min(1).max(100),

@@ -68,9 +68,8 @@ export function parseXml(text: string): XmlElement {
     if (!tag.endsWith('/')) open.push(made)
   }
   for (const one of open) one.text = one.text.trim()
-  const [outermost] = root.children
-  if (outermost === undefined) throw new Error('no XML')
-  return outermost
+  if (root.children[0] === undefined) throw new Error('no XML')
+  return root.children[0]
 }
 
 /** The first element under `from` by that path of names; undefined where there is none. */
@@ -87,7 +86,7 @@ function closeTo(open: Open[], name: string): void {
 
 function openTag(tag: string): Open {
   const name = /^[^\s/]*/.exec(tag)?.[0] ?? ''
-  const attributes: Record<string, string> = Object.create(null) as Record<string, string>
+  const attributes = Object.create(null) as Record<string, string>
   for (const [, key = '', quoted = ''] of tag.slice(name.length).matchAll(/([^\s=/]+)\s*=\s*("[^"]*"|'[^']*')/g)) {
     attributes[key] = decode(quoted.slice(1, -1))
   }
@@ -117,6 +116,5 @@ function decode(text: string): string {
 }
 
 function indexOrEnd(text: string, part: string, from: number): number {
-  const at = text.indexOf(part, from)
-  return at === -1 ? text.length : at
+  return text.includes(part, from) ? text.indexOf(part, from) : text.length
 }

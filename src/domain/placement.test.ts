@@ -1,6 +1,17 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { groupForWhole, rankForShare, type Candidate } from './placement.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import {
+  compareDrivers,
+  groupForWhole,
+  isPricedBy,
+  rankForShare,
+  rejectionOf,
+  takeWhole,
+  type Candidate,
+  type PlacementMachine,
+  type Wish,
+} from './placement.ts'
 
 function machine(machineId: string, gpusFree: number, clusterName = 'one', gpusTotal = 8): Candidate {
   return { machineId, clusterName, gpusTotal, gpusFree }
@@ -70,4 +81,84 @@ describe('whole machines', () => {
       }),
     )
   })
+})
+
+describe('why a machine would not do', () => {
+  const drivers = new Set<ProviderId>(['mock', 'host'])
+  const free: PlacementMachine = {
+    ...machine('a', 8),
+    driver: 'host',
+    offering: 'virtual-machine',
+    region: 'eu-north-2',
+    gpuType: 'h100',
+    networkType: 'ethernet',
+    status: 'node_ready',
+    listed: true,
+    gpusClaimed: 0,
+  }
+  const part: Wish = {
+    machineType: 'virtual-machine',
+    region: 'eu-north-2',
+    gpuType: 'h100',
+    networkType: 'ethernet',
+    gpuCount: 4,
+    machineGpus: null,
+  }
+  const whole: Wish = { ...part, machineType: 'bare-metal', gpuCount: 16, machineGpus: 8 }
+
+  test.each<[Partial<PlacementMachine>, string | undefined]>([
+    [{}, undefined],
+    [{ offering: 'marketplace' }, 'other_offering'],
+    [{ region: 'eu-north-4', status: 'node_lost' }, 'other_region'],
+    [{ gpuType: null }, 'other_gpu'],
+    [{ networkType: 'infiniband' }, 'other_network'],
+    [{ driver: 'lambda' }, 'engine_off'],
+    [{ listed: false, status: 'node_draining' }, 'not_listed'],
+    [{ status: 'node_draining' }, 'draining'],
+    [{ status: 'node_cleaning' }, 'cleaning'],
+    [{ status: 'node_quarantined' }, 'quarantined'],
+    [{ status: 'node_lost' }, 'lost'],
+    [{ gpusTotal: 2, gpusFree: 2 }, 'other_size'],
+    [{ gpusClaimed: 5, gpusFree: 3 }, 'too_few_free'],
+    [{ gpusClaimed: 2, gpusFree: 3 }, 'sick_gpus'],
+  ])('for a part: %j is %s', (change, reason) => {
+    expect(rejectionOf({ ...free, ...change }, part, drivers)?.reason).toBe(reason)
+  })
+
+  test.each<[Partial<PlacementMachine>, string | undefined]>([
+    [{}, undefined],
+    [{ gpusTotal: 4, gpusFree: 4 }, 'other_size'],
+    [{ gpusTotal: 5, gpusFree: 5 }, 'other_size'],
+    [{ gpusClaimed: 8, gpusFree: 0 }, 'not_whole'],
+    [{ gpusFree: 7 }, 'sick_gpus'],
+  ])('for whole machines: %j is %s', (change, reason) => {
+    expect(rejectionOf({ ...free, offering: 'bare-metal', ...change }, whole, drivers)?.reason).toBe(reason)
+  })
+
+  test('what is not rejected is what is ranked', () => {
+    fc.assert(
+      fc.property(anyMachines, fc.integer({ min: 1, max: 8 }), (all, gpuCount) => {
+        const machines = all.map((one) => ({ ...free, ...one, gpusClaimed: one.gpusTotal - one.gpusFree }))
+        const fit = machines.filter((one) => rejectionOf(one, { ...part, gpuCount }, drivers) === undefined)
+        expect(new Set(rankForShare(machines, gpuCount))).toEqual(new Set(fit))
+      }),
+    )
+  })
+})
+
+test('what is real is tried before what is simulated', () => {
+  const drivers: ProviderId[] = ['mock', 'private-cloud', 'host']
+  expect(drivers.sort(compareDrivers)).toEqual(['host', 'private-cloud', 'mock'])
+})
+
+test('of a cluster as many machines are taken as the order needs', () => {
+  const cluster = ['a', 'b', 'c'].map((id) => machine(id, 8))
+  expect(takeWhole(cluster, 16).map((one) => one.machineId)).toEqual(['a', 'b'])
+})
+
+test('whole machines are priced by their size, parts by exactly theirs', () => {
+  const priced = (pricedGpus: number, machineType: Wish['machineType'], gpuCount: number) =>
+    isPricedBy(pricedGpus, { machineType, gpuCount })
+  expect([priced(8, 'bare-metal', 24), priced(8, 'bare-metal', 12)]).toEqual([true, false])
+  expect([priced(4, 'virtual-machine', 4), priced(4, 'virtual-machine', 8)]).toEqual([true, false])
 })

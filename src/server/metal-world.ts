@@ -1,6 +1,7 @@
 /** Bare-metal hosts as their keeper (engines/metal/keep.ts) sees them: the books, with their secrets unsealed. */
 import { z } from 'zod'
 import type { App } from '../app/app.ts'
+import { toDate } from '../base/instant.ts'
 import type { Desired, HostReport } from '../contract/agent.ts'
 import { metalAccess, metalDeclared, type MetalAccess, type MetalDeclared } from '../engines/metal/access.ts'
 import type { MetalHost, MetalWorld } from '../engines/metal/keep.ts'
@@ -60,7 +61,15 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): Meta
       })
     },
     async admit(id) {
-      await transact(database, (tx) => setHostState(tx, id, 'ready', null))
+      await transact(database, async (tx) => {
+        await setHostState(tx, id, 'ready', null)
+        // It was just looked at.
+        await tx.db
+          .updateTable('host')
+          .set({ seen_at: toDate(clock.now()) })
+          .where('id', '=', id)
+          .execute()
+      })
     },
     async learnHostKey(id, fingerprint) {
       const row = await findHost(db, id)

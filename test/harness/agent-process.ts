@@ -19,8 +19,8 @@ export interface AgentProcessOptions {
 }
 
 export function startAgentProcess({ netns, args }: AgentProcessOptions): AgentProcess {
-  const program = path.join(path.dirname(inject('serverBundle')), 'cli.mjs')
-  const child = spawn('nsenter', [`--net=/run/netns/${netns}`, process.execPath, program, 'agent', 'run', ...args], {
+  const command = [process.execPath, agentProgram(), 'agent', 'run', ...args]
+  const child = spawn('nsenter', [`--net=/run/netns/${netns}`, ...command], {
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -46,6 +46,11 @@ export function startAgentProcess({ netns, args }: AgentProcessOptions): AgentPr
       await ended
     },
   }
+}
+
+/** For `node`. */
+export function agentProgram(): string {
+  return path.join(path.dirname(inject('serverBundle')), 'cli.mjs')
 }
 
 function isAlive(child: ChildProcess): boolean {

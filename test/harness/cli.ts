@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { rolldown } from 'rolldown'
+import { inject } from 'vitest'
 import { testServer, type TestServer } from './server.ts'
 
 export interface Outcome {
@@ -26,12 +26,11 @@ export interface CliTest {
   close(): Promise<void>
 }
 
-export async function startCliTest(): Promise<CliTest> {
+/** `serverEnv`: settings of the server. */
+export async function startCliTest(serverEnv: Readonly<Record<string, string>> = {}): Promise<CliTest> {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-cli-'))
-  const program = path.join(folder, 'cli.mjs')
-  const bundle = await rolldown({ input: 'src/cli/main.ts', platform: 'node' })
-  await bundle.write({ file: program, format: 'esm' })
-  const server = await testServer()
+  const program = path.join(path.dirname(inject('serverBundle')), 'cli.mjs')
+  const server = await testServer({ env: serverEnv })
   await writeFile(path.join(folder, 'operator.key'), `${server.operatorKey}\n`)
   await writeFile(path.join(folder, 'demo.key'), `${server.demoKey}\n`)
   const environment: CliTest['environment'] = (more = {}) => ({

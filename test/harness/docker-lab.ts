@@ -5,7 +5,7 @@
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -30,6 +30,8 @@ export interface DockerLab {
   docker(...args: string[]): Promise<string>
   /** SIGTERM, as a package update does; containers end with it. */
   stopDaemon(): Promise<void>
+  /** SIGKILL to the daemon and all that it runs, at once: the power of the host has failed. */
+  cutPower(): Promise<void>
   startDaemon(): Promise<void>
   restartDaemon(): Promise<void>
   close(): Promise<void>
@@ -82,6 +84,7 @@ export async function startDockerLab(options: DockerLabOptions): Promise<DockerL
       images: registry.images,
       docker: async (...args) => (await execFileAsync('docker', ['-H', `unix://${daemon.socketPath}`, ...args])).stdout,
       stopDaemon: () => daemon.stop(),
+      cutPower: () => daemon.cutPower(),
       startDaemon: () => daemon.start(),
       restartDaemon: async () => {
         await daemon.stop()
@@ -145,19 +148,57 @@ async function daemonOf(folder: string, host: NetworkHost, trusted: string) {
       await ended
       clearTimeout(late)
     }
-    await endLeftOver(at('exec/containerd/containerd.pid'))
+    await killAllOf(folder)
   }
-  return { socketPath, start, stop }
+  const cutPower = async (): Promise<void> => {
+    const running = child
+    child = undefined
+    const ended = running?.exitCode === null ? new Promise((resolve) => running.once('exit', resolve)) : undefined
+    await killAllOf(folder)
+    await ended
+  }
+  return { socketPath, start, stop, cutPower }
 }
 
-/** The daemon's own containerd, where it did not end with it. */
-async function endLeftOver(pidFile: string): Promise<void> {
+/** Every process that has the folder in its command line, and all below it: the daemon, its parts, the containers. */
+async function killAllOf(folder: string): Promise<void> {
+  const tree = await readProcesses()
+  const isOurs = (pid: number): boolean => {
+    const found = tree.get(pid)
+    return found !== undefined && pid > 1 && (found.command.includes(`${folder}/`) || isOurs(found.parent))
+  }
+  const ours = [...tree.keys()].filter((pid) => isOurs(pid))
+  for (const pid of ours) killNow(pid)
+  const isThere = async (): Promise<boolean> => {
+    const left = await readProcesses()
+    return ours.some((pid) => left.get(pid)?.isZombie === false)
+  }
+  await waitFor('the end of what the daemon ran', async () => !(await isThere()))
+  // A daemon that finds this waits for a containerd that is no more.
+  await rm(path.join(folder, 'exec/containerd/containerd.pid'), { force: true })
+}
+
+async function readProcesses(): Promise<Map<number, { parent: number; command: string; isZombie: boolean }>> {
+  const found = new Map<number, { parent: number; command: string; isZombie: boolean }>()
+  for (const name of await readdir('/proc')) {
+    if (!/^[0-9]+$/.test(name)) continue
+    try {
+      const stat = await readFile(`/proc/${name}/stat`, 'utf8')
+      const [state = '', parent = ''] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      const command = (await readFile(`/proc/${name}/cmdline`, 'utf8')).replaceAll('\0', ' ')
+      found.set(Number(name), { parent: Number(parent), command, isZombie: state === 'Z' })
+    } catch {
+      // It ended while we looked.
+    }
+  }
+  return found
+}
+
+function killNow(pid: number): void {
   try {
-    const pid = Number(await readFile(pidFile, 'utf8'))
-    const command = await readFile(`/proc/${pid}/cmdline`, 'utf8')
-    if (command.includes(path.dirname(pidFile))) process.kill(pid, 'SIGKILL')
+    process.kill(pid, 'SIGKILL')
   } catch {
-    // It has ended, as it should.
+    // It has ended already.
   }
 }
 

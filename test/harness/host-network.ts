@@ -77,7 +77,7 @@ async function makeBridge(bridge: string): Promise<string> {
   try {
     for (let tries = 1; tries <= TRIES; tries += 1) {
       const prefix = `10.${randomInt(20, 120)}.${randomInt(256)}`
-      if ((await run('ip', 'route', 'show', 'root', `${prefix}.0/24`)).trim() !== '') continue
+      if (!(await isFree(`${prefix}.0/24`))) continue
       await run('ip', 'addr', 'add', `${prefix}.1/24`, 'dev', bridge)
       await run('ip', 'link', 'set', bridge, 'up')
       return prefix
@@ -92,11 +92,18 @@ async function makeBridge(bridge: string): Promise<string> {
 async function routeInner(address: string, bridge: string): Promise<string> {
   for (let tries = 1; tries <= TRIES; tries += 1) {
     const subnet = `10.${randomInt(130, 250)}.${randomInt(32) * 8}.0/21`
-    if ((await run('ip', 'route', 'show', 'root', subnet)).trim() !== '') continue
+    if (!(await isFree(subnet))) continue
     await run('ip', 'route', 'add', subnet, 'via', address, 'dev', bridge)
     return subnet
   }
   throw new Error('no free subnet was found')
+}
+
+/** No route leads into it or to something around it, but the one to the world. */
+async function isFree(subnet: string): Promise<boolean> {
+  const within = await run('ip', 'route', 'show', 'root', subnet)
+  const around = await run('ip', 'route', 'show', 'match', subnet)
+  return within.trim() === '' && around.split('\n').every((line) => line === '' || line.startsWith('default'))
 }
 
 async function run(program: string, ...args: string[]): Promise<string> {

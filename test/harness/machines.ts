@@ -7,7 +7,7 @@ import { randomInt } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { startAgentProcess, type AgentProcess } from './agent-process.ts'
+import { agentProgram, startAgentProcess, type AgentProcess } from './agent-process.ts'
 import { startDockerLab, type DockerLab } from './docker-lab.ts'
 import { startHostNetwork, type HostNetwork } from './host-network.ts'
 import { succeed } from './journey.ts'
@@ -27,15 +27,31 @@ export interface ContainerHost {
   agent(): AgentProcess
   /** Where the agent keeps its state. */
   readonly dir: string
+  /** Until it is connected. */
   startAgent(): Promise<void>
   stopAgent(how: 'stop' | 'kill'): Promise<void>
+  /** `berth agent …` beside the running agent. */
+  tellAgent(...command: string[]): Promise<Ran>
+  /** Names of our containers and networks there, ended ones too. */
+  ours(): Promise<string[]>
 }
 
-export interface Machines {
-  readonly server: TestServer
+export interface HostOptions {
+  /** Absent: it belongs to the house. */
+  readonly token?: string
+  readonly gpus?: string
+  /** More for `berth agent run`. */
+  readonly args?: readonly string[]
+}
+
+export type MachineServer = Pick<TestServer, 'url' | 'operator' | 'nobody' | 'account'>
+
+export interface Machines<Server extends MachineServer = TestServer> {
+  readonly server: Server
   readonly network: HostNetwork
   readonly registry: RegistryLab
   readonly hosts: readonly ContainerHost[]
+  addHost(options?: HostOptions): Promise<ContainerHost>
   /** A customer with $100 and a key. */
   customer(): Promise<Customer>
   close(): Promise<void>
@@ -43,6 +59,7 @@ export interface Machines {
 
 export interface Customer {
   readonly id: string
+  readonly key: string
   readonly call: Call
   readonly keyFile: string
   /** The system's own client, with this customer's key, by a printed `sshCommand` or to an address. */
@@ -54,11 +71,21 @@ const SSH_MS = 60_000
 /** Each server of a test takes ports of its own: several run at a time. */
 const PORTS = { from: 20_000, to: 31_000, each: 200 }
 
-export async function startMachines(options: {
-  hosts: number
-  gpus?: string
-  env?: Readonly<Record<string, string>>
-}): Promise<Machines> {
+interface MachinesOptions {
+  readonly hosts: number
+  readonly gpus?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export function startMachines(options: MachinesOptions): Promise<Machines> {
+  return startMachinesOf(options, (env) => testServer({ env }))
+}
+
+/** With a server of another kind: it is given its settings, and is closed with the machines. */
+export async function startMachinesOf<Server extends MachineServer & { close(): Promise<void> }>(
+  options: MachinesOptions,
+  startServer: (env: Readonly<Record<string, string>>) => Promise<Server>,
+): Promise<Machines<Server>> {
   const undo: Array<() => Promise<unknown>> = []
   const close = async (): Promise<void> => {
     const failures: unknown[] = []
@@ -70,28 +97,28 @@ export async function startMachines(options: {
     undo.push(() => network.close())
     const registry = await startRegistryLab(network.bridgeAddress)
     undo.push(() => registry.close())
-    const server = await testServer({
-      env: {
-        BERTH_HOST: network.bridgeAddress,
-        BERTH_ENGINES: 'host',
-        BERTH_RELAY_PORTS: relayPorts(),
-        ...options.env,
-      },
+    const server = await startServer({
+      BERTH_HOST: network.bridgeAddress,
+      BERTH_ENGINES: 'host',
+      BERTH_RELAY_PORTS: relayPorts(),
+      ...options.env,
     })
     undo.push(() => server.close())
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-machines-'))
     undo.push(() => rm(folder, { recursive: true, force: true }))
-    const hosts = await Promise.all(
-      Array.from({ length: options.hosts }, (_, index) =>
-        addContainerHost({ server, network, registry, folder, undo, gpus: options.gpus ?? 'rtx4090:2' }, index),
-      ),
-    )
+    let names = 0
+    const addHost = (more: HostOptions = {}): Promise<ContainerHost> => {
+      const gpus = more.gpus ?? options.gpus ?? 'rtx4090:2'
+      return addContainerHost({ server, network, registry, folder, undo }, `lab-${(names += 1)}`, { ...more, gpus })
+    }
+    const hosts = await Promise.all(Array.from({ length: options.hosts }, () => addHost()))
     let customers = 0
     return {
       server,
       network,
       registry,
       hosts,
+      addHost,
       customer: () => makeCustomer(server, path.join(folder, `key-${(customers += 1)}`)),
       close,
     }
@@ -106,27 +133,28 @@ export function relayPorts(): string {
   return `${from}-${from + PORTS.each - 1}`
 }
 
+interface HostSurroundings {
+  readonly server: MachineServer
+  readonly network: HostNetwork
+  readonly registry: RegistryLab
+  readonly folder: string
+  readonly undo: Array<() => Promise<unknown>>
+}
+
 async function addContainerHost(
-  lab: {
-    server: TestServer
-    network: HostNetwork
-    registry: RegistryLab
-    folder: string
-    undo: Array<() => Promise<unknown>>
-    gpus: string
-  },
-  index: number,
+  { server, network, registry, folder, undo }: HostSurroundings,
+  id: string,
+  options: HostOptions & { gpus: string },
 ): Promise<ContainerHost> {
-  const { server, network, registry, folder, undo, gpus } = lab
-  const id = `lab-${index + 1}`
   const docker = await startDockerLab({ name: id, network, registry })
   undo.push(() => docker.close())
   const dir = path.join(folder, id)
-  const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
+  const token = options.token ?? (await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})).token
   const args = [
     ...['--server', server.url, '--token', token, '--name', id, '--dir', dir, '--cluster', 'lab', '--price', '0.40'],
-    ...['--simulate-gpus', gpus, '--docker-socket', docker.socketPath, '--allow-private-registries'],
+    ...['--simulate-gpus', options.gpus, '--docker-socket', docker.socketPath, '--allow-private-registries'],
     ...['--image', `${registry.images.busybox.name}:${registry.images.busybox.tag}`],
+    ...(options.args ?? []),
   ]
   let agent: AgentProcess | undefined
   const running = (): AgentProcess => {
@@ -136,31 +164,44 @@ async function addContainerHost(
   const startAgent = async (): Promise<void> => {
     const started = startAgentProcess({ netns: docker.netns, args })
     agent = started
-    await waitFor(
-      () => `${id} is on sale:\n${started.output()}`,
-      async () => {
-        const listed = await succeed(server.nobody, 'POST', '/v1/marketplace', { filters: { available_only: true } })
-        return listed.instances.some((one: { id: string }) => one.id === id)
-      },
-      JOIN_MS,
-    )
-  }
-  const stopAgent = async (how: 'stop' | 'kill'): Promise<void> => {
-    await running()[how]()
-    agent = undefined
+    const what = (): string => `${id} is connected:\n${started.output()}`
+    await waitFor(what, () => started.output().includes(`Connected to ${server.url}.`), JOIN_MS)
   }
   undo.push(async () => agent?.kill())
   await startAgent()
-  return { id, docker, dir, agent: running, startAgent, stopAgent }
+  await waitFor(
+    () => `${id} is on sale:\n${running().output()}`,
+    async () => {
+      const listed = await succeed(server.nobody, 'POST', '/v1/marketplace', { filters: { available_only: true } })
+      return listed.instances.some((one: { id: string }) => one.id === id)
+    },
+    JOIN_MS,
+  )
+  const list = async (format: string, ...what: string[]): Promise<string[]> =>
+    (await docker.docker(...what, '--filter', 'label=berth.tag', '--format', format)).split('\n').filter(Boolean)
+  return {
+    id,
+    docker,
+    dir,
+    agent: running,
+    startAgent,
+    stopAgent: async (how) => {
+      await running()[how]()
+      agent = undefined
+    },
+    tellAgent: (...command) => run(process.execPath, [agentProgram(), 'agent', ...command, '--dir', dir]),
+    ours: async () => [...(await list('{{.Names}}', 'ps', '-a')), ...(await list('{{.Name}}', 'network', 'ls'))],
+  }
 }
 
-export async function makeCustomer(server: TestServer, keyFile: string): Promise<Customer> {
+export async function makeCustomer(server: MachineServer, keyFile: string): Promise<Customer> {
   await run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'customer', '-f', keyFile])
-  const { id, call } = await server.account({ usd: '100', sshKey: false })
+  const { id, key, call } = await server.account({ usd: '100', sshKey: false })
   const publicKey = (await run('cat', [`${keyFile}.pub`])).out.trim()
   await succeed(call, 'POST', '/v2/ssh-keys', { name: 'own', publicKey })
   return {
     id,
+    key,
     call,
     keyFile,
     ssh: (sshCommand, ...command) => {

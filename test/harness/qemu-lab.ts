@@ -17,6 +17,7 @@ import { buildSmallImage, type SmallImage } from '../../src/engines/qemu/small-i
 import { waitFor } from './wait.ts'
 
 const SSH_MS = 60_000
+const CONNECT_S = 5
 const never = new AbortController().signal
 
 /** Built by the first who asks, and shared by all test processes: it gets its name when it is whole. */
@@ -159,6 +160,8 @@ async function runSsh(key: string, port: number, user: string, command: string):
   const options = [
     ['-i', key, '-p', String(port), '-F', 'none', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR'],
     ['-o', 'StrictHostKeyChecking=no', '-o', 'UserKnownHostsFile=/dev/null', '-o', 'IdentitiesOnly=yes'],
+    // Also for the first words of a machine that is just booting.
+    ['-o', `ConnectTimeout=${CONNECT_S}`],
   ].flat()
   const { stdout } = await promisify(execFile)('ssh', [...options, `${user}@127.0.0.1`, command], { timeout: SSH_MS })
   return stdout

@@ -181,12 +181,9 @@ test('a virtual machine goes to a real machine before a simulated one, and to th
   const rentals = '/v2/alpha/on-demand'
   const explain = () => succeed(server.operator, 'POST', '/v2/operator/placement', { ...wish, gpuCount: 1 })
   const before = await explain()
-  expect(before).toMatchObject({
-    found: true,
-    price: 'found',
-    candidates: [{ machineId: 'hall-1', driver: 'host' }, {}],
-  })
-  expect(before.candidates.slice(1).map((one: { driver: string }) => one.driver)).toContain('mock')
+  expect([before.found, before.price]).toEqual([true, 'found'])
+  const drivers = before.candidates.map((one: { driver: string }) => one.driver)
+  expect([drivers[0], new Set(drivers.slice(1))]).toEqual(['host', new Set(['mock'])])
 
   const first = await succeed(customer.call, 'POST', `${rentals}/virtual-machine-rentals`, order)
   expect(first.providerData).toMatchObject({ providerId: 'host', resources: { vcpuCount: 2, ramGb: 8 } })

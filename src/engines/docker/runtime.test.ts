@@ -323,7 +323,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect(await listed('half')).toBeUndefined()
   })
 
-  test('a daemon that is away is an error, and what ended with it is started again with its files', async () => {
+  test('a daemon that is away is an error; what ended with it, or with the power, is started again with its files', async () => {
     await runtime.start(workloadOf('back', { ports: [80] }), silent, forever)
     await shell('back', 'echo kept >/root/note')
     await lab.stopDaemon()
@@ -332,6 +332,11 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await waitForState(runtime, 'back', 'ended')
     await runtime.start(workloadOf('back', { ports: [80] }), silent, forever)
     expect((await listed('back'))?.state).toBe('running')
+    expect(await shell('back', 'cat /root/note')).toBe('kept\n')
+    await lab.cutPower()
+    await lab.startDaemon()
+    await waitForState(runtime, 'back', 'ended')
+    await runtime.start(workloadOf('back', { ports: [80] }), silent, forever)
     expect(await shell('back', 'cat /root/note')).toBe('kept\n')
     await runtime.stop('back', forever)
     expect(await lab.docker('ps', '-aq')).toBe('')

@@ -61,12 +61,7 @@ describe('the accelerator', () => {
     const able = withKvm('fpu vmx sse')
     const unable = withKvm('fpu sse hypervisor')
     expect(chooseAccelerator('auto', able)).toEqual({ name: 'kvm' })
-    if (process.arch === 'x64') {
-      expect(chooseAccelerator('auto', unable)).toMatchObject({
-        name: 'tcg',
-        note: expect.stringContaining('vmx or svm'),
-      })
-    }
+    expect(chooseAccelerator('auto', unable).name).toBe(process.arch === 'arm64' ? 'kvm' : 'tcg')
     expect(chooseAccelerator('auto', path.join(able, 'proc'))).toMatchObject({ name: 'tcg' })
     expect(() => chooseAccelerator('kvm', path.join(able, 'proc'))).toThrow('cannot be opened (ENOENT)')
     expect(chooseAccelerator('tcg', able)).toEqual({ name: 'tcg' })
@@ -76,20 +71,21 @@ describe('the accelerator', () => {
 
 describe('the seed', () => {
   const key = `ssh-ed25519 ${Buffer.concat([Buffer.from([0, 0, 0, 11]), Buffer.from('ssh-ed25519'), Buffer.alloc(36, 7)]).toString('base64')}`
+  const vmSpec: NonNullable<Workload['spec']> = {
+    kind: 'virtual-machine',
+    name: '  My "big"\nmachine: yes  ',
+    gpuCount: 0,
+    resources: { cpuModel: 'any', cpuCount: 1, ramGb: 1, storageGb: 1 },
+    sshKeys: [`${key} "]\\ evil: yes`],
+    ports: [],
+    image: null,
+  }
   const workload: Workload = {
     id: 'w-1',
     tag: 't',
     want: 'run',
     started: false,
-    spec: {
-      kind: 'virtual-machine',
-      name: '  My "big"\nmachine: yes  ',
-      gpuCount: 0,
-      resources: { cpuModel: 'any', cpuCount: 1, ramGb: 1, storageGb: 1 },
-      sshKeys: [`${key} "]\\ evil: yes`],
-      ports: [],
-      image: null,
-    },
+    spec: vmSpec,
     node: { index: 0, gpuIndexes: [], peers: [] },
     disks: [],
     baseImage: null,
@@ -114,7 +110,7 @@ users:
   })
 
   test('is refused with a key or a user that is none', () => {
-    const spec = { ...workload.spec!, sshKeys: ['command="x" ssh-ed25519 AAAA'] }
+    const spec = { ...vmSpec, sshKeys: ['command="x" ssh-ed25519 AAAA'] }
     expect(() => seedOf({ ...workload, spec }, 'root', '')).toThrow('not an OpenSSH public key')
     expect(() => seedOf(workload, 'root\nevil', '')).toThrow('user')
   })

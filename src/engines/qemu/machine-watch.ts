@@ -102,12 +102,14 @@ export class MachineWatch {
   #end(id: string, watched: Watched, end: MachineEnd | undefined): void {
     if (end === undefined || watched.isExpected) return
     watched.isExpected = true
-    watched.writing = writeEnd(this.#filesOf(id), end)
-      .then(async () => {
-        await watched.monitor.execute('quit')
-      })
+    watched.writing = this.#leave(id, watched.monitor, end)
       .catch((error: unknown) => this.#onError(`end of ${id}`, error))
       .finally(() => this.#changed())
+  }
+
+  async #leave(id: string, monitor: Monitor, end: MachineEnd): Promise<void> {
+    await writeEnd(this.#filesOf(id), end)
+    await monitor.execute('quit')
   }
 
   async #lost(id: string): Promise<void> {

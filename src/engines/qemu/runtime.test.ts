@@ -76,7 +76,8 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
 
   test('an agent that is started again finds its machines with their disks', async () => {
     const before = lab.pids('one')
-    runtime = lab.runtime()
+    // What it starts from here on is emulated, on hosts with KVM too.
+    runtime = lab.runtime({ accel: 'tcg' })
     expect(await find('one')).toMatchObject({ state: 'running', sshUser: 'root', disks: ['vol-1'] })
     expect(lab.pids('one')).toEqual(before)
     expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
