@@ -60,9 +60,9 @@ function addHosts(operator: Command, run: Run, shell: Shell): void {
           // Each by itself: those before a bad one stay, and the same file can be given again without them.
           added.push(await withFields(client.call('addHost', { body, idempotencyKey: randomUUID() })))
         }
-        screen.show({ hosts: added }, () => [
-          ...added.map((host) => `${host.id} is ${host.state}: it is checked and cleaned before it is sold.`),
-        ])
+        screen.show({ hosts: added }, () =>
+          added.map((host) => `${host.id} is ${host.state}: it is checked and cleaned before it is sold.`),
+        )
       }),
     )
   for (const [verb, action, description] of actions) addAction(hosts, run, verb, action, description)

@@ -10,6 +10,7 @@ import { marketplaceEndpoints } from './marketplace.ts'
 import { modelEndpoints } from './model.ts'
 import { operatorEndpoints } from './operator.ts'
 import { requestLogEndpoints } from './request-log.ts'
+import { rentalSessionEndpoints } from './rental-session.ts'
 import { rentalEndpoints } from './rental.ts'
 import { supplyEndpoints } from './supply.ts'
 import { volumeEndpoints } from './volume.ts'
@@ -26,6 +27,7 @@ export const api = {
     response: z.record(z.string(), z.unknown()),
   }),
   ...rentalEndpoints,
+  ...rentalSessionEndpoints,
   ...volumeEndpoints,
   ...billingEndpoints,
   ...requestLogEndpoints,

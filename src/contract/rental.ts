@@ -1,7 +1,6 @@
 /** Virtual-machine and bare-metal rentals (v2). */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
-import { gpuMetrics } from './agent.ts'
 import { endpoint } from './endpoint.ts'
 import { eventRecord } from './event.ts'
 import { providerData } from './provider-data.ts'
@@ -217,17 +216,6 @@ const rentalOption = z
   })
   .meta({ id: 'RentalOption' })
 
-const gpuMeasurement = gpuMetrics
-  .omit({ index: true })
-  .extend({ machineId: z.string(), gpuIndex: z.number(), at: z.string() })
-  .meta({ id: 'GpuMeasurement' })
-
-/** Also instances of the marketplace, which are known by their names. */
-const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('Its id, or its name') })
-
-const LOG_LINES = 1_000
-const MOST_LOG_LINES = 100_000
-
 const terminateBody = z.object({
   rentalId: z.int().min(-MAX_SAFE).max(MAX_SAFE),
   reason: z.string().max(limits.reasonChars).optional(),
@@ -339,43 +327,6 @@ export const rentalEndpoints = {
       })
       .meta({ id: 'ChangeRental' }),
     response: rentalDetail,
-  }),
-  getRentalLogs: endpoint({
-    method: 'GET',
-    path: `${base}/rentals/{id}/logs`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:read'],
-    summary: 'What a rental or an instance has written: its output, or its console',
-    description: 'With `follow` the answer goes on as it writes, until it ends. Simulated machines write nothing.',
-    errors: [400, 401, 403, 404, 500],
-    params: idOrNameParams,
-    query: z.strictObject({
-      follow: z.stringbool().optional().describe('Go on with what it writes from now on'),
-      tail: z.coerce
-        .number()
-        .int()
-        .min(0)
-        .max(MOST_LOG_LINES)
-        .default(LOG_LINES)
-        .describe('How many of the last lines to begin with'),
-    }),
-    response: z.string(),
-    media: 'text/plain',
-  }),
-  getRentalMetrics: endpoint({
-    method: 'GET',
-    path: `${base}/rentals/{id}/metrics`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:read'],
-    summary: 'The last measurements of the GPUs of a rental or an instance',
-    errors: [400, 401, 403, 404, 500],
-    params: idOrNameParams,
-    response: z.object({
-      gpus: z.array(gpuMeasurement),
-      reason: z.string().nullable().describe('Why there is nothing, in a sentence'),
-    }),
   }),
   listRentalOptions: endpoint({
     method: 'GET',

@@ -9,6 +9,7 @@
  *   run     ended    -                    start it again: it ended while nobody looked
  *   run     running  -                    see to its disks
  *   gone    any      -                    stop it
+ *   gone    nothing  -                    it is gone; where things are left behind, only after a stop that succeeded
  */
 import type { Desired, HostReport, Observation, Workload } from '../contract/agent.ts'
 import { NeverStarts, type Found, type Runtime } from './runtime.ts'
@@ -35,6 +36,8 @@ interface Task {
   failures: number
   notBefore: number
   message: string | undefined
+  /** A stop of it has succeeded. */
+  stopped: boolean
   /** It can never start: kept until it is no longer wanted. */
   never: { reason: string; message: string } | undefined
 }
@@ -137,13 +140,17 @@ export class Keeper {
   #tend(workload: Workload, found: Found | undefined, signal: AbortSignal): void {
     const task = this.#taskOf(workload.id)
     if (workload.want === 'gone') {
-      if (found !== undefined) this.#begin(workload, task, 'stop', signal)
+      if (found !== undefined || !this.#isProvenGone(task)) this.#begin(workload, task, 'stop', signal)
       return
     }
     if (workload.spec === null || task.never !== undefined) return
     const isNew = found === undefined && !workload.started
     if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
     else if (found?.state === 'running' && differs(workload, found)) this.#begin(workload, task, 'disks', signal)
+  }
+
+  #isProvenGone(task: Task | undefined): boolean {
+    return this.#options.runtime.leavesTraces !== true || task?.stopped === true
   }
 
   #taskOf(id: string): Task {
@@ -155,6 +162,7 @@ export class Keeper {
       failures: 0,
       notBefore: 0,
       message: undefined,
+      stopped: false,
       never: undefined,
     }
     this.#tasks.set(id, made)
@@ -177,7 +185,7 @@ export class Keeper {
     const work = this.#do(workload, task, doing, AbortSignal.any([signal, control.signal]))
     void work
       .then(
-        () => Object.assign(task, { failures: 0, notBefore: 0, message: undefined }),
+        () => Object.assign(task, { failures: 0, notBefore: 0, message: undefined, stopped: doing === 'stop' }),
         (error: unknown) => this.#failed(workload, task, doing, error),
       )
       .finally(() => {
@@ -229,7 +237,7 @@ export class Keeper {
     const task = this.#tasks.get(id)
     if (workload.want === 'gone') {
       // Not mentioned: it is gone.
-      if (found === undefined && task?.running === undefined) return undefined
+      if (found === undefined && task?.running === undefined && this.#isProvenGone(task)) return undefined
       const message = task?.message === undefined ? {} : { message: task.message }
       return { id, tag, state: 'stopping', disks: [...(found?.disks ?? [])], ...message }
     }

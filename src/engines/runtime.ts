@@ -8,6 +8,8 @@ import type { RentalKind } from '../domain/rental.ts'
 
 export interface Runtime {
   readonly kind: RentalKind
+  /** What is missing may have left things behind: it is gone only after a `stop` that succeeded. */
+  readonly leavesTraces?: true
   /** Everything on this host that carries a tag of ours, half made things too. An error is never an empty list. */
   list(signal: AbortSignal): Promise<Found[]>
   /**

@@ -122,7 +122,7 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
     'text/plain; charset=utf-8',
     'two\nthree\n',
   ])
-  const byId = `/v2/alpha/on-demand/rentals/${running['rental_id']}`
+  const byId = `/v2/alpha/on-demand/rentals/${String(running['rental_id'])}`
   expect((await customer.call('GET', `${byId}/logs?follow=true`)).body).toBe('one\ntwo\nthree\nand so on\n')
   for (const what of ['logs', 'metrics']) {
     expect((await stranger.call('GET', `${path}/${what}`)).status).toBe(404)

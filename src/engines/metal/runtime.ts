@@ -45,6 +45,7 @@ export function metalRuntime(options: MetalRuntimeOptions): MetalRuntime {
 
 class MetalHostRuntime implements MetalRuntime {
   readonly kind = 'bare-metal'
+  readonly leavesTraces = true
   readonly #options: MetalRuntimeOptions
   readonly #host: SshHost
   /** What is being cleaned. Meanwhile the host comes and goes, and is not asked. */
@@ -85,7 +86,12 @@ class MetalHostRuntime implements MetalRuntime {
       if (this.#options.access.bmc === undefined) throw error
       return undefined
     })
-    if (look !== undefined && look.marker?.id !== id) return
+    const other = look?.marker !== undefined && look.marker.id !== id ? look.marker.tag : undefined
+    if (other !== undefined) {
+      const error = new CleaningFailed('check', `The host carries the mark of another tenant: ${other}.`)
+      this.#options.onQuarantine?.(id, error)
+      throw error
+    }
     this.#cleaning =
       look?.marker === undefined ? undefined : foundOf(look, look.marker, this.#options.access.tenantUser)
     try {

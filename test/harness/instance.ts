@@ -1,0 +1,134 @@
+/** What a customer does with instances of the marketplace, what their bill must be, and whether anything is left. */
+import net from 'node:net'
+import { parseInstant, type Instant } from '../../src/base/instant.ts'
+import { nanoUsdOf, usd, type NanoUsd } from '../../src/base/money.ts'
+import { chargedFor, succeed } from './journey.ts'
+import type { ContainerHost, Customer, MachineServer } from './machines.ts'
+import type { LabImage } from './registry-lab.ts'
+import { waitFor } from './wait.ts'
+
+export interface Instance {
+  readonly id: string
+  readonly start: string | null
+  readonly sshCommand: string
+  readonly rental_id: number
+  readonly status_message?: string
+  readonly portMappings: ReadonlyArray<{ domain: string; protocol: string; port: number }>
+  readonly instance: { readonly status: string; readonly id: string }
+}
+
+export interface InstanceEvent {
+  readonly type: string
+  readonly at: string
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+export const instancesPath = '/v1/marketplace/instances'
+/** Of the hosts of a lab, a GPU and hour. */
+export const LAB_PRICE = usd('0.40')
+
+export async function rentInstance(
+  by: Customer,
+  host: ContainerHost,
+  image: (LabImage & { port?: number }) | null = null,
+): Promise<string> {
+  const body = { cluster_name: 'lab', node_name: host.id, gpu_count: 1, image }
+  return (await succeed(by.call, 'POST', `${instancesPath}/create`, body)).instance_id
+}
+
+/** undefined: it has ended. */
+export async function findInstance(by: Customer, name: string): Promise<Instance | undefined> {
+  const { instances } = await succeed(by.call, 'GET', instancesPath)
+  return (instances as Instance[]).find((one) => one.id === name)
+}
+
+export function untilStatus(by: Customer, name: string, status: string, atMostMs?: number): Promise<Instance> {
+  let last: Instance | undefined
+  return waitFor(
+    () => `${name} to be ${status}; it is ${JSON.stringify(last)}`,
+    async () => {
+      last = await findInstance(by, name)
+      return last?.instance.status === status && last
+    },
+    atMostMs,
+  )
+}
+
+export async function rentOnline(
+  by: Customer,
+  host: ContainerHost,
+  image?: LabImage & { port?: number },
+): Promise<Instance> {
+  return untilStatus(by, await rentInstance(by, host, image), 'online')
+}
+
+export async function terminate(by: Customer, name: string): Promise<void> {
+  await succeed(by.call, 'POST', `${instancesPath}/terminate`, { id: name })
+}
+
+/** Until nothing of it is left at the engine. */
+export async function untilGone(by: Customer, name: string): Promise<void> {
+  await waitFor(`${name} to be gone`, async () => (await findInstance(by, name)) === undefined)
+}
+
+/** All of its events, the first one first. */
+export async function eventsOf(by: Customer, { rental_id }: Instance): Promise<InstanceEvent[]> {
+  const { events } = await succeed(by.call, 'GET', `/v2/events?limit=1000&subject=rental:${rental_id}`)
+  return (events as InstanceEvent[]).toReversed()
+}
+
+/** Of its last event of this type. */
+export async function eventData(by: Customer, instance: Instance, type: string): Promise<InstanceEvent['data']> {
+  const found = (await eventsOf(by, instance)).findLast((event) => event.type === type)
+  if (found === undefined) throw new Error(`${instance.id} has no event ${type}`)
+  return found.data
+}
+
+/** What the documentation says that a stretch of time costs, reckoned apart from our code. */
+export function costOf(startedAt: Instant, endedAt: Instant): NanoUsd {
+  return nanoUsdOf((LAB_PRICE * BigInt(endedAt - startedAt)) / 3_600_000n)
+}
+
+/** Of one that its customer has ended while it ran: from its start to the request. */
+export async function dueFor(by: Customer, instance: Instance): Promise<NanoUsd> {
+  const { at } = await eventData(by, instance, 'rental.terminating')
+  return costOf(instantOf(instance.start), instantOf(at))
+}
+
+export function charged(by: Customer, { rental_id }: Instance): Promise<NanoUsd> {
+  return chargedFor(by.call, { rentalId: rental_id })
+}
+
+export function instantOf(text: unknown): Instant {
+  const instant = typeof text === 'string' ? parseInstant(text) : undefined
+  if (instant === undefined) throw new Error(`${String(text)} is no time`)
+  return instant
+}
+
+export interface Listing {
+  readonly id: string
+  readonly status: string
+  readonly gpus_total: number
+  readonly gpus_reserved: number
+}
+
+/** How a host is listed on the marketplace. undefined: it is not. */
+export async function listingOf(server: MachineServer, { id }: ContainerHost): Promise<Listing | undefined> {
+  const { instances } = await succeed(server.nobody, 'POST', '/v1/marketplace', { filters: {} })
+  return (instances as Listing[]).find((one) => one.id === id)
+}
+
+export function sshPortOf({ sshCommand }: Instance): number {
+  return Number(sshCommand.split(' ').at(-1))
+}
+
+export function isPortOpen(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect({ host, port })
+    const answer = (isOpen: boolean): void => {
+      socket.destroy()
+      resolve(isOpen)
+    }
+    socket.once('connect', () => answer(true)).once('error', () => answer(false))
+  })
+}
