@@ -6,9 +6,9 @@ import { driverConformance } from '../src/engines/conformance.ts'
 import type { HostWorld } from '../src/engines/host/world.ts'
 import { metalDriver } from '../src/engines/metal/driver.ts'
 import { postgresHostWorld } from '../src/store/host-world.ts'
-import { faultyWorld, lookAgain } from './harness/host-world.ts'
+import { faultyWorld } from './harness/host-world.ts'
 import { METAL_REGION, startMetalMachines, type MetalMachines } from './harness/metal-machines.ts'
-import { waitFor } from './harness/wait.ts'
+import { lookAgain, waitFor } from './harness/wait.ts'
 
 const HOSTS = 3
 let machines: MetalMachines

@@ -6,8 +6,9 @@ import { driverConformance } from '../src/engines/conformance.ts'
 import { hostDriver } from '../src/engines/host/driver.ts'
 import type { HostWorld } from '../src/engines/host/world.ts'
 import { postgresHostWorld } from '../src/store/host-world.ts'
-import { faultyWorld, lookAgain } from './harness/host-world.ts'
+import { faultyWorld } from './harness/host-world.ts'
 import { startMachines, type Machines } from './harness/machines.ts'
+import { lookAgain } from './harness/wait.ts'
 
 const HOSTS = 2
 let machines: Machines

@@ -29,6 +29,8 @@ export interface EngineOptions {
   readonly image: string | undefined
   readonly allowPrivateRegistries: boolean
   readonly registryAuthFile: string | undefined
+  /** How long a pull may make no progress. undefined: as the runtime sees fit. */
+  readonly pullStallMs?: number | undefined
   /** undefined: KVM where there is one. */
   readonly accel: 'kvm' | 'tcg' | undefined
 }
@@ -88,6 +90,7 @@ async function openDocker(options: EngineOptions): Promise<MakeRuntime> {
       gpus: sight.gpus.map(({ gpu }, index) => ({ index, uuid: gpu.uuid, simulated: sight.simulated })),
       allowPrivateRegistries: options.allowPrivateRegistries,
       registries,
+      ...(options.pullStallMs === undefined ? {} : { pullStallMs: options.pullStallMs }),
       onError,
     })
 }

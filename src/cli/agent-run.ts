@@ -2,13 +2,14 @@
  * `berth agent join` and `berth agent run`. Beside a server on the same machine nothing has to be typed but the latter:
  * the operator's key in the data folder makes the token that joining takes.
  */
-import { Option, type Command } from 'commander'
+import { InvalidArgumentError, Option, type Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { AgentEnd } from '../agent/agent.ts'
 import type { AgentFolder } from '../agent/folder.ts'
 import { readHardware } from '../agent/hardware.ts'
 import { openKey, readMembership, writeMembership, type Membership } from '../agent/identity.ts'
 import { makeOffer } from '../agent/offer.ts'
+import { SECOND_MS } from '../base/instant.ts'
 import { makeClient } from '../client/client.ts'
 import { gpuType } from '../contract/shared.ts'
 import { folderOf, forget, gpusOf, sentence, shownMembership, telling } from './agent-folder.ts'
@@ -23,8 +24,11 @@ interface RunOptions extends TermsOptions {
   readonly image?: string
   readonly allowPrivateRegistries?: true
   readonly registryAuth?: string
+  readonly pullStall?: number
   readonly accel?: 'kvm' | 'tcg'
 }
+
+const MOST_STALL_SECONDS = 3_600
 
 export function addJoinCommand(agent: Command, run: Run): void {
   const join = addTermsOptions(
@@ -54,6 +58,7 @@ export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
     .option('--image <name>', 'what containers are made of when none is named')
     .option('--allow-private-registries', 'let tenants pull from addresses of this network')
     .option('--registry-auth <file>', 'logins of registries, as in ~/.docker/config.json')
+    .option('--pull-stall <seconds>', 'tries a pull anew that stands still for so long (120)', parseStall)
     .addOption(new Option('--accel <how>', 'of virtual machines (found out)').choices(['kvm', 'tcg']))
   command.action(
     run('anyone', (session) =>
@@ -78,6 +83,7 @@ export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
           image: options.image,
           allowPrivateRegistries: options.allowPrivateRegistries === true,
           registryAuthFile: options.registryAuth,
+          pullStallMs: options.pullStall === undefined ? undefined : options.pullStall * SECOND_MS,
           accel: options.accel,
         })
         const membership = await memberOf(folder, options, session, shell)
@@ -98,6 +104,12 @@ export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
       }),
     ),
   )
+}
+
+function parseStall(text: string): number {
+  const seconds = Number(text)
+  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= MOST_STALL_SECONDS) return seconds
+  throw new InvalidArgumentError(`A whole number of seconds, from 1 to ${MOST_STALL_SECONDS}.`)
 }
 
 async function untilStopped(work: (signal: AbortSignal) => Promise<AgentEnd>): Promise<AgentEnd> {

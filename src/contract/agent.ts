@@ -53,7 +53,7 @@ export const hostOffer = z.object({
 })
 export type HostOffer = z.output<typeof hostOffer>
 
-export const disk = z.object({
+const disk = z.object({
   volumeId: id,
   label: z.string(),
   sizeGb: z.int().min(1),
@@ -72,7 +72,7 @@ const baseImage = z.object({
   loginUser: z.string(),
 })
 
-export const workload = z.object({
+const workload = z.object({
   id,
   tag: z.string().min(1).max(200),
   want: z.enum(['run', 'gone']),
@@ -107,7 +107,7 @@ export const workload = z.object({
 })
 export type Workload = z.output<typeof workload>
 
-export const observation = z.object({
+const observation = z.object({
   id,
   tag: z.string().min(1).max(200),
   state: z.enum(['starting', 'running', 'stopping', 'failed']),
@@ -133,7 +133,7 @@ export const desired = z.object({
 export type Desired = z.output<typeof desired>
 
 /** The whole of what there is. */
-export const hostReport = z.object({
+const hostReport = z.object({
   type: z.literal('report'),
   /** Of the `desired` that it has acted on; 0 before the first. */
   generation: z.int().min(0),

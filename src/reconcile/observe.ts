@@ -112,6 +112,8 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
     if (row.status === 'Running' && machine.state === 'unreachable') {
       return { kind: 'lost', id, ...(machine.seenAt === undefined ? {} : { seenAt: machine.seenAt }) }
     }
+    // It stands still, since its host or the engine there was restarted. Whether it comes back is not known yet.
+    if (row.status === 'Running' && machine.state === 'starting') return { kind: 'lost', id }
     if (row.external_id === null) return { kind: 'adopt', id, machine }
     return row.missing_since === null ? undefined : { kind: 'shown_again', id }
   }

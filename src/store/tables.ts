@@ -4,29 +4,28 @@ import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { Quota } from '../base/limits.ts'
 import type { Role } from '../contract/account.ts'
-import type { HostMetrics, HostOffer, Observation } from '../contract/agent.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import type { EventType } from '../contract/event.ts'
 import type { ModelFile } from '../contract/model.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
-import type { HostAddress, HostState } from '../domain/host.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import type { VolumeState } from '../domain/volume.ts'
 import type { MachineHardware } from '../domain/machine.ts'
+import type { HostTables } from './host-tables.ts'
 
-type At = ColumnType<Instant, Date, Date>
-type AtOrNull = ColumnType<Instant | null, Date | null | undefined, Date | null>
+export type At = ColumnType<Instant, Date, Date>
+export type AtOrNull = ColumnType<Instant | null, Date | null | undefined, Date | null>
 type Nano = ColumnType<NanoUsd, bigint, bigint>
 type NanoOrZero = ColumnType<NanoUsd, bigint | undefined, bigint>
 type NanoOrNull = ColumnType<NanoUsd | null, bigint | null | undefined, bigint | null>
-type Json<T> = ColumnType<T, string, string>
-type JsonOr<T> = ColumnType<T, string | undefined, string>
-type OrNull<T> = ColumnType<T | null, T | null | undefined, T | null>
+export type Json<T> = ColumnType<T, string, string>
+export type JsonOr<T> = ColumnType<T, string | undefined, string>
+export type OrNull<T> = ColumnType<T | null, T | null | undefined, T | null>
 type Counted = ColumnType<number, number | undefined, number>
 
 interface Leased {
@@ -36,7 +35,7 @@ interface Leased {
   lease_until: AtOrNull
 }
 
-export interface Tables {
+export interface Tables extends HostTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
     id: string
@@ -330,78 +329,6 @@ export interface Tables {
     created_at: At
   }
   gateway: { id: string; seen_at: At }
-  host: {
-    id: string
-    driver: 'host' | 'private-cloud'
-    supplier_id: OrNull<string>
-    state: ColumnType<HostState, HostState | undefined, HostState>
-    state_reason: OrNull<string>
-    public_key: OrNull<string>
-    access: OrNull<string>
-    address: ColumnType<HostAddress | null, string | null | undefined, string | null>
-    offer: Json<HostOffer>
-    notes: JsonOr<string[]>
-    generation: ColumnType<bigint, bigint | undefined, bigint>
-    session: OrNull<string>
-    seen_at: AtOrNull
-    metrics: ColumnType<HostMetrics | null, string | null | undefined, string | null>
-    metrics_at: AtOrNull
-    created_at: At
-  }
-  join_token: {
-    id: string
-    account_id: string
-    hash: Buffer
-    supplier_id: OrNull<string>
-    uses_left: number
-    created_at: At
-    expires_at: At
-  }
-  workload: {
-    id: string
-    driver: 'host' | 'private-cloud'
-    tag: string
-    spec: ColumnType<EngineSpec | null, string | null, string | null>
-    want: ColumnType<'run' | 'gone', 'run' | 'gone' | undefined, 'run' | 'gone'>
-    created_at: At
-  }
-  workload_node: {
-    workload_id: string
-    host_id: string
-    node_index: number
-    gpu_indexes: number[]
-    generation: bigint
-    state: OrNull<Observation['state']>
-    failure: OrNull<string>
-    message: OrNull<string>
-    ssh_user: OrNull<string>
-    disks: ColumnType<string[], string[] | undefined, string[]>
-    started: ColumnType<boolean, boolean | undefined, boolean>
-  }
-  relay_port: { port: number; workload_id: string; target: number }
-  host_volume: {
-    id: string
-    driver: 'host' | 'private-cloud'
-    tag: string
-    host_id: OrNull<string>
-    label: string
-    size_gb: number
-    vip: string
-    want: ColumnType<'there' | 'gone', 'there' | 'gone' | undefined, 'there' | 'gone'>
-    present: ColumnType<boolean, boolean | undefined, boolean>
-    generation: OrNull<bigint>
-    created_at: At
-  }
-  workload_disk: { workload_id: string; volume_id: string }
-  base_image: {
-    name: string
-    arch: 'x64' | 'arm64'
-    source: string
-    sha256: string
-    login_user: string
-    is_default: ColumnType<boolean, boolean | undefined, boolean>
-    created_at: At
-  }
   purse: { hold_key: string; gateway_id: string; account_id: string; api_key_id: OrNull<string> }
   request_log: {
     request_id: string

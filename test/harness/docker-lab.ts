@@ -18,6 +18,8 @@ const execFileAsync = promisify(execFile)
 export interface DockerLab {
   readonly socketPath: string
   readonly folder: string
+  /** Where its images and containers are. */
+  readonly dataDir: string
   readonly network: HostNetwork
   readonly host: NetworkHost
   /** The name of its network namespace. */
@@ -41,6 +43,8 @@ export interface DockerLabOptions {
   readonly name: string
   readonly network?: HostNetwork
   readonly registry?: RegistryLab
+  /** A small disk of its own in memory, for one that fills up. Absent: that of this machine. */
+  readonly diskMb?: number
 }
 
 const programs = ['dockerd', 'docker', 'docker-registry', 'busybox', 'ip', 'nsenter', 'runc', 'containerd']
@@ -70,12 +74,18 @@ export async function startDockerLab(options: DockerLabOptions): Promise<DockerL
     const host = await network.addHost(options.name)
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-docker-'))
     undo.push(() => removeFolder(folder))
+    const dataDir = path.join(folder, 'data')
+    await mkdir(dataDir)
+    if (options.diskMb !== undefined) {
+      await execFileAsync('mount', ['-t', 'tmpfs', '-o', `size=${options.diskMb}m`, 'berth-lab', dataDir])
+    }
     const daemon = await daemonOf(folder, host, network.subnet)
     undo.push(() => daemon.stop())
     await daemon.start()
     return {
       socketPath: daemon.socketPath,
       folder,
+      dataDir,
       network,
       host,
       netns: host.netns,

@@ -3,13 +3,7 @@ import type { FaultInjection, FaultName } from '../../src/engines/conformance-be
 import type { Driver } from '../../src/engines/driver.ts'
 import type { HostWorld } from '../../src/engines/host/world.ts'
 
-const LOOK_MS = 100
 const REFUSALS = 2
-
-/** A real engine's time passes by itself. */
-export function lookAgain(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, LOOK_MS))
-}
 
 /** The driver on a database whose connection breaks just before or just after what it was asked. */
 export function faultyWorld<D extends Driver>(

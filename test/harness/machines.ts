@@ -40,6 +40,8 @@ export interface HostOptions {
   /** Absent: it belongs to the house. */
   readonly token?: string
   readonly gpus?: string
+  /** A small disk of its own for images and containers. */
+  readonly diskMb?: number
   /** More for `berth agent run`. */
   readonly args?: readonly string[]
 }
@@ -146,7 +148,8 @@ async function addContainerHost(
   id: string,
   options: HostOptions & { gpus: string },
 ): Promise<ContainerHost> {
-  const docker = await startDockerLab({ name: id, network, registry })
+  const disk = options.diskMb === undefined ? {} : { diskMb: options.diskMb }
+  const docker = await startDockerLab({ name: id, network, registry, ...disk })
   undo.push(() => docker.close())
   const dir = path.join(folder, id)
   const token = options.token ?? (await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})).token

@@ -19,3 +19,8 @@ export async function waitFor<T>(
     await new Promise((resolve) => setTimeout(resolve, EVERY_MS))
   }
 }
+
+/** Between two looks of someone who counts them: the time of a real engine passes by itself. */
+export function lookAgain(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 5 * EVERY_MS))
+}

@@ -1,6 +1,7 @@
 /** Lists of words in schema/ (`check (status in (…))`), and what the code says about the same thing. */
 import fs from 'node:fs'
 import { memberRecord } from '../../src/contract/account.ts'
+import { desired, fromAgent } from '../../src/contract/agent.ts'
 import { statementLine } from '../../src/contract/billing.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
 import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
@@ -28,6 +29,8 @@ export function readSchemaLists(): Map<string, string[][]> {
   return lists
 }
 
+const [, report] = fromAgent.options
+const reportedStates = report.shape.workloads.element.shape.state.options
 const listedRental = operatorEndpoints.listAllRentals.response.shape.rentals.element
 /** Everything that stands on a statement, and what only moves money between a customer's own pockets. */
 const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release']
@@ -55,7 +58,19 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'model.engine': [engineName.options],
   'deployment.protocol': [deploymentProtocol.options],
   'request_log.outcome': [requestOutcome.options],
+  'host.state': [desired.shape.state.options],
+  'workload.want': [desired.shape.workloads.element.shape.want.options],
+  'workload_node.state': [reportedStates],
+  'host_volume.want': [desired.shape.volumes.element.shape.want.options],
 }
 
 /** Words of the store alone: the contract does not show them. */
-export const listsOfStore = ['ledger_account.kind', 'machine.status', 'attachment.state']
+export const listsOfStore = [
+  'ledger_account.kind',
+  'machine.status',
+  'attachment.state',
+  'host.driver',
+  'workload.driver',
+  'host_volume.driver',
+  'base_image.arch',
+]

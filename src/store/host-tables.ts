@@ -1,0 +1,81 @@
+/** The tables of schema/0010_hosts.sql as types; see tables.ts. */
+import type { ColumnType } from 'kysely'
+import type { HostMetrics, HostOffer, Observation } from '../contract/agent.ts'
+import type { HostAddress, HostState } from '../domain/host.ts'
+import type { EngineSpec } from '../domain/rental.ts'
+import type { At, AtOrNull, Json, JsonOr, OrNull } from './tables.ts'
+
+export interface HostTables {
+  host: {
+    id: string
+    driver: 'host' | 'private-cloud'
+    supplier_id: OrNull<string>
+    state: ColumnType<HostState, HostState | undefined, HostState>
+    state_reason: OrNull<string>
+    public_key: OrNull<string>
+    access: OrNull<string>
+    address: ColumnType<HostAddress | null, string | null | undefined, string | null>
+    offer: Json<HostOffer>
+    notes: JsonOr<string[]>
+    generation: ColumnType<bigint, bigint | undefined, bigint>
+    session: OrNull<string>
+    seen_at: AtOrNull
+    metrics: ColumnType<HostMetrics | null, string | null | undefined, string | null>
+    metrics_at: AtOrNull
+    created_at: At
+  }
+  join_token: {
+    id: string
+    account_id: string
+    hash: Buffer
+    supplier_id: OrNull<string>
+    uses_left: number
+    created_at: At
+    expires_at: At
+  }
+  workload: {
+    id: string
+    driver: 'host' | 'private-cloud'
+    tag: string
+    spec: ColumnType<EngineSpec | null, string | null, string | null>
+    want: ColumnType<'run' | 'gone', 'run' | 'gone' | undefined, 'run' | 'gone'>
+    created_at: At
+  }
+  workload_node: {
+    workload_id: string
+    host_id: string
+    node_index: number
+    gpu_indexes: number[]
+    generation: bigint
+    state: OrNull<Observation['state']>
+    failure: OrNull<string>
+    message: OrNull<string>
+    ssh_user: OrNull<string>
+    disks: ColumnType<string[], string[] | undefined, string[]>
+    started: ColumnType<boolean, boolean | undefined, boolean>
+  }
+  relay_port: { port: number; workload_id: string; target: number }
+  host_volume: {
+    id: string
+    driver: 'host' | 'private-cloud'
+    tag: string
+    host_id: OrNull<string>
+    label: string
+    size_gb: number
+    vip: string
+    want: ColumnType<'there' | 'gone', 'there' | 'gone' | undefined, 'there' | 'gone'>
+    present: ColumnType<boolean, boolean | undefined, boolean>
+    generation: OrNull<bigint>
+    created_at: At
+  }
+  workload_disk: { workload_id: string; volume_id: string }
+  base_image: {
+    name: string
+    arch: 'x64' | 'arm64'
+    source: string
+    sha256: string
+    login_user: string
+    is_default: ColumnType<boolean, boolean | undefined, boolean>
+    created_at: At
+  }
+}

@@ -1,0 +1,64 @@
+/** A server as a process on a database of its own, which can be killed and started again where it was. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { testDatabase } from './database.ts'
+import { succeed } from './journey.ts'
+import type { MachineServer } from './machines.ts'
+import { startServerProcess, type ServerProcess } from './process.ts'
+import { caller } from './server.ts'
+
+export interface ServerLab extends MachineServer {
+  /** SIGKILL. */
+  kill(): Promise<void>
+  /** On the same port, database and folder. */
+  start(): Promise<void>
+  output(): string
+  close(): Promise<void>
+}
+
+export async function startServerLab(env: Readonly<Record<string, string>>): Promise<ServerLab> {
+  const database = await testDatabase()
+  const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-server-'))
+  const settings = { ...env, DATABASE_URL: database.url, BERTH_DATA_DIR: folder }
+  let child: ServerProcess | undefined
+  const close = async (): Promise<void> => {
+    await child?.killTree()
+    await database.drop()
+    await rm(folder, { recursive: true, force: true })
+  }
+  try {
+    const first = await startServerProcess(settings)
+    child = first
+    const { url } = first
+    const operator = caller(url, (await readFile(path.join(folder, 'operator.key'), 'utf8')).trim())
+    let accounts = 0
+    return {
+      url,
+      operator,
+      nobody: caller(url, null),
+      account: async ({ usd, platformFeePercentage } = {}) => {
+        const name = `Test ${(accounts += 1)}`
+        const owner = { name, ownerEmail: `owner-${accounts}@example.test` }
+        const fee = platformFeePercentage === undefined ? {} : { platformFeePercentage }
+        const made = await succeed(operator, 'POST', '/v2/operator/accounts', { ...owner, ...fee })
+        const { id } = made.account
+        const credit = { amountUsd: usd, reason: 'for the test' }
+        if (usd !== undefined) await succeed(operator, 'POST', `/v2/operator/accounts/${id}/credit`, credit)
+        return { id, key: made.key, call: caller(url, made.key) }
+      },
+      kill: async () => {
+        await child?.killTree()
+        child = undefined
+      },
+      start: async () => {
+        child = await startServerProcess({ ...settings, BERTH_PORT: new URL(url).port })
+      },
+      output: () => child?.output() ?? '',
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
