@@ -25,7 +25,14 @@ driverConformance(
     const world: HostWorld = postgresHostWorld(server.app.database, { from: 31_000, to: 32_000 })
     const { driver, faults } = faultyWorld(world, (faulty) => metalDriver({ world: faulty, clock: systemClock }))
     let orders = 0
-    let wiping = false
+    let isVanishing = false
+    /** As someone with the keys of the hosts would. */
+    const removeMark = async (): Promise<void> => {
+      const [node] = (await world.listWorkloads('private-cloud', '')).flatMap(({ nodes }) => nodes)
+      if (node?.state !== 'running') return
+      await lab.hosts.find(({ id }) => id === node.hostId)?.exec(['rm', '/var/lib/berth/tenant'])
+      isVanishing = false
+    }
     return {
       driver,
       spec: (overrides = {}) => {
@@ -39,18 +46,17 @@ driverConformance(
         })
       },
       advance: async () => {
-        // As someone with the keys of the hosts would.
-        if (wiping) for (const host of lab.hosts) await host.exec(['rm', '-rf', '/var/lib/berth/tenant'])
+        if (isVanishing) await removeMark()
         await lookAgain()
       },
       faults: {
         ...faults,
         'no-capacity': { spec: { nodes: [{ machineId: 'left-long-ago', gpuIndexes: [0] }] } },
-        vanish: { arm: () => void (wiping = true) },
+        vanish: { arm: () => void (isVanishing = true) },
       },
       // The next test begins when the hosts are clean again.
       dispose: async () => {
-        wiping = false
+        for (const { id } of await world.listWorkloads('private-cloud', '')) await world.askGone(id)
         await waitFor('all hosts are free', async () => (await world.listWorkloads('private-cloud', '')).length === 0)
       },
     }

@@ -47,7 +47,7 @@ async function openLogs(
   machine: OwnMachine,
   { follow, tail }: { follow: boolean; tail: number },
 ): Promise<Response> {
-  const address = `${client.url}/v2/alpha/on-demand/rentals/${machine.rentalId}/logs?follow=${follow}&tail=${tail}`
+  const address = `${client.url}/v2/alpha/on-demand/rentals/${machine.id}/logs?follow=${follow}&tail=${tail}`
   const response = await fetch(address, { headers: { Authorization: `Bearer ${key}` } }).catch((error: unknown) => {
     throw unreachable(client.url, error)
   })
@@ -160,7 +160,9 @@ function addTerminal(program: Command, run: Run): void {
     .argument('[command...]', 'after --: what to run instead of a shell')
   terminal.action(
     run('customer', async ({ client, key }, name = '') => {
-      const { rentalId } = await findOwn(client, name)
+      const { id } = await findOwn(client, name)
+      // Instances are known by their names, terminals are opened by number.
+      const { rentalId } = await client.call('getRentalMetrics', { params: { id } })
       const exitCode = await runTerminal({ url: client.url, key: key ?? '', rentalId, command: terminal.args.slice(1) })
       return exitCode as ExitCode
     }),
@@ -168,7 +170,8 @@ function addTerminal(program: Command, run: Run): void {
 }
 
 interface OwnMachine {
-  readonly rentalId: number
+  /** A number, or the name of an instance. */
+  readonly id: string
   readonly name: string
   readonly label: string | null
   readonly status: string
@@ -177,7 +180,7 @@ interface OwnMachine {
 
 async function findOwn(client: Client, wanted: string): Promise<OwnMachine> {
   const machines = await listOwn(client)
-  const exact = machines.find(({ name, rentalId }) => name === wanted || String(rentalId) === wanted)
+  const exact = machines.find(({ name, id }) => name === wanted || id === wanted)
   if (exact !== undefined) return exact
   const labelled = machines.filter(({ label }) => label === wanted)
   const [only] = labelled
@@ -201,14 +204,13 @@ async function listOwn(client: Client): Promise<OwnMachine[]> {
     ...[...virtualMachines, ...bareMetal].map((rental): OwnMachine => {
       const ssh = rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined
       const name = rental.name ?? String(rental.id)
-      return { rentalId: rental.id, name, label: rental.label, status: rental.status, ssh: checked(ssh) }
+      return { id: String(rental.id), name, label: rental.label, status: rental.status, ssh: checked(ssh) }
     }),
-    ...instances.flatMap(({ id, rental_id: rentalId, userMetadata, instance, sshCommand }): OwnMachine[] => {
+    ...instances.map(({ id, userMetadata, instance, sshCommand }): OwnMachine => {
       const [, user = '', host = '', port = ''] = /^ssh (\S+)@(\S+) -p (\d+)$/.exec(sshCommand) ?? []
       const ssh = user === '' ? undefined : { user, host, port: Number.parseInt(port, 10) }
       const label = typeof userMetadata['label'] === 'string' ? userMetadata['label'] : null
-      if (rentalId === undefined) return []
-      return [{ rentalId, name: id, label, status: instance.status, ssh: checked(ssh) }]
+      return { id, name: id, label, status: instance.status, ssh: checked(ssh) }
     }),
   ]
 }

@@ -76,7 +76,6 @@ const marketplaceInstance = z
     start: z.string().nullable(),
     end: z.string().nullable(),
     sshCommand: z.string(),
-    rental_id: z.number().optional().describe('Its number: in events, and for its log, its metrics and a terminal'),
     status_message: z.string().optional().describe('What it is doing while it starts'),
     portMappings: z.array(z.object({ domain: z.string(), protocol: z.string(), port: z.number() })),
     userMetadata: z.record(z.string(), z.unknown()),

@@ -46,6 +46,7 @@ export const rentalSessionEndpoints = {
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
     response: z.object({
+      rentalId: z.number().describe('Its number, under which events speak of it and terminals are opened'),
       gpus: z.array(gpuMeasurement),
       reason: z.string().nullable().describe('Why there is nothing, in a sentence'),
     }),

@@ -22,6 +22,7 @@ export function driverConformance(
 ): void {
   /** A test of a fault; one that the engine cannot have is not a test of it. */
   const itCan: ItCan = (fault, promise, test) => {
+    // eslint-disable-next-line vitest/valid-title, vitest/expect-expect
     if (cannot[fault] === undefined) it(promise, test)
   }
   describe(`${name} keeps the promises of a driver`, () => {

@@ -6,7 +6,7 @@ import type { Desired, HostReport } from '../contract/agent.ts'
 import { metalAccess, metalDeclared, type MetalAccess, type MetalDeclared } from '../engines/metal/access.ts'
 import type { MetalHost, MetalWorld } from '../engines/metal/keep.ts'
 import { transact } from '../store/database.ts'
-import { findHost, listHosts, readDesired, saveReport, setHostState, dropNode } from '../store/host.ts'
+import { dropNode, findHost, listHosts, readDesired, saveReport, setHostState, type HostRow } from '../store/host.ts'
 import { endTurn, prolongTurn, takeTurn } from '../store/lease.ts'
 
 const MAX_HOSTS = 10_000
@@ -16,6 +16,26 @@ const sealed = z.object({ access: metalAccess, declared: metalDeclared })
 
 export function sealMetal(app: Pick<App, 'vault'>, access: MetalAccess, declared: MetalDeclared): string {
   return app.vault.seal(JSON.stringify({ access, declared }))
+}
+
+/** What the operator says of a host that is there already. A learnt host key stays, unless another one is named. */
+export async function changeMetalHost(
+  app: Pick<App, 'database' | 'vault'>,
+  known: HostRow,
+  said: Pick<MetalHost, 'access' | 'declared' | 'address' | 'offer'>,
+): Promise<void> {
+  const before = known.access === null ? undefined : sealed.parse(JSON.parse(app.vault.open(known.access)))
+  const hostKey = said.access.hostKey ?? before?.access.hostKey
+  const access: MetalAccess = { ...said.access, ...(hostKey === undefined ? {} : { hostKey }) }
+  await app.database.db
+    .updateTable('host')
+    .set({
+      access: sealMetal(app, access, said.declared),
+      address: JSON.stringify(said.address),
+      offer: JSON.stringify(said.offer),
+    })
+    .where('id', '=', known.id)
+    .execute()
 }
 
 export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): MetalWorld {

@@ -33,6 +33,7 @@ import { makeHostLinks } from './host-links.ts'
 import { inferencePage } from './inference-door.ts'
 import { openInference } from './inference.ts'
 import { openMachineEngines } from './machine-engines.ts'
+import { importInventory } from './metal-inventory.ts'
 import { openData, type OpenData } from './open-data.ts'
 import { makeRateLimiter } from './rate-limit.ts'
 import { openLogs } from './session-door.ts'
@@ -100,6 +101,7 @@ async function firstRun(
   const isAlone = settings.databaseUrl === undefined
   if (isAlone) await ensureModels(app.database, settings.defaultModels)
   const demo = isAlone && (await ensureDemo(app.database, dataDir))
+  if (settings.inventoryFile !== undefined) await importInventory(app, settings.inventoryFile)
   // The first listing should not be empty, so the first inventory is taken before the first answer.
   for (const driver of app.drivers.values()) await inventoryOf(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
   return { operator: operator || newOperatorKey, demo }
@@ -170,7 +172,14 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     ready: () => readiness(app),
   })
   const closeDoors = openHostDoors({
-    ...{ app, links, settings, log, metrics, rates, authenticator, databaseUrl },
+    app,
+    links,
+    settings,
+    log,
+    metrics,
+    rates,
+    authenticator,
+    databaseUrl,
     server: server.server,
   })
   const front = openFront(server.server, inference.gateway, authenticator, app.clock)

@@ -98,10 +98,8 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
   const path = `/v2/alpha/on-demand/rentals/${name}`
   const early = await customer.call('GET', `${path}/logs`)
   expect([early.status, early.body.reason]).toEqual([400, 'not_running'])
-  expect(await succeed(customer.call, 'GET', `${path}/metrics`)).toEqual({
-    gpus: [],
-    reason: 'Its host has measured nothing yet',
-  })
+  const unmeasured = await succeed(customer.call, 'GET', `${path}/metrics`)
+  expect(unmeasured).toMatchObject({ gpus: [], reason: 'Its host has measured nothing yet' })
 
   await host.report('running', { sshUser: 'root' })
   const running = await waitFor('it to be online', async () => {
@@ -122,7 +120,7 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
     'text/plain; charset=utf-8',
     'two\nthree\n',
   ])
-  const byId = `/v2/alpha/on-demand/rentals/${String(running['rental_id'])}`
+  const byId = `/v2/alpha/on-demand/rentals/${String(unmeasured.rentalId)}`
   expect((await customer.call('GET', `${byId}/logs?follow=true`)).body).toBe('one\ntwo\nthree\nand so on\n')
   for (const what of ['logs', 'metrics']) {
     expect((await stranger.call('GET', `${path}/${what}`)).status).toBe(404)
@@ -139,6 +137,7 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
   })
   // Its own GPU, and not the other one of the machine.
   expect(seen).toEqual({
+    rentalId: unmeasured.rentalId,
     gpus: [
       {
         machineId: 'pier-1',
@@ -161,7 +160,7 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
   const ended = await host.agent.hear('desired', ({ workloads }) => workloads[0]?.want === 'gone')
   host.agent.report({ generation: ended.generation })
   await waitFor('it to be gone', async () => (await instanceOf(customer.call, name)) === undefined)
-  expect(await succeed(customer.call, 'GET', `${byId}/metrics`)).toEqual({ gpus: [], reason: 'It has ended' })
+  expect(await succeed(customer.call, 'GET', `${byId}/metrics`)).toMatchObject({ gpus: [], reason: 'It has ended' })
 })
 
 const order = { gpuCount: 1, region: 'mock-region', gpuType: 'h100', customPorts: [8888, 8889] }

@@ -16,12 +16,12 @@ export function roomOf(path: string): string | undefined {
 }
 
 /**
- * Those who decide know the port of drivers, and no driver. Two files of the server name them, to wire them; an agent is
- * made of them.
+ * Those who decide know the port of drivers, and no driver. Of the server, those files name them that wire them and that
+ * unseal what bare metal needs; an agent is made of them.
  */
 const PORT = 'src/engines/driver.ts'
 const knowsEngines = (from: string): boolean =>
-  from.startsWith('src/agent/') || ['src/server/machine-engines.ts', 'src/server/metal-world.ts'].includes(from)
+  from.startsWith('src/agent/') || /^src\/server\/(machine-engines|metal-world|metal-inventory)\.ts$/.test(from)
 
 /** Why this import is not allowed; undefined: it is. */
 export function whyNot(rooms: Rooms, from: string, to: string): string | undefined {

@@ -47,7 +47,7 @@ export function nameOf(id: string): string {
   return `berth-${id}`
 }
 
-export function labelsOf(workload: Workload): Record<string, string> {
+function labelsOf(workload: Workload): Record<string, string> {
   return { [TAG_LABEL]: workload.tag, [ID_LABEL]: workload.id }
 }
 
@@ -99,7 +99,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
 }
 
 /** Never more than there is: the daemon refuses that. */
-export function cpuShare(cpuCount: number, info: Info): number {
+function cpuShare(cpuCount: number, info: Info): number {
   return Math.min(Math.max(cpuCount, 0.01), info.NCPU)
 }
 

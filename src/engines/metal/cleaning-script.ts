@@ -7,7 +7,7 @@ import { constantScript } from './script.ts'
 /** Keys first, so that nobody comes in again; then all processes, until there are none. */
 export const lockScript = constantScript(
   'lock',
-  ['user'],
+  ['user', 'id'],
   String.raw`
 exclusive
 mkdir -p "$state" || fail "cannot make $state"
@@ -22,7 +22,7 @@ rm -f /etc/sudoers.d/berth-tenant || fail 'sudo does not go'
 sed -i "s/^$user:[^:]*:\([^:]*:[^:]*:[^:]*:[^:]*:[^:]*\):[^:]*:/$user:!:\1:1:/" /etc/shadow
 [ -n "$uid" ] || exit 0
 [ "$uid" -ge 1000 ] || fail "$user has the uid $uid, which is one of the system"
-[ -e "$marker" ] || printf 'tag berth-cleaning\nid cleaning\nuser %s\nphase taken\n' "$user" > "$marker" || fail "cannot write $marker"
+[ -e "$marker" ] || printf 'tag berth-cleaning\nid %s\nuser %s\nphase taken\n' "$id" "$user" > "$marker" || fail "cannot write $marker"
 [ -n "$(field uid)" ] || note uid "$uid"
 processes() {
   grep -lE "^Uid:.*[[:space:]]$uid([[:space:]]|$)" /proc/[0-9]*/status 2> /dev/null |
@@ -127,10 +127,10 @@ exit 0
 /** The next boot proves that nothing of the last one runs on. */
 export const rebootScript = constantScript(
   'reboot',
-  [],
+  ['id'],
   String.raw`
 exclusive
-[ -e "$marker" ] || printf 'tag berth-cleaning\nid cleaning\n' > "$marker" || fail "cannot write $marker"
+[ -e "$marker" ] || printf 'tag berth-cleaning\nid %s\n' "$id" > "$marker" || fail "cannot write $marker"
 note rebootfrom "$(boot_id)"
 note phase rebooting
 settle

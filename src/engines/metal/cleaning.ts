@@ -42,6 +42,8 @@ export const cleaningLimits: CleaningLimits = { rebootMs: 20 * 60_000, switchAft
 export interface CleaningTools {
   readonly host: SshHost
   readonly access: MetalAccess
+  /** Whose end this is; where its mark has gone, it gets a new one. */
+  readonly id: string
   readonly declared: MetalDeclared
   readonly power: PowerSwitch | undefined
   readonly limits: CleaningLimits
@@ -53,12 +55,12 @@ const LOOK_EVERY_MS = 500
 const NAMED_LEFTOVERS = 5
 
 export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Promise<void> {
-  const { host, access } = tools
+  const { host, access, id } = tools
   const user = access.tenantUser
   const start = await reach(tools, signal)
   let uid = start.marker?.uid ?? ''
   if (start.marker?.phase !== 'rebooting' || start.marker.rebootFrom === start.bootId) {
-    await step(tools, 'lock', () => runOn(host, lockScript, { user }, signal, REMOVE_MS))
+    await step(tools, 'lock', () => runOn(host, lockScript, { user, id }, signal, REMOVE_MS))
     uid = (await lookAt(host, access, signal)).marker?.uid ?? uid
     await step(tools, 'unmount', () => runOn(host, unmountAllScript, { user }, signal, REMOVE_MS))
     const scratch = access.scratch.join('\n')
@@ -87,7 +89,7 @@ async function step(tools: CleaningTools, name: CleaningStep, work: () => Promis
 
 async function reboot(tools: CleaningTools, from: string, signal: AbortSignal): Promise<void> {
   try {
-    await runOn(tools.host, rebootScript, {}, signal)
+    await runOn(tools.host, rebootScript, { id: tools.id }, signal)
   } catch (error) {
     // It may be gone before it has said so.
     if (!(error instanceof Unreachable)) throw error

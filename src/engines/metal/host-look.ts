@@ -24,6 +24,8 @@ export interface HostMarker {
 
 /** A script has said no. `message` is the last that it said. */
 export class ScriptFailed extends Error {}
+/** The host is somebody's, and does not say whose. */
+export class BrokenMark extends Error {}
 
 const LEFTOVER_MS = 30 * 60_000
 const SAID_CHARS = 400
@@ -63,7 +65,7 @@ export async function lookAt(host: SshHost, access: MetalAccess, signal: AbortSi
   const isMarked = one('marker') === 'yes'
   if (one('boot') === '') throw new Error('the host does not say which boot this is')
   if (isMarked && (marker.tag === '' || marker.id === ''))
-    throw new Error('the mark of the tenant on the host is broken')
+    throw new BrokenMark('The mark of the tenant on the host is broken.')
   return {
     bootId: one('boot'),
     marker: isMarked ? marker : undefined,

@@ -10,7 +10,7 @@ import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
 import { powerSwitch } from './bmc.ts'
 import { cleanHost, CleaningFailed, cleaningLimits, type CleaningLimits, type CleaningStep } from './cleaning.ts'
 import { deriveClusterKey } from './cluster-key.ts'
-import { compareHardware, findLeftovers, lookAt, runOn, type HostLook } from './host-look.ts'
+import { BrokenMark, compareHardware, findLeftovers, lookAt, runOn, type HostLook } from './host-look.ts'
 import { SshHost } from './ssh.ts'
 import { makeScript, mountScript, takeScript, unmountScript } from './tenant-script.ts'
 
@@ -38,6 +38,8 @@ export interface MetalRuntime extends Runtime {
 }
 
 const NAMED_LEFTOVERS = 5
+/** Stands for the tenant in the mark of a host that is cleaned for no tenant in particular. */
+const NOBODY = 'cleaning'
 
 export function metalRuntime(options: MetalRuntimeOptions): MetalRuntime {
   return new MetalHostRuntime(options)
@@ -82,20 +84,22 @@ class MetalHostRuntime implements MetalRuntime {
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
     const look = await this.#look(signal).catch((error: unknown) => {
+      if (error instanceof BrokenMark) throw this.#refuseToClean(id, error.message)
       // A host with a power switch is brought back by the cleaning.
       if (this.#options.access.bmc === undefined) throw error
       return undefined
     })
     const other = look?.marker !== undefined && look.marker.id !== id ? look.marker.tag : undefined
     if (other !== undefined) {
-      const error = new CleaningFailed('check', `The host carries the mark of another tenant: ${other}.`)
-      this.#options.onQuarantine?.(id, error)
-      throw error
+      throw this.#refuseToClean(id, `The host carries the mark of another tenant: ${other}.`)
     }
+    // Also where its mark is missing: somebody may have removed it, and what else was left nobody knows.
     this.#cleaning =
-      look?.marker === undefined ? undefined : foundOf(look, look.marker, this.#options.access.tenantUser)
+      look?.marker === undefined
+        ? { id, tag: id, state: 'failed', failure: 'cleaned', disks: [] }
+        : foundOf(look, look.marker, this.#options.access.tenantUser)
     try {
-      await this.clean(signal)
+      await this.#clean(oneLine(id), signal)
     } catch (error) {
       if (error instanceof CleaningFailed) this.#options.onQuarantine?.(id, error)
       throw error
@@ -143,10 +147,14 @@ class MetalHostRuntime implements MetalRuntime {
     return left.length === 0 ? faults : [...faults, leftoverSentence(left)]
   }
 
-  async clean(signal: AbortSignal): Promise<void> {
+  clean(signal: AbortSignal): Promise<void> {
+    return this.#clean(NOBODY, signal)
+  }
+
+  async #clean(id: string, signal: AbortSignal): Promise<void> {
     const { access, declared, limits = cleaningLimits, onStep = () => {} } = this.#options
     const power = access.bmc === undefined ? undefined : powerSwitch(access.bmc)
-    await cleanHost({ host: this.#host, access, declared, power, limits, onStep }, signal)
+    await cleanHost({ host: this.#host, access, id, declared, power, limits, onStep }, signal)
   }
 
   close(): void {
@@ -155,6 +163,13 @@ class MetalHostRuntime implements MetalRuntime {
 
   #look(signal: AbortSignal): Promise<HostLook> {
     return lookAt(this.#host, this.#options.access, signal)
+  }
+
+  /** Nobody knows whose things would be removed: a person must look. */
+  #refuseToClean(id: string, why: string): CleaningFailed {
+    const failure = new CleaningFailed('check', why)
+    this.#options.onQuarantine?.(id, failure)
+    return failure
   }
 
   async #checkTakeOver(progress: (message: string) => void, signal: AbortSignal): Promise<void> {

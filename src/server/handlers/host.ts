@@ -1,6 +1,6 @@
 /** Hosts on the wire: joining, their owners, the operator, images and placement. */
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
-import { failField, ok, type Result } from '../../base/result.ts'
+import { ok } from '../../base/result.ts'
 import type { App } from '../../app/app.ts'
 import { addBaseImage, MOST_BASE_IMAGES, removeBaseImage } from '../../app/base-image.ts'
 import {
@@ -15,13 +15,13 @@ import {
 import { createOnce } from '../../app/idempotency.ts'
 import { explainPlacement } from '../../app/placement-report.ts'
 import { isSilent } from '../../domain/host.ts'
-import { parseInventory, type InventoryHost } from '../../engines/metal/inventory.ts'
 import { listBaseImages, type BaseImage } from '../../store/base-image.ts'
 import { transact } from '../../store/database.ts'
 import { listHostRecords, type HostRecord } from '../../store/host-admin.ts'
 import { listJoinTokens, type JoinToken } from '../../store/join-token.ts'
 import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
+import { readMetalEntry } from '../metal-inventory.ts'
 import { sealMetal } from '../metal-world.ts'
 
 export const hostHandlers = {
@@ -77,7 +77,7 @@ export const hostHandlers = {
 
   addHost: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
-      const entry = readEntry(body)
+      const entry = readMetalEntry(body)
       if (!entry.ok) return entry
       const { id, offer, address, access, declared } = entry.value
       const added = await addMetalHost(tx, actor.keyId, {
@@ -144,16 +144,6 @@ async function readHosts(
     limit: rowsToAsk(query.limit),
   })
   return pageOf(found, query.limit, (host) => host.id)
-}
-
-/** By the rules of the inventory file, which know what an SSH key is and which folders must not be wiped. */
-function readEntry(body: { readonly id: string }): Result<InventoryHost> {
-  const read = parseInventory(JSON.stringify({ hosts: [body] }))
-  const host = read.kind === 'read' ? read.hosts[0] : undefined
-  if (host !== undefined) return ok(host)
-  const [fault = 'not an entry of an inventory'] = read.kind === 'faulty' ? read.faults : []
-  const [, field, sentence] = /^host [^:]*: ([\w.]+): (.*)$/s.exec(fault) ?? []
-  return failField(field === undefined ? [] : field.split('.'), sentence ?? fault, 'bad_inventory')
 }
 
 function tokenRecord(token: JoinToken) {

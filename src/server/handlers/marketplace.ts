@@ -166,7 +166,6 @@ function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
   const running = rental.status === 'Running' && ssh !== undefined
   return {
     id: rental.name,
-    rental_id: rental.id,
     created: formatInstant(rental.created_at),
     start: formatInstantOrNull(rental.started_at),
     end: formatInstantOrNull(rental.terminated_at),

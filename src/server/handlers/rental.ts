@@ -80,7 +80,7 @@ export const rentalHandlers = {
       const { index: _, ...values } = measured.gpu
       return [{ machineId, gpuIndex, at: formatInstant(measured.at), ...values }]
     })
-    return ok({ gpus, reason: gpus.length > 0 ? null : whyUnmeasured(rental.value) })
+    return ok({ rentalId: rental.value.id, gpus, reason: gpus.length > 0 ? null : whyUnmeasured(rental.value) })
   },
 
   listRentalOptions: async (app) => {
