@@ -271,7 +271,10 @@ describe.concurrent('faults of one host', () => {
 
 /** What is in the container is what was there before. */
 async function untilRunsAgain(by: Customer, instance: Instance): Promise<void> {
-  await waitFor('it to run again, with its files', () => isKept(by, instance))
+  await waitFor(
+    () => `it to run again, with its files:\n${rebooted.agent().output()}`,
+    () => isKept(by, instance),
+  )
   const again = await untilStatus(by, instance.id, 'online')
   expect([again.sshCommand, again.start]).toEqual([instance.sshCommand, instance.start])
 }

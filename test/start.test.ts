@@ -48,7 +48,12 @@ it('writes keys that only their owner can read, says what to try, and what it sa
   const demo = caller(server.url, readFileSync(path.join(dir, 'demo.key'), 'utf8').trim())
   expect((await demo('GET', '/billing/get_current_balance')).body.credits).toBe(10_000)
   expect((await caller(server.url, null)('GET', '/healthz')).status).toBe(200)
-  expect((await caller(server.url, null)('GET', '/readyz')).body.checks).toEqual({ database: 'ok', mock: 'ok' })
+  expect((await caller(server.url, null)('GET', '/readyz')).body.checks).toEqual({
+    database: 'ok',
+    mock: 'ok',
+    host: 'ok',
+    'private-cloud': 'ok',
+  })
 })
 
 it('ends on SIGTERM within ten seconds, open streams and kept connections notwithstanding, and finds everything again', async () => {

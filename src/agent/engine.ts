@@ -64,6 +64,7 @@ function openQemu({ folder, allowPrivateRegistries, ...options }: EngineOptions)
       'Containers need Docker or Podman only: --offer marketplace',
     ])
   }
+  let built: SmallImage | undefined
   return (sight, onError) =>
     qemuRuntime({
       folder: path.join(folder.dir, 'machines'),
@@ -73,7 +74,11 @@ function openQemu({ folder, allowPrivateRegistries, ...options }: EngineOptions)
         name: gpu.name,
         pciAddress: sight.simulated ? null : gpu.pciAddress,
       })),
-      smallImage: (progress, signal) => smallImage(folder, progress, signal),
+      // To find out whether it is still the newest takes seconds: that is for the first machine after a start.
+      smallImage: async (progress, signal) => {
+        if (built === undefined || !fs.existsSync(built.initrd)) built = await smallImage(folder, progress, signal)
+        return built
+      },
       allowPrivateAddresses: allowPrivateRegistries,
       onError,
     })

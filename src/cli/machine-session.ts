@@ -110,11 +110,11 @@ function addSsh(program: Command, run: Run, shell: Shell): void {
   )
 }
 
-/** The demo account's key lies in the data folder, beside its API key. */
-function demoIdentity({ client, keyFrom, dataDir }: Session, shell: Shell): string | undefined {
+/** The demo account's key lies in the data folder of a server on this machine. Others' keys are where ssh looks. */
+function demoIdentity({ client, key, dataDir }: Session, shell: Shell): string | undefined {
   const file = path.join(dataDir, 'demo_ssh_key')
-  const isDemo = keyFrom === path.join(dataDir, 'demo.key') && isLocal(client.url)
-  return isDemo && shell.readFile(file) !== undefined ? file : undefined
+  const isDemo = key !== undefined && key === shell.readFile(path.join(dataDir, 'demo.key'))?.trim()
+  return isDemo && isLocal(client.url) && shell.readFile(file) !== undefined ? file : undefined
 }
 
 function sshWords(machine: OwnMachine, identity: string | undefined, words: readonly string[]): string[] {

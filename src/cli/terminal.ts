@@ -75,8 +75,8 @@ function takeOver(socket: WebSocket): () => void {
     stdout.off('resize', resize)
     if (stdin.isTTY) stdin.setRawMode(false)
     stdin.pause()
-    // A pipe whose other end stays open would keep the command alive.
-    stdin.unref()
+    // A pipe whose other end stays open would keep the command alive; a file has no other end.
+    if ('unref' in stdin) stdin.unref()
   }
 }
 

@@ -45,6 +45,8 @@ export interface ConformanceOptions {
   readonly cannot?: Readonly<Partial<Record<FaultName, string>>>
   /** What this run is about; both unless it says so. An engine may need other machines for its volumes. */
   readonly parts?: ReadonlyArray<'machines' | 'volumes'>
+  /** Its volumes are disks: in one machine at a time, and to attach one to a second is an error. */
+  readonly volumesAreDisks?: true
 }
 
 const STEP_MS = SECOND_MS

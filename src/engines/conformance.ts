@@ -18,7 +18,7 @@ import {
 export function driverConformance(
   name: string,
   make: () => Promise<ConformanceHarness>,
-  { cannot = {}, parts = ['machines', 'volumes'] }: ConformanceOptions = {},
+  { cannot = {}, parts = ['machines', 'volumes'], volumesAreDisks }: ConformanceOptions = {},
 ): void {
   /** A test of a fault; one that the engine cannot have is not a test of it. */
   const itCan: ItCan = (fault, promise, test) => {
@@ -42,7 +42,7 @@ export function driverConformance(
     }
     if (parts.includes('volumes')) {
       describe('volumes', () => {
-        volumeTests(() => bench, itCan)
+        volumeTests(() => bench, itCan, volumesAreDisks === true)
       })
     }
 
@@ -216,7 +216,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
   )
 }
 
-function volumeTests(get: () => Bench, itCan: ItCan): void {
+function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
   it('a volume is listed with its address within the list lag, and not among the machines', async () => {
     const bench = get()
     const volumes = bench.volumes()
@@ -240,10 +240,16 @@ function volumeTests(get: () => Bench, itCan: ItCan): void {
     await volumes.attach(externalId, one.externalId, bench.signal)
     await volumes.attach(externalId, one.externalId, bench.signal)
     expect(await attachedTo()).toEqual([one.externalId])
-    await volumes.attach(externalId, other.externalId, bench.signal)
-    expect(await attachedTo()).toEqual([one.externalId, other.externalId].sort())
+    if (areDisks) {
+      await expect(volumes.attach(externalId, other.externalId, bench.signal)).rejects.toBeInstanceOf(Error)
+      expect(await attachedTo()).toEqual([one.externalId])
+    } else {
+      await volumes.attach(externalId, other.externalId, bench.signal)
+      expect(await attachedTo()).toEqual([one.externalId, other.externalId].sort())
+    }
     await volumes.detach(externalId, one.externalId, bench.signal)
     await volumes.detach(externalId, one.externalId, bench.signal)
+    if (areDisks) await volumes.attach(externalId, other.externalId, bench.signal)
     expect(await attachedTo()).toEqual([other.externalId])
   })
 

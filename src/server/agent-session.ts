@@ -15,6 +15,7 @@ import {
   type HostReport,
   type StreamRequest,
 } from '../contract/agent.ts'
+import { findOfferFault } from '../domain/offer.ts'
 import { transact } from '../store/database.ts'
 import { moveHost, readDesired, saveMetrics, saveReport } from '../store/host.ts'
 import type { HostLink } from './host-links.ts'
@@ -149,6 +150,8 @@ export class AgentSession implements HostLink {
       return this.#giveUp('bad_message', 'A message could not be read; agent and server may be of different versions')
     }
     this.#ports.counted(message.type)
+    const fault = message.type === 'report' ? findOfferFault(message.offer) : undefined
+    if (fault !== undefined) return this.#giveUp('offer_not_sellable', `${fault.path.join('.')}: ${fault.message}`)
     if (message.type === 'report') this.#report = { value: message, text }
     else if (message.type === 'metrics') this.#metrics = message
     else if (this.#moves.length < MOVES_WAITING) this.#moves.push(message.to)

@@ -106,6 +106,14 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
         if (found === undefined || found.volume_want === 'gone') return 'There is no such volume or no such machine.'
         if (found.want === 'gone') return 'The machine is ending.'
         if (found.host_id !== null && !found.on_host) return 'The volume is on another host than the machine.'
+        // A file on a host is a disk; what the file server holds can be shared. Asked after the lock was had.
+        const elsewhere = await tx.db
+          .selectFrom('workload_disk')
+          .select('workload_id')
+          .where('volume_id', '=', volumeId)
+          .where('workload_id', '!=', workloadId)
+          .executeTakeFirst()
+        if (found.host_id !== null && elsewhere !== undefined) return 'The volume is in another machine.'
         const added = await tx.db
           .insertInto('workload_disk')
           .values({ workload_id: workloadId, volume_id: volumeId })

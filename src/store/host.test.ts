@@ -183,6 +183,24 @@ it('what a host has and the books have not is shown, left alone, and can be ende
   expect(await shown(tag)).toBeUndefined()
 })
 
+it('a host has no say in what another host runs', async () => {
+  const { tag, id } = await create()
+  await report([running(tag, id)])
+  const mine = hostId
+  const other = `host-${(hosts += 1)}`
+  const key = { public_key: `key-${other}`, offer: JSON.stringify(offer), created_at: toDate(clock.now()) }
+  await database.db
+    .insertInto('host')
+    .values({ id: other, driver: 'host', ...key })
+    .execute()
+  await beginSession(database.db, other, session, clock.now())
+  hostId = other
+  await report([{ id, tag, state: 'failed', failure: 'vanished', disks: [] }])
+  hostId = mine
+  expect(await shown(tag)).toMatchObject({ externalId: id, state: 'running' })
+  expect((await readDesired(database.db, other))?.workloads).toEqual([])
+})
+
 it('a host leaves only when it is empty', async () => {
   const { tag, id } = await create()
   const leave = () => transact(database, (tx) => moveHost(tx, hostId, 'left'))

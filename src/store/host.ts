@@ -258,13 +258,14 @@ async function adoptStrangers(
         -- What it is about to remove as asked is no stranger.
         and r.state <> 'stopping'
     ), added as (
+      -- An id that is known already is another host's: this one has no say in it.
       insert into workload (id, driver, tag, spec, created_at)
       select id, ${host.driver}, tag, null, ${toDate(now)} from stranger
-      on conflict do nothing
+      on conflict do nothing returning id
     )
     insert into workload_node (workload_id, host_id, node_index, gpu_indexes, generation, state, started)
-    select s.id, ${host.id}, 0, '{}', h.generation, s.state, true
-    from stranger s, host h where h.id = ${host.id}
+    select a.id, ${host.id}, 0, '{}', h.generation, s.state, true
+    from added a join stranger s on s.id = a.id, host h where h.id = ${host.id}
     on conflict do nothing`.execute(tx.db)
 }
 

@@ -175,7 +175,9 @@ async function killAllOf(folder: string): Promise<void> {
   const tree = await readProcesses()
   const isOurs = (pid: number): boolean => {
     const found = tree.get(pid)
-    return found !== undefined && pid > 1 && (found.command.includes(`${folder}/`) || isOurs(found.parent))
+    if (found === undefined || pid <= 1) return false
+    // Who only speaks to its socket, such as an agent, is not a part of it.
+    return found.command.replaceAll(`${folder}/docker.sock`, '').includes(`${folder}/`) || isOurs(found.parent)
   }
   const ours = [...tree.keys()].filter((pid) => isOurs(pid))
   for (const pid of ours) killNow(pid)

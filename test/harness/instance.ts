@@ -11,7 +11,6 @@ export interface Instance {
   readonly id: string
   readonly start: string | null
   readonly sshCommand: string
-  readonly rental_id: number
   readonly status_message?: string
   readonly portMappings: ReadonlyArray<{ domain: string; protocol: string; port: number }>
   readonly instance: { readonly status: string; readonly id: string }
@@ -71,9 +70,15 @@ export async function untilGone(by: Customer, name: string): Promise<void> {
   await waitFor(`${name} to be gone`, async () => (await findInstance(by, name)) === undefined)
 }
 
+/** The number under which events and bills speak of it. */
+export async function rentalIdOf(by: Customer, { id }: Instance): Promise<number> {
+  return (await succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}/metrics`)).rentalId
+}
+
 /** All of its events, the first one first. */
-export async function eventsOf(by: Customer, { rental_id }: Instance): Promise<InstanceEvent[]> {
-  const { events } = await succeed(by.call, 'GET', `/v2/events?limit=1000&subject=rental:${rental_id}`)
+export async function eventsOf(by: Customer, instance: Instance): Promise<InstanceEvent[]> {
+  const rentalId = await rentalIdOf(by, instance)
+  const { events } = await succeed(by.call, 'GET', `/v2/events?limit=1000&subject=rental:${rentalId}`)
   return (events as InstanceEvent[]).toReversed()
 }
 
@@ -95,8 +100,8 @@ export async function dueFor(by: Customer, instance: Instance): Promise<NanoUsd>
   return costOf(instantOf(instance.start), instantOf(at))
 }
 
-export function charged(by: Customer, { rental_id }: Instance): Promise<NanoUsd> {
-  return chargedFor(by.call, { rentalId: rental_id })
+export async function charged(by: Customer, instance: Instance): Promise<NanoUsd> {
+  return chargedFor(by.call, { rentalId: await rentalIdOf(by, instance) })
 }
 
 export function instantOf(text: unknown): Instant {

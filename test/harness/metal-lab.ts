@@ -31,6 +31,9 @@ export interface MetalLabHost {
   /** The root of a host that is read-only stays so over reboots. */
   makeReadOnly(): Promise<void>
   makeWritable(): Promise<void>
+  /** All but one of its processors are gone, over reboots too, until they are found again. */
+  loseProcessors(): Promise<void>
+  findProcessors(): Promise<void>
   /** Runs a program inside as root and gives its output; throws when it fails. */
   exec(argv: readonly string[]): Promise<string>
   linkDown(): void
@@ -60,6 +63,8 @@ export interface MetalLabOptions {
 const SSH_PORT = 22
 const BOOT_MS = 20_000
 const SHARED_MB = 16
+/** Where it is there, the host shows it for its processors. */
+const CPUINFO = '/etc/cpuinfo'
 
 /** null: it can be had here. Else why not, in a sentence. */
 export function whyNoMetalLab(): string | null {
@@ -307,6 +312,15 @@ class LabHost implements MetalLabHost {
     await this.exec(['mount', '-o', 'remount,bind,rw', '/'])
   }
 
+  async loseProcessors(): Promise<void> {
+    const shown = `sed '/^$/q' /proc/cpuinfo > ${CPUINFO} && mount --bind ${CPUINFO} /proc/cpuinfo`
+    await this.exec(['sh', '-c', shown])
+  }
+
+  async findProcessors(): Promise<void> {
+    await this.exec(['sh', '-c', `umount /proc/cpuinfo && rm ${CPUINFO}`])
+  }
+
   exec(argv: readonly string[]): Promise<string> {
     const init = this.#initPid()
     if (init === undefined) return Promise.reject(new Error(`${this.id} is off`))
@@ -393,6 +407,7 @@ exec chroot . /bin/busybox sh /sbin/lab-init
 const initScript = `#!/bin/sh
 trap '/bin/busybox reboot -n -f' TERM
 trap '/bin/busybox poweroff -n -f' USR2
+[ ! -e ${CPUINFO} ] || mount --bind ${CPUINFO} /proc/cpuinfo
 /usr/sbin/sshd
 while :; do sleep 3600 & wait $!; done
 `

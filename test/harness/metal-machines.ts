@@ -1,15 +1,23 @@
 /** A server and bare-metal hosts of a lab that it has taken over: reached over SSH, checked, on sale. */
-import os from 'node:os'
 import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { testDatabase } from './database.ts'
 import { succeed } from './journey.ts'
-import { relayPorts } from './machines.ts'
+import { makeCustomer, relayPorts, type Customer } from './machines.ts'
 import { startMetalLab, type MetalLab, type MetalLabHost, type MetalLabOptions } from './metal-lab.ts'
 import { testServer, type TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
 
 export interface MetalMachines {
+  /** The one that runs now. Its address and its keys are the same after a restart. */
   readonly server: TestServer
   readonly lab: MetalLab
+  /** With $100 and a key whose private half is at hand. */
+  customer(): Promise<Customer>
+  /** Closes the server and opens another one on the same books. `between`: what happens while there is none. */
+  restart(between: () => void | Promise<void>): Promise<void>
   close(): Promise<void>
 }
 
@@ -18,43 +26,70 @@ export const METAL_REGION = 'us-central-1'
 export const SCRATCH = '/scratch'
 const ADMIT_MS = 30_000
 
-export async function startMetalMachines(
-  options: MetalLabOptions & { env?: Readonly<Record<string, string>> },
-): Promise<MetalMachines> {
-  const lab = await startMetalLab(options)
+export async function startMetalMachines(options: MetalLabOptions): Promise<MetalMachines> {
+  const undo: Array<() => Promise<unknown>> = []
+  const close = async (): Promise<void> => {
+    const failures: unknown[] = []
+    for (const step of undo.splice(0).toReversed()) await step().catch((error: unknown) => failures.push(error))
+    if (failures.length > 0) throw new AggregateError(failures, 'the machines were not taken down in whole')
+  }
   try {
-    const env = { BERTH_ENGINES: 'private-cloud', BERTH_RELAY_PORTS: relayPorts(), ...options.env }
-    const server = await testServer({ env })
-    try {
-      await priceMetal(server)
-      for (const host of lab.hosts) {
-        await host.exec(['mkdir', '-p', SCRATCH])
-        await succeed(server.operator, 'POST', '/v2/operator/hosts', inventoryEntry(host))
-      }
-      for (const host of lab.hosts) await untilState(server, host.id, 'ready')
-      return {
-        server,
-        lab,
-        close: async () => {
-          await server.close()
-          await lab.close()
-        },
-      }
-    } catch (error) {
-      await server.close()
-      throw error
+    const lab = await startMetalLab(options)
+    undo.push(() => lab.close())
+    const database = await testDatabase()
+    undo.push(() => database.drop())
+    const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-metal-keys-'))
+    undo.push(() => rm(folder, { recursive: true, force: true }))
+    const env = { BERTH_ENGINES: 'private-cloud', BERTH_RELAY_PORTS: relayPorts() }
+    const first = await testServer({ env, databaseUrl: database.url })
+    let server = first
+    undo.push(() => server.close())
+    await priceMetal(server)
+    for (const host of lab.hosts) {
+      await host.exec(['mkdir', '-p', SCRATCH])
+      await succeed(server.operator, 'POST', '/v2/operator/hosts', inventoryEntry(host))
+    }
+    for (const host of lab.hosts) await untilState(server, host.id, 'ready')
+    let customers = 0
+    return {
+      get server() {
+        return server
+      },
+      lab,
+      customer: () => makeCustomer(server, path.join(folder, `key-${(customers += 1)}`)),
+      restart: async (between) => {
+        await server.close()
+        await between()
+        const { port } = new URL(first.url)
+        const next = await testServer({ env: { ...env, BERTH_PORT: port }, databaseUrl: database.url })
+        server = { ...next, operatorKey: first.operatorKey, operator: first.operator }
+      },
+      close,
     }
   } catch (error) {
-    await lab.close()
+    await close()
     throw error
   }
 }
 
 /** As an operator writes it. The hosts share this machine's processors and memory. */
 export function inventoryEntry(host: MetalLabHost): Record<string, unknown> {
-  const { virtualCores, ramGb } = thisMachine()
+  const { id, address, port, user, privateKey, hostKeyFingerprint: hostKey } = host
+  return metalEntry({ id, address, privateKey, ...thisMachine() }, { sshPort: port, user, hostKey, scratch: [SCRATCH] })
+}
+
+interface DeclaredHost {
+  readonly id: string
+  readonly address: string
+  readonly privateKey: string
+  readonly processors: number
+  readonly ramGb: number
+}
+
+export function metalEntry(host: DeclaredHost, more: object = {}): Record<string, unknown> {
+  const { id, address, privateKey, processors, ramGb } = host
   return {
-    id: host.id,
+    id,
     clusterName: 'lab-metal',
     region: METAL_REGION,
     gpuType: 'h100',
@@ -64,30 +99,27 @@ export function inventoryEntry(host: MetalLabHost): Record<string, unknown> {
     networkType: 'ethernet',
     gpusTotal: 8,
     simulated: true,
-    hostname: host.id,
-    publicIp: host.address,
-    privateIp: host.address,
-    sshPort: host.port,
-    user: host.user,
-    privateKey: host.privateKey,
-    hostKey: host.hostKeyFingerprint,
-    scratch: [SCRATCH],
+    hostname: id,
+    publicIp: address,
+    privateIp: address,
+    privateKey,
     hardware: {
       cpuModel: 'Lab',
-      cpuCores: virtualCores,
-      virtualCores,
+      cpuCores: processors,
+      virtualCores: processors,
       ramGb,
       storageGb: 10,
       gpuClockMhz: 1_980,
       gpuComputePower: 989,
       gpuInterface: 'SXM5',
     },
+    ...more,
   }
 }
 
-function thisMachine(): { virtualCores: number; ramGb: number } {
+function thisMachine(): { processors: number; ramGb: number } {
   const kib = Number.parseInt(/^MemTotal:\s+(\d+)/m.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1] ?? '0', 10)
-  return { virtualCores: os.cpus().length, ramGb: Math.max(1, Math.round(kib / 1_048_576)) }
+  return { processors: os.cpus().length, ramGb: Math.max(1, Math.round(kib / 1_048_576)) }
 }
 
 export async function priceMetal(server: TestServer): Promise<void> {

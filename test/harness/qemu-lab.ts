@@ -20,14 +20,21 @@ const SSH_MS = 60_000
 const CONNECT_S = 5
 const never = new AbortController().signal
 
+let built: Promise<SmallImage> | undefined
+
 /** Built by the first who asks, and shared by all test processes: it gets its name when it is whole. */
 export function smallImage(): Promise<SmallImage> {
-  return buildSmallImage({
-    folder: path.join(os.tmpdir(), `berth-small-image-${os.userInfo().uid}`),
+  built ??= buildSmallImage({
+    folder: smallImageFolder(),
     arch: process.arch === 'arm64' ? 'arm64' : 'amd64',
     progress: () => {},
     signal: never,
   })
+  return built
+}
+
+export function smallImageFolder(): string {
+  return path.join(os.tmpdir(), `berth-small-image-${os.userInfo().uid}`)
 }
 
 /** Why there can be no virtual machines here. undefined: there can. */
@@ -168,7 +175,7 @@ async function runSsh(key: string, port: number, user: string, command: string):
 }
 
 /** Found by other means than the code under test: the whole command line is searched. */
-function qemuPids(folder: string): number[] {
+export function qemuPids(folder: string): number[] {
   const lines = execFileSync('ps', ['-eww', '-o', 'pid=,stat=,args='], { encoding: 'utf8' }).split('\n')
   return lines
     .filter((line) => line.includes('qemu-system') && line.includes(folder) && !/^\s*\d+\s+Z/.test(line))

@@ -18,6 +18,7 @@ import {
   instantOf,
   isPortOpen,
   listingOf,
+  rentalIdOf,
   rentInstance,
   rentOnline,
   sshPortOf,
@@ -131,7 +132,8 @@ test('its log is read whole and followed as it grows', async () => {
 })
 
 test('a terminal over a WebSocket: a shell, its size, its exit code', async () => {
-  const url = `${machines.server.url.replace('http', 'ws')}${rentals}/${first.rental_id}/terminal?columns=101&rows=31`
+  const terminal = `${rentals}/${await rentalIdOf(ada, first)}/terminal?columns=101&rows=31`
+  const url = `${machines.server.url.replace('http', 'ws')}${terminal}`
   const socket = new WebSocket(url, { headers: { Authorization: `Bearer ${ada.key}` } })
   let bytes = ''
   let exit: unknown
@@ -226,7 +228,7 @@ test('a process that ends: failed with its exit code, told, and paid for as long
   const { ended_at: endedAt } = await machines.server.app.database.db
     .selectFrom('segment')
     .select('ended_at')
-    .where('rental_id', '=', online.rental_id)
+    .where('rental_id', '=', await rentalIdOf(ada, online))
     .executeTakeFirstOrThrow()
   if (endedAt === null) throw new Error('its bill goes on')
   // The last look that showed it running, and never a moment after the one that showed its end.

@@ -20,6 +20,7 @@ const shape: MachineShape = {
   ports: [22, 80, 80],
   isRestricted: false,
   isSandboxed: true,
+  user: null,
   passthrough: ['-device', 'vfio-pci,host=0000:01:00.0'],
   simulatedGpus: '',
 }
@@ -36,6 +37,14 @@ describe('arguments', () => {
     expect(valueOf(args, '-netdev')).toBe('user,id=net,hostfwd=tcp:127.0.0.1:0-:22,hostfwd=tcp:127.0.0.1:0-:80')
     expect(args.join(' ')).toContain('-device vfio-pci,host=0000:01:00.0')
     expect(valueOf(commandLine({ ...shape, cpus: 9 }), '-machine')).toBe('virt,gic-version=3')
+  })
+
+  test('of a machine with a user of its own let it become that user, and deny it as much else', () => {
+    const args = commandLine({ ...shape, user: 2_100_000_007 })
+    expect(valueOf(args, '-runas')).toBe('2100000007:2100000007')
+    expect(valueOf(args, '-sandbox')).toBe('on,obsolete=deny,elevateprivileges=allow,spawn=deny,resourcecontrol=deny')
+    expect(commandLine(shape)).not.toContain('-runas')
+    expect(valueOf(commandLine(shape), '-sandbox')).toContain('elevateprivileges=deny')
   })
 
   test('keep the commas of a folder apart from their own', () => {

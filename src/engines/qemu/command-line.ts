@@ -9,6 +9,8 @@ export const SSH_PORT = 22
 /** Where volumes are plugged in. */
 export const DISK_BUS = 'disks.0'
 export const SANDBOX = 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'
+/** To become another user takes the calls that are denied there; who has become one gains nothing by them. */
+const SANDBOX_OF_USER = SANDBOX.replace('elevateprivileges=deny', 'elevateprivileges=allow')
 
 export interface MachineShape {
   readonly id: string
@@ -23,6 +25,8 @@ export interface MachineShape {
   /** The machine reaches nothing outside. */
   readonly isRestricted: boolean
   readonly isSandboxed: boolean
+  /** Who QEMU becomes when it has opened everything, as user and group. null: it stays who we are. */
+  readonly user: number | null
   readonly passthrough: readonly string[]
   /** What the simulated GPUs are called; empty: there are none. */
   readonly simulatedGpus: string
@@ -59,7 +63,8 @@ export function commandLine(shape: MachineShape): string[] {
     bootArgs(shape),
     shape.passthrough,
     shape.simulatedGpus === '' ? [] : ['-fw_cfg', `name=opt/berth/gpus,string=${escaped(shape.simulatedGpus)}`],
-    shape.isSandboxed ? ['-sandbox', SANDBOX] : [],
+    shape.user === null ? [] : ['-runas', `${shape.user}:${shape.user}`],
+    shape.isSandboxed ? ['-sandbox', shape.user === null ? SANDBOX : SANDBOX_OF_USER] : [],
   ].flat()
 }
 

@@ -62,6 +62,21 @@ export function machineFiles(root: string, id: string): MachineFiles {
   }
 }
 
+/**
+ * A folder of ours. Other users may pass through on their way to a file of theirs, and see nothing: the folder that all
+ * of it lies in is closed to them, so only who was started inside gets that far.
+ */
+export async function makeFolder(folder: string): Promise<void> {
+  await fs.mkdir(folder, { recursive: true, mode: 0o711 })
+  await fs.chmod(folder, 0o711)
+}
+
+/** The machine's user may pass through its folder, no other user may, and nobody but us may change it. */
+export async function letIn(files: MachineFiles, user: number): Promise<void> {
+  await fs.chown(files.folder, 0, user)
+  await fs.chmod(files.folder, 0o710)
+}
+
 /** Ids of all machines that have a folder. What an earlier removal has left is removed. */
 export async function listMachineIds(root: string): Promise<string[]> {
   const names = await fs.readdir(path.join(root, 'vms')).catch(unlessGone<string[]>([]))

@@ -26,6 +26,7 @@ const packages: Readonly<Record<string, string>> = {
   genisoimage: 'genisoimage',
   ldd: 'libc-bin',
   mke2fs: 'e2fsprogs',
+  nft: 'nftables',
   'qemu-img': 'qemu-utils',
   'qemu-system-x86_64': 'qemu-system-x86',
   'qemu-system-aarch64': 'qemu-system-arm',

@@ -15,8 +15,9 @@ import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../ru
 import { chooseAccelerator, type Accelerator } from './accelerator.ts'
 import { fetchBaseImage } from './base-image.ts'
 import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
-import { connectTo, hasBanner } from './forwarded-port.ts'
 import { consoleStream, consoleTail, cutConsole } from './console-log.ts'
+import { Fence, userOf } from './fence.ts'
+import { connectTo, hasBanner } from './forwarded-port.ts'
 import { hasSandbox, launch, makeDisk, sizeOf } from './launch.ts'
 import * as machine from './machine-files.ts'
 import { MachineWatch } from './machine-watch.ts'
@@ -55,7 +56,7 @@ export interface QemuOptions {
 export type QemuRuntime = Runtime & Required<Pick<Runtime, 'setDisks' | 'volumes' | 'watch'>> & { close(): void }
 
 const BOOT_LIMIT_MS = 10 * 60_000
-const CONSOLE_EVERY_MS = 5_000
+const TEND_EVERY_MS = 5_000
 const BANNER_EVERY_MS = 200
 const QUIT_MS = 5_000
 const KILL_MS = 10_000
@@ -76,7 +77,8 @@ class Qemu implements QemuRuntime {
   readonly #accelerator: Accelerator
   readonly #listeners = new Set<() => void>()
   readonly #watch: MachineWatch
-  readonly #consoles: NodeJS.Timeout
+  readonly #fence: Fence
+  readonly #tending: NodeJS.Timeout
   #isSandboxed: boolean | undefined
 
   constructor(options: QemuOptions) {
@@ -89,10 +91,14 @@ class Qemu implements QemuRuntime {
       changed: () => this.#changed(),
       onError: options.onError,
     })
-    this.#consoles = setInterval(() => {
-      void this.#cutConsoles().catch((error: unknown) => options.onError('consoles', error))
-    }, CONSOLE_EVERY_MS)
-    this.#consoles.unref()
+    this.#fence = new Fence({
+      hasMachines: async () => (await machine.listMachineIds(this.#root)).length > 0,
+      needsRules: options.isRestricted !== true,
+      onError: options.onError,
+    })
+    this.#tending = setInterval(() => this.#tend(), TEND_EVERY_MS)
+    this.#tending.unref()
+    this.#tend()
   }
 
   async list(): Promise<Found[]> {
@@ -126,13 +132,18 @@ class Qemu implements QemuRuntime {
     }
     await this.#watch.settle(id)
     await machine.removeMachine(this.#root, id)
+    await this.#fence.tend()
     this.#changed()
   }
 
   async setDisks(workload: Workload): Promise<void> {
     const monitor = await this.#monitorOf(workload.id)
+    const [pid = ''] = await this.#pidsOf(workload.id)
+    const user = await userOf(pid)
+    if (user === undefined) throw new Error('The machine does not run.')
+    const from = this.#filesOf(workload.id).folder
     try {
-      await setVolumes(monitor, path.join(this.#root, 'volumes'), workload.disks)
+      await setVolumes({ monitor, from, folder: path.join(this.#root, 'volumes'), user }, workload.disks)
     } finally {
       this.#changed()
     }
@@ -168,9 +179,7 @@ class Qemu implements QemuRuntime {
       if (!(error instanceof ProgramMissing)) throw error
       notes.push(error.message)
     }
-    if (this.#options.isRestricted !== true) {
-      notes.push('Virtual machines reach what listens on the loopback of this host, at 10.0.2.2.')
-    }
+    notes.push(...this.#fence.notes())
     if (this.#isSandboxed === false) notes.push('This QEMU has no sandbox (seccomp).')
     for (const gpu of this.#options.gpus) {
       const passed = gpu.pciAddress === null ? undefined : checkPassthrough(gpu.pciAddress)
@@ -181,7 +190,7 @@ class Qemu implements QemuRuntime {
 
   /** Machines run on. */
   close(): void {
-    clearInterval(this.#consoles)
+    clearInterval(this.#tending)
     this.#listeners.clear()
     this.#watch.close()
   }
@@ -231,6 +240,7 @@ class Qemu implements QemuRuntime {
     const { options, simulatedGpus, passthrough } = { options: this.#options, ...this.#gpusOf(workload) }
     const sshUser = baseImage?.loginUser ?? SMALL_IMAGE_USER
     const seed = seedOf(workload, sshUser, simulatedGpus)
+    for (const folder of [this.#root, path.dirname(files.folder)]) await machine.makeFolder(folder)
     await fs.mkdir(files.folder, { recursive: true, mode: 0o700 })
     await machine.writeWhole(files.spec, JSON.stringify({ tag: workload.tag, sshUser } satisfies machine.MachineSpec))
     const base =
@@ -248,7 +258,7 @@ class Qemu implements QemuRuntime {
     await makeDisk(files, base, spec.resources.storageGb, signal)
     await writeSeed(files.seed, seed, signal)
     this.#isSandboxed ??= await hasSandbox(this.#arch, signal)
-    const args = commandLine({
+    const shape = {
       id: workload.id,
       files,
       arch: this.#arch,
@@ -260,9 +270,12 @@ class Qemu implements QemuRuntime {
       isSandboxed: this.#isSandboxed,
       passthrough,
       simulatedGpus,
+    }
+    await this.#fence.enclose(async (user) => {
+      signal.throwIfAborted()
+      if (user !== null) await machine.letIn(files, user)
+      await launch(this.#arch, commandLine({ ...shape, user }), files, () => this.#watch.monitor(workload.id))
     })
-    signal.throwIfAborted()
-    await launch(this.#arch, args, files, () => this.#watch.monitor(workload.id))
     this.#changed()
   }
 
@@ -338,6 +351,12 @@ class Qemu implements QemuRuntime {
 
   async #pidsOf(id: string): Promise<readonly number[]> {
     return (await machine.findProcesses(this.#root)).get(id) ?? []
+  }
+
+  #tend(): void {
+    const { onError } = this.#options
+    void this.#fence.tend().catch((error: unknown) => onError('rules of nftables', error))
+    void this.#cutConsoles().catch((error: unknown) => onError('consoles', error))
   }
 
   async #cutConsoles(): Promise<void> {

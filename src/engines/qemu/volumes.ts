@@ -1,7 +1,7 @@
 /**
  * Volumes: sparse qcow2 files, and plugging them into running machines and out again. What is plugged is asked from
  * QEMU, never remembered. QEMU locks the files that it has open, so a volume cannot be in two machines, and one that is
- * in use cannot be destroyed.
+ * in use cannot be destroyed. While it is plugged in, its file belongs to the machine's user.
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
@@ -10,7 +10,7 @@ import type { Disk, WantedVolume } from '../../contract/agent.ts'
 import { within } from '../../base/within.ts'
 import type { RuntimeVolumes } from '../runtime.ts'
 import { DISK_BUS } from './command-line.ts'
-import { isPlainName, isThere, unlessGone } from './machine-files.ts'
+import { isPlainName, isThere, makeFolder, unlessGone } from './machine-files.ts'
 import { queryDevices } from './monitor-query.ts'
 import type { Monitor } from './monitor.ts'
 import { runProgram } from './run-program.ts'
@@ -30,9 +30,10 @@ export function qemuVolumes(folder: string): RuntimeVolumes {
     create: async (volume: WantedVolume, signal: AbortSignal) => {
       const file = volumeFile(folder, volume.id)
       if (await isThere(file)) return
-      await fs.mkdir(folder, { recursive: true })
+      await makeFolder(folder)
       const args = ['create', '-q', '-f', 'qcow2', `${file}.new`, `${volume.sizeGb}G`]
       await runProgram('qemu-img', args, { signal, timeoutMs: IMAGE_MS })
+      await fs.chmod(`${file}.new`, 0o600)
       await fs.rename(`${file}.new`, file)
     },
     destroy: async (id: string, signal: AbortSignal) => {
@@ -55,26 +56,37 @@ export async function pluggedVolumes(monitor: Monitor): Promise<string[]> {
   return devices.filter((name) => name.startsWith(DEVICE)).map((name) => name.slice(DEVICE.length))
 }
 
+export interface Socket {
+  readonly monitor: Monitor
+  /** Where QEMU was started: it may not be able to reach anything from the top. */
+  readonly from: string
+  readonly folder: string
+  /** Whose the process is. */
+  readonly user: number
+}
+
 /** Plugs out what is not wanted first, then in what is. */
-export async function setVolumes(monitor: Monitor, folder: string, disks: readonly Disk[]): Promise<void> {
-  const plugged = await pluggedVolumes(monitor)
-  for (const id of plugged) if (!disks.some((disk) => disk.volumeId === id)) await plugOut(monitor, id)
+export async function setVolumes(socket: Socket, disks: readonly Disk[]): Promise<void> {
+  const plugged = await pluggedVolumes(socket.monitor)
+  for (const id of plugged) if (!disks.some((disk) => disk.volumeId === id)) await plugOut(socket, id)
   for (const disk of disks) {
     if (disk.source.kind !== 'file') {
       throw new Error(`The volume ${disk.label} is shared storage, which cannot be plugged into a virtual machine`)
     }
-    if (!plugged.includes(disk.volumeId)) await plugIn(monitor, folder, disk.volumeId)
+    if (!plugged.includes(disk.volumeId)) await plugIn(socket, disk.volumeId)
   }
 }
 
-async function plugIn(monitor: Monitor, folder: string, id: string): Promise<void> {
+async function plugIn({ monitor, from, folder, user }: Socket, id: string): Promise<void> {
   const node = nodeOf(id)
+  const file = volumeFile(folder, id)
   await removeNode(monitor, node)
+  await giveTo(file, user)
   await monitor.execute('blockdev-add', {
     driver: 'qcow2',
     'node-name': node,
     discard: 'unmap',
-    file: { driver: 'file', filename: volumeFile(folder, id) },
+    file: { driver: 'file', filename: path.relative(from, file) },
   })
   const serial = id.slice(-SERIAL_CHARS)
   const device = { driver: 'scsi-hd', bus: DISK_BUS, drive: node, id: `${DEVICE}${id}`, serial }
@@ -86,7 +98,7 @@ async function plugIn(monitor: Monitor, folder: string, id: string): Promise<voi
   }
 }
 
-async function plugOut(monitor: Monitor, id: string): Promise<void> {
+async function plugOut({ monitor, folder }: Socket, id: string): Promise<void> {
   const device = `${DEVICE}${id}`
   let stop = (): void => {}
   const gone = new Promise<void>((resolve) => {
@@ -101,6 +113,12 @@ async function plugOut(monitor: Monitor, id: string): Promise<void> {
     stop()
   }
   await monitor.execute('blockdev-del', { 'node-name': nodeOf(id) })
+  await giveTo(volumeFile(folder, id), process.getuid?.() ?? 0)
+}
+
+async function giveTo(file: string, user: number): Promise<void> {
+  const { uid } = await fs.stat(file)
+  if (uid !== user) await fs.chown(file, user, user)
 }
 
 /** What an earlier try has left open. That there is none is the common case. */

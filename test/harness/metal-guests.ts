@@ -1,0 +1,149 @@
+/**
+ * Bare-metal hosts with a kernel of their own, for what hosts that share ours cannot show: NFS by a real client, real
+ * reboots. Each is a virtual machine of the small image with a disk that it keeps and an address on the network of a
+ * storage lab. They are slow where they are emulated, so a test should have two at most.
+ */
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { chooseAccelerator } from '../../src/engines/qemu/accelerator.ts'
+import { ROOT_SERIAL } from '../../src/engines/qemu/small-image-root.ts'
+import { run, sshOptions } from './machines.ts'
+import { smallImage } from './qemu-lab.ts'
+import type { StorageLab } from './storage-lab.ts'
+import { waitFor } from './wait.ts'
+
+export interface MetalGuest {
+  readonly id: string
+  readonly address: string
+  readonly privateKey: string
+  /** What it shows of itself. */
+  readonly processors: number
+  readonly ramGb: number
+  /** Runs a command as root; throws when it fails. */
+  exec(command: string): Promise<string>
+  /** Which boot this is. undefined: it does not answer. */
+  bootId(): Promise<string | undefined>
+}
+
+export interface MetalGuests {
+  readonly guests: readonly MetalGuest[]
+  close(): Promise<void>
+}
+
+const BOOT_MS = 120_000
+const CONNECT_S = 3
+const MEMORY_MIB = 256
+const machine =
+  process.arch === 'arm64'
+    ? { program: 'qemu-system-aarch64', type: 'virt', console: 'ttyAMA0', cpu: 'cortex-a76' }
+    : { program: 'qemu-system-x86_64', type: 'q35', console: 'ttyS0', cpu: 'Nehalem' }
+
+export async function startMetalGuests(lab: StorageLab, names: readonly string[]): Promise<MetalGuests> {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-guests-'))
+  const running: ChildProcess[] = []
+  const close = async (): Promise<void> => {
+    await Promise.all(running.map(endOf))
+    fs.rmSync(folder, { recursive: true })
+  }
+  try {
+    const key = path.join(folder, 'operator')
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'operator', '-f', key])
+    const image = await smallImage()
+    const guests = names.map((id) => {
+      const tap = lab.addTap()
+      const files = path.join(folder, id)
+      const initrd = withFiles(image.initrd, files, {
+        'etc/hostname': `${id}\n`,
+        'root/.ssh/authorized_keys': fs.readFileSync(`${key}.pub`, 'utf8'),
+      })
+      running.push(startMachine({ files, tap, kernel: image.kernel, initrd }))
+      return { id, address: tap.address, console: path.join(files, 'console') }
+    })
+    return { guests: await Promise.all(guests.map((guest) => reach(guest, key))), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+interface MachineParts {
+  readonly files: string
+  readonly tap: { readonly name: string; readonly address: string }
+  readonly kernel: string
+  readonly initrd: string
+}
+
+function startMachine({ files, tap, kernel, initrd }: MachineParts): ChildProcess {
+  const disk = path.join(files, 'disk.qcow2')
+  execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', disk, '1G'])
+  const isFast = chooseAccelerator('auto').name === 'kvm'
+  const words = [`console=${machine.console} quiet loglevel=3 panic=10 berth.disk berth.net=${tap.address}/24`]
+  if (!isFast) words.push('mitigations=off lsm= audit=0 cryptomgr.notests')
+  const mac = ['52:54:00', ...Array.from(randomBytes(3), (byte) => byte.toString(16).padStart(2, '0'))].join(':')
+  const args = [
+    ['-nodefaults', '-no-user-config', '-display', 'none', '-machine', machine.type, '-m', `${MEMORY_MIB}M`],
+    isFast ? ['-accel', 'kvm', '-cpu', 'host'] : ['-accel', 'tcg,thread=multi,tb-size=256', '-cpu', machine.cpu],
+    ['-serial', `file:${path.join(files, 'console')}`, '-device', 'virtio-rng-pci'],
+    ['-drive', `if=none,id=root,file=${disk},format=qcow2,cache=unsafe`],
+    ['-device', `virtio-blk-pci,drive=root,serial=${ROOT_SERIAL}`],
+    ['-netdev', `tap,id=net,ifname=${tap.name},script=no,downscript=no`],
+    ['-device', `virtio-net-pci,netdev=net,romfile=,mac=${mac}`],
+    ['-kernel', kernel, '-initrd', initrd, '-append', words.join(' ')],
+  ].flat()
+  // It ends with us, however we end.
+  return spawn('setpriv', ['--pdeathsig', 'KILL', machine.program, ...args], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+}
+
+/** A second archive behind the first: the kernel unpacks both, and what is in the root goes to the disk. */
+function withFiles(initrd: string, folder: string, files: Readonly<Record<string, string>>): string {
+  const root = path.join(folder, 'root')
+  for (const [name, text] of Object.entries(files)) {
+    fs.mkdirSync(path.join(root, path.dirname(name)), { recursive: true, mode: 0o700 })
+    fs.writeFileSync(path.join(root, name), text, { mode: name.startsWith('root/') ? 0o600 : 0o644 })
+  }
+  const input = Object.keys(files).join('\n')
+  const more = execFileSync('cpio', ['-o', '-H', 'newc', '-R', '0:0', '--quiet'], { cwd: root, input })
+  const whole = path.join(folder, 'initrd')
+  fs.writeFileSync(whole, Buffer.concat([fs.readFileSync(initrd), more]))
+  return whole
+}
+
+async function reach(guest: { id: string; address: string; console: string }, key: string): Promise<MetalGuest> {
+  const { id, address } = guest
+  // The first setting counts: who knocks while it boots should not wait for long.
+  const options = ['-o', `ConnectTimeout=${CONNECT_S}`, ...sshOptions(key)]
+  const tell = (command: string) => run('ssh', [...options, `root@${address}`, command])
+  const exec = async (command: string): Promise<string> => {
+    const { code, out, error } = await tell(command)
+    if (code !== 0) throw new Error(`${command} on ${id}: ${code} ${error}`)
+    return out
+  }
+  const bootId = async (): Promise<string | undefined> => {
+    const { code, out } = await tell('cat /proc/sys/kernel/random/boot_id')
+    return code === 0 ? out.trim() : undefined
+  }
+  const said = (): string => (fs.existsSync(guest.console) ? fs.readFileSync(guest.console, 'utf8').slice(-1_000) : '')
+  await waitFor(() => `${id} answers SSH; its console says ${said()}`, bootId, BOOT_MS)
+  const kib = Number(/^MemTotal:\s+(\d+)/m.exec(await exec('cat /proc/meminfo'))?.[1])
+  return {
+    id,
+    address,
+    privateKey: fs.readFileSync(key, 'utf8'),
+    processors: Number(await exec("grep -c '^processor' /proc/cpuinfo")),
+    ramGb: Math.round((kib / 1_048_576) * 100) / 100,
+    exec,
+    bootId,
+  }
+}
+
+async function endOf(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await ended
+}

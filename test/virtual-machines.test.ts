@@ -1,0 +1,89 @@
+/**
+ * Virtual machines on hosts with our agent keep the promises of a driver: a real agent, real guests by QEMU, disks that
+ * are really plugged in. A guest that must come up costs seconds of a processor, so only two run at a time.
+ */
+import fs from 'node:fs/promises'
+import { afterAll, beforeAll, describe, vi } from 'vitest'
+import { systemClock } from '../src/base/instant.ts'
+import { sampleSpec, type ConformanceHarness } from '../src/engines/conformance-bench.ts'
+import { driverConformance } from '../src/engines/conformance.ts'
+import { hostDriver } from '../src/engines/host/driver.ts'
+import type { HostWorld } from '../src/engines/host/world.ts'
+import { postgresHostWorld } from '../src/store/host-world.ts'
+import { faultyWorld } from './harness/host-world.ts'
+import { startVmMachines, VM_REGION, whyNoVmHosts, type VmHost, type VmMachines } from './harness/vm-machines.ts'
+import { lookAgain, waitFor } from './harness/wait.ts'
+
+const BOOT_MS = 180_000
+vi.setConfig({ testTimeout: BOOT_MS, hookTimeout: BOOT_MS })
+
+const why = whyNoVmHosts()
+describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: ${why})`}`, () => {
+  let machines: VmMachines
+  let host: VmHost
+  /** As many as there are GPUs; each order takes the next. */
+  const GPUS = 8
+
+  beforeAll(async () => {
+    machines = await startVmMachines({ hosts: 1 })
+    host = machines.hosts[0] as VmHost
+  })
+  afterAll(() => machines.close())
+
+  driverConformance(
+    'host, with virtual machines',
+    async () => {
+      const { server } = machines
+      const world: HostWorld = postgresHostWorld(server.app.database, { from: 31_000, to: 32_000 })
+      const { driver, faults } = faultyWorld(world, (faulty) =>
+        hostDriver({ world: faulty, clock: systemClock, relayHost: server.url }),
+      )
+      let isVanishing = false
+      let orders = 0
+      const spec: ConformanceHarness['spec'] = (overrides = {}) => {
+        orders += 1
+        return sampleSpec({
+          region: VM_REGION,
+          gpuCount: 1,
+          nodes: [{ machineId: host.id, gpuIndexes: [orders % GPUS] }],
+          resources: { cpuModel: 'any', cpuCount: 1, ramGb: 0.25, storageGb: 2 },
+          ...overrides,
+        })
+      }
+      return {
+        driver,
+        spec,
+        advance: async () => {
+          if (isVanishing) isVanishing = !(await destroyRunning(world, host))
+          await lookAgain()
+        },
+        faults: {
+          ...faults,
+          'no-capacity': { spec: { nodes: [{ machineId: 'left-long-ago', gpuIndexes: [0] }] } },
+          'boot-fails': { spec: { nodes: [{ machineId: host.id, gpuIndexes: [GPUS] }] } },
+          vanish: { arm: () => void (isVanishing = true) },
+        },
+        // What a test has left behind would take the next one's processor.
+        dispose: async () => {
+          for (const { id } of await world.listWorkloads('host', '')) await world.askGone(id)
+          await waitFor('all guests are gone', async () => (await world.listWorkloads('host', '')).length === 0)
+        },
+      }
+    },
+    {
+      volumesAreDisks: true,
+      cannot: {
+        'list-lag': 'what is wanted is in the database that the list is read from',
+      },
+    },
+  )
+})
+
+/** As someone with the keys of the host would: the process first, then its disk. False: nothing runs yet. */
+async function destroyRunning(world: HostWorld, host: VmHost): Promise<boolean> {
+  const running = (await world.listWorkloads('host', '')).find(({ nodes: [node] }) => node?.state === 'running')
+  if (running === undefined) return false
+  for (const pid of host.pids(running.id)) process.kill(pid, 'SIGKILL')
+  await fs.rm(host.machineFolder(running.id), { recursive: true })
+  return true
+}
