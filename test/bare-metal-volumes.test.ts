@@ -3,6 +3,7 @@
  * customer sees of both. First the promises of the driver, then the way of one file through two rentals.
  */
 import fs from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
@@ -36,6 +37,8 @@ const rentals = '/v2/alpha/on-demand/bare-metal-rentals'
 const volumes = '/v2/alpha/on-demand/storage-volumes'
 const SIZE_GB = 256
 const order = { gpuCount: 8, region: METAL_REGION, gpuType: 'h100', networkType: 'ethernet' }
+/** Whoever is not let in does not even see that there is such a folder. */
+const REFUSED = /failed: (No such file or directory|Permission denied)/
 /** Eight GPUs at $2. */
 const HOURLY = usd('16')
 
@@ -59,22 +62,25 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
   let guests: MetalGuests['guests']
   let server: TestServer
   let options: TestServerOptions
+  let ada: Customer
+  let bob: Customer
 
   beforeAll(async () => {
     lab = startStorageLab()
     undo.push(() => lab.close())
-    const started = await startMetalGuests(lab, ['guest-1', 'guest-2'])
-    undo.push(() => started.close())
-    guests = started.guests
+    const booting = startMetalGuests(lab, ['guest-1', 'guest-2'])
+    undo.push(async () => (await booting).close())
     const database = await testDatabase()
     undo.push(() => database.drop())
-    options = {
-      databaseUrl: database.url,
-      env: { BERTH_ENGINES: 'private-cloud', BERTH_RELAY_PORTS: relayPorts() },
-    }
+    options = { databaseUrl: database.url, env: { BERTH_ENGINES: 'private-cloud', BERTH_RELAY_PORTS: relayPorts() } }
     server = await testServer(options)
     undo.push(() => server.close())
+    const keys = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-volume-keys-'))
+    undo.push(() => fs.promises.rm(keys, { recursive: true }))
+    ada = await makeCustomer(server, path.join(keys, 'ada'))
+    bob = await makeCustomer(server, path.join(keys, 'bob'))
     await priceMetal(server)
+    guests = (await booting).guests
     for (const guest of guests) await succeed(server.operator, 'POST', '/v2/operator/hosts', metalEntry(guest))
     for (const guest of guests) await untilState(server, guest.id, 'ready')
   }, START_MS)
@@ -119,32 +125,36 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
           dispose: () => freeAll(world, files),
         }
       },
-      { parts: ['volumes'] },
+      {
+        parts: ['volumes'],
+        cannot: {
+          unreachable: 'it is shown with the machines, in bare-metal.test.ts; here it would cost a reboot more',
+        },
+      },
     )
   })
 
   describe('by a customer', () => {
-    let ada: Customer
-    let bob: Customer
-
+    // Another server on the same books, hosts and volumes, which has the file server itself.
     beforeAll(async () => {
-      const { operator } = server
+      const { operator, url } = server
       await server.close()
-      const storage = {
+      const env = {
+        ...options.env,
+        BERTH_PORT: new URL(url).port,
         BERTH_STORAGE_DIR: lab.folder,
         BERTH_STORAGE_VIP: lab.vip,
         BERTH_STORAGE_OVERCOMMIT: String(OVERCOMMIT),
       }
-      server = { ...(await testServer({ ...options, env: { ...options.env, ...storage } })), operator }
-      ada = await makeCustomer(server, path.join(lab.folder, 'key-ada'))
-      bob = await makeCustomer(server, path.join(lab.folder, 'key-bob'))
-    }, START_MS)
+      server = { ...(await testServer({ ...options, env })), operator }
+    })
 
     const untilStatus = (by: Customer, id: number, status: string): Promise<Rental> => {
       let last: Rental | undefined
       return waitFor(
         () => `rental ${id} is ${status}: ${JSON.stringify(last)}`,
         async () => {
+          await lookAgain()
           last = await succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
           return last?.status === status && last
         },
@@ -166,7 +176,11 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
     const untilEvent = (by: Customer, volumeId: number, type: string, times = 1) =>
       waitFor(
         `${times} times ${type}`,
-        async () => (await eventTypesOf(by.call, `volume:${volumeId}`)).filter((one) => one === type).length === times,
+        async () => {
+          await lookAgain()
+          const types = await eventTypesOf(by.call, `volume:${volumeId}`)
+          return types.filter((one) => one === type).length === times
+        },
         SLOW_MS,
       )
 
@@ -189,14 +203,16 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
 
         await untilEvent(ada, storageVolumeId, 'volume.attached')
         expect(await mountOf(one, source)).toBe('/mnt/datasets')
-        const sizeKib = Number(await inside(one, "df -k /mnt/datasets | awk 'NR > 1 { print $2 }'"))
+        const sizeKib = Number(await inside(one, "df -kP /mnt/datasets | awk 'NR > 1 { print $2 }'"))
         expect(sizeKib / 1_048_576).toBeGreaterThan(SIZE_GB * 0.95)
         await inside(one, 'echo kept > /mnt/datasets/file')
-        await expect(mountByHand(other)).rejects.toThrow('Permission denied')
+        await mountByHand(one)
+        await one.guest.exec('umount /root/m')
+        await expect(mountByHand(other)).rejects.toThrow(REFUSED)
 
         const before = await one.guest.bootId()
         await one.guest.exec('reboot')
-        await waitFor('another boot', async () => (await one.guest.bootId()) !== before, SLOW_MS)
+        await waitFor('another boot', async () => ![undefined, before].includes(await one.guest.bootId()), SLOW_MS)
         await waitFor('the mount is back', async () => (await mountOf(one, source)) === '/mnt/datasets', SLOW_MS)
         expect(await inside(one, 'cat /mnt/datasets/file')).toBe('kept\n')
 
@@ -204,18 +220,18 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
         await untilEvent(ada, storageVolumeId, 'volume.detached')
         expect(await mountOf(one, source)).toBe('')
         expect(await one.guest.exec('ls /mnt')).toBe('')
-        await expect(mountByHand(one)).rejects.toThrow('Permission denied')
+        await expect(mountByHand(one)).rejects.toThrow(REFUSED)
         await succeed(ada.call, 'POST', `${volumes}/attach`, { storageVolumeId, rentalIds: [other.id] })
         await untilEvent(ada, storageVolumeId, 'volume.attached', 2)
         expect(await inside(other, 'cat /mnt/datasets/file && echo more > /mnt/datasets/more')).toBe('kept\n')
-        await expect(mountByHand(one)).rejects.toThrow('Permission denied')
+        await expect(mountByHand(one)).rejects.toThrow(REFUSED)
 
         const ended = [await terminate(other)]
         expect(await succeed(ada.call, 'GET', volumes)).toMatchObject([{ status: 'active', attachedRentals: [] }])
         const next = await untilRunning(bob, await rent(bob))
         expect(next.guest.id).toBe(other.guest.id)
         expect(await inside(next, 'ls -A . /mnt')).toBe('.:\n.ssh\nhosts\n\n/mnt:\n')
-        await expect(mountByHand(next)).rejects.toThrow('Permission denied')
+        await expect(mountByHand(next)).rejects.toThrow(REFUSED)
 
         ended.push(...(await Promise.all([terminate(one), terminate(next)])))
         await succeed(ada.call, 'POST', `${volumes}/terminate`, { storageVolumeId })
@@ -247,7 +263,10 @@ async function mountOf({ guest }: Tenancy, source: string): Promise<string> {
 /** Until the guests are clean; then what is left on the file server goes. */
 async function freeAll(world: HostWorld, files: FileServer): Promise<void> {
   for (const { id } of await world.listWorkloads('private-cloud', '')) await world.askGone(id)
-  const isFree = async (): Promise<boolean> => (await world.listWorkloads('private-cloud', '')).length === 0
+  const isFree = async (): Promise<boolean> => {
+    await lookAgain()
+    return (await world.listWorkloads('private-cloud', '')).length === 0
+  }
   await waitFor('the guests are free', isFree, SLOW_MS)
   const engine = folderEngine(world, files)
   const { signal } = new AbortController()

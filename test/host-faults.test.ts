@@ -4,11 +4,12 @@
  * except for pulls that stand still. Faults of different hosts run beside each other.
  */
 import { readFileSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { readdir, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
+import { whyNoDockerLab } from './harness/docker-lab.ts'
 import {
   charged,
   costOf,
@@ -40,326 +41,351 @@ const STALL_SECONDS = 2
 const DISK_MB = 96
 const STRANGER = 'somebody-elses'
 
-let machines: Machines<ServerLab>
-let lonely: ContainerHost
-let cut: ContainerHost
-let rebooted: ContainerHost
-let drilled: ContainerHost
+const why = whyNoDockerLab()
+const leftOut = why === undefined ? '' : ` (left out: ${why})`
 
-beforeAll(async () => {
-  machines = await startMachinesOf({ hosts: 2 }, startServerLab)
-  const [first, second] = machines.hosts
-  if (first === undefined || second === undefined) throw new Error('there are no hosts')
-  lonely = first
-  cut = second
-  const more = [{ diskMb: DISK_MB }, { args: ['--pull-stall', String(STALL_SECONDS)] }]
-  const [third, fourth] = await Promise.all(more.map((options) => machines.addHost(options)))
-  if (third === undefined || fourth === undefined) throw new Error('there are no more hosts')
-  rebooted = third
-  drilled = fourth
-  await runStranger(lonely)
-}, 120_000)
-afterAll(() => machines.close())
+describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
+  let machines: Machines<ServerLab>
+  let lonely: ContainerHost
+  let cut: ContainerHost
+  let rebooted: ContainerHost
+  let drilled: ContainerHost
 
-const relayHost = (): string => new URL(machines.server.url).hostname
-const containersOn = async (host: ContainerHost): Promise<string[]> =>
-  (await host.docker.docker('ps', '-aq', '--no-trunc', '--filter', 'label=berth.tag'))
-    .split('\n')
-    .filter(Boolean)
-    .sort()
-const hostKeyOf = async (instance: Instance): Promise<string> =>
-  (await run('ssh-keyscan', ['-t', 'ed25519', '-p', String(sshPortOf(instance)), relayHost()])).out
-const hostAs = async ({ id }: ContainerHost) => {
-  const { hosts } = await succeed(machines.server.operator, 'GET', '/v2/operator/hosts?limit=100')
-  return hosts.find((one: { id: string }) => one.id === id)
-}
-const keep = async (by: Customer, instance: Instance): Promise<void> => {
-  await by.ssh(instance.sshCommand, 'echo', 'kept', '>/root/mark')
-}
-const isKept = async (by: Customer, instance: Instance): Promise<boolean> =>
-  (await by.ssh(instance.sshCommand, 'cat', '/root/mark')).out === 'kept\n'
+  beforeAll(async () => {
+    machines = await startMachinesOf({ hosts: 2 }, startServerLab)
+    const [first, second] = machines.hosts
+    if (first === undefined || second === undefined) throw new Error('there are no hosts')
+    lonely = first
+    cut = second
+    const more = [{ diskMb: DISK_MB }, { args: ['--pull-stall', String(STALL_SECONDS)] }]
+    const [third, fourth] = await Promise.all(more.map((options) => machines.addHost(options)))
+    if (third === undefined || fourth === undefined) throw new Error('there are no more hosts')
+    rebooted = third
+    drilled = fourth
+    await runStranger(lonely)
+  }, 120_000)
+  afterAll(() => machines.close())
 
-/** It ended while it was `Unknown`: it is paid for until it was last seen, which was about when the fault came. */
-async function expectPaidUntilLastSight(by: Customer, instance: Instance, faultAt: number): Promise<void> {
-  const seenAt = instantOf((await eventData(by, instance, 'rental.unknown'))['lastSeenAt'])
-  expect(Math.abs(seenAt - faultAt)).toBeLessThan(HEARD_MS)
-  expect(await charged(by, instance)).toBe(costOf(instantOf(instance.start), seenAt))
-}
+  const relayHost = (): string => new URL(machines.server.url).hostname
+  const containersOn = async (host: ContainerHost): Promise<string[]> =>
+    (await host.docker.docker('ps', '-aq', '--no-trunc', '--filter', 'label=berth.tag'))
+      .split('\n')
+      .filter(Boolean)
+      .sort()
+  const hostKeyOf = async (instance: Instance): Promise<string> =>
+    (await run('ssh-keyscan', ['-t', 'ed25519', '-p', String(sshPortOf(instance)), relayHost()])).out
+  const hostAs = async ({ id }: ContainerHost) => {
+    const { hosts } = await succeed(machines.server.operator, 'GET', '/v2/operator/hosts?limit=100')
+    return hosts.find((one: { id: string }) => one.id === id)
+  }
+  const keep = async (by: Customer, instance: Instance): Promise<void> => {
+    await by.ssh(instance.sshCommand, 'echo', 'kept', '>/root/mark')
+  }
+  const isKept = async (by: Customer, instance: Instance): Promise<boolean> =>
+    (await by.ssh(instance.sshCommand, 'cat', '/root/mark')).out === 'kept\n'
 
-async function expectEnd(by: Customer, instance: Instance): Promise<void> {
-  await terminate(by, instance.id)
-  await untilGone(by, instance.id)
-  expect(await charged(by, instance)).toBe(await dueFor(by, instance))
-  await waitFor('its port to be closed', async () => !(await isPortOpen(relayHost(), sshPortOf(instance))))
-}
+  /** It ended while it was `Unknown`: it is paid for until it was last seen, which was about when the fault came. */
+  async function expectPaidUntilLastSight(by: Customer, instance: Instance, faultAt: number): Promise<void> {
+    const seenAt = instantOf((await eventData(by, instance, 'rental.unknown'))['lastSeenAt'])
+    expect(Math.abs(seenAt - faultAt)).toBeLessThan(HEARD_MS)
+    expect(await charged(by, instance)).toBe(costOf(instantOf(instance.start), seenAt))
+  }
 
-/** With labels of this installation, and in no book. */
-async function runStranger(host: ContainerHost): Promise<void> {
-  const { installation } = JSON.parse(readFileSync(path.join(host.dir, 'agent.json'), 'utf8'))
-  const { name, tag } = machines.registry.images.busybox
-  const labels = [`berth.id=w-${STRANGER}`, `berth.tag=berth-${installation}-4711-deadbeef`]
-  await host.docker.docker('pull', '-q', `${name}:${tag}`)
-  const flags = ['-dit', '--name', STRANGER, ...labels.flatMap((label) => ['--label', label])]
-  await host.docker.docker('run', ...flags, `${name}:${tag}`)
-}
+  async function expectEnd(by: Customer, instance: Instance): Promise<void> {
+    await terminate(by, instance.id)
+    await untilGone(by, instance.id)
+    expect(await charged(by, instance)).toBe(await dueFor(by, instance))
+    await waitFor('its port to be closed', async () => !(await isPortOpen(relayHost(), sshPortOf(instance))))
+  }
 
-describe.concurrent('faults of one host', () => {
-  test('an agent that was killed: its containers run on, the next one adopts them', { timeout: FAULT_MS }, async () => {
-    const ada = await machines.customer()
-    const [stays, ends] = await Promise.all([rentOnline(ada, lonely), rentOnline(ada, lonely)])
-    const containers = await containersOn(lonely)
-    const hostKey = await hostKeyOf(stays)
-    expect(hostKey).toContain('ssh-ed25519')
-    await keep(ada, stays)
-    await lonely.stopAgent('kill')
-    const killedAt = systemClock.now()
-    await Promise.all([stays, ends].map((one) => untilStatus(ada, one.id, 'unknown')))
-    expect((await hostAs(lonely)).isSilent).toBe(true)
-    await terminate(ada, ends.id)
-    expect((await findInstance(ada, ends.id))?.instance.status).toBe('stopping')
-    expect(await containersOn(lonely)).toEqual(containers)
+  /** With labels of this installation, and in no book. */
+  async function runStranger(host: ContainerHost): Promise<void> {
+    const { installation } = JSON.parse(readFileSync(path.join(host.dir, 'agent.json'), 'utf8'))
+    const { name, tag } = machines.registry.images.busybox
+    const labels = [`berth.id=w-${STRANGER}`, `berth.tag=berth-${installation}-4711-deadbeef`]
+    await host.docker.docker('pull', '-q', `${name}:${tag}`)
+    const flags = ['-dit', '--name', STRANGER, ...labels.flatMap((label) => ['--label', label])]
+    await host.docker.docker('run', ...flags, `${name}:${tag}`)
+  }
 
-    await lonely.startAgent()
-    const again = await untilStatus(ada, stays.id, 'online')
-    await untilGone(ada, ends.id)
-    await expectPaidUntilLastSight(ada, ends, killedAt)
-    expect([again.sshCommand, again.start]).toEqual([stays.sshCommand, stays.start])
-    expect(await hostKeyOf(again)).toBe(hostKey)
-    expect(await isKept(ada, again)).toBe(true)
-    // That one, and the stranger.
-    const left = await containersOn(lonely)
-    expect(left).toHaveLength(2)
-    expect(containers).toEqual(expect.arrayContaining(left))
-    const types = (await eventsOf(ada, stays)).map((event) => event.type)
-    expect(types).toEqual(['rental.created', 'rental.running', 'rental.unknown', 'rental.recovered'])
-    // It ran all the while, and is paid for all of it.
-    await expectEnd(ada, again)
+  describe.concurrent('faults of one host', () => {
+    test(
+      'an agent that was killed: its containers run on, the next one adopts them',
+      { timeout: FAULT_MS },
+      async () => {
+        const ada = await machines.customer()
+        const [stays, ends] = await Promise.all([rentOnline(ada, lonely), rentOnline(ada, lonely)])
+        const containers = await containersOn(lonely)
+        const hostKey = await hostKeyOf(stays)
+        expect(hostKey).toContain('ssh-ed25519')
+        await keep(ada, stays)
+        await lonely.stopAgent('kill')
+        const killedAt = systemClock.now()
+        await Promise.all([stays, ends].map((one) => untilStatus(ada, one.id, 'unknown')))
+        expect((await hostAs(lonely)).isSilent).toBe(true)
+        await terminate(ada, ends.id)
+        expect((await findInstance(ada, ends.id))?.instance.status).toBe('stopping')
+        expect(await containersOn(lonely)).toEqual(containers)
+
+        await lonely.startAgent()
+        const again = await untilStatus(ada, stays.id, 'online')
+        await untilGone(ada, ends.id)
+        await expectPaidUntilLastSight(ada, ends, killedAt)
+        expect([again.sshCommand, again.start]).toEqual([stays.sshCommand, stays.start])
+        expect(await hostKeyOf(again)).toBe(hostKey)
+        expect(await isKept(ada, again)).toBe(true)
+        // That one, and the stranger.
+        const left = await containersOn(lonely)
+        expect(left).toHaveLength(2)
+        expect(containers).toEqual(expect.arrayContaining(left))
+        const types = (await eventsOf(ada, stays)).map((event) => event.type)
+        expect(types).toEqual(['rental.created', 'rental.running', 'rental.unknown', 'rental.recovered'])
+        // It ran all the while, and is paid for all of it.
+        await expectEnd(ada, again)
+      },
+    )
+
+    test(
+      'a network that was cut: Unknown, then Running; an end that was asked for meanwhile comes',
+      { timeout: FAULT_MS },
+      async () => {
+        const ada = await machines.customer()
+        const [stays, ends] = await Promise.all([rentOnline(ada, cut), rentOnline(ada, cut)])
+        const containers = await containersOn(cut)
+        await keep(ada, stays)
+        await cut.docker.host.linkDown()
+        const cutAt = systemClock.now()
+        await Promise.all([stays, ends].map((one) => untilStatus(ada, one.id, 'unknown')))
+        await terminate(ada, ends.id)
+        expect((await findInstance(ada, ends.id))?.instance.status).toBe('stopping')
+        const refused = await ada.call('POST', `${instancesPath}/create`, {
+          cluster_name: 'lab',
+          node_name: cut.id,
+          gpu_count: 1,
+        })
+        expect(refused.status).toBe(400)
+        expect(await containersOn(cut)).toEqual(containers)
+
+        await cut.docker.host.linkUp()
+        const again = await untilStatus(ada, stays.id, 'online')
+        await untilGone(ada, ends.id)
+        expect(await containersOn(cut)).toHaveLength(1)
+        await expectPaidUntilLastSight(ada, ends, cutAt)
+        expect(again.sshCommand).toBe(stays.sshCommand)
+        expect(await isKept(ada, again)).toBe(true)
+        await expectEnd(ada, again)
+        await untilEmpty(cut)
+      },
+    )
+
+    test(
+      'a host that was rebooted, a daemon that was restarted, a container that somebody removed, a full disk',
+      { timeout: FAULT_MS },
+      async () => {
+        const ada = await machines.customer()
+        const first = await rentOnline(ada, rebooted)
+        const containers = await containersOn(rebooted)
+        await keep(ada, first)
+
+        await rebooted.stopAgent('kill')
+        await rebooted.docker.cutPower()
+        await rebooted.docker.startDaemon()
+        expect((await rebooted.docker.docker('ps', '-q')).trim()).toBe('')
+        await rebooted.startAgent()
+        await untilRunsAgain(ada, first)
+        expect(await containersOn(rebooted)).toEqual(containers)
+
+        await rebooted.docker.restartDaemon()
+        await untilRunsAgain(ada, first)
+        expect(await containersOn(rebooted)).toEqual(containers)
+
+        // A daemon that stays away: what ran may have ended, so nobody says that it runs.
+        await rebooted.docker.stopDaemon()
+        await untilStatus(ada, first.id, 'unknown')
+        expect(await hostAs(rebooted)).toMatchObject({
+          isSilent: true,
+          notes: expect.arrayContaining([expect.stringContaining('What runs here cannot be seen now')]),
+        })
+        await rebooted.docker.startDaemon()
+        await untilRunsAgain(ada, first)
+        expect(await containersOn(rebooted)).toEqual(containers)
+        await untilOnSale(rebooted)
+        await expectEnd(ada, first)
+
+        const second = await rentOnline(ada, rebooted)
+        await rebooted.docker.docker('rm', '-f', ...(await containersOn(rebooted)))
+        const removedAt = systemClock.now()
+        await untilStatus(ada, second.id, 'failed')
+        expect(await eventData(ada, second, 'rental.failed')).toMatchObject({ reason: 'vanished' })
+        const paid = await charged(ada, second)
+        expect(paid).toBeLessThanOrEqual(costOf(instantOf(second.start), systemClock.now()))
+        expect(paid).toBeGreaterThanOrEqual(costOf(instantOf(second.start), (removedAt - HEARD_MS) as typeof removedAt))
+        await untilEmpty(rebooted)
+        expect(await charged(ada, second)).toBe(paid)
+        await terminate(ada, second.id)
+
+        const filler = path.join(rebooted.docker.dataDir, 'filler')
+        await run('dd', ['if=/dev/zero', `of=${filler}`, 'bs=1M', `count=${DISK_MB}`])
+        const full = await rentInstance(ada, rebooted, machines.registry.images.sftp)
+        const waiting = await waitFor('it to say why it does not start', async () => {
+          const shown = await findInstance(ada, full)
+          return shown?.status_message?.includes('no space left on device') && shown
+        })
+        expect(waiting.instance.status).toBe('starting')
+        await rm(filler)
+        const third = await untilStatus(ada, full, 'online')
+        await expectEnd(ada, third)
+        await untilEmpty(rebooted)
+      },
+    )
+
+    test(
+      'a pull that stands still is tried anew; a GPU that is lost is off sale alone; a host that drains, and leaves',
+      { timeout: FAULT_MS },
+      async () => {
+        const ada = await machines.customer()
+        const registry = await startStallingRegistry()
+        const name = await rentInstance(ada, drilled, { name: `${registry.address}/lab/sftp`, tag: '1' })
+        await waitFor('it to say that the pull stands still', async () =>
+          (await findInstance(ada, name))?.status_message?.includes(`made no progress for ${STALL_SECONDS} s`),
+        )
+        registry.goOn()
+        const first = await untilStatus(ada, name, 'online')
+        await registry.close()
+
+        const index = Number((await ada.ssh(first.sshCommand, 'echo', '$BERTH_GPUS')).out)
+        const sickFile = path.join(drilled.dir, 'sick.json')
+        await writeFile(sickFile, JSON.stringify([index]))
+        await waitFor('the GPU to be off sale', async () => (await hostAs(drilled)).gpusSick[0] === index)
+        await waitFor('its machine too', async () => (await sickAt(drilled)).join() === String(index))
+        expect((await findInstance(ada, name))?.instance.status).toBe('online')
+        const second = await rentOnline(ada, drilled)
+        const other = Number((await ada.ssh(second.sshCommand, 'echo', '$BERTH_GPUS')).out)
+        expect(new Set([index, other])).toEqual(new Set([0, 1]))
+        await expectEnd(ada, first)
+        // Free, and not for sale.
+        await expectRefused(ada, drilled, 'no_capacity')
+        await rm(sickFile)
+        await waitFor('the GPU to be back', async () => (await sickAt(drilled)).length === 0)
+        const third = await rentOnline(ada, drilled)
+        await expectEnd(ada, third)
+
+        const drained = await drilled.tellAgent('drain')
+        expect([drained.code, drained.error]).toEqual([0, ''])
+        await expectRefused(ada, drilled, 'node_not_ready')
+        const early = await drilled.tellAgent('leave')
+        expect([early.code === 0, early.error]).toEqual([false, expect.stringContaining('tenants')])
+        const ran = await ada.ssh(second.sshCommand, 'echo', 'I am still here')
+        expect(ran.out).toBe('I am still here\n')
+        await expectEnd(ada, second)
+        await untilEmpty(drilled)
+        const left = await drilled.tellAgent('leave')
+        expect([left.code, left.error]).toEqual([0, ''])
+        expect((await hostAs(drilled)).state).toBe('left')
+        await waitFor(
+          'it to be off the list',
+          async () => (await listingOf(machines.server, drilled))?.status !== 'node_ready',
+        )
+      },
+    )
   })
 
+  /** What is in the container is what was there before. */
+  async function untilRunsAgain(by: Customer, instance: Instance): Promise<void> {
+    await waitFor(
+      () => `it to run again, with its files:\n${rebooted.agent().output()}`,
+      () => isKept(by, instance),
+    )
+    const again = await untilStatus(by, instance.id, 'online')
+    expect([again.sshCommand, again.start]).toEqual([instance.sshCommand, instance.start])
+  }
+
+  async function untilOnSale(host: ContainerHost): Promise<void> {
+    await waitFor('it to be on sale', async () => (await listingOf(machines.server, host))?.status === 'node_ready')
+  }
+
+  async function untilEmpty(host: ContainerHost): Promise<void> {
+    await waitFor('its GPUs to be free', async () => (await listingOf(machines.server, host))?.gpus_reserved === 0)
+    expect([await host.ours(), await readdir(path.join(host.dir, 'containers'))]).toEqual([[], []])
+  }
+
+  async function sickAt({ id }: ContainerHost): Promise<number[]> {
+    const { machines: listed } = await succeed(machines.server.operator, 'GET', '/v2/operator/machines?limit=100')
+    return listed.find((one: { id: string }) => one.id === id).gpusSick
+  }
+
+  async function expectRefused(by: Customer, { id }: ContainerHost, reason: string): Promise<void> {
+    const body = { cluster_name: 'lab', node_name: id, gpu_count: 1 }
+    const refused = await by.call('POST', `${instancesPath}/create`, body)
+    expect([refused.status, refused.body.reason]).toEqual([400, reason])
+  }
+
+  /** In front of the registry: of large layers it sends a half and then nothing, until it is told to go on. */
+  async function startStallingRegistry(): Promise<{ address: string; goOn(): void; close(): Promise<void> }> {
+    const { registry, network } = machines
+    let stalls = true
+    const answer = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
+      const from = await fetch(`http://${registry.address}${request.url}`, {
+        headers: { accept: request.headers.accept ?? '*/*' },
+      })
+      const body = Buffer.from(await from.arrayBuffer())
+      const kept = ['content-type', 'docker-content-digest', 'docker-distribution-api-version']
+      const headers = kept.flatMap((name) => (from.headers.has(name) ? [[name, from.headers.get(name) ?? '']] : []))
+      response.writeHead(from.status, { ...Object.fromEntries(headers), 'content-length': body.length })
+      if (stalls && body.length > 1_000_000) response.write(body.subarray(0, body.length / 2))
+      else response.end(request.method === 'HEAD' ? undefined : body)
+    }
+    const server = http.createServer(
+      (request, response) => void answer(request, response).catch(() => response.destroy()),
+    )
+    await new Promise<void>((resolve) => server.listen(0, network.bridgeAddress, resolve))
+    const at = server.address()
+    return {
+      address: `${network.bridgeAddress}:${typeof at === 'object' && at !== null ? at.port : 0}`,
+      goOn: () => (stalls = false),
+      close: () =>
+        new Promise((resolve) => {
+          server.closeAllConnections()
+          server.close(() => resolve())
+        }),
+    }
+  }
+
   test(
-    'a network that was cut: Unknown, then Running; an end that was asked for meanwhile comes',
+    'a server that was killed: tenants run on, agents come back, nothing is lost or made twice',
     { timeout: FAULT_MS },
     async () => {
       const ada = await machines.customer()
-      const [stays, ends] = await Promise.all([rentOnline(ada, cut), rentOnline(ada, cut)])
-      const containers = await containersOn(cut)
-      await keep(ada, stays)
-      await cut.docker.host.linkDown()
-      const cutAt = systemClock.now()
-      await Promise.all([stays, ends].map((one) => untilStatus(ada, one.id, 'unknown')))
-      await terminate(ada, ends.id)
-      expect((await findInstance(ada, ends.id))?.instance.status).toBe('stopping')
-      const refused = await ada.call('POST', `${instancesPath}/create`, {
-        cluster_name: 'lab',
-        node_name: cut.id,
-        gpu_count: 1,
-      })
-      expect(refused.status).toBe(400)
-      expect(await containersOn(cut)).toEqual(containers)
-
-      await cut.docker.host.linkUp()
-      const again = await untilStatus(ada, stays.id, 'online')
-      await untilGone(ada, ends.id)
-      expect(await containersOn(cut)).toHaveLength(1)
-      await expectPaidUntilLastSight(ada, ends, cutAt)
-      expect(again.sshCommand).toBe(stays.sshCommand)
-      expect(await isKept(ada, again)).toBe(true)
-      await expectEnd(ada, again)
+      const [one, two] = await Promise.all([rentOnline(ada, cut), rentOnline(ada, rebooted)])
+      await keep(ada, one)
+      const startedAt = async (host: ContainerHost) =>
+        host.docker.docker('inspect', '-f', '{{.State.StartedAt}} {{.State.Running}}', ...(await containersOn(host)))
+      const before = [await startedAt(cut), await startedAt(rebooted)]
+      const late = await rentInstance(ada, cut)
+      await machines.server.kill()
+      await waitFor('an agent to say that its server is away', () => cut.agent().output().includes('No connection to'))
+      expect(await isPortOpen(relayHost(), sshPortOf(one))).toBe(false)
+      await machines.server.start()
+      const [oneAgain, twoAgain] = await Promise.all([one, two].map((each) => untilStatus(ada, each.id, 'online')))
+      expect(oneAgain?.sshCommand).toBe(one.sshCommand)
+      await waitFor('the way in to be open again', () => isKept(ada, one))
+      const lateOnline = await untilStatus(ada, late, 'online')
+      expect(await containersOn(cut)).toHaveLength(2)
+      expect((await startedAt(cut)).split('\n')).toContain(before[0]?.trim())
+      expect(await startedAt(rebooted)).toBe(before[1])
+      await Promise.all([oneAgain, twoAgain, lateOnline].map((each) => expectEnd(ada, each as Instance)))
       await untilEmpty(cut)
-    },
-  )
-
-  test(
-    'a host that was rebooted, a daemon that was restarted, a container that somebody removed, a full disk',
-    { timeout: FAULT_MS },
-    async () => {
-      const ada = await machines.customer()
-      const first = await rentOnline(ada, rebooted)
-      const containers = await containersOn(rebooted)
-      await keep(ada, first)
-
-      await rebooted.stopAgent('kill')
-      await rebooted.docker.stopDaemon()
-      await rebooted.docker.startDaemon()
-      expect((await rebooted.docker.docker('ps', '-q')).trim()).toBe('')
-      await rebooted.startAgent()
-      await untilRunsAgain(ada, first)
-      expect(await containersOn(rebooted)).toEqual(containers)
-
-      await rebooted.docker.restartDaemon()
-      await untilRunsAgain(ada, first)
-      expect(await containersOn(rebooted)).toEqual(containers)
-      await expectEnd(ada, first)
-
-      const second = await rentOnline(ada, rebooted)
-      await rebooted.docker.docker('rm', '-f', ...(await containersOn(rebooted)))
-      const removedAt = systemClock.now()
-      await untilStatus(ada, second.id, 'failed')
-      expect(await eventData(ada, second, 'rental.failed')).toMatchObject({ reason: 'vanished' })
-      const paid = await charged(ada, second)
-      expect(paid).toBeLessThanOrEqual(costOf(instantOf(second.start), systemClock.now()))
-      expect(paid).toBeGreaterThanOrEqual(costOf(instantOf(second.start), (removedAt - HEARD_MS) as typeof removedAt))
-      await untilEmpty(rebooted)
-      expect(await charged(ada, second)).toBe(paid)
-      await terminate(ada, second.id)
-
-      const filler = path.join(rebooted.docker.dataDir, 'filler')
-      await run('dd', ['if=/dev/zero', `of=${filler}`, 'bs=1M', `count=${DISK_MB}`])
-      const full = await rentInstance(ada, rebooted, machines.registry.images.sftp)
-      const waiting = await waitFor('it to say why it does not start', async () => {
-        const shown = await findInstance(ada, full)
-        return shown?.status_message?.includes('no space left on device') && shown
-      })
-      expect(waiting.instance.status).toBe('starting')
-      await rm(filler)
-      const third = await untilStatus(ada, full, 'online')
-      await expectEnd(ada, third)
       await untilEmpty(rebooted)
     },
   )
 
-  test(
-    'a pull that stands still is tried anew; a GPU that is lost is off sale alone; a host that drains, and leaves',
-    { timeout: FAULT_MS },
-    async () => {
-      const ada = await machines.customer()
-      const registry = await startStallingRegistry()
-      const name = await rentInstance(ada, drilled, { name: `${registry.address}/lab/sftp`, tag: '1' })
-      await waitFor('it to say that the pull stands still', async () =>
-        (await findInstance(ada, name))?.status_message?.includes(`made no progress for ${STALL_SECONDS} s`),
-      )
-      registry.goOn()
-      const first = await untilStatus(ada, name, 'online')
-      await registry.close()
-
-      const index = Number((await ada.ssh(first.sshCommand, 'echo', '$BERTH_GPUS')).out)
-      const sickFile = path.join(drilled.dir, 'sick.json')
-      await writeFile(sickFile, JSON.stringify([index]))
-      await waitFor('the GPU to be off sale', async () => (await hostAs(drilled)).gpusSick[0] === index)
-      await waitFor('its machine too', async () => (await sickAt(drilled)).join() === String(index))
-      expect((await findInstance(ada, name))?.instance.status).toBe('online')
-      const second = await rentOnline(ada, drilled)
-      const other = Number((await ada.ssh(second.sshCommand, 'echo', '$BERTH_GPUS')).out)
-      expect([index, other].sort()).toEqual([0, 1])
-      await expectEnd(ada, first)
-      // Free, and not for sale.
-      await expectRefused(ada, drilled, 'no_capacity')
-      await rm(sickFile)
-      await waitFor('the GPU to be back', async () => (await sickAt(drilled)).length === 0)
-      const third = await rentOnline(ada, drilled)
-      await expectEnd(ada, third)
-
-      const drained = await drilled.tellAgent('drain')
-      expect([drained.code, drained.error]).toEqual([0, ''])
-      await expectRefused(ada, drilled, 'node_not_ready')
-      const early = await drilled.tellAgent('leave')
-      expect([early.code === 0, early.error]).toEqual([false, expect.stringContaining('tenants')])
-      const ran = await ada.ssh(second.sshCommand, 'echo', 'I am still here')
-      expect(ran.out).toBe('I am still here\n')
-      await expectEnd(ada, second)
-      await untilEmpty(drilled)
-      const left = await drilled.tellAgent('leave')
-      expect([left.code, left.error]).toEqual([0, ''])
-      expect((await hostAs(drilled)).state).toBe('left')
-      await waitFor(
-        'it to be off the list',
-        async () => (await listingOf(machines.server, drilled))?.status !== 'node_ready',
-      )
-    },
-  )
-})
-
-/** What is in the container is what was there before. */
-async function untilRunsAgain(by: Customer, instance: Instance): Promise<void> {
-  await waitFor(
-    () => `it to run again, with its files:\n${rebooted.agent().output()}`,
-    () => isKept(by, instance),
-  )
-  const again = await untilStatus(by, instance.id, 'online')
-  expect([again.sshCommand, again.start]).toEqual([instance.sshCommand, instance.start])
-}
-
-async function untilEmpty(host: ContainerHost): Promise<void> {
-  await waitFor('its GPUs to be free', async () => (await listingOf(machines.server, host))?.gpus_reserved === 0)
-  expect(await host.ours()).toEqual([])
-}
-
-async function sickAt({ id }: ContainerHost): Promise<number[]> {
-  const { machines: listed } = await succeed(machines.server.operator, 'GET', '/v2/operator/machines?limit=100')
-  return listed.find((one: { id: string }) => one.id === id).gpusSick
-}
-
-async function expectRefused(by: Customer, { id }: ContainerHost, reason: string): Promise<void> {
-  const body = { cluster_name: 'lab', node_name: id, gpu_count: 1 }
-  const refused = await by.call('POST', `${instancesPath}/create`, body)
-  expect([refused.status, refused.body.reason]).toEqual([400, reason])
-}
-
-/** In front of the registry: of large layers it sends a half and then nothing, until it is told to go on. */
-async function startStallingRegistry(): Promise<{ address: string; goOn(): void; close(): Promise<void> }> {
-  const { registry, network } = machines
-  let stalls = true
-  const answer = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
-    const from = await fetch(`http://${registry.address}${request.url}`, {
-      headers: { accept: request.headers.accept ?? '*/*' },
-    })
-    const body = Buffer.from(await from.arrayBuffer())
-    const kept = ['content-type', 'docker-content-digest', 'docker-distribution-api-version']
-    const headers = kept.flatMap((name) => (from.headers.has(name) ? [[name, from.headers.get(name) ?? '']] : []))
-    response.writeHead(from.status, { ...Object.fromEntries(headers), 'content-length': body.length })
-    if (stalls && body.length > 1_000_000) response.write(body.subarray(0, body.length / 2))
-    else response.end(request.method === 'HEAD' ? undefined : body)
-  }
-  const server = http.createServer(
-    (request, response) => void answer(request, response).catch(() => response.destroy()),
-  )
-  await new Promise<void>((resolve) => server.listen(0, network.bridgeAddress, resolve))
-  const at = server.address()
-  return {
-    address: `${network.bridgeAddress}:${typeof at === 'object' && at !== null ? at.port : 0}`,
-    goOn: () => (stalls = false),
-    close: () =>
-      new Promise((resolve) => {
-        server.closeAllConnections()
-        server.close(() => resolve())
-      }),
-  }
-}
-
-test(
-  'a server that was killed: tenants run on, agents come back, nothing is lost or made twice',
-  { timeout: FAULT_MS },
-  async () => {
-    const ada = await machines.customer()
-    const [one, two] = await Promise.all([rentOnline(ada, cut), rentOnline(ada, rebooted)])
-    await keep(ada, one)
-    const startedAt = async (host: ContainerHost) =>
-      host.docker.docker('inspect', '-f', '{{.State.StartedAt}} {{.State.Running}}', ...(await containersOn(host)))
-    const before = [await startedAt(cut), await startedAt(rebooted)]
-    const late = await rentInstance(ada, cut)
-    await machines.server.kill()
-    await waitFor('an agent to say that its server is away', () => cut.agent().output().includes('No connection to'))
-    expect(await isPortOpen(relayHost(), sshPortOf(one))).toBe(false)
-    await machines.server.start()
-    const [oneAgain, twoAgain] = await Promise.all([one, two].map((each) => untilStatus(ada, each.id, 'online')))
-    expect(oneAgain?.sshCommand).toBe(one.sshCommand)
-    await waitFor('the way in to be open again', () => isKept(ada, one))
-    const lateOnline = await untilStatus(ada, late, 'online')
-    expect(await containersOn(cut)).toHaveLength(2)
-    expect((await startedAt(cut)).split('\n')).toContain(before[0]?.trim())
-    expect(await startedAt(rebooted)).toBe(before[1])
-    await Promise.all([oneAgain, twoAgain, lateOnline].map((each) => expectEnd(ada, each as Instance)))
-    await untilEmpty(cut)
-    await untilEmpty(rebooted)
-  },
-)
-
-test('what is on a host and in no book was shown and left alone all the while', async () => {
-  const audit = await succeed(machines.server.operator, 'GET', '/v2/operator/engines/audit')
-  expect(audit.ok).toBe(false)
-  expect(audit.engines).toMatchObject([{ driver: 'host', findings: [{ check: 'unknown_rental' }] }])
-  expect((await lonely.docker.docker('inspect', '-f', '{{.State.Running}}', STRANGER)).trim()).toBe('true')
-  await lonely.docker.docker('rm', '-f', STRANGER)
-  await waitFor('the books and the engines to agree', async () => (await recountBooks(machines.server)).length === 0)
-  await untilEmpty(lonely)
+  test('what is on a host and in no book was shown and left alone all the while', async () => {
+    const audit = await succeed(machines.server.operator, 'GET', '/v2/operator/engines/audit')
+    expect(audit.ok).toBe(false)
+    expect(audit.engines).toMatchObject([{ driver: 'host', findings: [{ check: 'unknown_rental' }] }])
+    expect((await lonely.docker.docker('inspect', '-f', '{{.State.Running}}', STRANGER)).trim()).toBe('true')
+    await lonely.docker.docker('rm', '-f', STRANGER)
+    await waitFor('the books and the engines to agree', async () => (await recountBooks(machines.server)).length === 0)
+    await untilEmpty(lonely)
+  })
 })

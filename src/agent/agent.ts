@@ -82,6 +82,7 @@ class Agent {
   #connection: Connection | undefined
   /** Why the last look at the runtime failed. */
   #trouble: string | undefined
+  #troubleIsTold = false
   #told = { workloads: '', state: '', error: '' }
   #finish: (end: AgentEnd) => void = () => {}
 
@@ -175,6 +176,7 @@ class Agent {
       await this.#keeper.pass(signal)
       if (this.#trouble !== undefined) this.#connection?.reportSoon()
       this.#trouble = undefined
+      this.#troubleIsTold = false
     } catch (error) {
       if (signal.aborted) return
       this.#trouble = wordsOf(error)
@@ -212,7 +214,13 @@ class Agent {
     this.#connection?.reportSoon()
   }
 
-  #report(): HostReport {
+  /**
+   * While what runs here cannot be seen, that is said once, and then nothing: it may have ended, so to the server this
+   * host is silent. Nobody pays for it then, and nobody rents it.
+   */
+  #report(): HostReport | undefined {
+    if (this.#trouble !== undefined && this.#troubleIsTold) return undefined
+    this.#troubleIsTold = this.#trouble !== undefined
     const { generation, workloads, volumes } = this.#keeper.report() ?? { generation: 0, workloads: [], volumes: [] }
     return { type: 'report', generation, offer: this.#offer, notes: this.#notes(), workloads, volumes }
   }

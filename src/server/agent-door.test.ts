@@ -7,6 +7,7 @@ import { WebSocket } from 'ws'
 import { addMs } from '../base/instant.ts'
 import { openConnection } from '../agent/connection.ts'
 import { AGENT_PATH, agentStatement } from '../contract/agent.ts'
+import { SILENT_MS } from '../domain/host.ts'
 import { sampleSpec } from '../engines/conformance-bench.ts'
 import { hostDriver } from '../engines/host/driver.ts'
 import { findHost, setHostState } from '../store/host.ts'
@@ -174,6 +175,20 @@ test('a report is written, and wakes the loops; the same one again only says tha
   await waitFor('the heartbeat', async () => (await rowOf(host))?.seen_at === doors.clock.now())
   expect((await stateOf())?.state).toBe('starting')
   expect(doors.woken).toEqual([])
+})
+
+test('a host that was silent on a connection that stood is put back on sale by its next report', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  const cores = { ...testOffer.hardware, cpuCores: 3 }
+  const offer = { ...testOffer, hardware: cores }
+  agent.report({ generation: 1, offer })
+  await waitFor('the report', async () => (await rowOf(host))?.offer.hardware.cpuCores === 3)
+  doors.clock.set(addMs(doors.clock.now(), SILENT_MS + 1))
+  doors.woken.length = 0
+  agent.report({ generation: 1, offer })
+  await waitFor('the inventory to be taken', () => doors.woken.includes('inventory'))
+  expect((await rowOf(host))?.seen_at).toBe(doors.clock.now())
 })
 
 test('what is wanted of a host reaches it when it changes, and again while it has not acted on it', async () => {

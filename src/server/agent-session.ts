@@ -6,6 +6,7 @@
 import type { Logger } from 'pino'
 import { WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
+import type { Instant } from '../base/instant.ts'
 import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
 import {
   fromAgent,
@@ -16,6 +17,7 @@ import {
   type StreamRequest,
 } from '../contract/agent.ts'
 import { findOfferFault } from '../domain/offer.ts'
+import { isSilent } from '../domain/host.ts'
 import { transact } from '../store/database.ts'
 import { moveHost, readDesired, saveMetrics, saveReport } from '../store/host.ts'
 import type { HostLink } from './host-links.ts'
@@ -60,6 +62,10 @@ export class AgentSession implements HostLink {
   #told: { readonly generation: number; readonly text: string; readonly atMs: number } | undefined
   #telling: Promise<void> = Promise.resolve()
   #heardAtMs = performance.now()
+  /** When the last report came. A host may be connected and say nothing, while it cannot see what runs there. */
+  #reportedAt: Instant
+  /** It has reported again, and that is not written yet. */
+  #isBack = false
   #second = { startedMs: 0, messages: 0 }
 
   constructor(socket: WebSocket, hostId: string, id: string, ports: SessionPorts) {
@@ -67,6 +73,7 @@ export class AgentSession implements HostLink {
     this.id = id
     this.#socket = socket
     this.#ports = ports
+    this.#reportedAt = ports.app.clock.now()
     this.#mux = makeMux({
       side: 'server',
       send: (frame) => socket.send(frame, () => this.#mux.flush()),
@@ -141,6 +148,7 @@ export class AgentSession implements HostLink {
     const text = data.toString()
     // While another one is being written it is not known what will be the last that was.
     if (this.#working === undefined && this.#isSaved(text)) {
+      this.#reportedAt = this.#ports.app.clock.now()
       this.#ports.counted('report')
       this.#ports.heard(this)
       return this.#remind()
@@ -152,7 +160,7 @@ export class AgentSession implements HostLink {
     this.#ports.counted(message.type)
     const fault = message.type === 'report' ? findOfferFault(message.offer) : undefined
     if (fault !== undefined) return this.#giveUp('offer_not_sellable', `${fault.path.join('.')}: ${fault.message}`)
-    if (message.type === 'report') this.#report = { value: message, text }
+    if (message.type === 'report') this.#takeReport({ value: message, text })
     else if (message.type === 'metrics') this.#metrics = message
     else if (this.#moves.length < MOVES_WAITING) this.#moves.push(message.to)
     else return this.#giveUp('too_many_messages', 'Too many moves at once')
@@ -161,7 +169,18 @@ export class AgentSession implements HostLink {
 
   #isSaved(text: string): boolean {
     const saved = this.#saved
-    return saved !== undefined && saved.text === text && performance.now() - saved.atMs < SAVE_AGAIN_MS
+    if (saved === undefined || saved.text !== text || this.#wasSilent()) return false
+    return performance.now() - saved.atMs < SAVE_AGAIN_MS
+  }
+
+  #wasSilent(): boolean {
+    return this.#isBack || isSilent(this.#reportedAt, this.#ports.app.clock.now())
+  }
+
+  #takeReport(report: { readonly value: HostReport; readonly text: string }): void {
+    this.#isBack = this.#wasSilent()
+    this.#reportedAt = this.#ports.app.clock.now()
+    this.#report = report
   }
 
   #isFlooding(): boolean {
@@ -199,13 +218,14 @@ export class AgentSession implements HostLink {
     const isOurs = await transact(database, async (tx) => {
       const saved = await saveReport(tx, this.hostId, this.id, report.value, clock.now())
       if (saved && report.text !== this.#saved?.text) tx.wake.add('observe')
-      if (saved && JSON.stringify(report.value.offer) !== JSON.stringify(this.#saved?.value.offer)) {
-        tx.wake.add('inventory')
-      }
+      // One that was silent went off sale, whatever it offers.
+      const isNewOffer = JSON.stringify(report.value.offer) !== JSON.stringify(this.#saved?.value.offer)
+      if (saved && (isNewOffer || this.#isBack)) tx.wake.add('inventory')
       return saved
     })
     if (!isOurs) return this.replace()
     this.#saved = { ...report, atMs }
+    this.#isBack = false
     this.#remind()
   }
 

@@ -163,7 +163,7 @@ export async function saveInventory(
         -- A machine that has lost GPUs keeps their places, so that what is rented stays what it is: the lost ones are sick.
         gpus_sick = excluded.gpus_sick || array(select generate_series(excluded.gpus_total, machine.gpus_total - 1)),
         hardware = excluded.hardware, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
-        status = case when machine.status = 'node_lost' then 'node_ready' else machine.status end
+        status = case when machine.status = 'node_lost' then excluded.status else machine.status end
       where machine.driver = ${driver}`.execute(tx.db)
   }
   await tx.db

@@ -153,12 +153,11 @@ async function addContainerHost(
   undo.push(() => docker.close())
   const dir = path.join(folder, id)
   const token = options.token ?? (await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})).token
-  const args = [
-    ...['--server', server.url, '--token', token, '--name', id, '--dir', dir, '--cluster', 'lab', '--price', '0.40'],
-    ...['--simulate-gpus', options.gpus, '--docker-socket', docker.socketPath, '--allow-private-registries'],
-    ...['--image', `${registry.images.busybox.name}:${registry.images.busybox.tag}`],
-    ...(options.args ?? []),
-  ]
+  const joins = ['--server', server.url, '--token', token, '--name', id, '--dir', dir]
+  const sells = ['--cluster', 'lab', '--price', '0.40', '--simulate-gpus', options.gpus]
+  const image = `${registry.images.busybox.name}:${registry.images.busybox.tag}`
+  const runs = ['--docker-socket', docker.socketPath, '--allow-private-registries', '--image', image]
+  const args = [...joins, ...sells, ...runs, ...(options.args ?? [])]
   let agent: AgentProcess | undefined
   const running = (): AgentProcess => {
     if (agent === undefined) throw new Error(`the agent of ${id} does not run`)

@@ -13,7 +13,7 @@ import { ROOT_SERIAL } from '../../src/engines/qemu/small-image-root.ts'
 import { run, sshOptions } from './machines.ts'
 import { smallImage } from './qemu-lab.ts'
 import type { StorageLab } from './storage-lab.ts'
-import { waitFor } from './wait.ts'
+import { lookAgain, waitFor } from './wait.ts'
 
 export interface MetalGuest {
   readonly id: string
@@ -124,6 +124,8 @@ async function reach(guest: { id: string; address: string; console: string }, ke
     return out
   }
   const bootId = async (): Promise<string | undefined> => {
+    // Who asks all the time takes from the guest the time to boot.
+    await lookAgain()
     const { code, out } = await tell('cat /proc/sys/kernel/random/boot_id')
     return code === 0 ? out.trim() : undefined
   }

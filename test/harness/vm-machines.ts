@@ -26,6 +26,7 @@ export interface VmHost extends NetworkHost {
   pids(workloadId?: string): number[]
   /** Of one workload, or of all. */
   machineFolder(workloadId?: string): string
+  readonly volumeFolder: string
   volumeFile(externalId: string): string
 }
 
@@ -91,10 +92,11 @@ async function addVmHost(
   await fs.symlink(smallImageFolder(), path.join(dir, 'small-image'))
   const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
   const args = [
-    ...['--server', server.url, '--token', token, '--name', id, '--dir', dir, '--cluster', 'lab-vm'],
-    ...['--offer', 'virtual-machine', '--region', VM_REGION, '--simulate-gpus', 'h100:8'],
-  ]
+    ['--server', server.url, '--token', token, '--name', id, '--dir', dir, '--cluster', 'lab-vm'],
+    ['--offer', 'virtual-machine', '--region', VM_REGION, '--simulate-gpus', 'h100:8'],
+  ].flat()
   const machineFolder = (workloadId = ''): string => path.join(dir, 'machines', 'vms', workloadId)
+  const volumeFolder = path.join(dir, 'machines', 'volumes')
   const pids = (workloadId?: string): number[] => qemuPids(path.join(machineFolder(workloadId), '/'))
   undo.push(async () => {
     for (const pid of pids()) process.kill(pid, 'SIGKILL')
@@ -132,6 +134,7 @@ async function addVmHost(
     },
     pids,
     machineFolder,
-    volumeFile: (externalId) => path.join(dir, 'machines', 'volumes', `${externalId}.qcow2`),
+    volumeFolder,
+    volumeFile: (externalId) => path.join(volumeFolder, `${externalId}.qcow2`),
   }
 }

@@ -79,10 +79,12 @@ export const removeScript = constantScript(
 exclusive
 uid=$(field uid)
 [ -n "$uid" ] || uid=$(uid_of "$user")
+# The deepest first. Not by -depth: with it, the find of busybox goes down into other file systems in spite of -xdev.
+remove_folders() { sort -rz | xargs -0 -r rmdir --; }
 empty() {
   [ -d "$1" ] && [ ! -L "$1" ] || return 0
   find "$1" -xdev -mindepth 1 ! -type d -exec rm -f -- {} +
-  find "$1" -xdev -mindepth 1 -depth -type d -exec rmdir -- {} +
+  find "$1" -xdev -mindepth 1 -type d -print0 | remove_folders
 }
 home=/home/$user
 empty "$home" 2> /dev/null
@@ -99,7 +101,7 @@ done || exit 1
 if [ -n "$uid" ]; then
   local_mounts | while IFS= read -r at; do
     find "$at" -xdev -user "$uid" ! -type d -exec rm -f -- {} + 2> /dev/null
-    find "$at" -xdev -depth -user "$uid" -type d -exec rmdir -- {} + 2> /dev/null
+    find "$at" -xdev -user "$uid" -type d -print0 2> /dev/null | remove_folders 2> /dev/null
   done
   for kind in shm sem msg; do
     column=8

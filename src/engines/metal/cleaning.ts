@@ -119,6 +119,7 @@ async function waitForHost(
   for (;;) {
     signal.throwIfAborted()
     try {
+      if (!(await host.knock())) throw new Unreachable(`${access.address} does not answer`)
       const look = await lookAt(host, access, signal)
       if (isIt(look)) return look
       last = new Error('it has not been restarted yet')

@@ -123,6 +123,24 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await next.check(signal)).toEqual([])
   })
 
+  test('what is mounted below a folder that is emptied is another file system, and stays as it is', async () => {
+    for (const [index, host] of lab.hosts.entries()) {
+      const id = `m-2${index}`
+      await runtimeOf(host).start(workloadOf(id, keys.public, [host]), () => {}, signal)
+      await asTenant(host, 'mkdir -p "/tmp/a folder/deep"')
+      const mount = 'mkdir /tmp/kept && mount -t tmpfs tmpfs /tmp/kept && mkdir -p /tmp/kept/empty/deep'
+      await host.exec(['sh', '-c', mount])
+      const kill = new AbortController()
+      const dying = runtimeOf(host, { onStep: (step) => step === 'reboot' && kill.abort(new Error('killed')) })
+      await expect(dying.stop(id, kill.signal)).rejects.toThrow('killed')
+      dying.close()
+      expect(await host.exec(['find', '/tmp', '-mindepth', '1'])).toBe(
+        '/tmp/kept\n/tmp/kept/empty\n/tmp/kept/empty/deep\n',
+      )
+      await runtimeOf(host).stop(id, signal)
+    }
+  })
+
   test('a disk that is read-only fails the cleaning, and the tenant stays on the list', async () => {
     const host = hostOf(1)
     const told: string[] = []

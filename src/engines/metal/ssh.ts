@@ -4,10 +4,12 @@
  * path of a customer can become a command.
  */
 import { createHash } from 'node:crypto'
+import net from 'node:net'
 import ssh2 from 'ssh2'
 import type { MetalAccess } from './access.ts'
 
 const CONNECT_MS = 10_000
+const KNOCK_MS = 2_000
 const RUN_MS = 60_000
 const ALIVE_EVERY_MS = 5_000
 const ALIVE_MISSES = 3
@@ -90,6 +92,24 @@ export class SshHost {
       client.off('close', onLost)
       stop.removeEventListener('abort', onStop)
     }
+  }
+
+  /**
+   * Whether somebody listens there. A host that is just starting leaves a whole handshake without an answer for long;
+   * who waits for it to come back knocks first.
+   */
+  knock(): Promise<boolean> {
+    const { address: host, port } = this.#options.access
+    return new Promise((resolve) => {
+      const socket = net.connect({ host, port, timeout: KNOCK_MS })
+      const answer = (isThere: boolean): void => {
+        socket.destroy()
+        resolve(isThere)
+      }
+      socket.once('connect', () => answer(true))
+      socket.once('timeout', () => answer(false))
+      socket.once('error', () => answer(false))
+    })
   }
 
   /** The next run connects anew. */

@@ -24,6 +24,10 @@ const PICKS = 100
 const noRules = `add table inet ${TABLE}\ndelete table inet ${TABLE}\n`
 /** All in one go, so there is no moment without rules. */
 const rules = `${noRules}table inet ${TABLE} {
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    reject
+  }
   chain output {
     type filter hook output priority filter; policy accept;
     meta skuid < ${FIRST_USER} accept
@@ -31,9 +35,9 @@ const rules = `${noRules}table inet ${TABLE} {
     ct state != new accept
     udp dport 53 accept
     tcp dport 53 accept
-    fib daddr type { local, broadcast, anycast, multicast } reject
-    ip daddr { 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 } reject
-    ip6 daddr { ::/127, fe80::/10, fd00:ec2::/32 } reject
+    fib daddr type { local, broadcast, anycast, multicast } goto refuse
+    ip daddr { 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 } goto refuse
+    ip6 daddr { ::/127, fe80::/10, fd00:ec2::/32 } goto refuse
   }
 }
 `

@@ -26,7 +26,7 @@ import { findProgram, ProgramMissing } from './run-program.ts'
 import { seedOf, writeSeed } from './seed.ts'
 import type { SmallImage } from './small-image.ts'
 import { checkPassthrough } from './vfio.ts'
-import { pluggedVolumes, qemuVolumes, setVolumes } from './volumes.ts'
+import { pluggedVolumes, qemuVolumes, setVolumes, takeBack } from './volumes.ts'
 
 export interface QemuGpu {
   readonly index: number
@@ -73,7 +73,8 @@ class Qemu implements QemuRuntime {
   readonly volumes: QemuRuntime['volumes']
   readonly #options: QemuOptions
   readonly #root: string
-  readonly #arch = process.arch === 'arm64' ? 'arm64' : 'x64'
+  readonly #volumeFolder: string
+  readonly #arch: 'x64' | 'arm64' = process.arch === 'arm64' ? 'arm64' : 'x64'
   readonly #accelerator: Accelerator
   readonly #listeners = new Set<() => void>()
   readonly #watch: MachineWatch
@@ -84,8 +85,9 @@ class Qemu implements QemuRuntime {
   constructor(options: QemuOptions) {
     this.#options = options
     this.#root = path.resolve(options.folder)
+    this.#volumeFolder = path.join(this.#root, 'volumes')
     this.#accelerator = chooseAccelerator(options.accel)
-    this.volumes = qemuVolumes(path.join(this.#root, 'volumes'))
+    this.volumes = qemuVolumes(this.#volumeFolder)
     this.#watch = new MachineWatch({
       filesOf: (id) => this.#filesOf(id),
       changed: () => this.#changed(),
@@ -122,6 +124,7 @@ class Qemu implements QemuRuntime {
   async stop(id: string, signal: AbortSignal): Promise<void> {
     this.#watch.expectEnd(id)
     const pids = await this.#pidsOf(id)
+    const user = await userOf(pids[0] ?? '')
     if (pids.length > 0) {
       const late = `QEMU has not taken leave within ${QUIT_MS} ms`
       await within(QUIT_MS, this.#quit(id), late).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
@@ -132,6 +135,7 @@ class Qemu implements QemuRuntime {
     }
     await this.#watch.settle(id)
     await machine.removeMachine(this.#root, id)
+    if (user !== undefined) await takeBack(this.#volumeFolder, user)
     await this.#fence.tend()
     this.#changed()
   }
@@ -143,7 +147,7 @@ class Qemu implements QemuRuntime {
     if (user === undefined) throw new Error('The machine does not run.')
     const from = this.#filesOf(workload.id).folder
     try {
-      await setVolumes({ monitor, from, folder: path.join(this.#root, 'volumes'), user }, workload.disks)
+      await setVolumes({ monitor, from, folder: this.#volumeFolder, user }, workload.disks)
     } finally {
       this.#changed()
     }

@@ -19,6 +19,8 @@ const IMAGE_MS = 60_000
 const UNPLUG_MS = 20_000
 const DEVICE = 'volume-'
 const SERIAL_CHARS = 20
+const VENDOR = 'BERTH'
+const MODEL_CHARS = 16
 const ENDING = '.qcow2'
 
 export function qemuVolumes(folder: string): RuntimeVolumes {
@@ -73,11 +75,11 @@ export async function setVolumes(socket: Socket, disks: readonly Disk[]): Promis
     if (disk.source.kind !== 'file') {
       throw new Error(`The volume ${disk.label} is shared storage, which cannot be plugged into a virtual machine`)
     }
-    if (!plugged.includes(disk.volumeId)) await plugIn(socket, disk.volumeId)
+    if (!plugged.includes(disk.volumeId)) await plugIn(socket, disk)
   }
 }
 
-async function plugIn({ monitor, from, folder, user }: Socket, id: string): Promise<void> {
+async function plugIn({ monitor, from, folder, user }: Socket, { volumeId: id, label }: Disk): Promise<void> {
   const node = nodeOf(id)
   const file = volumeFile(folder, id)
   await removeNode(monitor, node)
@@ -88,8 +90,9 @@ async function plugIn({ monitor, from, folder, user }: Socket, id: string): Prom
     discard: 'unmap',
     file: { driver: 'file', filename: path.relative(from, file) },
   })
-  const serial = id.slice(-SERIAL_CHARS)
-  const device = { driver: 'scsi-hd', bus: DISK_BUS, drive: node, id: `${DEVICE}${id}`, serial }
+  // By its name its owner tells it from others; the serial is for sure.
+  const shown = { vendor: VENDOR, product: modelOf(label), serial: id.slice(-SERIAL_CHARS) }
+  const device = { driver: 'scsi-hd', bus: DISK_BUS, drive: node, id: `${DEVICE}${id}`, ...shown }
   try {
     await monitor.execute('device_add', device)
   } catch (error) {
@@ -113,7 +116,20 @@ async function plugOut({ monitor, folder }: Socket, id: string): Promise<void> {
     stop()
   }
   await monitor.execute('blockdev-del', { 'node-name': nodeOf(id) })
-  await giveTo(volumeFile(folder, id), process.getuid?.() ?? 0)
+  await giveTo(volumeFile(folder, id), ownUser())
+}
+
+/** What a machine had plugged in when it ended. */
+export async function takeBack(folder: string, user: number): Promise<void> {
+  for (const name of await fs.readdir(folder).catch(unlessGone<string[]>([]))) {
+    const file = path.join(folder, name)
+    const { uid } = await fs.stat(file)
+    if (uid === user) await giveTo(file, ownUser())
+  }
+}
+
+function ownUser(): number {
+  return process.getuid?.() ?? 0
 }
 
 async function giveTo(file: string, user: number): Promise<void> {
@@ -131,6 +147,10 @@ async function removeNode(monitor: Monitor, node: string): Promise<void> {
 function volumeFile(folder: string, id: string): string {
   if (!isPlainName(id)) throw new Error(`${JSON.stringify(id)} cannot be the name of a file`)
   return path.join(folder, `${id}${ENDING}`)
+}
+
+function modelOf(label: string): string {
+  return label.replaceAll(/[^\w.-]/g, '-').slice(0, MODEL_CHARS)
 }
 
 /** QEMU's names of these have 31 characters at most. */
