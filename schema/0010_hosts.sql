@@ -56,6 +56,8 @@ create table workload (
   tag        text not null,
   -- null: found on a host and not in the books. It is shown, and left alone until someone decides.
   spec       jsonb,
+  -- Virtual machines: what it was started from, and is started from again. null: the small image of its host.
+  base_image jsonb,
   want       text not null default 'run' check (want in ('run', 'gone')),
   created_at timestamptz(3) not null
 );
@@ -77,6 +79,8 @@ create table workload_node (
   message     text,
   -- Under which user people log in. null: not known yet.
   ssh_user    text,
+  -- Of this run of it: another word after it stood still and was started again. null: not known.
+  incarnation text,
   -- What it has mounted or plugged in.
   disks       text[] not null default '{}',
   -- Whether the host has ever shown it running: what is missing then is lost, not new.
@@ -118,6 +122,10 @@ create table workload_disk (
   primary key (workload_id, volume_id)
 );
 create index workload_disk_by_volume on workload_disk (volume_id);
+
+-- The run of it that was last seen. When another one is seen after a time in which nothing was known, it stood still
+-- meanwhile, and that time costs nothing. null: the engine does not tell runs apart.
+alter table rental add column incarnation text;
 
 -- Images that virtual machines start from. The default one of an architecture serves orders that name none.
 create table base_image (

@@ -33,6 +33,7 @@ const needs = [
   { command: 'cpio', package: 'cpio', neededBy: machines },
   { command: 'modprobe', package: 'kmod', neededBy: machines },
   { command: 'dropbear', package: 'dropbear-bin', neededBy: machines },
+  { command: 'nft', package: 'nftables', neededBy: machines },
   { command: 'mke2fs', package: 'e2fsprogs', neededBy: storage },
   { command: 'ganesha.nfsd', package: 'nfs-ganesha', neededBy: storage },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },

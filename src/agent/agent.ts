@@ -92,7 +92,7 @@ class Agent {
     this.#runtime = options.makeRuntime(sight, onError)
     this.#sight = sight
     this.#offer = this.#makeOffer(sight)
-    this.#wanted = openWanted(options.folder)
+    this.#wanted = openWanted(options.folder, onError)
     this.#meter = makeMeter(options.folder.dir)
     this.#keeper = new Keeper({
       runtime: this.#runtime,
@@ -118,7 +118,9 @@ class Agent {
       version: this.#options.version,
       report: () => this.#report(),
       desired: (desired) => this.#take(desired),
-      accept: (request, stream) => void serveStream(this.#runtime, request, stream),
+      accept: (request, stream) => {
+        serveStream(this.#runtime, request, stream).catch((error: unknown) => onError('stream', error))
+      },
       state: (state) => this.#hearState(state),
     })
     this.#connection = connection
@@ -173,6 +175,7 @@ class Agent {
 
   async #pass(signal: AbortSignal = this.#options.signal): Promise<void> {
     try {
+      this.#wanted.save()
       await this.#keeper.pass(signal)
       if (this.#trouble !== undefined) this.#connection?.reportSoon()
       this.#trouble = undefined
@@ -216,13 +219,15 @@ class Agent {
 
   /**
    * While what runs here cannot be seen, that is said once, and then nothing: it may have ended, so to the server this
-   * host is silent. Nobody pays for it then, and nobody rents it.
+   * host is silent. Nobody pays for it then, and nobody rents it. Before the first look there is an offer, and no more.
    */
   #report(): HostReport | undefined {
     if (this.#trouble !== undefined && this.#troubleIsTold) return undefined
     this.#troubleIsTold = this.#trouble !== undefined
-    const { generation, workloads, volumes } = this.#keeper.report() ?? { generation: 0, workloads: [], volumes: [] }
-    return { type: 'report', generation, offer: this.#offer, notes: this.#notes(), workloads, volumes }
+    const seen = this.#keeper.report()
+    const blind = seen === undefined || this.#trouble !== undefined ? { blind: true } : {}
+    const { generation, workloads, volumes } = seen ?? { generation: 0, workloads: [], volumes: [] }
+    return { type: 'report', generation, offer: this.#offer, notes: this.#notes(), workloads, volumes, ...blind }
   }
 
   #notes(): string[] {

@@ -62,6 +62,8 @@ const WELCOME_MS = 15_000
 const FIRST_DELAY_MS = 500
 const MAX_DELAY_MS = 15_000
 const MAX_FAILURES = 10
+/** A line that has stood for so long is a good one; a server that lets us in and then hangs up is not called at once. */
+const GOOD_MS = 30_000
 /** The server's word for: another connection of this host has taken over. */
 const REPLACED_CODE = 4_001
 /** After so many heartbeats without a byte, the line is dead. */
@@ -91,6 +93,7 @@ class AgentConnection implements Connection {
   #retry: NodeJS.Timeout | undefined
   #gather: NodeJS.Timeout | undefined
   #heartbeat: NodeJS.Timeout | undefined
+  #good: NodeJS.Timeout | undefined
   #heardAt = 0
 
   constructor(options: ConnectionOptions) {
@@ -182,8 +185,10 @@ class AgentConnection implements Connection {
   }
 
   #begin(socket: WebSocket, heartbeatMs: number): void {
-    this.#failures = 0
-    this.#told = ''
+    this.#good = setTimeout(() => {
+      this.#failures = 0
+      this.#told = ''
+    }, GOOD_MS)
     this.#mux = makeMux({
       side: 'client',
       send: (frame) => socket.send(frame, () => this.#mux?.flush()),
@@ -226,6 +231,7 @@ class AgentConnection implements Connection {
 
   #hangUp(): void {
     clearInterval(this.#heartbeat)
+    clearTimeout(this.#good)
     clearTimeout(this.#gather)
     clearTimeout(this.#retry)
     this.#gather = undefined

@@ -130,6 +130,10 @@ function writeTemporary(file: string, text: string): string {
   try {
     fs.writeFileSync(opened, text)
     fs.fsyncSync(opened)
+  } catch (error) {
+    // On a full disk what was begun would only be in the way.
+    fs.rmSync(temporary, { force: true })
+    throw error
   } finally {
     fs.closeSync(opened)
   }

@@ -1,12 +1,14 @@
 /** Streams that the server opens into what runs here: each is led to the runtime, and both ways are ended apart. */
 import type { Duplex } from 'node:stream'
 import type { MuxStream } from '../base/mux.ts'
+import { within } from '../base/within.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
-import type { Runtime } from '../engines/runtime.ts'
+import type { Runtime, RuntimeStream } from '../engines/runtime.ts'
 
 /** After one side has closed, the other may take this long to end. */
 const LINGER_MS = 30_000
 const MAX_EARLY_SIGNALS = 16
+const OPEN_MS = 20_000
 
 export async function serveStream(runtime: Runtime, request: unknown, stream: MuxStream): Promise<void> {
   const control = new AbortController()
@@ -18,7 +20,7 @@ export async function serveStream(runtime: Runtime, request: unknown, stream: Mu
   const keep = (value: unknown): unknown => early.length < MAX_EARLY_SIGNALS && early.push(value)
   stream.on('signal', keep)
   try {
-    const opened = await runtime.open(parseRequest(request), control.signal)
+    const opened = await openInTime(runtime, parseRequest(request), control)
     if (stream.destroyed) return void opened.stream.destroy()
     opened.onSignal?.((value) => stream.sendSignal(value))
     stream.off('signal', keep)
@@ -27,6 +29,21 @@ export async function serveStream(runtime: Runtime, request: unknown, stream: Mu
     join(stream, opened.stream)
   } catch (error) {
     stream.destroy(error instanceof Error ? error : new Error(String(error)))
+  }
+}
+
+/** What comes too late is closed again. The signal is not timed itself: some of it may outlive the opening. */
+async function openInTime(runtime: Runtime, request: StreamRequest, control: AbortController): Promise<RuntimeStream> {
+  const opening = runtime.open(request, control.signal)
+  try {
+    return await within(OPEN_MS, opening, 'The host did not open it in time.')
+  } catch (error) {
+    control.abort()
+    opening.then(
+      (late) => late.stream.on('error', () => {}).destroy(),
+      () => {},
+    )
+    throw error
   }
 }
 

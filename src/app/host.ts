@@ -8,12 +8,12 @@ import { addMs, formatInstant, HOUR_MS } from '../base/instant.ts'
 import { hashJoinToken, makeJoinToken } from '../base/join-token.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { HostOffer } from '../contract/agent.ts'
-import type { HostAddress, HostState } from '../domain/host.ts'
+import type { HostAddress } from '../domain/host.ts'
 import { findOfferFault } from '../domain/offer.ts'
 import { findAccount, lockAccount } from '../store/account.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Tx } from '../store/database.ts'
-import { moveHost, setHostState, type HostRow } from '../store/host.ts'
+import { hasTenants, moveHost, setHostState, type HostRow } from '../store/host.ts'
 import {
   findHostRecord,
   insertHost,
@@ -193,7 +193,7 @@ export async function changeSuppliedHost(
 ): Promise<Result<HostRecord>> {
   const host = await lockHost(tx, { id })
   if (host === undefined || host.supplier_id !== supplierOf(actor)) return noHost()
-  const moved = await moveByOwner(tx, host, to)
+  const moved = await moveHost(tx, id, to)
   if (!moved.ok) return moved
   if (host.state !== to) {
     await writeAudit(tx, {
@@ -205,13 +205,6 @@ export async function changeSuppliedHost(
     })
   }
   return readRecord(tx, id)
-}
-
-async function moveByOwner(tx: Tx, host: HostRow, to: 'ready' | 'draining' | 'left'): Promise<Result<HostState>> {
-  if (host.state === 'left' && to !== 'left') {
-    return fail('conflict', 'The host has left; it comes back by joining again', { reason: 'host_has_left' })
-  }
-  return moveHost(tx, host.id, to)
 }
 
 export interface MetalHostInput {
@@ -274,9 +267,9 @@ async function act(
 ): Promise<Result<unknown>> {
   switch (action) {
     case 'drain':
-      return moveByOwner(tx, host, 'draining')
+      return moveHost(tx, host.id, 'draining', 'operator')
     case 'resume':
-      return moveByOwner(tx, host, 'ready')
+      return moveHost(tx, host.id, 'ready', 'operator')
     case 'remove':
       return removeHost(tx, host.id, reason)
     case 'quarantine':
@@ -286,8 +279,16 @@ async function act(
       if (host.state !== 'quarantined') {
         return fail('conflict', `The host is ${host.state}, not in quarantine`, { reason: 'host_not_quarantined' })
       }
-      // Bare metal is cleaned and checked before it is sold; a host with an agent cleans up after each tenant itself.
-      return ok(await setHostState(tx, host.id, host.driver === 'host' ? 'ready' : 'cleaning', null))
+      // Bare metal is cleaned and checked before it is sold, unless someone is on it: that one goes on. A host with an
+      // agent cleans up after each tenant itself.
+      return ok(
+        await setHostState(
+          tx,
+          host.id,
+          host.driver === 'host' || (await hasTenants(tx.db, host.id)) ? 'ready' : 'cleaning',
+          null,
+        ),
+      )
   }
 }
 

@@ -4,6 +4,7 @@ import { fail, failField, ok, type Result } from '../base/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import { findAccount } from '../store/account.ts'
 import type { Db, Tx } from '../store/database.ts'
+import { findHost, moveHost } from '../store/host.ts'
 import { readBalances } from '../store/ledger.ts'
 import { changeMachine, findMachine, listEarnings, type Machine, type MachineEarning } from '../store/machine.ts'
 import { sumPayouts } from '../store/payout.ts'
@@ -63,10 +64,16 @@ export async function changeFleetMachine(
       return failField(['supplierId'], 'There is no such supplier', 'supplier_not_found')
     }
   }
+  // The machine of a host follows the host.
+  const isHost = (await findHost(tx.db, id)) !== undefined
+  if (isHost && change.draining !== undefined) {
+    const moved = await moveHost(tx, id, change.draining ? 'draining' : 'ready', 'operator')
+    if (!moved.ok) return moved
+  }
   const changed = await changeMachine(tx, id, {
     ...(change.supplierId === undefined ? {} : { supplierId: change.supplierId }),
     ...(change.listed === undefined ? {} : { listed: change.listed }),
-    ...(change.draining === undefined ? {} : { status: change.draining ? 'node_draining' : 'node_ready' }),
+    ...(change.draining === undefined || isHost ? {} : { status: change.draining ? 'node_draining' : 'node_ready' }),
     ...(change.gpusSick === undefined ? {} : { gpusWithdrawn: [...new Set(change.gpusSick)].sort((a, b) => a - b) }),
   })
   if (changed === undefined) return noMachine()

@@ -8,6 +8,8 @@ import { makeMux, type Mux, type MuxOptions, type MuxStream } from './mux.ts'
 const WINDOW = 262_144
 const DATA_FRAME = 2
 
+type Accept = NonNullable<MuxOptions['accept']>
+
 interface Pair {
   readonly client: Mux
   readonly server: Mux
@@ -15,7 +17,7 @@ interface Pair {
 }
 
 /** Two ends; frames travel one at a time, later than they are sent. */
-function makePair(accept: MuxOptions['accept'], clientAccept: MuxOptions['accept'] = () => {}): Pair {
+function makePair(accept: Accept, clientAccept: Accept = () => {}): Pair {
   const failures: string[] = []
   const wire = (to: () => Mux) => {
     const queue: Buffer[] = []
@@ -90,7 +92,7 @@ describe('streams over one connection', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(script, { minLength: 1, maxLength: 8 }), async (scripts) => {
         const taken: Array<Promise<void>> = []
-        const accept: MuxOptions['accept'] = (request, stream) => {
+        const accept: Accept = (request, stream) => {
           const at = (request as { at: number }).at
           const { there, back, pauses } = scripts[at] ?? { there: [], back: [], pauses: [] }
           taken.push(meet(stream, { write: [at + 100, back], read: [at, there] }, pauses))
@@ -147,7 +149,7 @@ describe('streams over one connection', () => {
   })
 
   test('streams that have much to send take turns', async () => {
-    let backlog = Number.POSITIVE_INFINITY
+    let backlog = 1_000_000
     const order: number[] = []
     const send = (frame: Buffer): void => void (frame[0] === DATA_FRAME && order.push(frame.readUInt32BE(1)))
     const mux = makeMux({ send, backlog: () => backlog, side: 'client', accept: () => {} })
@@ -242,6 +244,46 @@ describe('streams over one connection', () => {
       [2_049, 2_051, 2_053, 2_055, 2_057, 2_059].map((id) => [5, id]),
     )
     mux.close()
+  })
+
+  test('a side that does not read and makes the other answer is left, before the answers fill its memory', () => {
+    const FRAME_BYTES = 1_000
+    let [sent, fault] = [0, '']
+    const mux = makeMux({
+      send: () => (sent += 1),
+      backlog: () => sent * FRAME_BYTES,
+      side: 'server',
+      accept: (_, stream) => void stream.destroy(new Error('no')),
+      failed: (error) => (fault = error.message),
+    })
+    for (let at = 0; at < 50_000; at++) mux.receive(frame(1, 2 * at + 1, '{}'))
+    expect(fault).toBe('the other side does not read')
+    expect(sent).toBe(Math.ceil((16 * 1_048_576) / FRAME_BYTES))
+    expect(mux.open('x').destroyed).toBe(true)
+    // Signals are no way around it.
+    let [signals, clogged] = [0, false]
+    const other = makeMux({
+      send: (one) => (signals += one[0] === 6 ? 1 : 0),
+      backlog: () => (clogged ? 16 * 1_048_576 : 0),
+      side: 'client',
+    })
+    const stream = other.open('x')
+    stream.sendSignal(1)
+    clogged = true
+    stream.sendSignal(2)
+    expect([signals, stream.destroyed]).toEqual([1, true])
+  })
+
+  test('where streams go one way only, the first that is opened the other way closes the mux', () => {
+    const sent: Buffer[] = []
+    const failures: string[] = []
+    const mux = makeMux({
+      send: (one) => void sent.push(one),
+      side: 'server',
+      failed: (error) => failures.push(error.message),
+    })
+    for (const id of [1, 3, 5]) mux.receive(frame(1, id, '{}'))
+    expect([sent, failures]).toEqual([[], ['streams go the other way only']])
   })
 
   test.each([

@@ -35,8 +35,9 @@ export interface MuxOptions {
   /** How many bytes the transport has taken and not passed on: with too many, streams wait. */
   backlog?(): number
   readonly side: 'client' | 'server'
-  accept(request: unknown, stream: MuxStream): void
-  /** The other side has sent what makes no sense. The mux is closed by then; the transport should be, too. */
+  /** Without it the other side may open none: one that does has sent what makes no sense. */
+  accept?(request: unknown, stream: MuxStream): void
+  /** The other side has sent what makes no sense, or does not read. The mux is closed; the transport should be, too. */
   failed?(error: Error): void
 }
 
@@ -53,6 +54,8 @@ const SIGNAL_BYTES = 16_384
 const REASON_BYTES = 2_000
 const BACKLOG_BYTES = 262_144
 const BACKLOG_LOOK_MS = 5
+/** Bytes wait for room; what opens, ends and answers does not. Who makes us do that and does not read is left. */
+const MAX_BACKLOG_BYTES = 16_777_216
 const LAST_ID = 0xffff_ffff
 const HEAD_BYTES = 5
 
@@ -114,9 +117,7 @@ class MuxOfStreams implements Mux {
   receive(frame: Buffer): void {
     if (this.#isClosed) return
     const fault = this.#take(frame)
-    if (fault === undefined) return
-    this.close(fault)
-    this.#options.failed?.(new Error(fault))
+    if (fault !== undefined) this.#fail(fault)
   }
 
   flush(): void {
@@ -135,11 +136,17 @@ class MuxOfStreams implements Mux {
 
   send(type: FrameType, id: number, payload: Buffer = Buffer.alloc(0)): void {
     if (this.#isClosed) return
+    if ((this.#options.backlog?.() ?? 0) >= MAX_BACKLOG_BYTES) return this.#fail('the other side does not read')
     const frame = Buffer.allocUnsafe(HEAD_BYTES + payload.length)
     frame.writeUInt8(types[type], 0)
     frame.writeUInt32BE(id, 1)
     payload.copy(frame, HEAD_BYTES)
     this.#options.send(frame)
+  }
+
+  #fail(fault: string): void {
+    this.close(fault)
+    this.#options.failed?.(new Error(fault))
   }
 
   hasBytes(stream: Stream): void {
@@ -209,6 +216,7 @@ class MuxOfStreams implements Mux {
   }
 
   #takeOpen(id: number, payload: Buffer): string | undefined {
+    if (this.#options.accept === undefined) return 'streams go the other way only'
     if (this.#isOurs(id) || id <= this.#lastTheirs) return `stream ${id} cannot be opened`
     this.#lastTheirs = id
     return takeJson(payload, (request) => {
@@ -217,7 +225,7 @@ class MuxOfStreams implements Mux {
       }
       const stream = new Stream(id, this)
       this.#all.set(id, stream)
-      this.#options.accept(request, stream)
+      this.#options.accept?.(request, stream)
     })
   }
 

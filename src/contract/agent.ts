@@ -114,7 +114,13 @@ const observation = z.object({
   failure: word.optional(),
   /** What it is doing or why it failed, for people: `pulling debian:12, 34 of 120 MB`. */
   message: sentence.optional(),
-  sshUser: z.string().max(64).optional(),
+  /** Customers paste it into their shells. */
+  sshUser: z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/)
+    .optional(),
+  /** Of this run of it: another word after it stood still and was started again. */
+  incarnation: z.string().max(100).optional(),
   disks: z.array(id).max(limits.volumesPerRental),
 })
 export type Observation = z.output<typeof observation>
@@ -138,6 +144,8 @@ const hostReport = z.object({
   /** Of the `desired` that it has acted on; 0 before the first. */
   generation: z.int().min(0),
   offer: hostOffer,
+  /** Nothing could be looked at: what is said of workloads is no news, and nothing is known to run. */
+  blind: z.boolean().optional(),
   /** What the host can and cannot do, in sentences for its owner and the operator. */
   notes: z.array(sentence).max(50),
   workloads: z.array(observation).max(1_000),

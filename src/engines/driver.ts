@@ -48,6 +48,8 @@ export interface EngineMachine {
   readonly failure?: string
   /** The same for people, or what it is doing while it starts. */
   readonly message?: string
+  /** Of this run of it, where the engine knows: another word after it stood still and was started again. */
+  readonly incarnation?: string
   /** When its host was last heard, where that is not now. */
   readonly seenAt?: Instant
   /** Where to reach it; present once it runs. */
@@ -72,6 +74,8 @@ export interface VolumeEngine {
 
 export interface EngineVolume {
   readonly externalId: string
+  /** Absent: it is there. false: it was asked for, and nobody has made it yet. */
+  readonly ready?: false
   readonly tag: string
   readonly vip: string
   readonly attachedTo: readonly string[]

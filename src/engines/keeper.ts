@@ -25,7 +25,7 @@ export interface KeeperOptions {
 
 export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volumes'>
 
-/** How many things are started or stopped at a time. */
+/** How many are started at a time. What should end never waits behind what starts. */
 const WIDTH = 8
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 
@@ -103,6 +103,11 @@ export class Keeper {
     const present = (await runtime.volumes?.list(signal)) ?? []
     if (desired === undefined) return
     const volumes = await this.#tendVolumes(desired, present, signal)
+    // What is wanted has changed meanwhile: what should go now must not be helped up.
+    if (this.#desired !== desired) {
+      this.#again = true
+      return
+    }
     const wanted = new Map(desired.workloads.map((one) => [one.id, one]))
     for (const [id, task] of this.#tasks) if (!wanted.has(id) && task.running === undefined) this.#tasks.delete(id)
     for (const workload of desired.workloads) this.#tend(workload, found.get(workload.id), signal)
@@ -176,12 +181,13 @@ export class Keeper {
 
   #begin(workload: Workload, task: Task, doing: NonNullable<Task['doing']>, signal: AbortSignal): void {
     const { now } = this.#options
-    if (task.running !== undefined || this.#busy >= WIDTH || this.#closed) return
+    if (task.running !== undefined || this.#closed) return
+    if (doing === 'start' && this.#busy >= WIDTH) return
     if (task.doing === doing && now() < task.notBefore) return
     if (task.doing !== doing) Object.assign(task, { failures: 0, notBefore: 0, message: undefined })
     const control = new AbortController()
     Object.assign(task, { running: control, doing })
-    this.#busy += 1
+    if (doing === 'start') this.#busy += 1
     const work = this.#do(workload, task, doing, AbortSignal.any([signal, control.signal]))
     void work
       .then(
@@ -190,7 +196,7 @@ export class Keeper {
       )
       .finally(() => {
         task.running = undefined
-        this.#busy -= 1
+        if (doing === 'start') this.#busy -= 1
         if (!this.#closed) void this.pass(signal).catch((error: unknown) => this.#options.onError('look', error))
       })
   }
@@ -272,6 +278,7 @@ function observationOf(found: Found): Observation {
     ...(found.failure === undefined ? {} : { failure: found.failure }),
     ...(found.message === undefined ? {} : { message: found.message }),
     ...(found.sshUser === undefined ? {} : { sshUser: found.sshUser }),
+    ...(found.incarnation === undefined ? {} : { incarnation: found.incarnation }),
     disks: [...found.disks],
   }
 }

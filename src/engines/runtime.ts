@@ -49,6 +49,8 @@ export interface Found {
   readonly failure?: string
   readonly message?: string
   readonly sshUser?: string
+  /** Of this run of it: another word after it stood still and was started again. Absent: that makes no difference. */
+  readonly incarnation?: string
   readonly disks: readonly string[]
 }
 

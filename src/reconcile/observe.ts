@@ -6,8 +6,9 @@
  * never charges past it. So an engine that we cannot reach stops the bills of its machines by itself.
  */
 import { addMs, later, MINUTE_MS, toDateOrNull, type Instant } from '../base/instant.ts'
+import { zeroUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { failRental, recordRentalEvent, releaseRental, rentalTag } from '../app/rental.ts'
+import { failRental, recordRentalEvent, releaseRental, rentalMemo, rentalTag, terminateRental } from '../app/rental.ts'
 import { tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
 import { findAccount } from '../store/account.ts'
@@ -15,7 +16,7 @@ import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { findMachine } from '../store/machine.ts'
 import { listUnreleased, lockRental, moveRental, readTerms, type LiveRow, type Rental } from '../store/rental.ts'
-import { findOpenSegment, openSegment } from '../store/segment.ts'
+import { endSegment, findOpenSegment, openSegment } from '../store/segment.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const EVERY_MS = 2_000
@@ -92,7 +93,11 @@ function groupByTag(machines: readonly EngineMachine[]): Map<string, EngineMachi
 }
 
 type Step =
-  | { readonly kind: 'adopt' | 'running' | 'failed'; readonly id: number; readonly machine: EngineMachine }
+  | {
+      readonly kind: 'adopt' | 'running' | 'another_run' | 'failed'
+      readonly id: number
+      readonly machine: EngineMachine
+    }
   | { readonly kind: 'lost'; readonly id: number; readonly seenAt?: Instant }
   | { readonly kind: 'shown_again' | 'missing' | 'never_came' | 'gone'; readonly id: number }
 
@@ -115,6 +120,10 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
     // It stands still, since its host or the engine there was restarted. Whether it comes back is not known yet.
     if (row.status === 'Running' && machine.state === 'starting') return { kind: 'lost', id }
     if (row.external_id === null) return { kind: 'adopt', id, machine }
+    // Between two looks it stood still for no longer than that.
+    if (row.status === 'Running' && machine.state === 'running' && isAnotherRun(row, machine)) {
+      return { kind: 'another_run', id, machine }
+    }
     return row.missing_since === null ? undefined : { kind: 'shown_again', id }
   }
   // Nothing is shown. While a call may still be under way, or the list may lag, that means nothing.
@@ -157,6 +166,13 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
       // It is paid for as long as the engine has shown it running, and no longer.
       await failRental(tx, rental, step.machine.failure ?? 'engine_failure', step.machine.message, lastGood ?? now)
       return
+    case 'another_run':
+      await tx.db
+        .updateTable('rental')
+        .set({ incarnation: step.machine.incarnation ?? null })
+        .where('id', '=', rental.id)
+        .execute()
+      return
     case 'shown_again':
       return markMissing(tx, rental, null)
     case 'missing':
@@ -190,12 +206,16 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     external_id: machine.externalId,
     seen_at: now,
     missing_since: null,
+    ...(machine.incarnation === undefined ? {} : { incarnation: machine.incarnation }),
     ...(machine.data === undefined ? {} : { provider_data: machine.data }),
   }
   if (rental.status === 'Unknown') {
-    // It ran all the while; its open stretch covers that time.
-    if ((await moveRental(tx, rental.id, 'Running', change)) !== undefined)
-      recordRentalEvent(tx, rental, 'rental.recovered')
+    const stoodStill = isAnotherRun(rental, machine)
+    const moved = await moveRental(tx, rental.id, 'Running', change)
+    if (moved === undefined) return
+    recordRentalEvent(tx, rental, 'rental.recovered', stoodStill ? { restarted: true } : {})
+    // Else it ran all the while, and its open stretch covers that time.
+    if (stoodStill) await leaveOut(tx, moved, rental.seen_at, now)
     tx.wake.add('meter')
     return
   }
@@ -215,6 +235,29 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   recordRentalEvent(tx, rental, 'rental.running', { sshNetworking: machine.data?.sshNetworking ?? [] })
   tx.wake.add('meter')
   tx.wake.add('attachments')
+}
+
+/** Whether it is known to have stood still since it was last seen. */
+function isAnotherRun(rental: Pick<Rental, 'incarnation'>, machine: EngineMachine): boolean {
+  return rental.incarnation !== null && machine.incarnation !== undefined && rental.incarnation !== machine.incarnation
+}
+
+/** The time from when it was last seen costs nothing. It stands in the books all the same, at no price. */
+async function leaveOut(tx: Tx, rental: Rental, lastSeenAt: Instant | null, now: Instant): Promise<void> {
+  const metered = { rentalId: rental.id, volumeId: null }
+  const open = await findOpenSegment(tx.db, metered)
+  if (open === undefined || lastSeenAt === null) return
+  const from = later(open.settled_until, lastSeenAt)
+  if (from >= now) return
+  const closed = await endSegment(tx, metered, from, rentalMemo(rental))
+  if (closed?.endReason === 'balance_empty' || closed?.endReason === 'spending_limit') {
+    await terminateRental(tx, rental, closed.endReason, closed.until)
+    return
+  }
+  const common = { metered, accountId: rental.account_id, supplier: await supplierOf(tx, rental), dueAt: now }
+  await openSegment(tx, { ...common, startedAt: from, pricePerHour: zeroUsd })
+  await endSegment(tx, metered, now, rentalMemo(rental))
+  await openSegment(tx, { ...common, startedAt: now, pricePerHour: open.price_nano_per_hour })
 }
 
 async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; platformFeeBp: number } | null> {

@@ -72,6 +72,7 @@ async function create(app: App, volume: Volume, call: Call): Promise<void> {
     volume.create_asked_at === null
       ? undefined
       : (await call.engine.list(tag, call.signal)).find((one) => one.tag === tag)
+  if (known?.ready === false) throw new Error('the engine has not made it yet')
   if (known === undefined) {
     const asked = await app.database.db
       .updateTable('volume')

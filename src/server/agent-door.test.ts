@@ -43,6 +43,14 @@ function rowOf(host: TestHost) {
   return findHost(doors.database.db, host.id)
 }
 
+/** One that is in and was seen, so that something can be placed there. */
+async function callSeen(host: TestHost): Promise<TestAgent> {
+  const agent = await call(host).enter()
+  agent.report({ generation: 1 })
+  await waitFor('its report', async () => (await rowOf(host))?.seen_at === doors.clock.now())
+  return agent
+}
+
 async function placeWorkload(host: TestHost, tag: string): Promise<string> {
   const world = postgresHostWorld(doors.database, { from: 21_000, to: 21_400 })
   const driver = hostDriver({ world, clock: doors.clock, relayHost: 'relay.test' })
@@ -154,7 +162,7 @@ test('a report of a connection that was replaced elsewhere is not believed, and 
 
 test('a report is written, and wakes the loops; the same one again only says that the host is there', async () => {
   const host = await newHost()
-  const agent = await call(host).enter()
+  const agent = await callSeen(host)
   const id = await placeWorkload(host, 'berth-test123-1-00')
   const workloads = [{ id, tag: 'berth-test123-1-00', state: 'running' as const, disks: [] }]
   doors.woken.length = 0
@@ -193,8 +201,7 @@ test('a host that was silent on a connection that stood is put back on sale by i
 
 test('what is wanted of a host reaches it when it changes, and again while it has not acted on it', async () => {
   const host = await newHost()
-  const agent = await call(host).enter()
-  agent.report({ generation: 1 })
+  const agent = await callSeen(host)
   await placeWorkload(host, 'berth-test123-2-00')
   const wanted = await agent.hear('desired', (one) => one.generation === 2)
   expect(wanted.workloads.map(({ tag, want }) => [tag, want])).toEqual([['berth-test123-2-00', 'run']])
@@ -223,7 +230,7 @@ test('measurements are kept, the last ones', async () => {
 
 test('a host moves as its owner says; it may not leave while it has tenants, and stays connected', async () => {
   const host = await newHost()
-  const agent = await call(host).enter()
+  const agent = await callSeen(host)
   await placeWorkload(host, 'berth-test123-3-00')
   agent.say({ type: 'move', to: 'draining' })
   await agent.hear('desired', (one) => one.state === 'draining')
@@ -239,6 +246,14 @@ test.each([
   ['no message of ours', (agent: TestAgent) => agent.socket.send('{"type":"nonsense"}'), 'bad_message'],
   ['a second hello', (agent: TestAgent) => void agent.hello(), 'bad_message'],
   ['a frame that makes no sense', (agent: TestAgent) => agent.socket.send(Buffer.from([9, 9])), 'bad_frame'],
+  ['a stream', (agent: TestAgent) => void agent.mux.open({ kind: 'port' }), 'bad_frame'],
+  [
+    'a flood of pings',
+    (agent: TestAgent) => {
+      for (let at = 0; at < 200; at++) agent.socket.ping()
+    },
+    'too_many_messages',
+  ],
   [
     'a flood',
     (agent: TestAgent) => {
@@ -273,12 +288,59 @@ test('before the hello nothing else is listened to', async () => {
   expect((await rowOf(host))?.seen_at).toBeNull()
 })
 
-test('a host opens no streams', async () => {
+test('a host that does not read what it is told loses its connection before that fills the memory', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  agent.socket.pause()
+  const stream = doors.links.open(host.id, { kind: 'terminal', workloadId: 'w', columns: 80, rows: 24, command: null })
+  // A megabyte of signals at a time, faster than silence could be noticed.
+  for (let sent = 0; sent < 64 && stream?.destroyed === false; sent += 1) {
+    for (let at = 0; at < 64; at += 1) stream.sendSignal('x'.repeat(16_000))
+  }
+  expect(stream?.destroyed).toBe(true)
+  await waitFor('its link to go', () => doors.links.get(host.id) === undefined)
+  agent.socket.resume()
+  await waitFor('the end', () => agent.closed)
+})
+
+test('a host is answered when it asks whether anybody is there', async () => {
   const agent = await call(await newHost()).enter()
-  const stream = agent.mux.open({ kind: 'port' })
-  const why = await new Promise<Error>((resolve) => stream.once('error', resolve))
-  expect(why.message).toBe('agents open no streams')
-  expect(agent.closed).toBeUndefined()
+  const answer = new Promise<string>((resolve) => agent.socket.once('pong', (data) => resolve(data.toString())))
+  agent.socket.ping('here?')
+  expect(await answer).toBe('here?')
+})
+
+test('a host that has joined as one thing cannot report as another', async () => {
+  const host = await newHost()
+  const agent = await call(host).enter()
+  agent.report({ offer: { ...testOffer, offering: 'virtual-machine', priceUsdPerGpuHour: null } })
+  expect(await refusalOf(agent)).toBe('offering_changed')
+  expect((await rowOf(host))?.offer.offering).toBe(testOffer.offering)
+})
+
+test('reports of a host that sees nothing do not count as sights of it, the first or the same again', async () => {
+  const host = await newHost()
+  const agent = await callSeen(host)
+  const seenAt = doors.clock.now()
+  doors.clock.set(addMs(seenAt, 5_000))
+  for (let at = 0; at < 3; at += 1) agent.report({ generation: 1, blind: true, notes: ['blind'] })
+  await waitFor('its notes', async () => (await rowOf(host))?.notes[0] === 'blind')
+  // Sent after the others, so when it is written those were heard.
+  agent.report({ generation: 1, blind: true, notes: ['blind'] })
+  agent.say({ type: 'metrics', gpus: [], cpuPercent: 42, memoryUsedGb: 1, diskFreeGb: null })
+  await waitFor('what was said last', async () => (await rowOf(host))?.metrics?.cpuPercent === 42)
+  // Those that said nothing new are written every second.
+  const neighbour = await newHost()
+  const other = await callSeen(neighbour)
+  doors.clock.set(addMs(doors.clock.now(), 1_000))
+  other.report({ generation: 1 })
+  await waitFor('a second of heartbeats', async () => (await rowOf(neighbour))?.seen_at === doors.clock.now())
+  expect((await rowOf(host))?.seen_at).toBe(seenAt)
+  doors.woken.length = 0
+  doors.clock.set(addMs(seenAt, SILENT_MS + 1))
+  agent.report({ generation: 1, notes: ['blind'] })
+  await waitFor('the inventory to be taken', () => doors.woken.includes('inventory'))
+  expect((await rowOf(host))?.seen_at).toBe(doors.clock.now())
 })
 
 test('an agent that has fallen silent loses its connection', async () => {

@@ -61,7 +61,13 @@ export function openAgentDoor(options: AgentDoorOptions): AgentDoor {
 
 class Door {
   readonly #options: AgentDoorOptions
-  readonly #sockets = new WebSocketServer({ noServer: true, clientTracking: false, maxPayload: MESSAGE_BYTES })
+  readonly #sockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: MESSAGE_BYTES,
+    // Sessions answer pings themselves, as far as they may be asked; strangers are not answered.
+    autoPong: false,
+  })
   readonly #strangers = new Map<WebSocket, string>()
   readonly #refusals: Refusals
   readonly #sessions = new Map<string, AgentSession>()
@@ -193,12 +199,17 @@ class Door {
   async #welcome(socket: WebSocket, host: HostRow): Promise<void> {
     const { app, log, links, heartbeatMs } = this.#options
     const id = randomUUID()
-    await beginSession(app.database.db, host.id, id, app.clock.now())
+    await beginSession(app.database.db, host.id, id)
     if (this.#isClosed || socket.readyState !== socket.OPEN) {
       socket.terminate()
       return this.#forget(host.id, id)
     }
-    const session = new AgentSession(socket, host.id, id, this.#ports)
+    const session = new AgentSession(
+      socket,
+      { id: host.id, offering: host.offer.offering, seenAt: host.seen_at },
+      id,
+      this.#ports,
+    )
     this.#sessions.set(id, session)
     this.#track(new Promise<void>((resolve) => socket.once('close', resolve)).then(() => this.#leave(session)))
     links.add(host.id, session)
@@ -272,7 +283,9 @@ class Door {
 
   #track(work: Promise<unknown>): void {
     this.#underWay.add(work)
-    void work.finally(() => this.#underWay.delete(work))
+    work
+      .catch((error: unknown) => this.#options.log.error({ err: error }, 'work for an agent has failed'))
+      .finally(() => this.#underWay.delete(work))
   }
 }
 

@@ -29,8 +29,10 @@ const MOVES_WAITING = 8
 const SAVE_AGAIN_MS = 60_000
 /** How soon an agent is told again what it has not acted on. */
 const TELL_AGAIN_MS = 2_000
-/** An agent that leaves so much unread is given up. */
+/** An agent that leaves so much unread is told nothing more, and given up. */
 const BACKLOG_BYTES = 8_388_608
+/** What a frame that waits takes beside its bytes: many small ones are much, too. */
+const FRAME_COST_BYTES = 512
 const SILENT_HEARTBEATS = 3
 const GOODBYE_MS = 1_000
 
@@ -47,9 +49,17 @@ export interface SessionPorts {
   readonly counted: (type: FromAgent['type']) => void
 }
 
+interface SessionHost {
+  readonly id: string
+  /** As what it has joined. */
+  readonly offering: HostReport['offer']['offering']
+  readonly seenAt: Instant | null
+}
+
 export class AgentSession implements HostLink {
   readonly hostId: string
   readonly id: string
+  readonly #offering: SessionHost['offering']
   readonly #socket: WebSocket
   readonly #ports: SessionPorts
   readonly #mux: Mux
@@ -62,28 +72,31 @@ export class AgentSession implements HostLink {
   #told: { readonly generation: number; readonly text: string; readonly atMs: number } | undefined
   #telling: Promise<void> = Promise.resolve()
   #heardAtMs = performance.now()
-  /** When the last report came. A host may be connected and say nothing, while it cannot see what runs there. */
-  #reportedAt: Instant
+  /** When the last report came that saw something; before this session, too. To be connected is not to see. */
+  #reportedAt: Instant | null
   /** It has reported again, and that is not written yet. */
   #isBack = false
   #second = { startedMs: 0, messages: 0 }
+  /** Frames of streams that the socket has taken and not passed on. */
+  #framesWaiting = 0
 
-  constructor(socket: WebSocket, hostId: string, id: string, ports: SessionPorts) {
-    this.hostId = hostId
+  constructor(socket: WebSocket, host: SessionHost, id: string, ports: SessionPorts) {
+    this.hostId = host.id
+    this.#offering = host.offering
     this.id = id
     this.#socket = socket
     this.#ports = ports
-    this.#reportedAt = ports.app.clock.now()
+    this.#reportedAt = host.seenAt
     this.#mux = makeMux({
+      // Streams go from here to the host, never back: there is nothing that accepts one.
       side: 'server',
-      send: (frame) => socket.send(frame, () => this.#mux.flush()),
-      backlog: () => socket.bufferedAmount,
-      // Streams go from here to the host, never back.
-      accept: (_, stream) => void stream.destroy(new Error('agents open no streams')),
+      send: (frame) => this.#sendFrame(frame),
+      backlog: () => this.#backlogBytes(),
       failed: (error) => this.#giveUp('bad_frame', error.message),
     })
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
     socket.on('pong', () => (this.#heardAtMs = performance.now()))
+    socket.on('ping', (data) => this.#answerPing(data))
     socket.on('close', () => {
       clearInterval(this.#beat)
       this.#mux.close('the host has hung up')
@@ -147,19 +160,14 @@ export class AgentSession implements HostLink {
     if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} a second`)
     const text = data.toString()
     // While another one is being written it is not known what will be the last that was.
-    if (this.#working === undefined && this.#isSaved(text)) {
-      this.#reportedAt = this.#ports.app.clock.now()
-      this.#ports.counted('report')
-      this.#ports.heard(this)
-      return this.#remind()
-    }
+    if (this.#working === undefined && this.#isSaved(text)) return this.#hearAgain()
     const message = parseMessage(text)
     if (message === undefined || message.type === 'hello') {
       return this.#giveUp('bad_message', 'A message could not be read; agent and server may be of different versions')
     }
     this.#ports.counted(message.type)
-    const fault = message.type === 'report' ? findOfferFault(message.offer) : undefined
-    if (fault !== undefined) return this.#giveUp('offer_not_sellable', `${fault.path.join('.')}: ${fault.message}`)
+    const fault = message.type === 'report' ? this.#faultOf(message.offer) : undefined
+    if (fault !== undefined) return this.#giveUp(...fault)
     if (message.type === 'report') this.#takeReport({ value: message, text })
     else if (message.type === 'metrics') this.#metrics = message
     else if (this.#moves.length < MOVES_WAITING) this.#moves.push(message.to)
@@ -167,10 +175,29 @@ export class AgentSession implements HostLink {
     this.#working ??= this.#work().finally(() => (this.#working = undefined))
   }
 
+  #faultOf(offer: HostReport['offer']): [reason: string, message: string] | undefined {
+    if (offer.offering !== this.#offering) {
+      return ['offering_changed', `This host has joined as ${this.#offering}; to be another one it joins anew`]
+    }
+    const fault = findOfferFault(offer)
+    return fault === undefined ? undefined : ['offer_not_sellable', `${fault.path.join('.')}: ${fault.message}`]
+  }
+
   #isSaved(text: string): boolean {
     const saved = this.#saved
-    if (saved === undefined || saved.text !== text || this.#wasSilent()) return false
+    if (saved === undefined || saved.text !== text) return false
+    if (saved.value.blind !== true && this.#wasSilent()) return false
     return performance.now() - saved.atMs < SAVE_AGAIN_MS
+  }
+
+  /** What it said before. From a host that sees nothing it is no sign of what runs there. */
+  #hearAgain(): void {
+    this.#ports.counted('report')
+    if (this.#saved?.value.blind !== true) {
+      this.#reportedAt = this.#ports.app.clock.now()
+      this.#ports.heard(this)
+    }
+    this.#remind()
   }
 
   #wasSilent(): boolean {
@@ -178,9 +205,10 @@ export class AgentSession implements HostLink {
   }
 
   #takeReport(report: { readonly value: HostReport; readonly text: string }): void {
+    this.#report = report
+    if (report.value.blind === true) return
     this.#isBack = this.#wasSilent()
     this.#reportedAt = this.#ports.app.clock.now()
-    this.#report = report
   }
 
   #isFlooding(): boolean {
@@ -215,17 +243,18 @@ export class AgentSession implements HostLink {
   async #save(report: { readonly value: HostReport; readonly text: string }): Promise<void> {
     const { database, clock } = this.#ports.app
     const atMs = performance.now()
+    const isBack = this.#isBack && report.value.blind !== true
     const isOurs = await transact(database, async (tx) => {
       const saved = await saveReport(tx, this.hostId, this.id, report.value, clock.now())
       if (saved && report.text !== this.#saved?.text) tx.wake.add('observe')
       // One that was silent went off sale, whatever it offers.
       const isNewOffer = JSON.stringify(report.value.offer) !== JSON.stringify(this.#saved?.value.offer)
-      if (saved && (isNewOffer || this.#isBack)) tx.wake.add('inventory')
+      if (saved && (isNewOffer || isBack)) tx.wake.add('inventory')
       return saved
     })
     if (!isOurs) return this.replace()
     this.#saved = { ...report, atMs }
-    this.#isBack = false
+    if (isBack) this.#isBack = false
     this.#remind()
   }
 
@@ -255,9 +284,28 @@ export class AgentSession implements HostLink {
     return this.#socket.readyState === WebSocket.OPEN
   }
 
+  #backlogBytes(): number {
+    return this.#socket.bufferedAmount + this.#framesWaiting * FRAME_COST_BYTES
+  }
+
+  #sendFrame(frame: Buffer): void {
+    this.#framesWaiting += 1
+    this.#socket.send(frame, () => {
+      this.#framesWaiting -= 1
+      this.#mux.flush()
+    })
+  }
+
+  #answerPing(data: Buffer): void {
+    this.#heardAtMs = performance.now()
+    if (!this.#isOpen()) return
+    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} a second`)
+    this.#socket.pong(data)
+  }
+
   #sayText(text: string): void {
     if (!this.#isOpen()) return
-    if (this.#socket.bufferedAmount <= BACKLOG_BYTES) return this.#socket.send(text)
+    if (this.#backlogBytes() <= BACKLOG_BYTES) return this.#socket.send(text)
     this.#ports.log.warn({ hostId: this.hostId }, 'a host does not read what it is told; its connection is ended')
     this.#socket.terminate()
   }

@@ -61,7 +61,16 @@ async function openEngine(
       }
     }
     case 'host':
-      return { driver: hostDriver({ world, clock, relayHost: settings.relay.publicHost }), loops: [] }
+      return {
+        driver: hostDriver({
+          world,
+          clock,
+          relayHost: settings.relay.publicHost,
+          overcommit: settings.storageOvercommit,
+          sellSimulated: settings.sellSimulated,
+        }),
+        loops: [],
+      }
     case 'private-cloud':
       return openMetal(world, parts)
   }
@@ -92,9 +101,14 @@ async function openMetal(world: HostWorld, parts: Parts): Promise<{ driver: Driv
 async function openFolders(
   world: HostWorld,
   storage: NonNullable<Settings['storage']>,
-  { log, closing }: Parts,
+  { settings, log, closing }: Parts,
 ): Promise<FolderEngine> {
-  const files = await openGanesha({ folder: storage.dir, vip: storage.vip, overcommit: storage.overcommit, log })
+  const files = await openGanesha({
+    folder: storage.dir,
+    vip: storage.vip,
+    overcommit: settings.storageOvercommit,
+    log,
+  })
   closing.push(() => files.close())
   return folderEngine(world, files)
 }

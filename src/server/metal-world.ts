@@ -82,6 +82,9 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): Meta
     },
     async admit(id) {
       await transact(database, async (tx) => {
+        // An operator may have taken it out of service meanwhile.
+        const host = await tx.db.selectFrom('host').select('state').where('id', '=', id).forUpdate().executeTakeFirst()
+        if (host?.state !== 'cleaning') return
         await setHostState(tx, id, 'ready', null)
         // It was just looked at.
         await tx.db

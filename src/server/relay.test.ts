@@ -215,6 +215,77 @@ test('without its host a port is closed; it opens again when the host comes back
   again.destroy()
 })
 
+/** Opens connections to a port until one of them is hung up on; how many stay. */
+async function fill(to: number, most: number): Promise<Socket[]> {
+  const stay: Socket[] = []
+  for (let at = 0; at < most; at += 1) {
+    const socket = net.connect({ port: to, host: '127.0.0.1' })
+    // It may be reset before it knows that it was connected.
+    socket.on('error', () => {})
+    const isServed = new Promise<boolean>((resolve) => {
+      socket.once('data', () => resolve(true))
+      socket.once('close', () => resolve(false))
+    })
+    socket.write('x')
+    if (!(await isServed)) break
+    stay.push(socket)
+  }
+  return stay
+}
+
+test('one workload cannot use up its host: beyond its share it is hung up on, and others and its own SSH get through', async () => {
+  const [second, ssh, neighbour] = [await freePort(), await freePort(), await freePort()]
+  const { db } = doors.database
+  await db.insertInto('relay_port').values({ port: second, workload_id: 'w1', target: 8_081 }).execute()
+  await db.insertInto('relay_port').values({ port: ssh, workload_id: 'w1', target: 0 }).execute()
+  await place('w2', neighbour, 80)
+  await relay.refresh()
+  const first = await fill(port, 200)
+  expect(first).toHaveLength(200)
+  const more = await fill(second, 200)
+  expect(more).toHaveLength(56)
+  const logins = await fill(ssh, 100)
+  expect(logins).toHaveLength(32)
+  const others = await fill(neighbour, 300)
+  expect(others).toHaveLength(256)
+  expect(agent.mux.streams).toBe(256 + 32 + 256)
+  // What ends makes room.
+  first[0]?.destroy()
+  await waitFor('its end', () => agent.mux.streams === 543)
+  const again = await fill(second, 10)
+  expect(again).toHaveLength(1)
+  for (const socket of [...first, ...more, ...logins, ...others, ...again]) socket.destroy()
+  await waitFor('the end of all', () => agent.mux.streams === 0)
+})
+
+test('all ports of a host together leave streams for SSH, logs and terminals', async () => {
+  const ports = [port]
+  for (const id of ['w2', 'w3', 'w4']) {
+    const one = await freePort()
+    await place(id, one, 80)
+    ports.push(one)
+  }
+  const ssh = await freePort()
+  await place('w5', ssh, 0)
+  await relay.refresh()
+  const counts: number[] = []
+  const sockets: Socket[] = []
+  for (const one of ports) {
+    const stay = await fill(one, 250)
+    counts.push(stay.length)
+    sockets.push(...stay)
+  }
+  expect(counts).toEqual([250, 250, 140, 0])
+  const logins = await fill(ssh, 3)
+  expect(logins).toHaveLength(3)
+  const logs = doors.links.open(host.id, { kind: 'logs', workloadId: 'w4', follow: true, tail: 0 })
+  logs?.write('x')
+  await once(logs as Duplex, 'data')
+  logs?.destroy()
+  for (const socket of [...sockets, ...logins]) socket.destroy()
+  await waitFor('the end of all', () => agent.mux.streams === 0)
+})
+
 test('a port that somebody else listens on is tried again until it is free', async () => {
   const other = net.createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')

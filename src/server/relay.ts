@@ -4,6 +4,10 @@
  * does not read holds the other back, through the host's connection to what sends there. The host says when it cannot
  * reach the port, and one that hangs loses its connection: nobody waits for either longer than that.
  *
+ * A host's streams are shared by its tenants, and a server's connections by all: each has a share that leaves room for
+ * others, and SSH has one of its own, so that who has many connections to their web server can still log in, and so can
+ * their neighbours. A connection beyond that is hung up on at once.
+ *
  * A port that is no longer to be relayed is closed with all connections on it, before anyone else can be given it.
  */
 import net, { type Server, type Socket } from 'node:net'
@@ -14,8 +18,13 @@ import type { HostLinks } from './host-links.ts'
 
 /** News may be missed, and ports that were taken become free. */
 const LOOK_MS = 3_000
-const CONNECTIONS = 8_192
-const CONNECTIONS_PER_PORT = 512
+/** Of the 1,024 streams that a host has, these leave 128 for logs and terminals. */
+const shares = {
+  ports: { server: 6_144, host: 640, workload: 256 },
+  ssh: { server: 2_048, host: 256, workload: 32 },
+} as const
+/** The port inside that stands for SSH, wherever that is. */
+const SSH_TARGET = 0
 const KEEP_ALIVE_MS = 30_000
 
 export interface RelayOptions {
@@ -35,9 +44,14 @@ export interface Relay {
 
 export function openRelay(options: RelayOptions): Relay {
   const relay = new PortRelay(options)
-  const stop = options.links.watch(() => void relay.refresh())
-  const looking = setInterval(() => void relay.refresh(), LOOK_MS).unref()
-  void relay.refresh()
+  const look = (): void => {
+    relay
+      .refresh()
+      .catch((error: unknown) => options.log.error({ err: error }, 'the relay could not look at its ports'))
+  }
+  const stop = options.links.watch(look)
+  const looking = setInterval(look, LOOK_MS).unref()
+  look()
   return {
     refresh: () => relay.refresh(),
     ports: () => relay.ports(),
@@ -64,7 +78,10 @@ class PortRelay {
   readonly #open = new Map<number, OpenPort>()
   /** Ports that could not be listened on: said once, not at every look. */
   readonly #taken = new Set<number>()
-  #connections = 0
+  /** Connections, by whose share they take. */
+  readonly #counts = new Map<string, number>()
+  /** Ports that have hung up on somebody since the last look: said once. */
+  readonly #full = new Set<number>()
   #looking: Promise<void> | undefined
   #next: Promise<void> | undefined
   #isClosed = false
@@ -99,6 +116,7 @@ class PortRelay {
   async #look(): Promise<void> {
     const { app, links, log } = this.#options
     if (this.#isClosed) return
+    this.#full.clear()
     let all: Wanted[]
     try {
       all = await listRelayPorts(app.database.db, links.ids())
@@ -124,7 +142,6 @@ class PortRelay {
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
     })
-    server.maxConnections = CONNECTIONS_PER_PORT
     const sockets = new Set<Socket>()
     server.on('connection', (socket) => this.#connect(socket, wanted, sockets))
     const listening = new Promise<void>((resolve) => {
@@ -154,15 +171,21 @@ class PortRelay {
 
   #connect(socket: Socket, wanted: Wanted, sockets: Set<Socket>): void {
     const { links, log } = this.#options
-    if (this.#connections >= CONNECTIONS) {
-      log.warn({ port: wanted.port }, 'a connection was not relayed: there are too many')
+    socket.on('error', () => {})
+    const release = this.#takeShares(wanted)
+    if (typeof release === 'string') {
+      if (!this.#full.has(wanted.port)) {
+        log.warn(
+          { port: wanted.port, workload: wanted.workloadId },
+          `a connection was not relayed: the ${release} is full`,
+        )
+      }
+      this.#full.add(wanted.port)
       return void socket.resetAndDestroy()
     }
-    this.#connections += 1
     sockets.add(socket)
-    socket.on('error', () => {})
     socket.once('close', () => {
-      this.#connections -= 1
+      release()
       sockets.delete(socket)
     })
     const { hostId, workloadId, target } = wanted
@@ -174,6 +197,26 @@ class PortRelay {
       if (!socket.readableEnded || !socket.writableFinished) stream.destroy()
     })
     socket.pipe(stream).pipe(socket)
+  }
+
+  /** How to give them back, or the one that is used up. */
+  #takeShares({ hostId, workloadId, target }: Wanted): (() => void) | 'server' | 'host' | 'workload' {
+    const kind = target === SSH_TARGET ? 'ssh' : 'ports'
+    const whose = { server: '', host: hostId, workload: workloadId } as const
+    const keys: string[] = []
+    for (const level of ['server', 'host', 'workload'] as const) {
+      const key = `${kind} ${level} ${whose[level]}`
+      if ((this.#counts.get(key) ?? 0) >= shares[kind][level]) return level
+      keys.push(key)
+    }
+    for (const key of keys) this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1)
+    return () => {
+      for (const key of keys) {
+        const left = (this.#counts.get(key) ?? 0) - 1
+        if (left > 0) this.#counts.set(key, left)
+        else this.#counts.delete(key)
+      }
+    }
   }
 }
 

@@ -27,6 +27,7 @@ const environment = z.object({
     .string()
     .regex(/^\d{1,5}-\d{1,5}$/, 'must be a range of ports such as 20000-29999')
     .default('20000-29999'),
+  BERTH_SELL_SIMULATED: z.stringbool().optional(),
   BERTH_INVENTORY: z.string().min(1).optional(),
   BERTH_STORAGE_DIR: z.string().min(1).optional(),
   BERTH_STORAGE_OVERCOMMIT: z.coerce.number().min(1).max(1_000).default(1),
@@ -64,10 +65,13 @@ export interface Settings {
     readonly publicHost: string
     readonly ports: { readonly from: number; readonly to: number }
   }
+  /** Whether virtual machines on hosts with simulated GPUs serve orders of a GPU type. */
+  readonly sellSimulated: boolean
+  readonly storageOvercommit: number
   /** A file with bare-metal hosts, read at the start. undefined: they are added by the API only. */
   readonly inventoryFile: string | undefined
   /** The file server for volumes of bare metal, run here. undefined: there is none. */
-  readonly storage: { readonly dir: string; readonly vip: string; readonly overcommit: number } | undefined
+  readonly storage: { readonly dir: string; readonly vip: string } | undefined
   /** undefined: kept in the data folder. */
   readonly secretKey: string | undefined
   readonly logLevel: string
@@ -114,6 +118,8 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     databaseConnections: read.BERTH_DATABASE_CONNECTIONS,
     engines: [...new Set(engines)] as EngineName[],
     relay: readRelay(read),
+    sellSimulated: read.BERTH_SELL_SIMULATED ?? read.DATABASE_URL === undefined,
+    storageOvercommit: read.BERTH_STORAGE_OVERCOMMIT,
     inventoryFile: read.BERTH_INVENTORY === undefined ? undefined : path.resolve(read.BERTH_INVENTORY),
     storage: readStorage(read),
     secretKey: read.BERTH_SECRET_KEY,
@@ -154,5 +160,5 @@ function readStorage(read: Environment): Settings['storage'] {
   if (dir === undefined && vip === undefined) return undefined
   if (dir === undefined) throw new SettingsError('Bad setting: BERTH_STORAGE_VIP needs BERTH_STORAGE_DIR')
   if (vip === undefined) throw new SettingsError('Bad setting: BERTH_STORAGE_DIR needs BERTH_STORAGE_VIP')
-  return { dir: path.resolve(dir), vip, overcommit: read.BERTH_STORAGE_OVERCOMMIT }
+  return { dir: path.resolve(dir), vip }
 }

@@ -7,6 +7,8 @@ const BACKLOG_BYTES = 262_144
 /** Close reasons have 123 bytes. */
 const REASON_BYTES = 123
 const GOODBYE_MS = 1_000
+/** A window is told its size so often at most; the last one counts. */
+const RESIZE_EVERY_MS = 50
 
 const resize = z.strictObject({ columns: z.int().min(1).max(1_000), rows: z.int().min(1).max(1_000) })
 const exit = z.object({ exitCode: z.int().nullable() })
@@ -38,10 +40,25 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     void checkKey()
   }, check.everyMs).unref()
 
+  // Signals are not held back as bytes are, so a flood of sizes would pile up on the way to the host.
+  let nextSize: z.output<typeof resize> | undefined
+  let resting: NodeJS.Timeout | undefined
+  const tellSize = (size: z.output<typeof resize>): void => {
+    if (resting !== undefined) return void (nextSize = size)
+    stream.sendSignal(size)
+    resting = setTimeout(() => {
+      resting = undefined
+      const last = nextSize
+      nextSize = undefined
+      if (last !== undefined) tellSize(last)
+    }, RESIZE_EVERY_MS)
+  }
+
   socket.on('pong', () => (isAlive = true))
   socket.on('error', () => socket.terminate())
   socket.once('close', () => {
     clearInterval(beat)
+    clearTimeout(resting)
     stream.destroy()
   })
   socket.on('message', (data, isBinary) => {
@@ -50,7 +67,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     if (!isBinary) {
       const size = readResize((data as Buffer).toString())
       if (size === undefined) return close(1007, 'a text frame is {"columns": …, "rows": …}')
-      return stream.sendSignal(size)
+      return tellSize(size)
     }
     if (!stream.write(data)) socket.pause()
   })

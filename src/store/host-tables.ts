@@ -1,6 +1,6 @@
 /** The tables of schema/0010_hosts.sql as types; see tables.ts. */
 import type { ColumnType } from 'kysely'
-import type { HostMetrics, HostOffer, Observation } from '../contract/agent.ts'
+import type { HostMetrics, HostOffer, Observation, Workload } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { At, AtOrNull, Json, JsonOr, OrNull } from './tables.ts'
@@ -38,6 +38,7 @@ export interface HostTables {
     driver: 'host' | 'private-cloud'
     tag: string
     spec: ColumnType<EngineSpec | null, string | null, string | null>
+    base_image: ColumnType<Workload['baseImage'], string | null | undefined, string | null>
     want: ColumnType<'run' | 'gone', 'run' | 'gone' | undefined, 'run' | 'gone'>
     created_at: At
   }
@@ -51,6 +52,7 @@ export interface HostTables {
     failure: OrNull<string>
     message: OrNull<string>
     ssh_user: OrNull<string>
+    incarnation: OrNull<string>
     disks: ColumnType<string[], string[] | undefined, string[]>
     started: ColumnType<boolean, boolean | undefined, boolean>
   }

@@ -168,7 +168,14 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
   }
   await tx.db
     .insertInto('workload')
-    .values({ id, driver, tag, spec: JSON.stringify(spec), created_at: toDate(tx.clock.now()) })
+    .values({
+      id,
+      driver,
+      tag,
+      spec: JSON.stringify(spec),
+      base_image: spec.kind === 'virtual-machine' ? await defaultImage(tx, hostIds[0] ?? '') : null,
+      created_at: toDate(tx.clock.now()),
+    })
     .execute()
   const generations = await bumpHosts(tx, hostIds)
   for (const [index, node] of spec.nodes.entries()) {
@@ -185,6 +192,18 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
   }
   for (const target of new Set(workload.relayed)) await assignPort(tx, id, target, ports)
   return { kind: 'added', id }
+}
+
+/** It stays the machine's own: another default must not change what it finds at its next start. */
+async function defaultImage(tx: Tx, hostId: string): Promise<string | null> {
+  const found = await sql<{ name: string; source: string; sha256: string; login_user: string }>`
+    select i.name, i.source, i.sha256, i.login_user from base_image i, host h
+    where h.id = ${hostId} and i.is_default
+      and i.arch = coalesce(h.offer -> 'hardware' ->> 'cpuArch', 'x64')`.execute(tx.db)
+  const image = found.rows[0]
+  if (image === undefined) return null
+  const { name, source, sha256, login_user: loginUser } = image
+  return JSON.stringify({ name, source, sha256, loginUser })
 }
 
 /** An order that was placed before a drain began is still served. */
@@ -237,6 +256,7 @@ interface NodeJson {
   readonly failure: string | null
   readonly message: string | null
   readonly sshUser: string | null
+  readonly incarnation: string | null
   readonly disks: string[]
 }
 
@@ -254,7 +274,7 @@ async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
           'hostId', n.host_id, 'index', n.node_index, 'address', h.address,
           'seenAt', (extract(epoch from h.seen_at) * 1000)::bigint::text,
           'state', n.state, 'started', n.started, 'failure', n.failure, 'message', n.message,
-          'sshUser', n.ssh_user, 'disks', n.disks) order by n.node_index)
+          'sshUser', n.ssh_user, 'incarnation', n.incarnation, 'disks', n.disks) order by n.node_index)
         from workload_node n join host h on h.id = n.host_id where n.workload_id = w.id), '[]') as nodes,
       coalesce((select jsonb_agg(jsonb_build_object('target', p.target, 'port', p.port) order by p.target)
         from relay_port p where p.workload_id = w.id), '[]') as relay
@@ -310,6 +330,7 @@ async function readVolumes(db: Db, where: ReturnType<typeof sql>) {
     id: string
     tag: string
     hostId: string | null
+    sizeGb: number
     vip: string
     want: 'there' | 'gone'
     present: boolean
@@ -317,7 +338,7 @@ async function readVolumes(db: Db, where: ReturnType<typeof sql>) {
     attachedTo: string[]
     heldBy: string[]
   }>`
-    select v.id, v.tag, v.host_id as "hostId", v.vip, v.want, v.present,
+    select v.id, v.tag, v.host_id as "hostId", v.size_gb as "sizeGb", v.vip, v.want, v.present,
       array(select d.workload_id from workload_disk d where d.volume_id = v.id order by 1) as "wantedBy",
       array(select d.workload_id from workload_disk d where d.volume_id = v.id
             and not exists (select 1 from workload_node n where n.workload_id = d.workload_id and v.id <> all (n.disks))

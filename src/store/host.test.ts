@@ -73,7 +73,8 @@ beforeEach(async () => {
       created_at: toDate(clock.now()),
     })
     .execute()
-  await beginSession(database.db, hostId, session, clock.now())
+  await beginSession(database.db, hostId, session)
+  await report([])
 })
 
 const newTag = (): string => `berth-t-${(tags += 1)}`
@@ -163,7 +164,7 @@ it('is unreachable while its host is silent, ending or not, and gone only when t
 it('a connection that was replaced no longer counts', async () => {
   const { tag, id } = await create()
   const second = randomUUID()
-  await beginSession(database.db, hostId, second, clock.now())
+  await beginSession(database.db, hostId, second)
   expect(await report([running(tag, id)])).toBe(false)
   expect(await shown(tag)).toMatchObject({ state: 'starting' })
   expect(await report([running(tag, id)], {}, second)).toBe(true)
@@ -193,7 +194,7 @@ it('a host has no say in what another host runs', async () => {
     .insertInto('host')
     .values({ id: other, driver: 'host', ...key })
     .execute()
-  await beginSession(database.db, other, session, clock.now())
+  await beginSession(database.db, other, session)
   hostId = other
   await report([{ id, tag, state: 'failed', failure: 'vanished', disks: [] }])
   hostId = mine
@@ -211,6 +212,17 @@ it('a host leaves only when it is empty', async () => {
   expect(await leave()).toMatchObject({ ok: true })
   expect((await findHost(database.db, hostId))?.state).toBe('left')
   expect(await driver().create(newTag(), spec(), signal)).toMatchObject({ kind: 'refused' })
+})
+
+it('a disk of a host is wanted by one machine, however many ask at once', async () => {
+  const wishes = await Promise.all(Array.from({ length: 6 }, () => create()))
+  const id = `d-${hostId}`
+  const file = { id, driver: 'host', tag: newTag(), hostId, label: 'disk', sizeGb: 256, vip: hostId } as const
+  await world.addVolume(file)
+  const refused = await Promise.all(wishes.map((one) => world.wantDisk(id, one.id)))
+  expect(refused.filter((why) => why === undefined)).toHaveLength(1)
+  expect(refused.filter((why) => why === 'The volume is in another machine.')).toHaveLength(5)
+  expect((await world.findVolume(id))?.wantedBy).toEqual([wishes[refused.indexOf(undefined)]?.id])
 })
 
 it('gives no port to two at once', async () => {

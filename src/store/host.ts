@@ -29,13 +29,9 @@ export async function listHosts(
   return select.orderBy('id').limit(query.limit).execute()
 }
 
-/** From now on only reports of this connection count. */
-export async function beginSession(db: Db, hostId: string, session: string, now: Instant): Promise<void> {
-  await db
-    .updateTable('host')
-    .set({ session, seen_at: toDate(now) })
-    .where('id', '=', hostId)
-    .execute()
+/** From now on only reports of this connection count. A connection is no sight of what runs: a report is. */
+export async function beginSession(db: Db, hostId: string, session: string): Promise<void> {
+  await db.updateTable('host').set({ session }).where('id', '=', hostId).execute()
 }
 
 /** The connection is known to be over: the host is silent from when it was last heard. */
@@ -64,11 +60,33 @@ export async function saveMetrics(db: Db, hostId: string, metrics: HostMetrics, 
     .execute()
 }
 
-/** Its owner takes it off sale, puts it back, or takes it away for good, which needs it to be empty. */
-export async function moveHost(tx: Tx, hostId: string, to: 'ready' | 'draining' | 'left'): Promise<Result<HostState>> {
-  const host = await tx.db.selectFrom('host').select(['state']).where('id', '=', hostId).forUpdate().executeTakeFirst()
+/** Why a host drains that its owner must not put back on sale. */
+const DRAINED_BY_OPERATOR = 'drained by the operator'
+
+/**
+ * Takes a host off sale, puts it back, or takes it away for good, which needs it to be empty. One that has left comes
+ * back by joining again only, and what the operator drains the owner does not put back.
+ */
+export async function moveHost(
+  tx: Tx,
+  hostId: string,
+  to: 'ready' | 'draining' | 'left',
+  by: 'owner' | 'operator' = 'owner',
+): Promise<Result<HostState>> {
+  const host = await tx.db
+    .selectFrom('host')
+    .select(['state', 'state_reason'])
+    .where('id', '=', hostId)
+    .forUpdate()
+    .executeTakeFirst()
   if (host === undefined) return fail('not_found', `There is no host ${hostId}`, { reason: 'host_not_found' })
-  if (host.state === to) return ok(to)
+  if (host.state === to && by === 'owner') return ok(to)
+  if (host.state === 'left') {
+    return fail('conflict', 'The host has left; it comes back by joining again', { reason: 'host_has_left' })
+  }
+  if (by === 'owner' && to === 'ready' && host.state_reason === DRAINED_BY_OPERATOR) {
+    return fail('conflict', 'The operator has drained the host', { reason: 'drained_by_operator' })
+  }
   if (host.state === 'cleaning' || host.state === 'quarantined') {
     return fail('conflict', `The host is in ${host.state}`, { reason: 'host_not_ready' })
   }
@@ -82,7 +100,7 @@ export async function moveHost(tx: Tx, hostId: string, to: 'ready' | 'draining' 
       return fail('conflict', message, { reason: 'host_has_tenants' })
     }
   }
-  await setHostState(tx, hostId, to, null)
+  await setHostState(tx, hostId, to, by === 'operator' && to === 'draining' ? DRAINED_BY_OPERATOR : null)
   return ok(to)
 }
 
@@ -109,13 +127,12 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
   const found = await sql<{
     generation: bigint
     state: HostState
-    arch: string | null
     workloads: WantedRow[]
     volumes: VolumeRow[]
   }>`
-    select h.generation, h.state, h.offer -> 'hardware' ->> 'cpuArch' as arch,
+    select h.generation, h.state,
       coalesce((select jsonb_agg(jsonb_build_object(
-          'id', w.id, 'tag', w.tag, 'want', w.want, 'started', n.started, 'spec', w.spec,
+          'id', w.id, 'tag', w.tag, 'want', w.want, 'started', n.started, 'spec', w.spec, 'image', w.base_image,
           'index', n.node_index, 'gpus', n.gpu_indexes,
           'peers', (select jsonb_agg(p.address order by pn.node_index)
                     from workload_node pn join host p on p.id = pn.host_id where pn.workload_id = w.id),
@@ -129,17 +146,11 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
     from host h where h.id = ${hostId}`.execute(db)
   const row = found.rows[0]
   if (row === undefined) return undefined
-  const image = await db
-    .selectFrom('base_image')
-    .selectAll()
-    .where('is_default', '=', true)
-    .where('arch', '=', row.arch === 'arm64' ? 'arm64' : 'x64')
-    .executeTakeFirst()
   return {
     type: 'desired',
     generation: asNumber(row.generation),
     state: row.state,
-    workloads: row.workloads.map((one) => wantedOf(one, image)),
+    workloads: row.workloads.map(wantedOf),
     volumes: row.volumes,
   }
 }
@@ -152,6 +163,7 @@ interface WantedRow {
   readonly want: 'run' | 'gone'
   readonly started: boolean
   readonly spec: EngineSpec | null
+  readonly image: Desired['workloads'][number]['baseImage']
   readonly index: number
   readonly gpus: number[]
   readonly peers: Array<HostAddress | null> | null
@@ -164,7 +176,7 @@ interface WantedRow {
   }> | null
 }
 
-function wantedOf(row: WantedRow, image: Selectable<Tables['base_image']> | undefined): Desired['workloads'][number] {
+function wantedOf(row: WantedRow): Desired['workloads'][number] {
   const { id, tag, want, started, spec } = row
   return {
     id,
@@ -196,10 +208,7 @@ function wantedOf(row: WantedRow, image: Selectable<Tables['base_image']> | unde
       sizeGb: one.sizeGb,
       source: one.hostId === null ? { kind: 'nfs', server: one.vip, path: `/${one.volumeId}` } : { kind: 'file' },
     })),
-    baseImage:
-      image === undefined || spec?.kind !== 'virtual-machine'
-        ? null
-        : { name: image.name, source: image.source, sha256: image.sha256, loginUser: image.login_user },
+    baseImage: row.image,
   }
 }
 
@@ -225,23 +234,33 @@ export async function saveReport(
     .forUpdate()
     .executeTakeFirst()
   if (host === undefined || (session !== null && host.session !== session)) return false
+  const isBlind = report.blind === true || report.generation === 0
   await tx.db
     .updateTable('host')
-    .set({ offer: JSON.stringify(report.offer), notes: JSON.stringify(report.notes), seen_at: toDate(now) })
+    .set({
+      offer: JSON.stringify(report.offer),
+      notes: JSON.stringify(report.notes),
+      ...(isBlind ? {} : { seen_at: toDate(now) }),
+    })
     .where('id', '=', hostId)
     .execute()
+  if (isBlind) return true
   await sql`
     update workload_node n
     set state = r.state, failure = r.failure, message = r.message, ssh_user = coalesce(r."sshUser", n.ssh_user),
+        incarnation = coalesce(r.incarnation, n.incarnation),
         disks = array(select jsonb_array_elements_text(r.disks)), started = n.started or r.state = 'running'
     from jsonb_to_recordset(${JSON.stringify(report.workloads)}::jsonb) as r (
-      id text, state text, failure text, message text, "sshUser" text, disks jsonb)
+      id text, state text, failure text, message text, "sshUser" text, incarnation text, disks jsonb)
     where n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
   await adoptStrangers(tx, host, report, now)
   await forgetGone(tx, hostId, report)
   tx.wake.add('observe')
   return true
 }
+
+/** So many are shown of one host. One that has more is broken, or lies. */
+const STRANGERS = 100
 
 /** What a host has and the books have not: it gets a row, so that it is seen and someone can end it. */
 async function adoptStrangers(
@@ -257,6 +276,14 @@ async function adoptStrangers(
       where not exists (select 1 from workload_node n where n.workload_id = r.id and n.host_id = ${host.id})
         -- What it is about to remove as asked is no stranger.
         and r.state <> 'stopping'
+        -- Under the tag of a rental that was never on this host it could keep that rental from ending.
+        and not exists (select 1 from rental x, installation i
+          where x.id = substring(r.tag from '-(\\d{1,9})-[0-9a-f]+$')::integer
+            and r.tag = 'berth-' || i.id || '-' || x.id || '-' || x.nonce
+            and not x.spec -> 'nodes' @> jsonb_build_array(jsonb_build_object('machineId', ${host.id}::text)))
+      order by r.id
+      limit greatest(0, ${STRANGERS} - (select count(*) from workload_node n join workload w on w.id = n.workload_id
+        where n.host_id = ${host.id} and w.spec is null))
     ), added as (
       -- An id that is known already is another host's: this one has no say in it.
       insert into workload (id, driver, tag, spec, created_at)
@@ -320,4 +347,13 @@ export async function dropNode(tx: Tx, hostId: string, workloadId: string): Prom
   await sql`
     delete from workload w where w.id = ${workloadId} and w.want = 'gone'
       and not exists (select 1 from workload_node n where n.workload_id = w.id)`.execute(tx.db)
+}
+
+export async function hasTenants(db: Db, hostId: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('workload_node')
+    .select('workload_id')
+    .where('host_id', '=', hostId)
+    .executeTakeFirst()
+  return row !== undefined
 }

@@ -118,6 +118,7 @@ type Change = Partial<
     | 'released_at'
     | 'seen_at'
     | 'missing_since'
+    | 'incarnation'
     | 'external_id'
     | 'provider_data'
     | 'create_asked_at'
@@ -145,7 +146,7 @@ export async function moveRental(tx: Tx, id: number, to: RentalStatus, change: C
 }
 
 function toColumns(change: Change) {
-  const { provider_data: data, status_reason, termination_note, external_id, ...instants } = change
+  const { provider_data: data, status_reason, termination_note, external_id, incarnation, ...instants } = change
   const dates = Object.fromEntries(
     Object.entries(instants).map(([column, value]) => [column, toDateOrNull(value ?? null)]),
   ) as Record<keyof typeof instants, Date | null>
@@ -154,6 +155,7 @@ function toColumns(change: Change) {
     ...(status_reason === undefined ? {} : { status_reason }),
     ...(termination_note === undefined ? {} : { termination_note }),
     ...(external_id === undefined ? {} : { external_id }),
+    ...(incarnation === undefined ? {} : { incarnation }),
     ...(data === undefined ? {} : { provider_data: data === null ? null : JSON.stringify(data) }),
   }
 }
@@ -166,6 +168,7 @@ export interface LiveRow {
   readonly create_asked_at: Instant | null
   readonly destroy_asked_at: Instant | null
   readonly missing_since: Instant | null
+  readonly incarnation: string | null
   readonly started_at: Instant | null
   readonly lease_until: Instant | null
 }
@@ -182,6 +185,7 @@ export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRo
       'create_asked_at',
       'destroy_asked_at',
       'missing_since',
+      'incarnation',
       'started_at',
       'lease_until',
     ])

@@ -191,6 +191,7 @@ export interface Tables extends HostTables {
     destroy_asked_at: AtOrNull
     seen_at: AtOrNull
     missing_since: AtOrNull
+    incarnation: OrNull<string>
     released_at: AtOrNull
   } & Leased
   gpu_claim: { machine_id: string; gpu_index: number; rental_id: number; claimed_at: At }

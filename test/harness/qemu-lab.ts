@@ -38,8 +38,9 @@ export function smallImageFolder(): string {
 }
 
 /** Why there can be no virtual machines here. undefined: there can. */
-export function whyNoQemu(): string | undefined {
+export function whyNoQemu(...more: string[]): string | undefined {
   const missing = [
+    ...more,
     'qemu-img',
     'genisoimage',
     'cpio',

@@ -65,6 +65,9 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     BERTH_MOCK_DESTROY_MS: '0',
     BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
     BERTH_LOCAL_ENGINES: 'false',
+    // Hosts of tests have small disks and no GPUs.
+    BERTH_SELL_SIMULATED: 'true',
+    BERTH_STORAGE_OVERCOMMIT: '1000',
     ...options.env,
   })
   const server = await serve(settings, {

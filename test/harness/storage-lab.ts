@@ -88,7 +88,7 @@ export function startStorageLab(): StorageLab {
     logged,
     async open() {
       const server = await openGanesha({ folder, vip, log })
-      undo.push(() => server.close())
+      undo.push(() => server.shutDown())
       return server
     },
     async openElsewhere(volume, client) {

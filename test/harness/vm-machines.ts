@@ -40,7 +40,7 @@ export interface VmMachines {
 
 /** Why there can be no such hosts here. undefined: there can. */
 export function whyNoVmHosts(): string | undefined {
-  return process.getuid?.() === 0 ? whyNoQemu() : 'network namespaces need root'
+  return process.getuid?.() === 0 ? whyNoQemu('ip', 'nft') : 'network namespaces need root'
 }
 
 export async function startVmMachines(options: {

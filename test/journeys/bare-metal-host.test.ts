@@ -243,16 +243,28 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
       await ssh(ada, rental, 'echo kept > file')
       await host.powerOff()
       const unknown = await until(ada, rental.id, 'Unknown', UNKNOWN_MS)
-      const { events } = await succeed(ada.call, 'GET', `/v2/events?limit=1000&subject=rental:${rental.id}`)
-      const lost = events.find((one: { type: string }) => one.type === 'rental.unknown')
+      const eventOf = async (
+        type: string,
+      ): Promise<{ at: string; data: { lastSeenAt: string; restarted: boolean } }> => {
+        const { events } = await succeed(ada.call, 'GET', `/v2/events?limit=1000&subject=rental:${rental.id}`)
+        return events.find((one: { type: string }) => one.type === type)
+      }
+      const lost = await eventOf('rental.unknown')
       // Up to when it was last seen, and no further.
-      expect(usd(unknown.costSoFarUsd)).toBe(dueFor({ ...unknown, terminateRequestedAt: lost.data.lastSeenAt }))
+      const seen = costBetween(rental.startedAt, lost.data.lastSeenAt)
+      expect(usd(unknown.costSoFarUsd)).toBe(seen)
       expect(Date.parse(lost.at) - Date.parse(lost.data.lastSeenAt)).toBeGreaterThan(SILENT_MS - LOOK_EVERY_MS)
       await host.powerOn()
       const again = await until(ada, rental.id, 'Running')
       expect(await ssh(ada, again, 'cat file')).toBe('kept\n')
       const ended = await end(ada, again)
-      expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(dueFor(ended))
+      const found = await eventOf('rental.recovered')
+      expect(found.data.restarted).toBe(true)
+      const due = seen + costBetween(found.at, ended.terminateRequestedAt)
+      const charged = await chargedFor(ada.call, { rentalId: rental.id })
+      // The event is written some moments after the look whose time counts.
+      expect(charged - due).toBeGreaterThanOrEqual(0n)
+      expect(charged - due).toBeLessThan(costBetween('2026-01-01T00:00:00Z', '2026-01-01T00:00:02Z'))
       expect(await eventTypesOf(ada.call, `rental:${rental.id}`)).toEqual([
         'rental.created',
         'rental.running',
@@ -298,8 +310,13 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
   })
 })
 
-/** From its start to the request, reckoned apart from our code. */
+/** From its start to the request. */
 function dueFor({ startedAt, terminateRequestedAt }: Rental, hosts = 1): NanoUsd {
-  const ms = Date.parse(terminateRequestedAt) - Date.parse(startedAt)
+  return costBetween(startedAt, terminateRequestedAt, hosts)
+}
+
+/** Reckoned apart from our code. */
+function costBetween(from: string, to: string, hosts = 1): NanoUsd {
+  const ms = Date.parse(to) - Date.parse(from)
   return nanoUsdOf((HOURLY * BigInt(hosts) * BigInt(ms)) / 3_600_000n)
 }

@@ -8,14 +8,17 @@ import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import type { DockerClient } from './client.ts'
+import { latestOnly } from './latest.ts'
 
 export interface Execution {
   /** Its input and, with a terminal, its output as it is; without one, output and errors in frames (`readOutput`). */
   readonly socket: Socket
   readonly tty: boolean
+  /** Of many at once only the last is done: a customer can ask for them without end. */
   resize(columns: number, rows: number): Promise<void>
   /** Once the output has ended. */
   exitCode(): Promise<number>
+  /** As with `resize`. */
   signal(name: string): Promise<void>
 }
 
@@ -65,23 +68,24 @@ export async function startExecution(
   const socket = await client.startExec(id, tty)
   // Whoever reads sees it end; without a listener here a broken connection would end the process.
   socket.on('error', () => socket.destroy())
+  const resize = latestOnly(async ({ columns, rows }: { columns: number; rows: number }) => {
+    try {
+      await client.resizeExec(id, columns, rows)
+    } catch {
+      // It has ended meanwhile, or has no window yet. A window of the wrong size is no reason to end it.
+    }
+  })
   const execution: Execution = {
     socket,
     tty,
-    resize: async (columns, rows) => {
-      try {
-        await client.resizeExec(id, columns, rows)
-      } catch {
-        // It has ended meanwhile, or has no window yet. A window of the wrong size is no reason to end it.
-      }
-    },
+    resize: (columns, rows) => resize({ columns, rows }),
     exitCode: () => exitCodeOf(client, id),
-    signal: async (name) => {
+    signal: latestOnly(async (name) => {
       if (!(await client.exec(id)).Running) return
       const command = ['/bin/sh', '-c', SIGNAL_SCRIPT, 'sh', mark, name]
       const second = await client.createExec(container, { command, tty: false, env: [], user: ROOT })
       await client.act('POST', `/exec/${second}/start`, { body: { Detach: true, Tty: false } })
-    },
+    }),
   }
   if (order.terminal !== undefined) await execution.resize(order.terminal.columns, order.terminal.rows)
   return execution
@@ -148,12 +152,14 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
     ended(await execution.exitCode().catch(() => UNKNOWN_EXIT_CODE))
     stream.push(null)
   }
+  const broken = (error: unknown): void =>
+    void stream.destroy(error instanceof Error ? error : new Error(String(error)))
   socket.on('data', (chunk: Buffer) => {
     if (!stream.push(chunk)) socket.pause()
   })
-  socket.once('end', () => void over())
+  socket.once('end', () => void over().catch(broken))
   socket.once('close', () => {
-    if (!stream.destroyed) void over()
+    if (!stream.destroyed) void over().catch(broken)
   })
   return stream
 }

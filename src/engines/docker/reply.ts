@@ -59,6 +59,7 @@ export const containerReply = z.object({
     ExitCode: z.number().catch(0),
     Error: z.string().catch(''),
     FinishedAt: z.string().catch(''),
+    StartedAt: z.string().catch(''),
   }),
   Config: z.object({ Labels: recordOf(z.string()) }),
   NetworkSettings: z.object({

@@ -212,14 +212,15 @@ class DockerRuntime implements Runtime {
   async #find(id: string, listed: ListedContainer, signal: AbortSignal): Promise<Found | undefined> {
     const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: [] }
     if (listed.State === 'created') return { ...base, state: 'starting' }
-    if (listed.State === 'running' || listed.State === 'paused') return { ...base, state: 'running', sshUser: SSH_USER }
     if (listed.State === 'removing' || listed.State === 'dead') {
       return { ...base, state: 'failed', failure: 'removed', message: 'It was removed on the host.' }
     }
     const container = await this.#client.container(listed.Id, signal)
     if (container === undefined) return undefined
-    // Started again since it was listed.
-    if (container.State.Status === 'running') return { ...base, state: 'running', sshUser: SSH_USER }
+    // Also one that was started again since it was listed.
+    if (container.State.Status === 'running' || container.State.Status === 'paused') {
+      return { ...base, state: 'running', sshUser: SSH_USER, incarnation: container.State.StartedAt }
+    }
     const known = (await this.#files.read(id))?.end
     if (known !== undefined) return { ...base, state: 'failed', ...known }
     if (!this.#events.saw(container.State.FinishedAt)) return { ...base, state: 'ended' }

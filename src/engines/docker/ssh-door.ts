@@ -101,8 +101,10 @@ export class SshDoor {
     })
     connection.on('session', (accept, reject) => {
       if (sessions >= MAX_SESSIONS_PER_CONNECTION) return reject()
+      const session = accept() as ReturnType<typeof accept> | undefined
+      if (session === undefined) return
       sessions += 1
-      serveSession(accept(), { client, container: target.container, transport, onError }, () => (sessions -= 1))
+      serveSession(session, { client, container: target.container, transport, onError }, () => (sessions -= 1))
     })
     connection.on('tcpip', (accept, reject, info) => {
       const isOwn = ownNames.has(info.destIP) || info.destIP === target.address || info.destIP === target.container
@@ -112,26 +114,41 @@ export class SshDoor {
     })
   }
 
-  /** Until both ends are done. */
+  /** Until both ends are done. Never rejects: nobody waits for it. */
   async #forward(target: SshTarget, transport: Duplex, port: number, asked: Asked): Promise<void> {
     const { client, onError } = this.#options
+    let channel: ServerChannel | undefined
     try {
       const socket = target.address === undefined ? undefined : await connect(target.address, port)
-      if (socket !== undefined) return await joinChannel(asked.accept(), transport, socket, socket)
+      if (socket !== undefined) {
+        channel = asked.accept()
+        return await joinChannel(channel, transport, socket, socket)
+      }
       const command = ['/bin/sh', '-c', RELAY_SCRIPT, 'sh', String(port)]
       const execution = await startExecution(client, target.container, { command })
-      await joinChannel(asked.accept(), transport, execution.socket, outputOf(execution))
+      channel = asked.accept()
+      await joinChannel(channel, transport, execution.socket, outputOf(execution))
       await execution.signal('HUP')
     } catch (error) {
       onError('SSH forwarding', error)
-      asked.reject()
+      refuse(asked, channel)
     }
   }
 }
 
 interface Asked {
-  accept(): ServerChannel
+  /** undefined: who has asked is gone. */
+  accept(): ServerChannel | undefined
   reject(): void
+}
+
+function refuse(asked: Asked, channel: ServerChannel | undefined): void {
+  try {
+    if (channel === undefined) asked.reject()
+    else channel.destroy()
+  } catch {
+    // Who has asked is gone.
+  }
 }
 
 async function* outputOf(execution: Execution): AsyncGenerator<Buffer> {
@@ -188,11 +205,12 @@ function connect(address: string, port: number): Promise<net.Socket | undefined>
 
 /** Until one of the two is closed. `from` is what is read of the socket. */
 async function joinChannel(
-  channel: ServerChannel,
+  channel: ServerChannel | undefined,
   transport: Duplex,
   socket: net.Socket,
   from: AsyncIterable<Buffer>,
 ): Promise<void> {
+  if (channel === undefined) return void socket.destroy()
   const gone = new Promise<void>((resolve) => channel.once('close', resolve))
   channel.on('error', () => socket.destroy())
   socket.on('error', () => socket.destroy())

@@ -49,7 +49,11 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
   let terminal: { columns: number; rows: number } | undefined
   let execution: Execution | undefined
 
+  /** Never rejects: nobody waits for it. */
   const run = async (channel: ServerChannel, command: readonly string[], withTerminal: boolean): Promise<void> => {
+    // What the client does to its channel is no business of anyone else.
+    channel.on('error', () => channel.destroy())
+    channel.stderr.on('error', () => channel.destroy())
     try {
       const variables = [...env].map(([name, value]) => `${name}=${value}`)
       const size = withTerminal && terminal !== undefined ? { terminal } : {}
@@ -58,10 +62,13 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
       await carry(channel, execution, place.transport)
     } catch (error) {
       place.onError('SSH session', error)
-      channel.stderr.write('The session could not be started, or was broken off.\r\n')
-      channel.exit(FAILED_EXIT_CODE)
-      channel.end()
+      giveUp(channel)
     }
+  }
+  /** A client may ask for a second program on the same channel, or be gone: then there is no channel to be had. */
+  const begin = (accept: Accept, command: readonly string[], withTerminal: boolean): void => {
+    const channel = accept?.()
+    if (channel !== undefined) void run(channel, command, withTerminal)
   }
 
   session.on('pty', (accept, _, info) => {
@@ -86,14 +93,29 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
     execution.signal(name).catch((error: unknown) => place.onError('signal to an SSH session', error))
     accept?.()
   })
-  session.on('shell', (accept) => void run(accept(), shellCommand(), true))
-  session.on('exec', (accept, _, info) => void run(accept(), shellCommand('-c', info.command), true))
+  session.on('shell', (accept) => begin(accept, shellCommand(), true))
+  session.on('exec', (accept, _, info) => begin(accept, shellCommand('-c', info.command), true))
   session.on('subsystem', (accept, reject, info) => {
-    if (info.name !== 'sftp') return reject()
+    if (info.name !== 'sftp') return (reject as Reject)?.()
     // Taken at once, whatever the image has: ssh2 drops what a client sends before that, and clients do not wait.
-    void run(accept(), ['/bin/sh', '-c', SFTP_SCRIPT, 'sh', ...SFTP_SERVERS], false)
+    begin(accept, ['/bin/sh', '-c', SFTP_SCRIPT, 'sh', ...SFTP_SERVERS], false)
   })
   session.once('close', closed)
+}
+
+/** As ssh2 hands them out, whatever its types say: there is nothing to reject where no answer was asked for. */
+type Accept = (() => ServerChannel | undefined) | undefined
+type Reject = (() => void) | undefined
+
+function giveUp(channel: ServerChannel): void {
+  try {
+    channel.stderr.write('The session could not be started, or was broken off.\r\n')
+    channel.exit(FAILED_EXIT_CODE)
+    channel.end()
+  } catch {
+    // It was closed under our hands.
+    channel.destroy()
+  }
 }
 
 async function carry(channel: ServerChannel, execution: Execution, transport: Duplex): Promise<void> {

@@ -1,12 +1,14 @@
 /**
  * What the agent keeps of each container beside the daemon: who may log in, the host key by which SSH clients know it
- * again, and how it ended if that was seen. One file each, for its owner alone, written whole and then renamed.
+ * again, and how it ended if that was seen. One file each, for its owner alone, written whole, brought to the disk and
+ * then renamed, so that neither a full disk nor a power cut leaves half of one.
  */
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, open, readFile, rename, rm, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 import ssh2 from 'ssh2'
 import { z } from 'zod'
 import type { Workload } from '../../contract/agent.ts'
+import { NeverStarts } from '../runtime.ts'
 
 const workloadFile = z.object({
   tag: z.string(),
@@ -33,13 +35,14 @@ export class WorkloadFiles {
     this.#folder = folder
   }
 
-  /** undefined: nothing is kept of it. */
+  /** undefined: nothing is kept of it. Throws `NeverStarts` where what is kept makes no sense. */
   async read(id: string): Promise<WorkloadFile | undefined> {
+    const text = await this.#text(id)
+    if (text === undefined) return undefined
     try {
-      return workloadFile.parse(JSON.parse(await readFile(this.#pathOf(id), 'utf8')))
-    } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-      throw error
+      return workloadFile.parse(JSON.parse(text))
+    } catch {
+      throw unreadable()
     }
   }
 
@@ -68,15 +71,55 @@ export class WorkloadFiles {
     await rm(this.#pathOf(id), { force: true })
   }
 
+  async #text(id: string): Promise<string | undefined> {
+    try {
+      return await readFile(this.#pathOf(id), 'utf8')
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : undefined
+      if (code === 'ENOENT') return undefined
+      // The disk has lost it. What else goes wrong, such as too many open files, passes.
+      if (code === 'EIO' || code === 'EISDIR' || code === 'EBADMSG') throw unreadable()
+      throw error
+    }
+  }
+
   async #write(id: string, value: WorkloadFile): Promise<void> {
-    const target = this.#pathOf(id)
     await mkdir(this.#folder, { recursive: true, mode: OWNER_ONLY_FOLDER })
-    await writeFile(`${target}.new`, JSON.stringify(value), { mode: OWNER_ONLY })
-    await rename(`${target}.new`, target)
+    await replaceFile(this.#pathOf(id), JSON.stringify(value))
   }
 
   #pathOf(id: string): string {
     if (!idForm.test(id)) throw new Error(`${JSON.stringify(id)} cannot be the id of a container`)
     return path.join(this.#folder, `${id}.json`)
   }
+}
+
+/** After a power cut there is the old one or the new one, whole. */
+export async function replaceFile(target: string, text: string): Promise<void> {
+  const temporary = `${target}.new`
+  try {
+    await withOpen(temporary, 'w', async (file) => {
+      await file.writeFile(text)
+      await file.sync()
+    })
+    await rename(temporary, target)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+  // A new name is on the disk only once its folder is.
+  await withOpen(path.dirname(target), 'r', (folder) => folder.sync())
+}
+
+async function withOpen(file: string, how: 'r' | 'w', use: (opened: FileHandle) => Promise<void>): Promise<void> {
+  const opened = await open(file, how, OWNER_ONLY)
+  try {
+    await use(opened)
+  } finally {
+    await opened.close()
+  }
+}
+
+function unreadable(): NeverStarts {
+  return new NeverStarts('unreadable', 'What this host keeps of it cannot be read any more.')
 }

@@ -12,24 +12,25 @@ import type { HostWorld, KnownVolume } from './world.ts'
 
 const ID_BYTES = 8
 
-export function diskEngine(world: HostWorld, clock: Clock): VolumeEngine {
+export interface DiskOptions {
+  readonly clock: Clock
+  /** How many times over the disks of a host are promised; 1 keeps every promise whatever is written. */
+  readonly overcommit: number
+}
+
+export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine {
   return {
     regions: 'own',
 
     async create(tag, { region, label, sizeGb, near }, signal) {
       signal.throwIfAborted()
-      const hostId = await placeOf(world, { region, near }, clock)
-      return asExternal(
-        await world.addVolume({
-          id: `d-${randomBytes(ID_BYTES).toString('hex')}`,
-          driver: 'host',
-          tag,
-          hostId,
-          label,
-          sizeGb,
-          vip: hostId,
-        }),
-      )
+      const known = (await world.listVolumes('host', tag)).find((one) => one.tag === tag)
+      const hostId = known?.hostId ?? (await placeOf(world, { region, near, sizeGb }, options))
+      const wish = { driver: 'host', tag, hostId, label, sizeGb, vip: hostId } as const
+      const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...wish })
+      // Nobody pays for a disk that its host has not made.
+      await untilSo('the disk is made', signal, async () => (await world.findVolume(id))?.present === true)
+      return { externalId: id, vip }
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
@@ -59,27 +60,31 @@ export function diskEngine(world: HostWorld, clock: Clock): VolumeEngine {
   }
 }
 
-function asExternal({ id, vip }: { id: string; vip: string }): { externalId: string; vip: string } {
-  return { externalId: id, vip }
-}
-
 /** What is being destroyed is shown until it is gone. */
-export function showVolume({ id, tag, vip, attachedTo }: KnownVolume): EngineVolume {
-  return { externalId: id, tag, vip, attachedTo }
+export function showVolume({ id, tag, vip, attachedTo, present }: KnownVolume): EngineVolume {
+  return { externalId: id, tag, vip, attachedTo, ...(present ? {} : { ready: false as const }) }
 }
 
+/** The host of the machine that it is for, else one of the region; with room for what was promised there. */
 async function placeOf(
   world: HostWorld,
-  wish: { region: string; near: string | undefined },
-  clock: Clock,
+  wish: { region: string; near: string | undefined; sizeGb: number },
+  { clock, overcommit }: DiskOptions,
 ): Promise<string> {
   const beside = wish.near === undefined ? undefined : await world.findWorkload(wish.near)
   const there = beside?.nodes[0]?.hostId
-  if (there !== undefined) return there
-  const fit = (await world.listHosts('host')).find(
-    ({ state, seenAt, offer: { offering, region } }) =>
-      offering === 'virtual-machine' && region === wish.region && state === 'ready' && !isSilent(seenAt, clock.now()),
-  )
-  if (fit === undefined) throw new Error(`No host for virtual machines in ${wish.region} answers.`)
+  const promised = new Map<string, number>()
+  for (const { hostId, sizeGb } of await world.listVolumes('host', '')) {
+    if (hostId !== null) promised.set(hostId, (promised.get(hostId) ?? 0) + sizeGb)
+  }
+  const fit = (await world.listHosts('host')).find(({ id, state, seenAt, offer }) => {
+    const isPlace =
+      there === undefined
+        ? offer.offering === 'virtual-machine' && offer.region === wish.region && state === 'ready'
+        : id === there
+    const hasRoom = (promised.get(id) ?? 0) + wish.sizeGb <= offer.hardware.storageGb * overcommit
+    return isPlace && hasRoom && !isSilent(seenAt, clock.now())
+  })
+  if (fit === undefined) throw new Error(`No host has room for ${wish.sizeGb} GB.`)
   return fit.id
 }

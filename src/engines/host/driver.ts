@@ -21,6 +21,10 @@ export interface HostDriverOptions {
   readonly clock: Clock
   /** The address of the server's relay, as customers reach it. */
   readonly relayHost: string
+  /** How many times over the disks of a host are promised. */
+  readonly overcommit?: number
+  /** Whether hosts whose GPUs are declared and not there may serve orders that name a GPU type and no machine. */
+  readonly sellSimulated?: boolean
 }
 
 const CALL_TIMEOUT_MS = 15_000
@@ -36,7 +40,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
     givesSsh: true,
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
-    volumes: diskEngine(world, clock),
+    volumes: diskEngine(world, { clock, overcommit: options.overcommit ?? 1 }),
 
     async check(signal) {
       signal.throwIfAborted()
@@ -45,7 +49,8 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
     async inventory(signal) {
       signal.throwIfAborted()
       const hosts = await world.listHosts('host')
-      return hosts.filter((host) => isOnSale(host, clock)).map(inventoryMachine)
+      const isHonest = ({ offer }: KnownHost): boolean => options.sellSimulated === true || isSeenAsIs(offer)
+      return hosts.filter((host) => isOnSale(host, clock) && isHonest(host)).map(inventoryMachine)
     },
     async create(tag, spec, signal) {
       signal.throwIfAborted()
@@ -73,6 +78,11 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
       )
     },
   }
+}
+
+/** Who rents on the marketplace sees that GPUs are simulated; who orders a GPU type does not see the machine. */
+function isSeenAsIs(offer: KnownHost['offer']): boolean {
+  return !offer.simulated || offer.offering === 'marketplace'
 }
 
 export function isOnSale(host: KnownHost, clock: Clock): boolean {

@@ -38,7 +38,9 @@ export function showWorkload(
   // What was not ordered through these books has no data; that it runs is still worth showing.
   const isUp = nodes.length > 0 && nodes.every((node) => node.state === 'running')
   if (isUp && (data !== undefined || workload.spec === null)) {
-    return { externalId, tag, state: 'running', ...(data === undefined ? {} : { data }) }
+    const runs = nodes.flatMap(({ incarnation }) => incarnation ?? [])
+    const incarnation = runs.length === 0 ? {} : { incarnation: runs.join() }
+    return { externalId, tag, state: 'running', ...incarnation, ...(data === undefined ? {} : { data }) }
   }
   return { externalId, tag, state: 'starting', ...say(nodes.find((node) => node.message !== null)?.message ?? null) }
 }

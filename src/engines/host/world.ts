@@ -76,6 +76,7 @@ export interface KnownNode {
   readonly failure: string | null
   readonly message: string | null
   readonly sshUser: string | null
+  readonly incarnation: string | null
   readonly disks: readonly string[]
 }
 
@@ -94,6 +95,7 @@ export interface KnownVolume {
   readonly id: string
   readonly tag: string
   readonly hostId: string | null
+  readonly sizeGb: number
   readonly vip: string
   readonly want: 'there' | 'gone'
   readonly present: boolean

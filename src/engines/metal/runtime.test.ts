@@ -70,7 +70,8 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await runtime.list(signal)).toEqual([])
     const workload = workloadOf('m-1', keys.public, [host])
     await runtime.start(workload, () => {}, signal)
-    const running = { id: 'm-1', tag: workload.tag, state: 'running', sshUser: 'tenant', disks: [] }
+    const incarnation = (await host.exec(['cat', '/proc/sys/kernel/random/boot_id'])).trim()
+    const running = { id: 'm-1', tag: workload.tag, state: 'running', incarnation, sshUser: 'tenant', disks: [] }
     expect(await runtime.list(signal)).toEqual([running])
     const loop = 'nohup setsid sh -c "while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &'
     const said = await asTenant(host, `id -un; cat hosts; id -u; ${litter}; ${loop}`)

@@ -210,7 +210,9 @@ class MetalHostRuntime implements MetalRuntime {
 
 function foundOf(look: HostLook, marker: NonNullable<HostLook['marker']>, sshUser: string): Found {
   const { id, tag, phase } = marker
-  if (phase === 'ready' && look.hasTenantUser) return { id, tag, state: 'running', sshUser, disks: look.disks }
+  if (phase === 'ready' && look.hasTenantUser) {
+    return { id, tag, state: 'running', incarnation: look.bootId, sshUser, disks: look.disks }
+  }
   if (phase !== 'rebooting') return { id, tag, state: 'starting', disks: look.disks }
   return { id, tag, state: 'failed', failure: 'cleaned', message: 'The host is being cleaned.', disks: look.disks }
 }

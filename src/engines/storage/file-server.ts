@@ -18,8 +18,10 @@ export interface FileServer {
   setClients(id: string, addresses: readonly string[], signal: AbortSignal): Promise<void>
   /** What a client mounts: `mount -t nfs4 <vip>:<path>`. */
   exportPath(id: string): string
-  /** Ends the serving. The data stays. */
+  /** Lets go of it. Clients are served on, and whoever opens it next goes on with what there is. */
   close(): Promise<void>
+  /** Ends the serving for good: clients hang. The data stays. */
+  shutDown(): Promise<void>
 }
 
 export interface StoredVolume {

@@ -121,9 +121,14 @@ export class GaneshaDaemon {
     await this.#assertServed(running, '')
   }
 
-  async stop(): Promise<void> {
+  /** Nobody looks after it any more. It serves on. */
+  async leave(): Promise<void> {
     this.#stopping.abort()
     await this.#supervision
+  }
+
+  async stop(): Promise<void> {
+    await this.leave()
     if (this.#current !== undefined) await endGanesha(this.#current, this.#files)
     this.#current = undefined
   }

@@ -123,7 +123,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address], signal)
     expect(await inside.write('/vol-1/kept', 'kept')).toMatchObject({ code: 0 })
-    await server.close()
+    await server.shutDown()
     expect(lab.daemonPid()).toBeUndefined()
     expect(fs.existsSync(mountOf('vol-1'))).toBe(false)
 
@@ -131,6 +131,25 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(await next.list(signal)).toEqual([{ id: 'vol-1', sizeGb: 1, clients: [inside.address] }])
     expect(await inside.read('/vol-1/kept')).toMatchObject({ stdout: 'kept' })
     expect((await outside.read('/vol-1/kept')).stderr).toMatch(refusal)
+  })
+
+  test('a server that stops leaves its clients served, and the next one goes on with the same daemon', async () => {
+    await server.create('vol-1', 1, signal)
+    await server.setClients('vol-1', [inside.address], signal)
+    const pid = lab.daemonPid()
+    await server.close()
+    expect(lab.daemonPid()).toBe(pid)
+    expect(await inside.write('/vol-1/kept', 'kept')).toMatchObject({ code: 0 })
+    expect((await outside.read('/vol-1/kept')).stderr).toMatch(refusal)
+    await expect(server.list(signal)).rejects.toThrow('closed')
+
+    const next = await lab.open()
+    expect(lab.daemonPid()).toBe(pid)
+    await next.setClients('vol-1', [outside.address], signal)
+    expect(await outside.read('/vol-1/kept')).toMatchObject({ stdout: 'kept' })
+    expect((await inside.read('/vol-1/kept')).stderr).toMatch(refusal)
+    await next.shutDown()
+    expect(lab.daemonPid()).toBeUndefined()
   })
 
   test('a daemon that is killed comes back with the same exports', async () => {

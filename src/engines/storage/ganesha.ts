@@ -1,7 +1,8 @@
 /**
  * A file server of our own: nfs-ganesha in user space, over volumes that are files of a fixed size. What should be is
  * written down first (volume-record.ts) and then made so; whatever a crash leaves is set right by the next start. A
- * volume is mounted on this machine, and known to the daemon, only while it has clients.
+ * volume is mounted on this machine, and known to the daemon, only while it has clients. The daemon and its mounts stay
+ * when this process ends, however it does: a deploy must not hang the machines of tenants.
  */
 import { randomInt } from 'node:crypto'
 import fs from 'node:fs/promises'
@@ -176,6 +177,14 @@ class Ganesha implements FileServer {
   }
 
   async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#turn
+    await this.#daemon?.leave()
+    await this.#parts.release()
+  }
+
+  async shutDown(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     await this.#turn

@@ -1,0 +1,28 @@
+/**
+ * For what a customer can ask for as often as a line takes it, and where only the last word counts: one is under way at
+ * a time, the newest waits for it, and those in between are dropped.
+ */
+
+/** Settles when what was asked for is done, or was dropped for something newer. Rejects as its own work does. */
+export function latestOnly<T>(work: (value: T) => Promise<void>): (value: T) => Promise<void> {
+  let underWay: Promise<void> | undefined
+  let waiting: { value: T; settle: (work: Promise<void>) => void } | undefined
+
+  const begin = (value: T): Promise<void> => {
+    const done = work(value).finally(() => {
+      underWay = undefined
+      const next = waiting
+      waiting = undefined
+      next?.settle(begin(next.value))
+    })
+    underWay = done
+    return done
+  }
+  return (value) => {
+    if (underWay === undefined) return begin(value)
+    waiting?.settle(Promise.resolve())
+    return new Promise((resolve) => {
+      waiting = { value, settle: resolve }
+    })
+  }
+}
