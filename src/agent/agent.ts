@@ -119,7 +119,7 @@ class Agent {
       report: () => this.#report(),
       desired: (desired) => this.#take(desired),
       accept: (request, stream) => {
-        serveStream(this.#runtime, request, stream).catch((error: unknown) => onError('stream', error))
+        serveStream(this.#runtime, request, stream).catch((error: unknown) => this.#tellError(wordsOf(error)))
       },
       state: (state) => this.#hearState(state),
     })

@@ -185,10 +185,8 @@ class AgentConnection implements Connection {
   }
 
   #begin(socket: WebSocket, heartbeatMs: number): void {
-    this.#good = setTimeout(() => {
-      this.#failures = 0
-      this.#told = ''
-    }, GOOD_MS)
+    this.#good = setTimeout(() => (this.#failures = 0), GOOD_MS)
+    this.#told = ''
     this.#mux = makeMux({
       side: 'client',
       send: (frame) => socket.send(frame, () => this.#mux?.flush()),

@@ -162,9 +162,33 @@ describe('what was wanted', () => {
     volumes: [],
   })
 
+  const unexpected = (what: string, error: unknown): never => {
+    throw new Error(what, { cause: error })
+  }
+
+  test('is done all the same where the disk takes nothing, and is kept once it does', () => {
+    const folder = newFolder()
+    let isFull = true
+    const told: string[] = []
+    const full: AgentFolder = {
+      ...folder,
+      writeJson: (name, value) => {
+        if (isFull) throw new Error('ENOSPC: no space left on device')
+        folder.writeJson(name, value)
+      },
+    }
+    const wanted = openWanted(full, (what, error) => told.push(`${what}: ${String(error)}`))
+    expect(wanted.take(desired(1, 'a')).workloads).toHaveLength(1)
+    expect(wanted.current()?.generation).toBe(1)
+    expect(told).toEqual([expect.stringContaining('ENOSPC')])
+    isFull = false
+    wanted.save()
+    expect(openWanted(folder, unexpected).current()?.generation).toBe(1)
+  })
+
   test('is there for the next agent, and what once ran is known as started', () => {
     const folder = newFolder()
-    const wanted = openWanted(folder)
+    const wanted = openWanted(folder, unexpected)
     expect(wanted.current()).toBeUndefined()
     wanted.take(desired(1, 'a', 'b'))
     expect(wanted.seen([])).toBeUndefined()
@@ -173,10 +197,13 @@ describe('what was wanted', () => {
       ['a', true],
       ['b', false],
     ])
-    const next = openWanted(folder)
+    const next = openWanted(folder, unexpected)
     expect(next.current()).toEqual(more)
     // The server has not heard of it yet; what is known here is not unlearned.
     expect(next.take(desired(2, 'a')).workloads[0]?.started).toBe(true)
-    expect(openWanted(folder).current()).toMatchObject({ generation: 2, workloads: [{ id: 'a', started: true }] })
+    expect(openWanted(folder, unexpected).current()).toMatchObject({
+      generation: 2,
+      workloads: [{ id: 'a', started: true }],
+    })
   })
 })

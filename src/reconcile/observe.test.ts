@@ -35,6 +35,46 @@ function engineShowing(shown: () => readonly EngineMachine[]): App {
   return { ...books.app, drivers: new Map([['mock', driver]]) }
 }
 
+test('the time in which a machine stood still costs nothing, stands in the books, and is told', async () => {
+  const actor = await openAccount(books, 'still', usd('1000'))
+  const id = await startRental(books, actor, { pricePerHour: PRICE })
+  const rental = await findRental(books.database.db, id)
+  if (rental === undefined) throw new Error('no such rental')
+  const tag = rentalTag(books.app, rental)
+  let shown: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
+  const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...shown }])
+  const look = async (afterMs: number): Promise<void> => {
+    books.clock.advance(afterMs)
+    await observe(app).run(new AbortController().signal)
+  }
+  // What it was seen to be first is taken for granted.
+  await books.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
+  await look(10 * MINUTE_MS)
+  const seenAt = books.clock.now()
+  shown = { state: 'unreachable', seenAt }
+  await look(MINUTE_MS)
+  shown = { state: 'running', incarnation: 'first' }
+  await look(MINUTE_MS)
+  shown = { state: 'unreachable', seenAt: books.clock.now() }
+  await look(MINUTE_MS)
+  shown = { state: 'running', incarnation: 'second' }
+  await look(50 * MINUTE_MS)
+  await look(5 * MINUTE_MS)
+  await endRental(books, id)
+  const segments = await books.database.db
+    .selectFrom('segment')
+    .select(['started_at', 'ended_at', 'settled_nano'])
+    .where('rental_id', '=', id)
+    .orderBy('started_at')
+    .execute()
+  // It was away twice; the first time it ran on.
+  expect(segments.map((one) => [((one.ended_at ?? 0) - one.started_at) / MINUTE_MS, one.settled_nano])).toEqual([
+    [12, costOfSpan(PRICE, 12 * MINUTE_MS)],
+    [51, 0n],
+    [5, costOfSpan(PRICE, 5 * MINUTE_MS)],
+  ])
+})
+
 test('what ran and is shown starting again is Unknown until it runs, and is paid for until it was last shown running', async () => {
   const actor = await openAccount(books, 'again', usd('1000'))
   const [back, ended] = [

@@ -5,7 +5,7 @@
  * What runs needs no write: that an engine's list was good at a certain time is one row (`loop.done_at`), and the meter
  * never charges past it. So an engine that we cannot reach stops the bills of its machines by itself.
  */
-import { addMs, later, MINUTE_MS, toDateOrNull, type Instant } from '../base/instant.ts'
+import { addMs, formatInstant, later, MINUTE_MS, toDateOrNull, type Instant } from '../base/instant.ts'
 import { zeroUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { failRental, recordRentalEvent, releaseRental, rentalMemo, rentalTag, terminateRental } from '../app/rental.ts'
@@ -213,9 +213,9 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     const stoodStill = isAnotherRun(rental, machine)
     const moved = await moveRental(tx, rental.id, 'Running', change)
     if (moved === undefined) return
-    recordRentalEvent(tx, rental, 'rental.recovered', stoodStill ? { restarted: true } : {})
-    // Else it ran all the while, and its open stretch covers that time.
-    if (stoodStill) await leaveOut(tx, moved, rental.seen_at, now)
+    // Unless it stood still it ran all the while, and its open stretch covers that time.
+    const free = stoodStill ? await leaveOut(tx, moved, rental.seen_at, now) : {}
+    recordRentalEvent(tx, rental, 'rental.recovered', { restarted: stoodStill, ...free })
     tx.wake.add('meter')
     return
   }
@@ -243,21 +243,31 @@ function isAnotherRun(rental: Pick<Rental, 'incarnation'>, machine: EngineMachin
 }
 
 /** The time from when it was last seen costs nothing. It stands in the books all the same, at no price. */
-async function leaveOut(tx: Tx, rental: Rental, lastSeenAt: Instant | null, now: Instant): Promise<void> {
+async function leaveOut(
+  tx: Tx,
+  rental: Rental,
+  lastSeenAt: Instant | null,
+  now: Instant,
+): Promise<{ freeFrom?: string; freeUntil?: string }> {
   const metered = { rentalId: rental.id, volumeId: null }
   const open = await findOpenSegment(tx.db, metered)
-  if (open === undefined || lastSeenAt === null) return
+  if (open === undefined || lastSeenAt === null) return {}
   const from = later(open.settled_until, lastSeenAt)
-  if (from >= now) return
+  if (from >= now) return {}
   const closed = await endSegment(tx, metered, from, rentalMemo(rental))
   if (closed?.endReason === 'balance_empty' || closed?.endReason === 'spending_limit') {
     await terminateRental(tx, rental, closed.endReason, closed.until)
-    return
+    return {}
   }
-  const common = { metered, accountId: rental.account_id, supplier: await supplierOf(tx, rental), dueAt: now }
+  const supplier =
+    open.supplier_id === null || open.platform_fee_bp === null
+      ? null
+      : { accountId: open.supplier_id, platformFeeBp: open.platform_fee_bp }
+  const common = { metered, accountId: rental.account_id, supplier, dueAt: now }
   await openSegment(tx, { ...common, startedAt: from, pricePerHour: zeroUsd })
   await endSegment(tx, metered, now, rentalMemo(rental))
   await openSegment(tx, { ...common, startedAt: now, pricePerHour: open.price_nano_per_hour })
+  return { freeFrom: formatInstant(from), freeUntil: formatInstant(now) }
 }
 
 async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; platformFeeBp: number } | null> {

@@ -26,6 +26,7 @@ export function runtimeOn(lab: DockerLab, changes: Partial<DockerRuntimeOptions>
     allowPrivateRegistries: true,
     registries: {},
     portAddress: lab.address,
+    networkNamespace: `/run/netns/${lab.netns}`,
     // A daemon that is restarted breaks streams; tests look at what follows from it.
     onError: () => {},
     ...changes,

@@ -1,7 +1,7 @@
 /** What a customer does with instances of the marketplace, what their bill must be, and whether anything is left. */
 import net from 'node:net'
 import { parseInstant, type Instant } from '../../src/base/instant.ts'
-import { nanoUsdOf, usd, type NanoUsd } from '../../src/base/money.ts'
+import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../src/base/money.ts'
 import { chargedFor, succeed } from './journey.ts'
 import type { ContainerHost, Customer, MachineServer } from './machines.ts'
 import type { LabImage } from './registry-lab.ts'
@@ -94,10 +94,15 @@ export function costOf(startedAt: Instant, endedAt: Instant): NanoUsd {
   return nanoUsdOf((LAB_PRICE * BigInt(endedAt - startedAt)) / 3_600_000n)
 }
 
-/** Of one that its customer has ended while it ran: from its start to the request. */
+/** Of one that its customer has ended while it ran: from its start to the request, less when it stood still. */
 export async function dueFor(by: Customer, instance: Instance): Promise<NanoUsd> {
   const { at } = await eventData(by, instance, 'rental.terminating')
-  return costOf(instantOf(instance.start), instantOf(at))
+  const free = (await eventsOf(by, instance)).flatMap(({ type, data }) =>
+    type === 'rental.recovered' && data['restarted'] === true && data['freeFrom'] !== undefined ? [data] : [],
+  )
+  const starts = [instance.start, ...free.map((one) => one['freeUntil'])].map(instantOf)
+  const ends = [...free.map((one) => one['freeFrom']), at].map(instantOf)
+  return sumUsd(starts.map((start, index) => costOf(start, ends[index] ?? start)))
 }
 
 export async function charged(by: Customer, instance: Instance): Promise<NanoUsd> {

@@ -16,6 +16,7 @@ import {
   createReply,
   execReply,
   faultReply,
+  imageReply,
   infoReply,
   networkListReply,
   usageReply,
@@ -53,6 +54,8 @@ interface CallOptions {
 const CALL_TIMEOUT_MS = 30_000
 /** The daemon walks through the files of containers to say how large they are. */
 const SIZE_TIMEOUT_MS = 120_000
+/** Large images are many files. */
+const REMOVE_TIMEOUT_MS = 120_000
 const MAX_REPLY_BYTES = 32 * 1_048_576
 /** What we were written against. A daemon that no longer speaks it names its oldest, and is spoken to in that. */
 const API_VERSION = '1.41'
@@ -127,14 +130,21 @@ export class DockerClient {
     await unlessMissing(this.act('DELETE', `/networks/${encodeURIComponent(id)}`, { signal }))
   }
 
-  async hasImage(name: string, signal?: AbortSignal): Promise<boolean> {
-    const found = this.act('GET', `/images/${name}/json`, { signal }).then(() => true)
-    return (await unlessMissing(found)) === true
+  /** By its name or its id. undefined: there is none. */
+  async image(name: string, signal?: AbortSignal): Promise<z.output<typeof imageReply> | undefined> {
+    return unlessMissing(this.call('GET', `/images/${name}/json`, imageReply, { signal }))
+  }
+
+  /** Takes this name from it, and removes it where it was the last. Refused while a container uses it. */
+  async removeImage(name: string, signal?: AbortSignal): Promise<void> {
+    await unlessMissing(this.act('DELETE', `/images/${name}`, { timeoutMs: REMOVE_TIMEOUT_MS, signal }))
   }
 
   /** By the names of volumes. */
   async volumeBytes(signal?: AbortSignal): Promise<Map<string, number>> {
-    const usage = await this.call('GET', '/system/df', usageReply, { timeoutMs: SIZE_TIMEOUT_MS, signal })
+    // Daemons that know no types measure everything.
+    const query = { type: 'volume' }
+    const usage = await this.call('GET', '/system/df', usageReply, { query, timeoutMs: SIZE_TIMEOUT_MS, signal })
     return new Map(usage.Volumes.map((volume) => [volume.Name, Math.max(volume.UsageData?.Size ?? 0, 0)]))
   }
 

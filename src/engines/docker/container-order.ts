@@ -5,6 +5,7 @@
  */
 import type { Workload } from '../../contract/agent.ts'
 import { NeverStarts } from '../runtime.ts'
+import { bridgeOf } from './fence.ts'
 import type { Info } from './reply.ts'
 
 export const TAG_LABEL = 'berth.tag'
@@ -52,7 +53,13 @@ function labelsOf(workload: Workload): Record<string, string> {
 }
 
 export function networkOrder(workload: Workload): unknown {
-  return { Name: nameOf(workload.id), CheckDuplicate: true, Driver: 'bridge', Labels: labelsOf(workload) }
+  return {
+    Name: nameOf(workload.id),
+    CheckDuplicate: true,
+    Driver: 'bridge',
+    Options: { 'com.docker.network.bridge.name': bridgeOf(workload.id) },
+    Labels: labelsOf(workload),
+  }
 }
 
 export function containerOrder(workload: Workload, options: OrderOptions): unknown {

@@ -1,7 +1,8 @@
 /**
  * Disk shares where the storage driver cannot hold them, which is everywhere but on a few file systems: containers are
  * measured now and then, and one that has written more than its share is ended. Volumes that an image declares count,
- * since the customer fills them too; logs do not, they are bounded.
+ * since the customer fills them too; logs do not, they are bounded. Where the storage driver does hold shares, it does
+ * not hold those volumes to them: only they are measured then.
  */
 import type { DockerClient } from './client.ts'
 import { BYTES_PER_GB, DISK_LABEL, ID_LABEL, TAG_LABEL } from './container-order.ts'
@@ -10,8 +11,8 @@ import type { ListedContainer } from './reply.ts'
 export interface DiskWatchOptions {
   readonly client: DockerClient
   readonly everyMs: number
-  /** False: the storage driver does it. */
-  readonly isNeeded: () => boolean
+  /** The storage driver holds all but the volumes. */
+  readonly volumesOnly: () => boolean
   readonly exceeded: (id: string, message: string) => Promise<void>
   readonly onError: (what: string, error: unknown) => void
 }
@@ -22,7 +23,7 @@ export function watchDisks(options: DiskWatchOptions): () => void {
   let timer: NodeJS.Timeout | undefined
   const look = async (): Promise<void> => {
     try {
-      if (options.isNeeded()) await measure(options, stop.signal)
+      await measure(options, stop.signal)
     } catch (error) {
       if (!stop.signal.aborted) options.onError('sizes of containers', error)
     }
@@ -38,8 +39,10 @@ export function watchDisks(options: DiskWatchOptions): () => void {
   }
 }
 
-async function measure({ client, exceeded }: DiskWatchOptions, signal: AbortSignal): Promise<void> {
-  const running = (await client.containers(TAG_LABEL, signal, true)).filter(({ State }) => State === 'running')
+async function measure(options: DiskWatchOptions, signal: AbortSignal): Promise<void> {
+  const { client } = options
+  const sized = !options.volumesOnly()
+  const running = (await client.containers(TAG_LABEL, signal, sized)).filter(({ State }) => State === 'running')
   const hasVolumes = running.some((container) => volumesOf(container).length > 0)
   const volumeBytes = hasVolumes ? await client.volumeBytes(signal) : new Map<string, number>()
   for (const container of running) {
@@ -50,7 +53,12 @@ async function measure({ client, exceeded }: DiskWatchOptions, signal: AbortSign
     const bytes = (container.SizeRw ?? 0) + inVolumes
     if (bytes <= shareGb * BYTES_PER_GB) continue
     const writtenGb = Number((bytes / BYTES_PER_GB).toPrecision(3))
-    await exceeded(id, `It wrote ${writtenGb} GB and has a share of ${shareGb} GB of the disk.`)
+    try {
+      await options.exceeded(id, `It wrote ${writtenGb} GB and has a share of ${shareGb} GB of the disk.`)
+    } catch (error) {
+      // The others are measured all the same.
+      options.onError(`the end of ${id}, which has written too much`, error)
+    }
   }
 }
 

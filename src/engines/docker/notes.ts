@@ -26,6 +26,6 @@ export function hasProjectQuota(mounts: string, folder: string): boolean {
 
 export function diskNote(byStorage: boolean, everySeconds: number): string {
   return byStorage
-    ? 'Disk shares are held by the storage itself.'
+    ? `Disk shares are held by the storage itself; volumes of images are watched every ${everySeconds} seconds.`
     : `Disk shares are watched: a container that has written more than its share is ended within ${everySeconds} seconds.`
 }

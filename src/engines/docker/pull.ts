@@ -19,6 +19,8 @@ export interface PullOptions {
   readonly image: ImageName
   readonly login: RegistryLogin | undefined
   readonly stallMs: number
+  /** Of all that has to be fetched, as it comes over the line. Absent: as large as it likes. */
+  readonly maxBytes?: number | undefined
   readonly progress: (message: string) => void
   readonly signal: AbortSignal
 }
@@ -62,6 +64,7 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
       const line = pullLine.parse(value)
       if (line.error !== undefined) throw pullFault(image, line.error)
       if (tally.take(line)) timer.refresh()
+      if (tally.totalBytes() > (options.maxBytes ?? Number.POSITIVE_INFINITY)) throw imageTooLarge(image)
     }
     return 'done'
   } catch (error) {
@@ -74,10 +77,16 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
 }
 
 /** Adds up the layers. `take` says whether the line was progress. */
-export function pullTally(name: string): { take(line: PullLine): boolean; message(): string } {
+export function pullTally(name: string): {
+  take(line: PullLine): boolean
+  message(): string
+  totalBytes(): number
+} {
   const layers = new Map<string, { current: number; total: number; text: string }>()
   let unpacking = false
+  const sum = (of: 'current' | 'total'): number => [...layers.values()].reduce((all, one) => all + one[of], 0)
   return {
+    totalBytes: () => sum('total'),
     take: ({ id = '', status = '', progressDetail }) => {
       // The daemon counts down to its own next try. That is no progress.
       if (status.startsWith('Retrying')) return false
@@ -93,13 +102,16 @@ export function pullTally(name: string): { take(line: PullLine): boolean; messag
       return true
     },
     message: () => {
-      const sum = (of: 'current' | 'total'): number => [...layers.values()].reduce((all, one) => all + one[of], 0)
       const total = sum('total')
       if (total === 0) return `pulling ${name}`
       if (unpacking && sum('current') === total) return `unpacking ${name}, ${megabytes(total)} MB`
       return `pulling ${name}, ${megabytes(sum('current'))} of ${megabytes(total)} MB`
     },
   }
+}
+
+export function imageTooLarge(image: ImageName): NeverStarts {
+  return new NeverStarts('image_too_large', `${image.full} is larger than the share of the disk.`)
 }
 
 /** What a registry says, made into what we do about it. Whatever is not known for certain is tried again. */

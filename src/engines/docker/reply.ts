@@ -43,6 +43,7 @@ export const containerListReply = z.array(
   z.object({
     Id: z.string().min(1),
     State: z.string(),
+    ImageID: z.string().catch(''),
     Labels: recordOf(z.string()),
     /** Only where it was asked for. */
     SizeRw: z.number().optional(),
@@ -72,6 +73,13 @@ export type Container = z.output<typeof containerReply>
 export const networkListReply = z.array(
   z.object({ Id: z.string().min(1), Name: z.string(), Labels: recordOf(z.string()) }),
 )
+
+export const imageReply = z.object({
+  Id: z.string().min(1),
+  /** Unpacked. */
+  Size: z.number().catch(0),
+  RepoTags: listOf(z.string()),
+})
 
 export const createReply = z.object({ Id: z.string().min(1) })
 

@@ -9,6 +9,7 @@ import type { StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { DockerClient, DockerRefused } from './client.ts'
 import {
+  BYTES_PER_GB,
   chooseCpus,
   containerOrder,
   CPUS_LABEL,
@@ -22,9 +23,11 @@ import {
 } from './container-order.ts'
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
+import { ContainerFence } from './fence.ts'
 import { checkRegistry, parseImageName, type ImageName } from './image-name.ts'
+import { ImageStore } from './image-store.ts'
 import { diskNote, storageHoldsShares } from './notes.ts'
-import { pullImage, type RegistryLogin } from './pull.ts'
+import { imageTooLarge, pullImage, type RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
 import { SshDoor } from './ssh-door.ts'
 import { openStream } from './stream.ts'
@@ -47,6 +50,8 @@ export interface DockerRuntimeOptions {
   readonly pullStallMs?: number
   readonly diskWatchMs?: number
   readonly resolve?: Resolve
+  /** The file of the network namespace that the daemon's bridges are in. Absent: the one that we are in. */
+  readonly networkNamespace?: string
   /** What went wrong behind the back of any call. */
   readonly onError: (what: string, error: unknown) => void
 }
@@ -73,6 +78,10 @@ class DockerRuntime implements Runtime {
   readonly #files: WorkloadFiles
   readonly #events: EventWatch
   readonly #door: SshDoor
+  readonly #fence: ContainerFence
+  readonly #images: ImageStore
+  /** Ends that were seen, or are being brought about. The files know them too, unless the disk is full. */
+  readonly #ends = new Map<string, WorkloadEnd>()
   readonly #stopDiskWatch: () => void
   /** As the daemon last told it. undefined: not asked yet. */
   #info: Info | undefined
@@ -87,10 +96,12 @@ class DockerRuntime implements Runtime {
     this.#files = new WorkloadFiles(options.folder)
     this.#events = new EventWatch(this.#client, options.onError)
     this.#door = new SshDoor({ client: this.#client, onError: options.onError })
+    this.#fence = new ContainerFence({ networkNamespace: options.networkNamespace, onError: options.onError })
+    this.#images = new ImageStore({ ...options, client: this.#client })
     this.#stopDiskWatch = watchDisks({
       client: this.#client,
       everyMs: options.diskWatchMs ?? DISK_WATCH_MS,
-      isNeeded: () => this.#diskQuota !== true,
+      volumesOnly: () => this.#diskQuota === true,
       exceeded: (id, message) => this.#end(id, { failure: 'disk_share_exceeded', message }),
       onError: options.onError,
     })
@@ -115,6 +126,7 @@ class DockerRuntime implements Runtime {
     return [
       `Containers run on engine version ${info.ServerVersion}, with ${info.Driver} for storage.`,
       diskNote(this.#diskQuota === true, seconds),
+      ...this.#fence.notes(),
       ...(simulated === 0 ? [] : [`${simulated} GPUs are simulated: containers get no device for them.`]),
     ]
   }
@@ -123,16 +135,18 @@ class DockerRuntime implements Runtime {
     if (this.#info === undefined) await this.#look(signal)
     const containers = await this.#client.containers(TAG_LABEL, signal)
     const networks = await this.#client.networks(TAG_LABEL, signal)
+    await this.#fence.tend(networks.length > 0)
     const found = new Map<string, Found>()
-    for (const network of networks) {
-      const id = network.Labels[ID_LABEL]
-      if (id !== undefined) found.set(id, await this.#findHalf(id, network.Labels[TAG_LABEL] ?? ''))
+    for (const { Labels } of networks) {
+      const id = Labels[ID_LABEL]
+      if (id !== undefined) found.set(id, await this.#orFailed(id, Labels, this.#findHalf(id, Labels[TAG_LABEL] ?? '')))
     }
     for (const container of containers) {
       const id = container.Labels[ID_LABEL]
-      const one = id === undefined ? undefined : await this.#find(id, container, signal)
-      if (id !== undefined && one === undefined) found.delete(id)
-      else if (one !== undefined) found.set(one.id, one)
+      if (id === undefined) continue
+      const one = await this.#orFailed(id, container.Labels, this.#find(id, container, signal))
+      if (one === undefined) found.delete(id)
+      else found.set(id, one)
     }
     return [...found.values()]
   }
@@ -144,23 +158,29 @@ class DockerRuntime implements Runtime {
       throw new Error(`${name} is there already and is not of ${workload.tag}`)
     }
     const file = await this.#files.keep(workload)
+    this.#ends.delete(workload.id)
     if (found?.State.Status === 'running') return
     // A second one would begin with empty disks under the name of the first.
     if (found === undefined && (workload.started || file.made)) throw new NeverStarts(lost.failure, lost.message)
     const info = await this.#look(signal)
     if (found === undefined) {
-      const image = await this.#fetchImage(workload, progress, signal)
-      progress('making the container')
-      await this.#ensureNetwork(workload, signal)
-      await this.#create(workload, image, info, signal)
+      const image = this.#imageOf(workload)
+      await this.#images.hold(image, async () => {
+        await this.#fetchImage(workload, image, progress, signal)
+        progress('making the container')
+        await this.#ensureNetwork(workload, signal)
+        await this.#create(workload, image, info, signal)
+      })
       await this.#files.keepMade(workload.id)
     }
     progress('starting the container')
+    await this.#fence.raise()
     try {
       await this.#client.startContainer(name, signal)
     } catch (error) {
       throw startFault(error)
     }
+    this.#fence.check(workload.id)
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
@@ -176,6 +196,9 @@ class DockerRuntime implements Runtime {
     const networks = await this.#client.networks(label, signal)
     for (const network of networks) await this.#client.removeNetwork(network.Id, signal)
     await this.#files.remove(id)
+    this.#ends.delete(id)
+    await this.#images.sweep(signal)
+    await this.#fence.tend((await this.#client.networks(TAG_LABEL, signal)).length > 0)
   }
 
   async open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream> {
@@ -202,6 +225,17 @@ class DockerRuntime implements Runtime {
     return info
   }
 
+  /** What is kept of one may be lost with the disk. That is its own misfortune, and nobody else's. */
+  async #orFailed<T>(id: string, labels: Readonly<Record<string, string>>, look: Promise<T>): Promise<T | Found> {
+    try {
+      return await look
+    } catch (error) {
+      if (!(error instanceof NeverStarts)) throw error
+      const { reason, message } = error
+      return { id, tag: labels[TAG_LABEL] ?? '', state: 'failed', failure: reason, message, disks: [] }
+    }
+  }
+
   /** A network alone: not made yet, or what is left of one that somebody removed. */
   async #findHalf(id: string, tag: string): Promise<Found> {
     const isLost = (await this.#files.read(id))?.made === true
@@ -221,29 +255,60 @@ class DockerRuntime implements Runtime {
     if (container.State.Status === 'running' || container.State.Status === 'paused') {
       return { ...base, state: 'running', sshUser: SSH_USER, incarnation: container.State.StartedAt }
     }
-    const known = (await this.#files.read(id))?.end
+    const known = this.#ends.get(id) ?? (await this.#files.read(id))?.end
     if (known !== undefined) return { ...base, state: 'failed', ...known }
     if (!this.#events.saw(container.State.FinishedAt)) return { ...base, state: 'ended' }
     const end = endOf(container)
-    await this.#files.keepEnd(id, end)
+    await this.#keepEnd(id, end)
     return { ...base, state: 'failed', ...end }
   }
 
+  /** Killed first: it may be the one that has filled the disk which the file should be on. */
   async #end(id: string, end: WorkloadEnd): Promise<void> {
-    await this.#files.keepEnd(id, end)
-    await this.#client.killContainer(nameOf(id))
+    this.#ends.set(id, end)
+    try {
+      await this.#client.killContainer(nameOf(id))
+    } catch (error) {
+      this.#ends.delete(id)
+      throw error
+    }
+    await this.#keepEnd(id, end)
   }
 
-  async #fetchImage(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<ImageName> {
-    const { registries, defaultImage, pullStallMs = PULL_STALL_MS } = this.#options
+  /** Where the disk takes nothing any more, it is known for as long as we run. */
+  async #keepEnd(id: string, end: WorkloadEnd): Promise<void> {
+    this.#ends.set(id, end)
+    try {
+      await this.#files.keepEnd(id, end)
+    } catch (error) {
+      this.#options.onError(`the end of ${nameOf(id)} could not be kept`, error)
+    }
+  }
+
+  #imageOf(workload: Workload): ImageName {
     const asked = workload.spec?.image ?? null
-    const image = asked === null ? parseImageName(defaultImage, null) : parseImageName(asked.name, asked.tag)
-    // The default image is the owner's choice, so it may be one that only this host has.
-    if (asked === null && (await this.#client.hasImage(image.full, signal))) return image
-    if (asked !== null) await checkRegistry(image, this.#options)
+    return asked === null ? parseImageName(this.#options.defaultImage, null) : parseImageName(asked.name, asked.tag)
+  }
+
+  async #fetchImage(
+    workload: Workload,
+    image: ImageName,
+    progress: (message: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { registries, pullStallMs = PULL_STALL_MS } = this.#options
     const login = image.host === undefined ? undefined : registries[image.host]
-    await pullImage(this.#client, { image, login, stallMs: pullStallMs, progress, signal })
-    return image
+    const order = { image, login, stallMs: pullStallMs, progress, signal }
+    if ((workload.spec?.image ?? null) === null) {
+      // The owner's choice, so it may be one that only this host has, and as large as it likes.
+      if ((await this.#client.image(image.full, signal)) === undefined) await pullImage(this.#client, order)
+      return
+    }
+    await checkRegistry(image, this.#options)
+    const maxBytes = (workload.spec?.resources.storageGb ?? 0) * BYTES_PER_GB
+    const pull = (): Promise<void> => pullImage(this.#client, { ...order, maxBytes })
+    // On the line it is packed, and may be a small part of what it is.
+    if ((await this.#images.fetch(image, pull, signal)) > maxBytes) throw imageTooLarge(image)
   }
 
   async #ensureNetwork(workload: Workload, signal: AbortSignal): Promise<void> {

@@ -61,10 +61,16 @@ export interface MetalKeeping {
   close(): Promise<void>
 }
 
-const EVERY_MS = 2_000
-const LEASE_MS = 60_000
+const EVERY_MS = 1_500
+/**
+ * How long a server that was killed keeps its hosts from the others. With the time since the last look and until the
+ * next one it must stay below the silence after which nobody knows any more what runs there (`SILENT_MS`).
+ */
+const LEASE_MS = 6_000
+/** A turn is renewed when it is so old, at the next pass; passes go on whatever is done to a host meanwhile. */
+const RENEW_AFTER_MS = 1_000
 /** Without a change in the books a host is looked at this often. */
-const LOOK_EVERY_MS = 5_000
+const LOOK_EVERY_MS = 3_000
 const REASON_CHARS = 500
 
 export function keepMetal(options: KeepMetalOptions): MetalKeeping {
@@ -108,6 +114,7 @@ interface Work {
 class Lane {
   readonly #options: KeepMetalOptions
   readonly #id: string
+  #expiry: NodeJS.Timeout | undefined
   #turn: { token: string; until: number; takenAt: number } | undefined
   #work: Work | undefined
   #host: MetalHost | undefined
@@ -151,13 +158,15 @@ class Lane {
     if (this.#work !== undefined && !this.#isStillMadeOf(this.#work, host)) this.#letGo()
     if (this.#isBusy || (host.state !== 'cleaning' && !this.#isDue(host))) return false
     this.#isBusy = true
-    void (host.state === 'cleaning' ? this.#admit(host) : this.#keep(host)).finally(() => {
-      this.#isBusy = false
-    })
+    const work = host.state === 'cleaning' ? this.#admit(host) : this.#keep(host)
+    work
+      .catch((error: unknown) => this.#warn(error, 'the work for a bare-metal host has failed, and is tried again'))
+      .finally(() => (this.#isBusy = false))
     return false
   }
 
   async close(): Promise<void> {
+    clearTimeout(this.#expiry)
     this.#letGo()
     const token = this.#turn?.token
     this.#turn = undefined
@@ -171,8 +180,10 @@ class Lane {
     const { world } = this.#options
     const now = performance.now()
     if (this.#turn !== undefined) {
+      if (this.#turn.until - now > LEASE_MS - RENEW_AFTER_MS) return true
       if (await world.renewHost(this.#id, this.#turn.token, LEASE_MS)) {
         this.#turn.until = now + LEASE_MS
+        this.#letGoAt(now + LEASE_MS)
         return true
       }
       this.#turn = undefined
@@ -181,7 +192,14 @@ class Lane {
     const token = await world.takeHost(this.#id, LEASE_MS)
     if (token === undefined) return false
     this.#turn = { token, until: now + LEASE_MS, takenAt: performance.now() }
+    this.#letGoAt(now + LEASE_MS)
     return true
+  }
+
+  /** Also when no pass comes: without the books another server may act on the host from then on. */
+  #letGoAt(until: number): void {
+    clearTimeout(this.#expiry)
+    this.#expiry = setTimeout(() => this.#letGo(), until - performance.now()).unref()
   }
 
   /** Ends what is under way here. The host itself goes on with what it does. */
@@ -261,7 +279,9 @@ class Lane {
         })
       },
       onQuarantine: (workloadId, failure) => {
-        void this.#fail(`${failure.step}: ${failure.message}`, workloadId)
+        this.#fail(`${failure.step}: ${failure.message}`, workloadId).catch((error: unknown) => {
+          this.#warn(error, 'a failed cleaning was not told')
+        })
       },
       onStep: (step) => {
         this.#step = step

@@ -1,0 +1,309 @@
+/**
+ * Volumes of bare metal with real NFS: hosts with a kernel of their own, the file server that Berth runs, and what a
+ * customer sees of both. First the promises of the driver, then the way of one file through two rentals.
+ */
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { systemClock } from '../src/base/instant.ts'
+import { nanoUsdOf, usd, type NanoUsd } from '../src/base/money.ts'
+import { sampleSpec } from '../src/engines/conformance-bench.ts'
+import { driverConformance } from '../src/engines/conformance.ts'
+import type { HostWorld } from '../src/engines/host/world.ts'
+import { metalDriver } from '../src/engines/metal/driver.ts'
+import { folderEngine } from '../src/engines/metal/volumes.ts'
+import type { FileServer } from '../src/engines/storage/file-server.ts'
+import { openGanesha } from '../src/engines/storage/ganesha.ts'
+import { postgresHostWorld } from '../src/store/host-world.ts'
+import { testDatabase } from './harness/database.ts'
+import { faultyWorld } from './harness/host-world.ts'
+import { chargedFor, eventTypesOf, recountBooks, succeed } from './harness/journey.ts'
+import { makeCustomer, relayPorts, type Customer } from './harness/machines.ts'
+import { startMetalGuests, type MetalGuest, type MetalGuests } from './harness/metal-guests.ts'
+import { METAL_REGION, metalEntry, priceMetal, untilState } from './harness/metal-machines.ts'
+import { whyNoQemu } from './harness/qemu-lab.ts'
+import { testServer, type TestServer, type TestServerOptions } from './harness/server.ts'
+import { startStorageLab, whyNoStorageLab, type StorageLab } from './harness/storage-lab.ts'
+import { lookAgain, waitFor } from './harness/wait.ts'
+
+const reason = whyNoStorageLab() ?? whyNoQemu() ?? null
+const START_MS = 300_000
+/** What a guest that is emulated on a busy machine may take, for a reboot and what is around it. */
+const SLOW_MS = 120_000
+/** The volumes are larger than the disks of test machines, and nearly empty. */
+const OVERCOMMIT = 100
+const rentals = '/v2/alpha/on-demand/bare-metal-rentals'
+const volumes = '/v2/alpha/on-demand/storage-volumes'
+const SIZE_GB = 256
+const order = { gpuCount: 8, region: METAL_REGION, gpuType: 'h100', networkType: 'ethernet' }
+/** Whoever is not let in does not even see that there is such a folder. */
+const REFUSED = /failed: (No such file or directory|Permission denied)/
+/** Eight GPUs at $2. */
+const HOURLY = usd('16')
+
+interface Rental {
+  readonly id: number
+  readonly status: string
+  readonly startedAt: string
+  readonly terminateRequestedAt: string
+  readonly providerData: { readonly sshNetworking: ReadonlyArray<{ host: string }> }
+}
+
+interface Tenancy {
+  readonly id: number
+  readonly by: Customer
+  readonly guest: MetalGuest
+}
+
+describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : ` (left out: ${reason})`}`, () => {
+  const undo: Array<() => Promise<unknown>> = []
+  let lab: StorageLab
+  let guests: MetalGuests['guests']
+  let server: TestServer
+  let options: TestServerOptions
+  let ada: Customer
+  let bob: Customer
+
+  beforeAll(async () => {
+    lab = startStorageLab()
+    undo.push(() => lab.close())
+    const booting = startMetalGuests(lab, ['guest-1', 'guest-2'])
+    undo.push(async () => (await booting).close())
+    const database = await testDatabase()
+    undo.push(() => database.drop())
+    options = { databaseUrl: database.url, env: { BERTH_ENGINES: 'private-cloud', BERTH_RELAY_PORTS: relayPorts() } }
+    server = await testServer(options)
+    undo.push(() => server.close())
+    const keys = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-volume-keys-'))
+    undo.push(() => fs.promises.rm(keys, { recursive: true }))
+    ada = await makeCustomer(server, path.join(keys, 'ada'))
+    bob = await makeCustomer(server, path.join(keys, 'bob'))
+    await priceMetal(server)
+    guests = (await booting).guests
+    for (const guest of guests) await succeed(server.operator, 'POST', '/v2/operator/hosts', metalEntry(guest))
+    for (const guest of guests) await untilState(server, guest.id, 'ready')
+  }, START_MS)
+  afterAll(async () => {
+    const failures: unknown[] = []
+    for (const step of undo.splice(0).toReversed()) await step().catch((error: unknown) => failures.push(error))
+    if (failures.length > 0) throw new AggregateError(failures, 'not everything was taken down')
+  })
+
+  describe('by its driver', () => {
+    let files: FileServer
+
+    // In the hands of the test, since faults are put between it and the books.
+    beforeAll(async () => {
+      const log = { info: () => {}, warn: () => {} }
+      files = await openGanesha({ folder: lab.folder, vip: lab.vip, overcommit: OVERCOMMIT, log })
+    })
+    afterAll(() => files?.close())
+
+    driverConformance(
+      'private-cloud',
+      async () => {
+        const world: HostWorld = postgresHostWorld(server.app.database, { from: 31_000, to: 32_000 })
+        const { driver, faults } = faultyWorld(world, (faulty) =>
+          metalDriver({ world: faulty, clock: systemClock, volumes: folderEngine(faulty, files) }),
+        )
+        let orders = 0
+        return {
+          driver,
+          spec: (overrides = {}) => {
+            orders += 1
+            return sampleSpec({
+              kind: 'bare-metal',
+              region: METAL_REGION,
+              gpuCount: 8,
+              nodes: [{ machineId: guests[orders % guests.length]?.id ?? '', gpuIndexes: [0, 1, 2, 3, 4, 5, 6, 7] }],
+              ...overrides,
+            })
+          },
+          advance: lookAgain,
+          faults,
+          dispose: () => freeAll(world, files),
+        }
+      },
+      {
+        parts: ['volumes'],
+        cannot: {
+          unreachable: 'it is shown with the machines, in bare-metal.test.ts; here it would cost a reboot more',
+        },
+      },
+    )
+  })
+
+  describe('by a customer', () => {
+    // Another server on the same books, hosts and volumes, which has the file server itself.
+    beforeAll(async () => {
+      const { operator, url } = server
+      await server.close()
+      const env = {
+        ...options.env,
+        BERTH_PORT: new URL(url).port,
+        BERTH_STORAGE_DIR: lab.folder,
+        BERTH_STORAGE_VIP: lab.vip,
+        BERTH_STORAGE_OVERCOMMIT: String(OVERCOMMIT),
+      }
+      server = { ...(await testServer({ ...options, env })), operator }
+    })
+
+    const untilStatus = (by: Customer, id: number, status: string): Promise<Rental> => {
+      let last: Rental | undefined
+      return waitFor(
+        () => `rental ${id} is ${status}: ${JSON.stringify(last)}`,
+        async () => {
+          await lookAgain()
+          last = await succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
+          return last?.status === status && last
+        },
+        SLOW_MS,
+      )
+    }
+    const rent = async (by: Customer, more: object = {}): Promise<number> =>
+      (await succeed(by.call, 'POST', rentals, { ...order, ...more })).id
+    const untilRunning = async (by: Customer, id: number): Promise<Tenancy> => {
+      const { providerData } = await untilStatus(by, id, 'Running')
+      const guest = guests.find(({ address }) => address === providerData.sshNetworking[0]?.host)
+      if (guest === undefined) throw new Error('it runs on none of the guests')
+      return { id, by, guest }
+    }
+    const terminate = async ({ by, id }: Tenancy): Promise<Rental> => {
+      await succeed(by.call, 'POST', `${rentals}/terminate`, { rentalId: id })
+      return untilStatus(by, id, 'Terminated')
+    }
+    const untilEvent = (by: Customer, volumeId: number, type: string, times = 1) =>
+      waitFor(
+        `${times} times ${type}`,
+        async () => {
+          await lookAgain()
+          const types = await eventTypesOf(by.call, `volume:${volumeId}`)
+          return types.filter((one) => one === type).length === times
+        },
+        SLOW_MS,
+      )
+
+    let one: Tenancy
+    let other: Tenancy
+    let storageVolumeId: number
+    /** What is mounted, as the hosts know it. */
+    let source: string
+    const attach = (rentalIds: readonly number[]) =>
+      succeed(ada.call, 'POST', `${volumes}/attach`, { storageVolumeId, rentalIds })
+    /** With the rights of root, which no tenant has. */
+    const mountByHand = ({ guest }: Tenancy) => guest.exec(`mkdir -p /root/m && mount -t nfs4 ${source} /root/m`)
+
+    test(
+      'a volume that is ordered with a machine is mounted there, in its whole size, and nowhere else',
+      async () => {
+        const ids = [
+          await rent(ada, { storageVolume: { isNew: true, label: 'datasets', sizeInGb: SIZE_GB } }),
+          await rent(ada),
+        ] as const
+        ;[one, other] = await Promise.all([untilRunning(ada, ids[0]), untilRunning(ada, ids[1])])
+        const [volume] = await succeed(ada.call, 'GET', volumes)
+        expect(volume).toMatchObject({ status: 'active', sizeInGb: SIZE_GB, vip: lab.vip, label: 'datasets' })
+        storageVolumeId = volume.id
+        const folder = await server.app.database.db.selectFrom('host_volume').select('id').executeTakeFirstOrThrow()
+        source = `${lab.vip}:/${folder.id}`
+
+        await untilEvent(ada, storageVolumeId, 'volume.attached')
+        expect(await mountOf(one, source)).toBe('/mnt/datasets')
+        const sizeKib = Number(await inside(one, "df -kP /mnt/datasets | awk 'NR > 1 { print $2 }'"))
+        expect(sizeKib / 1_048_576).toBeGreaterThan(SIZE_GB * 0.95)
+        await inside(one, 'echo kept > /mnt/datasets/file')
+        await mountByHand(one)
+        await one.guest.exec('umount /root/m')
+        await expect(mountByHand(other)).rejects.toThrow(REFUSED)
+      },
+      2 * SLOW_MS,
+    )
+
+    test(
+      'detached it is gone from the machine and refused there; attached to another one it has what was written',
+      async () => {
+        await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId, rentalIds: [one.id] })
+        await untilEvent(ada, storageVolumeId, 'volume.detached')
+        expect(await mountOf(one, source)).toBe('')
+        expect(await one.guest.exec('ls /mnt')).toBe('')
+        await expect(mountByHand(one)).rejects.toThrow(REFUSED)
+        await attach([other.id])
+        await untilEvent(ada, storageVolumeId, 'volume.attached', 2)
+        expect(await inside(other, 'cat /mnt/datasets/file && echo more > /mnt/datasets/more')).toBe('kept\n')
+        await expect(mountByHand(one)).rejects.toThrow(REFUSED)
+      },
+      2 * SLOW_MS,
+    )
+
+    test(
+      'after a reboot it is mounted again by itself; with the end of a rental it stays, and the next tenant cannot have it',
+      async () => {
+process.stderr.write(`T0 ${(performance.now()/1000).toFixed(1)}\n`)
+                await attach([one.id])
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        await untilEvent(ada, storageVolumeId, 'volume.attached', 3)
+        // Both guests restart at the same time: one by itself, the other since it is cleaned.
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        const boot = await one.guest.bootId()
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        await one.guest.exec('reboot')
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        const ended = await terminate(other)
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        await waitFor('another boot', async () => ![undefined, boot].includes(await one.guest.bootId()), SLOW_MS)
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        await waitFor('the mount is back', async () => (await mountOf(one, source)) === '/mnt/datasets', SLOW_MS)
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        expect(await inside(one, 'cat /mnt/datasets/file /mnt/datasets/more')).toBe('kept\nmore\n')
+
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        expect(await succeed(ada.call, 'GET', volumes)).toMatchObject([{ status: 'active', attachedRentals: [one.id] }])
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        const next = await untilRunning(bob, await rent(bob))
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        expect(next.guest.id).toBe(other.guest.id)
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        expect(await inside(next, 'ls -A . /mnt')).toBe('.:\n.ssh\nhosts\n\n/mnt:\n')
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        await expect(mountByHand(next)).rejects.toThrow(REFUSED)
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        expect(await chargedFor(ada.call, { rentalId: other.id })).toBe(dueFor(ended))
+        process.stderr.write(`T ${(performance.now()/1000).toFixed(1)}\n`)
+        expect(await recountBooks(server)).toEqual([])
+      },
+      3 * SLOW_MS,
+    )
+  })
+})
+
+/** As its tenant. */
+async function inside({ by, guest }: Tenancy, command: string): Promise<string> {
+  const { code, out, error } = await by.ssh(`ssh tenant@${guest.address}`, command)
+  if (code !== 0) throw new Error(`${command}: ${code} ${error}`)
+  return out
+}
+
+/** Where it is mounted; empty: nowhere. */
+async function mountOf({ guest }: Tenancy, source: string): Promise<string> {
+  return (await guest.exec(`awk '$1 == "${source}" && $3 == "nfs4" { print $2 }' /proc/mounts`)).trim()
+}
+
+/** Until the guests are clean; then what is left on the file server goes. */
+async function freeAll(world: HostWorld, files: FileServer): Promise<void> {
+  for (const { id } of await world.listWorkloads('private-cloud', '')) await world.askGone(id)
+  const isFree = async (): Promise<boolean> => {
+    await lookAgain()
+    return (await world.listWorkloads('private-cloud', '')).length === 0
+  }
+  await waitFor('the guests are free', isFree, SLOW_MS)
+  const engine = folderEngine(world, files)
+  const { signal } = new AbortController()
+  for (const { externalId } of await engine.list('', signal)) await engine.destroy(externalId, signal)
+}
+
+/** From its start to the request, reckoned apart from our code. */
+function dueFor({ startedAt, terminateRequestedAt }: Rental): NanoUsd {
+  const ms = Date.parse(terminateRequestedAt) - Date.parse(startedAt)
+  return nanoUsdOf((HOURLY * BigInt(ms)) / 3_600_000n)
+}
