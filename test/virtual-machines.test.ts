@@ -36,7 +36,13 @@ describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: 
       const { server } = machines
       const world: HostWorld = postgresHostWorld(server.app.database, { from: 31_000, to: 32_000 })
       const { driver, faults } = faultyWorld(world, (faulty) =>
-        hostDriver({ world: faulty, clock: systemClock, relayHost: server.url }),
+        hostDriver({
+          world: faulty,
+          clock: systemClock,
+          relayHost: server.url,
+          overcommit: 1_000,
+          sellSimulated: true,
+        }),
       )
       let isVanishing = false
       let orders = 0

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { waitFor } from '../../test/harness/wait.ts'
 import { agentStatement, type Desired, type Workload } from '../contract/agent.ts'
-import { lockFolder, openAgentFolder } from './folder.ts'
+import { lockFolder, openAgentFolder, type AgentFolder } from './folder.ts'
 import { forgetMembership, openKey, readMembership, writeMembership, type Membership } from './identity.ts'
 import { openWanted } from './wanted.ts'
 

@@ -69,11 +69,13 @@ const joinToken = z
   })
   .meta({ id: 'JoinToken' })
 
-const command = z.array(z.string().min(1).max(1_000)).min(1).max(50)
 const port = z.int().min(1).max(65_535)
 const ipAddress = z.string().min(2).max(45).describe('IPv4 or IPv6')
 
-/** One entry of an inventory file. What only the engine can judge (the key, the folders) it checks itself. */
+/**
+ * One entry of an inventory file, but for commands as power switches: they run on the server, and a key of the API is no
+ * login there. What only the engine can judge (the key, the folders) it checks itself.
+ */
 const metalHost = z
   .strictObject({
     id: hostName,
@@ -103,23 +105,21 @@ const metalHost = z
     tenantRoot: z.boolean().optional().describe('Gives tenants root; only where they trust each other'),
     scratch: z.array(z.string().min(1).max(1_000)).max(16).optional().describe('Folders that are emptied after each'),
     bmc: z
-      .discriminatedUnion('kind', [
-        z.strictObject({
-          kind: z.literal('redfish'),
-          url: z.url({ protocol: /^https?$/ }).max(2_000),
-          username: z.string().min(1).max(200),
-          password: z.string().max(1_000),
-          system: z.string().min(1).max(500).optional(),
-          fingerprint: z.string().min(1).max(100).optional(),
-          insecure: z.boolean().optional(),
-        }),
-        z.strictObject({
-          kind: z.literal('command'),
-          reset: command,
-          on: command.optional(),
-          off: command.optional(),
-        }),
-      ])
+      .discriminatedUnion(
+        'kind',
+        [
+          z.strictObject({
+            kind: z.literal('redfish'),
+            url: z.url({ protocol: /^https?$/ }).max(2_000),
+            username: z.string().min(1).max(200),
+            password: z.string().max(1_000),
+            system: z.string().min(1).max(500).optional(),
+            fingerprint: z.string().min(1).max(100).optional(),
+            insecure: z.boolean().optional(),
+          }),
+        ],
+        { error: 'Must be `redfish`: a `command` runs on the server, so only its inventory file may name one' },
+      )
       .optional()
       .describe('How to switch it off and on when it does not answer'),
     tolerance: z.number().min(0).max(0.5).optional().describe('How far its memory may be off, as a share'),

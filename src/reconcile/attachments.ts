@@ -1,4 +1,8 @@
-/** Mounts and unmounts volumes on rentals, once both sides are there. */
+/**
+ * Mounts and unmounts volumes on rentals, once both sides are there. A host may take long, or be dead: a call is given
+ * up after a few seconds and comes again later, where it finds what was done meanwhile. So one host holds up the
+ * others for that long at most, however many volumes wait for it.
+ */
 import { addMs, toDate } from '../base/instant.ts'
 import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
@@ -7,11 +11,12 @@ import { transact } from '../store/database.ts'
 import { claimDue } from '../store/lease.ts'
 import { findRental } from '../store/rental.ts'
 import { readVolumes, type Attachment } from '../store/volume.ts'
-import { longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
-const WIDTH = 8
+/** All of a batch at once: most of the time they wait for hosts. */
+const WIDTH = BATCH
+const CALL_MS = 5_000
 const LEASE_SLACK_MS = 5_000
 
 export function tendAttachments(app: App): Reconciler {
@@ -28,7 +33,7 @@ export function tendAttachments(app: App): Reconciler {
              and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
             or (t.state = 'detaching'
              and exists (select 1 from rental r where r.id = t.rental_id and r.status in ('Pending', 'Running', 'Unknown')))`,
-        { now: app.clock.now(), leaseMs: longestCallMs(app) + LEASE_SLACK_MS, limit: BATCH },
+        { now: app.clock.now(), leaseMs: CALL_MS + LEASE_SLACK_MS, limit: BATCH },
       )
       await eachOf(claim.rows, WIDTH, (attachment) => tendOne(app, attachment, claim.token, signal))
       return claim.rows.length === BATCH
@@ -43,7 +48,7 @@ async function tendOne(app: App, attachment: Attachment, token: string, signal: 
   let done = false
   try {
     if (rental?.external_id && volume?.external_id && driver?.volumes) {
-      const call = callSignal(signal, driver.callTimeoutMs)
+      const call = callSignal(signal, Math.min(CALL_MS, driver.callTimeoutMs))
       if (attachment.state === 'attaching') await driver.volumes.attach(volume.external_id, rental.external_id, call)
       else await driver.volumes.detach(volume.external_id, rental.external_id, call)
       done = true

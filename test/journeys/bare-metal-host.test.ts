@@ -99,9 +99,11 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
   const onlyOn = async (host: MetalLabHost, work: () => Promise<void>): Promise<void> => {
     const others = machines.lab.hosts.filter(({ id }) => id !== host.id)
     for (const other of others) await act(other, 'drain')
-    await work().finally(async () => {
+    try {
+      await work()
+    } finally {
       for (const other of others) await act(other, 'resume')
-    })
+    }
   }
 
   test('a host is looked at before it is sold: what is not as declared is not taken in', async () => {

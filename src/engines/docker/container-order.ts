@@ -52,7 +52,7 @@ function labelsOf(workload: Workload): Record<string, string> {
   return { [TAG_LABEL]: workload.tag, [ID_LABEL]: workload.id }
 }
 
-export function networkOrder(workload: Workload): unknown {
+export function networkOrder(workload: Workload): object {
   return {
     Name: nameOf(workload.id),
     CheckDuplicate: true,

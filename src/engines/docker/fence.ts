@@ -68,9 +68,10 @@ export class ContainerFence {
   readonly #options: FenceOptions
   /** undefined: nothing was tried yet. null: it can be done, and is while there are containers. Else why it cannot. */
   #why: string | null | undefined
-  /** Whether there may be rules of ours; an earlier agent may have left some. */
-  #isUp = true
+  /** Which way was tried last. An earlier agent may have left rules, so at first neither. */
+  #asked: boolean | undefined
   #renewAt = 0
+  #isElsewhere = false
   #last: Promise<void> = Promise.resolve()
 
   constructor(options: FenceOptions) {
@@ -79,32 +80,31 @@ export class ContainerFence {
 
   /** Puts the rules up even if they seem to be there. Where that fails, the notes say so: it does not throw. */
   raise(): Promise<void> {
-    return this.#inTurn(async () => this.#apply(rulesFor(await resolversOfHost()), true))
+    return this.#inTurn(() => this.#apply(true))
   }
 
   /** Up where there are containers of ours, away where there are none. Cheap where there is nothing to do. */
-  tend(hasContainers: boolean): Promise<void> {
+  tend(hasNetworks: () => Promise<boolean>): Promise<void> {
     return this.#inTurn(async () => {
       // Those of another daemon on this machine are behind the same table.
-      const wanted = hasContainers || this.#hasBridges()
-      if (wanted === this.#isUp && (!wanted || performance.now() < this.#renewAt)) return
-      await this.#apply(wanted ? rulesFor(await resolversOfHost()) : noRules, wanted)
+      const wanted = (await hasNetworks()) || hasBridges()
+      if (wanted !== this.#asked || performance.now() >= this.#renewAt) await this.#apply(wanted)
     })
   }
 
   /** After a start. Bridges that are not here, such as those of a daemon in a virtual machine, are beyond our rules. */
   check(id: string): void {
-    if (this.#options.networkNamespace !== undefined || this.#why !== null) return
-    if (bridgeOf(id) in os.networkInterfaces()) return
-    this.#why = "the container engine has its bridges in another network than the agent's."
+    this.#isElsewhere = this.#options.networkNamespace === undefined && !(bridgeOf(id) in os.networkInterfaces())
   }
 
   /** What the owner of the host should know. */
   notes(): readonly string[] {
-    if (this.#why === undefined) return []
-    return this.#why === null
+    const elsewhere = 'the bridges of the container engine are not in the network of the agent.'
+    const why = this.#isElsewhere ? elsewhere : this.#why
+    if (why === undefined) return []
+    return why === null
       ? [`Containers are kept from this host and from link-local addresses (nftables, table inet ${TABLE}).`]
-      : [`Containers reach what listens on this host, and link-local addresses: ${this.#why}`]
+      : [`Containers reach what listens on this host, and link-local addresses: ${why}`]
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
@@ -112,19 +112,17 @@ export class ContainerFence {
     return this.#last
   }
 
-  #hasBridges(): boolean {
-    return Object.keys(os.networkInterfaces()).some((name) => name.startsWith(BRIDGE_PREFIX))
-  }
-
-  async #apply(rules: string, isUp: boolean): Promise<void> {
+  async #apply(isWanted: boolean): Promise<void> {
+    this.#asked = isWanted
     this.#renewAt = performance.now() + RENEW_MS
     if (process.getuid?.() !== 0) return void (this.#why = 'the agent does not run as root.')
     const { networkNamespace } = this.#options
-    const options = { signal: new AbortController().signal, timeoutMs: NFT_MS, input: rules }
+    const input = isWanted ? rulesFor(await resolversOfHost()) : noRules
+    const options = { signal: new AbortController().signal, timeoutMs: NFT_MS, input }
     if (networkNamespace === undefined) await runProgram('nft', ['-f', '-'], options)
     else await runProgram('nsenter', [`--net=${networkNamespace}`, 'nft', '-f', '-'], options)
-    this.#isUp = isUp
     this.#why = null
+    if (!isWanted) this.#renewAt = Number.POSITIVE_INFINITY
   }
 
   #failed(error: unknown): void {
@@ -132,6 +130,10 @@ export class ContainerFence {
     if (words !== this.#why) this.#options.onError('rules of nftables', error)
     this.#why = words
   }
+}
+
+function hasBridges(): boolean {
+  return Object.keys(os.networkInterfaces()).some((name) => name.startsWith(BRIDGE_PREFIX))
 }
 
 /** Those of the host, which the daemon hands on to containers; one on the loopback address it asks by itself. */

@@ -83,7 +83,7 @@ export class ImageStore {
         isNews = true
       }
       if (isNews) await this.#save(pulled)
-    })
+    }, signal)
   }
 
   /** By the names that customers gave it, as far as these still mean it: one that its owner gave it keeps it. */
@@ -122,8 +122,10 @@ export class ImageStore {
   }
 
   /** Images are no reason for a container not to start or to stop. */
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    this.#last = this.#last.then(work).catch((error: unknown) => this.#options.onError('images of customers', error))
+  #inTurn(work: () => Promise<void>, signal?: AbortSignal): Promise<void> {
+    this.#last = this.#last.then(work).catch((error: unknown) => {
+      if (signal?.aborted !== true) this.#options.onError('images of customers', error)
+    })
     return this.#last
   }
 }

@@ -57,6 +57,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
       tag: 'berth-lab-whole-00000000',
       state: 'running',
       sshUser: 'root',
+      incarnation: expect.stringMatching(/^20[0-9]{2}-/) as string,
       disks: [],
     })
     // Asked again, nothing changes.

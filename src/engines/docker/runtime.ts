@@ -83,6 +83,7 @@ class DockerRuntime implements Runtime {
   /** Ends that were seen, or are being brought about. The files know them too, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
   readonly #stopDiskWatch: () => void
+  readonly #closing = new AbortController()
   /** As the daemon last told it. undefined: not asked yet. */
   #info: Info | undefined
   #diskQuota: boolean | undefined
@@ -108,6 +109,7 @@ class DockerRuntime implements Runtime {
   }
 
   async close(): Promise<void> {
+    this.#closing.abort()
     this.#stopDiskWatch()
     this.#events.close()
     this.#door.close()
@@ -135,7 +137,7 @@ class DockerRuntime implements Runtime {
     if (this.#info === undefined) await this.#look(signal)
     const containers = await this.#client.containers(TAG_LABEL, signal)
     const networks = await this.#client.networks(TAG_LABEL, signal)
-    await this.#fence.tend(networks.length > 0)
+    await this.#fence.tend(async () => networks.length > 0 || this.#hasNetworks(signal))
     const found = new Map<string, Found>()
     for (const { Labels } of networks) {
       const id = Labels[ID_LABEL]
@@ -197,8 +199,14 @@ class DockerRuntime implements Runtime {
     for (const network of networks) await this.#client.removeNetwork(network.Id, signal)
     await this.#files.remove(id)
     this.#ends.delete(id)
-    await this.#images.sweep(signal)
-    await this.#fence.tend((await this.#client.networks(TAG_LABEL, signal)).length > 0)
+    // A large one takes a while, and nobody has to wait for that.
+    void this.#images.sweep(this.#closing.signal)
+    await this.#fence.tend(() => this.#hasNetworks(signal))
+  }
+
+  /** They are made before and removed after their containers. */
+  async #hasNetworks(signal: AbortSignal): Promise<boolean> {
+    return (await this.#client.networks(TAG_LABEL, signal)).length > 0
   }
 
   async open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream> {
@@ -313,7 +321,14 @@ class DockerRuntime implements Runtime {
 
   async #ensureNetwork(workload: Workload, signal: AbortSignal): Promise<void> {
     const there = await this.#client.networks(`${ID_LABEL}=${workload.id}`, signal)
-    if (there.length === 0) await this.#client.createNetwork(networkOrder(workload), signal)
+    if (there.length > 0) return
+    try {
+      await this.#client.createNetwork(networkOrder(workload), signal)
+    } catch (error) {
+      // Not every engine lets us name the bridge. Rules that go by its name then do not hold, and the notes say so.
+      if (!(error instanceof DockerRefused) || !/option|bridge\.name/i.test(error.message)) throw error
+      await this.#client.createNetwork({ ...networkOrder(workload), Options: {} }, signal)
+    }
   }
 
   #create(workload: Workload, image: ImageName, info: Info, signal: AbortSignal): Promise<void> {

@@ -1,13 +1,14 @@
 /** Waiting for a host to have done what was written down for it. */
 import { setTimeout as pause } from 'node:timers/promises'
 
-const LOOK_EVERY_MS = 150
+/** Most of it is done soon; who takes longer is asked less often, since many may be waited for at once. */
+const LOOK_MS = { first: 100, growth: 1.5, last: 1_000 } as const
 
 /** Looks until it is so; the signal bounds it. */
 export async function untilSo(what: string, signal: AbortSignal, look: () => Promise<boolean>): Promise<void> {
-  while (!(await look())) {
+  for (let waitMs: number = LOOK_MS.first; !(await look()); waitMs = Math.min(waitMs * LOOK_MS.growth, LOOK_MS.last)) {
     signal.throwIfAborted()
-    await pause(LOOK_EVERY_MS, undefined, { signal }).catch((error: unknown) => {
+    await pause(waitMs, undefined, { signal }).catch((error: unknown) => {
       throw new Error(`The host has not said in time that ${what}.`, { cause: error })
     })
   }

@@ -1,5 +1,6 @@
 /** The promises: a host has one server at a time, and one that dies or loses the books is soon followed by another. */
-import net, { type AddressInfo, type Socket } from 'node:net'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
 import ssh2 from 'ssh2'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
@@ -9,25 +10,39 @@ import { keepMetal, type MetalHost, type MetalKeeping, type MetalWorld } from '.
 
 /** What is left of the silence for the age of the last look, and for the next one to be done. */
 const LEAST_ROOM_MS = 5_000
+/** Timers count whole milliseconds, and from an earlier one. */
+const TIMER_MS = 10
 
-/** A host that takes connections and never says a word: whoever looks at it is busy. */
-let silent: net.Server
-let sockets: Socket[]
+/** A host on which every script runs for ever: whoever has begun with it is busy. */
+let slow: ssh2.Server
+let seen: { scripts: number; cut: number }
 let keepings: MetalKeeping[]
+const keys = ssh2.utils.generateKeyPairSync('ed25519')
 
 beforeEach(async () => {
-  sockets = []
+  // Of this host: the last one may still be closing.
+  const here = { scripts: 0, cut: 0 }
+  seen = here
   keepings = []
-  silent = net.createServer((socket) => {
-    socket.on('error', () => {})
-    sockets.push(socket)
+  slow = new ssh2.Server({ hostKeys: [keys.private] }, (client) => {
+    client.on('authentication', (context) => context.accept())
+    client.on('session', (acceptSession) => {
+      acceptSession().on('exec', (acceptExec) => {
+        acceptExec()
+        here.scripts += 1
+      })
+    })
+    client.on('error', () => {})
+    client.on('close', () => (here.cut += 1))
   })
-  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  slow.listen(0, '127.0.0.1')
+  await once(slow, 'listening')
 })
 afterEach(async () => {
   await Promise.all(keepings.map((keeping) => keeping.close()))
-  for (const socket of sockets) socket.destroy()
-  await new Promise((resolve) => silent.close(resolve))
+  const closed = once(slow, 'close')
+  slow.close()
+  await closed
 })
 
 function keepingOf(world: MetalWorld): MetalKeeping {
@@ -41,41 +56,40 @@ const pass = (keeping: MetalKeeping): Promise<boolean> => keeping.run(new AbortC
 test('a server that is busy with a host keeps its turn; when it dies, another one has it before the host counts as silent', async () => {
   const turns = makeTurns()
   const [first, second] = [keepingOf(turns.worldOf('first')), keepingOf(turns.worldOf('second'))]
-  await waitFor('the first to be busy', async () => (await pass(first), sockets.length === 1))
+  await waitFor('the first to be busy', async () => (await pass(first), seen.scripts === 1))
   const token = turns.token()
   await waitFor('the turn to be renewed past its first end', async () => {
     await pass(first)
     await pass(second)
-    return turns.renewed() >= 3
+    return turns.isPastFirstEnd()
   })
+  expect(seen.cut).toBe(0)
   expect([turns.holder(), turns.token()]).toEqual(['first', token])
   // No pass of the first any more, and no goodbye.
   const diedAt = performance.now()
   await waitFor('the second to have it', async () => (await pass(second), turns.holder() === 'second'))
   expect(performance.now() - diedAt).toBeLessThan(SILENT_MS - LEAST_ROOM_MS)
-  expect(sockets[0]?.readableEnded || sockets[0]?.destroyed).toBe(true)
-  await waitFor('the second to be busy', async () => (await pass(second), sockets.length === 2))
+  await waitFor('the second to be busy', async () => (await pass(second), seen.scripts === 2))
+  expect(seen.cut).toBe(1)
 })
 
 test('a server that cannot reach the books lets go of a host when its turn is over, without being told', async () => {
   const turns = makeTurns()
   const keeping = keepingOf(turns.worldOf('first'))
-  await waitFor('it to be busy', async () => (await pass(keeping), sockets.length === 1))
+  await waitFor('it to be busy', async () => (await pass(keeping), seen.scripts === 1))
   turns.breakDown()
   await expect(pass(keeping)).rejects.toThrow('no books')
-  await waitFor('its connection to end', () => {
-    sockets[0]?.resume()
-    return sockets[0]?.readableEnded === true || sockets[0]?.destroyed === true
-  })
+  await waitFor('its connection to end', () => seen.cut === 1)
+  expect(turns.isPastFirstEnd()).toBe(true)
 })
 
 /** The turns as PostgreSQL keeps them, in memory; of the rest of the books there is one host. */
 function makeTurns() {
   let turn: { holder: string; token: string; until: number } | undefined
-  let [tokens, renewed, isBroken] = [0, 0, false]
+  let [tokens, firstEnd, isBroken] = [0, Number.POSITIVE_INFINITY, false]
   const host = metalHost()
   const none = async (): Promise<never> => {
-    throw new Error('nothing is done to a host that says nothing')
+    throw new Error('a host that never answers gets no further')
   }
   const worldOf = (name: string): MetalWorld => ({
     async listMetalHosts() {
@@ -86,12 +100,12 @@ function makeTurns() {
       if (turn !== undefined && turn.until > performance.now()) return undefined
       tokens += 1
       turn = { holder: name, token: String(tokens), until: performance.now() + leaseMs }
+      firstEnd = Math.min(firstEnd, turn.until)
       return turn.token
     },
     async renewHost(_, token, leaseMs) {
       if (turn?.token !== token) return false
       turn.until = performance.now() + leaseMs
-      renewed += 1
       return true
     },
     async giveHost(_, token) {
@@ -101,28 +115,27 @@ function makeTurns() {
     saveReport: none,
     quarantine: none,
     admit: none,
-    learnHostKey: none,
+    learnHostKey: async () => {},
   })
   return {
     worldOf,
     holder: () => turn?.holder,
     token: () => turn?.token,
-    renewed: () => renewed,
+    isPastFirstEnd: () => performance.now() > firstEnd - TIMER_MS,
     breakDown: () => void (isBroken = true),
   }
 }
 
 function metalHost(): MetalHost {
-  const { port } = silent.address() as AddressInfo
-  const { private: privateKey } = ssh2.utils.generateKeyPairSync('ed25519')
+  const { port } = slow.address() as AddressInfo
   return {
-    id: 'mute',
+    id: 'slow',
     state: 'cleaning',
     reason: 'new',
     generation: 1,
-    access: metalAccess.parse({ address: '127.0.0.1', port, user: 'root', privateKey }),
+    access: metalAccess.parse({ address: '127.0.0.1', port, user: 'root', privateKey: keys.private }),
     declared: { cpuCores: 8, ramGb: 16, tolerance: 0.1 },
-    address: { hostname: 'mute', publicIp: '127.0.0.1', privateIp: '127.0.0.1', sshPort: port },
+    address: { hostname: 'slow', publicIp: '127.0.0.1', privateIp: '127.0.0.1', sshPort: port },
     offer: {
       clusterName: 'lab',
       region: 'lab-1',

@@ -30,7 +30,14 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     const said: string[] = []
     const one = lab.workload('one')
     await runtime.start({ ...one, node: { ...one.node, gpuIndexes: [0] } }, (message) => said.push(message), never)
-    expect(await find('one')).toEqual({ id: 'one', tag: one.tag, state: 'running', sshUser: 'root', disks: [] })
+    expect(await find('one')).toEqual({
+      id: 'one',
+      tag: one.tag,
+      state: 'running',
+      sshUser: 'root',
+      incarnation: expect.any(String),
+      disks: [],
+    })
     const inside = await lab.ssh(
       'one',
       'hostname; cat /root/.ssh/authorized_keys /etc/berth-gpus; echo mine > /root/kept',

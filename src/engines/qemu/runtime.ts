@@ -222,10 +222,12 @@ class Qemu implements QemuRuntime {
       if (end !== undefined) return [{ ...found, ...end, state: 'failed' }]
       const disks = await pluggedVolumes(monitor)
       if (!hasBooted) return [{ ...found, disks, state: 'starting' }]
-      if ((await queryStatus(monitor)) !== 'io-error') return [{ ...found, disks, state: 'running' }]
+      const incarnation = `${await bootId()}-${pids[0]}`
+      if ((await queryStatus(monitor)) !== 'io-error') return [{ ...found, disks, incarnation, state: 'running' }]
       // QEMU holds it where the host's disk was full. Should that not be over yet, it is held again at once.
       await monitor.execute('cont')
-      return [{ ...found, disks, state: 'running', message: 'It was held for a while: the disk of its host is full.' }]
+      const message = 'It was held for a while: the disk of its host is full.'
+      return [{ ...found, disks, incarnation, state: 'running', message }]
     } catch (error) {
       if ((await this.#pidsOf(id)).length === 0) return this.#find(id, [])
       if (!hasBooted) return [{ ...found, state: 'starting' }]
@@ -374,4 +376,9 @@ class Qemu implements QemuRuntime {
   #changed(): void {
     for (const listener of this.#listeners) listener()
   }
+}
+
+/** Of this start of the host; a process id alone may come back. */
+async function bootId(): Promise<string> {
+  return (await fs.readFile('/proc/sys/kernel/random/boot_id', 'utf8')).slice(0, 8)
 }
