@@ -155,6 +155,8 @@ describe('an agent', () => {
     const first = await at.report('a first report', () => true)
     expect(first).toMatchObject({
       generation: 0,
+      // Nobody has looked yet.
+      blind: true,
       offer: { gpuModel: 'NVIDIA-GeForce-RTX-4090', gpusTotal: 2, simulated: true, priceUsdPerGpuHour: '0.10' },
       notes: [expect.stringContaining('simulated'), 'Kept in memory.'],
       workloads: [],
@@ -164,7 +166,11 @@ describe('an agent', () => {
       return generation === 2 && workloads.length === 2 && workloads.every(({ state }) => state === 'running')
     })
     at.want(wants(3, workload('a'), workload('b', 'gone')))
-    await at.report('one to be gone', ({ generation, workloads }) => generation === 3 && workloads.length === 1)
+    const last = await at.report(
+      'one to be gone',
+      ({ generation, workloads }) => generation === 3 && workloads.length === 1,
+    )
+    expect(last.blind).toBeUndefined()
     expect([...one.engine.found.keys()]).toEqual(['a'])
     await waitFor('metrics', () => at.heard.find(({ type }) => type === 'metrics'))
     expect(await agent.stop()).toEqual({ kind: 'stopped' })
@@ -214,12 +220,14 @@ describe('an agent', () => {
     one.engine.breakWith(new Error('Cannot connect to the Docker daemon'))
     start(one)
     at.want(wants(2, workload('a')))
-    await at.report('trouble', ({ notes }) =>
+    const trouble = await at.report('trouble', ({ notes }) =>
       notes.some((note) => note.includes('Cannot connect to the Docker daemon')),
     )
+    expect(trouble.blind).toBe(true)
     one.engine.breakWith(undefined)
     await at.report('it to run', ({ workloads }) => workloads[0]?.state === 'running')
-    await at.report('no trouble', ({ notes }) => notes.every((note) => !note.includes('Cannot connect')))
+    const fine = await at.report('no trouble', ({ notes }) => notes.every((note) => !note.includes('Cannot connect')))
+    expect(fine.blind).toBeUndefined()
     expect(one.engine.starts).toEqual(['a'])
   })
 })
@@ -235,6 +243,22 @@ describe('when the line is cut', () => {
     await waitFor('a second welcome', () => at.welcomes === 2)
     expect(events.map(({ kind }) => kind)).toContain('lost')
     expect(one.engine.starts).toEqual(['a'])
+  })
+
+  test('again and again right after a welcome, the agent calls less and less often', async () => {
+    const at = await server()
+    const one = await host(at)
+    start(one)
+    const waitsMs: number[] = []
+    for (let welcomes = 1; welcomes <= 4; welcomes += 1) {
+      const before = performance.now()
+      await waitFor('a welcome', () => at.welcomes === welcomes)
+      waitsMs.push(performance.now() - before)
+      at.cut()
+    }
+    // At least the half of 500, 1000 and 2000 ms.
+    expect(waitsMs[2]).toBeGreaterThan(450)
+    expect(waitsMs[3]).toBeGreaterThan(900)
   })
 
   test('by a server that falls silent without closing it, it is noticed', async () => {

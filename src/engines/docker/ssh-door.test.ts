@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
+import ssh2, { type ClientChannel } from 'ssh2'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
 import {
@@ -113,6 +114,65 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     )
     running.child.stdin.write('exit 5\n')
     expect(await running.ended).toBe(5)
+  })
+
+  /** What an SSH client never sends, and a customer who writes one can. */
+  interface RawProtocol {
+    exec(channel: number, command: string, wantReply: boolean): void
+    shell(channel: number, wantReply: boolean): void
+    subsystem(channel: number, name: string, wantReply: boolean): void
+    windowChange(channel: number, rows: number, columns: number, height: number, width: number): void
+    signal(channel: number, name: string): void
+  }
+  const enterRaw = async (pty: boolean, command: string) => {
+    const client = new ssh2.Client()
+    const ready = new Promise<void>((resolve, reject) => client.once('ready', () => resolve()).once('error', reject))
+    client.connect({
+      host: '127.0.0.1',
+      port: relay.port,
+      username: 'root',
+      privateKey: await readFile(key.file),
+    })
+    await ready
+    const channel = await new Promise<ClientChannel>((resolve, reject) =>
+      client.exec(command, { pty }, (error, opened) => (error === undefined ? resolve(opened) : reject(error))),
+    )
+    let out = ''
+    channel.on('data', (chunk: Buffer) => (out += chunk.toString()))
+    const { _protocol: raw } = client as unknown as { _protocol: RawProtocol }
+    const { outgoing } = channel as unknown as { outgoing: { id: number } }
+    return { client, raw, id: outgoing.id, out: () => out }
+  }
+
+  test('a second program on one channel is not run, and harms nobody', async () => {
+    const { client, raw, id, out } = await enterRaw(false, 'echo first; sleep 2; echo still here')
+    await waitFor('the first', () => out() === 'first\n')
+    raw.exec(id, 'touch /root/second', false)
+    raw.shell(id, false)
+    raw.subsystem(id, 'sftp', false)
+    raw.subsystem(id, 'nothing', false)
+    await waitFor('the first to go on', () => out() === 'first\nstill here\n')
+    client.end()
+    expect(await said(ssh('ls /root/second'))).toMatchObject({ code: 1 })
+  })
+
+  test('a flood of window sizes and signals ends with the last, and others get in meanwhile', async () => {
+    const { client, raw, id, out } = await enterRaw(
+      true,
+      "trap 'echo got; stty size' WINCH; trap 'echo hit' USR1; echo up; while :; do sleep 0.1; done",
+    )
+    await waitFor('the command', () => out().includes('up'))
+    for (let n = 0; n < 5_000; n += 1) raw.windowChange(id, 20 + (n % 50), 100, 0, 0)
+    for (let n = 0; n < 2_000; n += 1) raw.signal(id, 'USR1')
+    raw.windowChange(id, 77, 111, 0, 0)
+    await waitFor(
+      () => `the last size in ${out().slice(-200)}`,
+      () => out().includes('77 111'),
+    )
+    // Each was a call to the daemon.
+    expect(out().match(/got|hit/g)?.length ?? 0).toBeLessThan(500)
+    expect(await said(ssh('echo in'))).toMatchObject({ out: 'in\n' })
+    client.end()
   })
 
   test('what a client leaves running when it goes is hung up', async () => {

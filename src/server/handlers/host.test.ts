@@ -268,6 +268,17 @@ describe('bare metal over SSH', () => {
     expect(await auditOf('host:metal-1')).toEqual(['host.add'])
   })
 
+  test('a command as a power switch is for the inventory file: a key of the API starts nothing on the server', async () => {
+    const reply = await add({ id: 'metal-switch', bmc: { kind: 'command', reset: ['touch', '/tmp/owned'] } })
+    expect(fieldsOf(reply)).toEqual([400, undefined, 'bmc.kind'])
+    expect(reply.body.issues[0].message).toContain('only its inventory file may name one')
+    const redfish = { kind: 'redfish', url: 'https://198.51.100.18', username: 'berth', password: 'secret' }
+    expect(
+      (await add({ id: 'metal-switch', hostname: 'switch', publicIp: '198.51.100.18', bmc: redfish })).status,
+    ).toBe(200)
+    await act('metal-switch', 'remove')
+  })
+
   test.each([
     [{ privateKey: 'not a key' }, 'privateKey'],
     [{ privateKey: pair.publicKey }, 'privateKey'],

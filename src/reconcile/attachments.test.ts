@@ -1,0 +1,96 @@
+/** The promise: a host that does not answer holds up its own volumes, and nobody else's for long. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Actor, App } from '../app/app.ts'
+import { addMs, MINUTE_MS, toDate } from '../base/instant.ts'
+import { usd } from '../base/money.ts'
+import type { Driver, VolumeEngine } from '../engines/driver.ts'
+import { openAccount, openBooks, startRental, startVolume, type Books } from '../../test/harness/books.ts'
+import { tendAttachments } from './attachments.ts'
+
+/** As many as one pass takes. */
+const DEAD = 64
+/** How long a pass may take with a dead host in it, on a busy machine. */
+const PASS_MS = 9_000
+
+let books: Books
+let actor: Actor
+beforeAll(async () => {
+  books = await openBooks()
+  actor = await openAccount(books, 'ada', usd('100000'))
+})
+afterAll(() => books.close())
+
+/** An engine whose machine `dead` never says that it has done anything. */
+function engineWithDeadHost(called: string[]): App {
+  const refuse = (): never => {
+    throw new Error('it only attaches')
+  }
+  const attach: VolumeEngine['attach'] = async (_, machine, signal) => {
+    called.push(machine)
+    if (machine !== 'dead') return
+    await new Promise<never>((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(new Error('The host has not said in time that it is done.')))
+    })
+  }
+  const driver: Driver = {
+    id: 'mock',
+    givesSsh: false,
+    listLagMs: 0,
+    callTimeoutMs: MINUTE_MS,
+    check: refuse,
+    inventory: refuse,
+    create: refuse,
+    destroy: refuse,
+    list: refuse,
+    volumes: { regions: 'own', create: refuse, destroy: refuse, list: refuse, attach, detach: attach },
+  }
+  return { ...books.app, drivers: new Map([['mock', driver]]) }
+}
+
+async function askFor(rentalId: number): Promise<number> {
+  const { db, clock } = books.database
+  const id = await startVolume(books, actor, usd('0.0001'), 1)
+  await db
+    .updateTable('volume')
+    .set({ external_id: `v-${id}` })
+    .where('id', '=', id)
+    .execute()
+  const at = toDate(clock.now())
+  await db.insertInto('attachment').values({ volume_id: id, rental_id: rentalId, asked_at: at, due_at: at }).execute()
+  return id
+}
+
+async function rentalOn(machine: string): Promise<number> {
+  const id = await startRental(books, actor, { pricePerHour: usd('1') })
+  await books.database.db.updateTable('rental').set({ external_id: machine }).where('id', '=', id).execute()
+  return id
+}
+
+test('the volumes of a dead host take a few seconds of a pass all together, and are tried again later and later', async () => {
+  const [dead, alive] = [await rentalOn('dead'), await rentalOn('alive')]
+  for (let at = 0; at < DEAD; at += 1) await askFor(dead)
+  // Later than all of the others.
+  books.clock.advance(10)
+  const good = await askFor(alive)
+  const called: string[] = []
+  const loop = tendAttachments(engineWithDeadHost(called))
+  const { signal } = new AbortController()
+  const stateOf = async (volumeId: number): Promise<string | undefined> =>
+    (await books.database.db.selectFrom('attachment').select('state').where('volume_id', '=', volumeId).execute())[0]
+      ?.state
+  const startedAt = performance.now()
+  expect(await loop.run(signal)).toBe(true)
+  expect(await loop.run(signal)).toBe(false)
+  expect(performance.now() - startedAt).toBeLessThan(PASS_MS)
+  expect(await stateOf(good)).toBe('attached')
+  expect(called.filter((machine) => machine === 'dead')).toHaveLength(DEAD)
+  const left = await books.database.db
+    .selectFrom('attachment')
+    .select(['state', 'attempts', 'due_at', 'lease_token'])
+    .where('rental_id', '=', dead)
+    .execute()
+  expect(left).toHaveLength(DEAD)
+  for (const one of left) {
+    expect(one).toEqual({ state: 'attaching', attempts: 1, due_at: addMs(books.clock.now(), 1_000), lease_token: null })
+  }
+}, 30_000)
