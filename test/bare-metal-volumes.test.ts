@@ -5,7 +5,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
 import { nanoUsdOf, usd, type NanoUsd } from '../src/base/money.ts'
 import { sampleSpec } from '../src/engines/conformance-bench.ts'
@@ -31,6 +31,7 @@ const reason = whyNoStorageLab() ?? whyNoQemu() ?? null
 const START_MS = 300_000
 /** What a guest that is emulated on a busy machine may take, for a reboot and what is around it. */
 const SLOW_MS = 120_000
+vi.setConfig({ testTimeout: 2 * SLOW_MS, hookTimeout: 2 * SLOW_MS })
 /** The volumes are larger than the disks of test machines, and nearly empty. */
 const OVERCOMMIT = 100
 const rentals = '/v2/alpha/on-demand/bare-metal-rentals'
@@ -194,71 +195,59 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
     /** With the rights of root, which no tenant has. */
     const mountByHand = ({ guest }: Tenancy) => guest.exec(`mkdir -p /root/m && mount -t nfs4 ${source} /root/m`)
 
-    test(
-      'a volume that is ordered with a machine is mounted there, in its whole size, and nowhere else',
-      async () => {
-        const ids = [
-          await rent(ada, { storageVolume: { isNew: true, label: 'datasets', sizeInGb: SIZE_GB } }),
-          await rent(ada),
-        ] as const
-        ;[one, other] = await Promise.all([untilRunning(ada, ids[0]), untilRunning(ada, ids[1])])
-        const [volume] = await succeed(ada.call, 'GET', volumes)
-        expect(volume).toMatchObject({ status: 'active', sizeInGb: SIZE_GB, vip: lab.vip, label: 'datasets' })
-        storageVolumeId = volume.id
-        const folder = await server.app.database.db.selectFrom('host_volume').select('id').executeTakeFirstOrThrow()
-        source = `${lab.vip}:/${folder.id}`
+    test('a volume that is ordered with a machine is mounted there, in its whole size, and nowhere else', async () => {
+      const ids = [
+        await rent(ada, { storageVolume: { isNew: true, label: 'datasets', sizeInGb: SIZE_GB } }),
+        await rent(ada),
+      ] as const
+      ;[one, other] = await Promise.all([untilRunning(ada, ids[0]), untilRunning(ada, ids[1])])
+      const [volume] = await succeed(ada.call, 'GET', volumes)
+      expect(volume).toMatchObject({ status: 'active', sizeInGb: SIZE_GB, vip: lab.vip, label: 'datasets' })
+      storageVolumeId = volume.id
+      const folder = await server.app.database.db.selectFrom('host_volume').select('id').executeTakeFirstOrThrow()
+      source = `${lab.vip}:/${folder.id}`
 
-        await untilEvent(ada, storageVolumeId, 'volume.attached')
-        expect(await mountOf(one, source)).toBe('/mnt/datasets')
-        const sizeKib = Number(await inside(one, "df -kP /mnt/datasets | awk 'NR > 1 { print $2 }'"))
-        expect(sizeKib / 1_048_576).toBeGreaterThan(SIZE_GB * 0.95)
-        await inside(one, 'echo kept > /mnt/datasets/file')
-        await mountByHand(one)
-        await one.guest.exec('umount /root/m')
-        await expect(mountByHand(other)).rejects.toThrow(REFUSED)
-      },
-      2 * SLOW_MS,
-    )
+      await untilEvent(ada, storageVolumeId, 'volume.attached')
+      expect(await mountOf(one, source)).toBe('/mnt/datasets')
+      const sizeKib = Number(await inside(one, "df -kP /mnt/datasets | awk 'NR > 1 { print $2 }'"))
+      expect(sizeKib / 1_048_576).toBeGreaterThan(SIZE_GB * 0.95)
+      await inside(one, 'echo kept > /mnt/datasets/file')
+      await mountByHand(one)
+      await one.guest.exec('umount /root/m')
+      await expect(mountByHand(other)).rejects.toThrow(REFUSED)
+    })
 
-    test(
-      'detached it is gone from the machine and refused there; attached to another one it has what was written',
-      async () => {
-        await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId, rentalIds: [one.id] })
-        await untilEvent(ada, storageVolumeId, 'volume.detached')
-        expect(await mountOf(one, source)).toBe('')
-        expect(await one.guest.exec('ls /mnt')).toBe('')
-        await expect(mountByHand(one)).rejects.toThrow(REFUSED)
-        await attach([other.id])
-        await untilEvent(ada, storageVolumeId, 'volume.attached', 2)
-        expect(await inside(other, 'cat /mnt/datasets/file && echo more > /mnt/datasets/more')).toBe('kept\n')
-        await expect(mountByHand(one)).rejects.toThrow(REFUSED)
-      },
-      2 * SLOW_MS,
-    )
+    test('detached it is gone from the machine and refused there; attached to another one it has what was written', async () => {
+      await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId, rentalIds: [one.id] })
+      await untilEvent(ada, storageVolumeId, 'volume.detached')
+      expect(await mountOf(one, source)).toBe('')
+      expect(await one.guest.exec('ls /mnt')).toBe('')
+      await expect(mountByHand(one)).rejects.toThrow(REFUSED)
+      await attach([other.id])
+      await untilEvent(ada, storageVolumeId, 'volume.attached', 2)
+      expect(await inside(other, 'cat /mnt/datasets/file && echo more > /mnt/datasets/more')).toBe('kept\n')
+      await expect(mountByHand(one)).rejects.toThrow(REFUSED)
+    })
 
-    test(
-      'after a reboot it is mounted again by itself; with the end of a rental it stays, and the next tenant cannot have it',
-      async () => {
-        await attach([one.id])
-        await untilEvent(ada, storageVolumeId, 'volume.attached', 3)
-        // Both guests restart at the same time: one by itself, the other since it is cleaned.
-        const boot = await one.guest.bootId()
-        await one.guest.exec('reboot')
-        const ended = await terminate(other)
-        await waitFor('another boot', async () => ![undefined, boot].includes(await one.guest.bootId()), SLOW_MS)
-        await waitFor('the mount is back', async () => (await mountOf(one, source)) === '/mnt/datasets', SLOW_MS)
-        expect(await inside(one, 'cat /mnt/datasets/file /mnt/datasets/more')).toBe('kept\nmore\n')
+    test('after a reboot it is mounted again by itself; with the end of a rental it stays, and the next tenant cannot have it', async () => {
+      await attach([one.id])
+      await untilEvent(ada, storageVolumeId, 'volume.attached', 3)
+      // Both guests restart at the same time: one by itself, the other since it is cleaned.
+      const boot = await one.guest.bootId()
+      await one.guest.exec('reboot')
+      const ended = await terminate(other)
+      await waitFor('another boot', async () => ![undefined, boot].includes(await one.guest.bootId()), SLOW_MS)
+      await waitFor('the mount is back', async () => (await mountOf(one, source)) === '/mnt/datasets', SLOW_MS)
+      expect(await inside(one, 'cat /mnt/datasets/file /mnt/datasets/more')).toBe('kept\nmore\n')
 
-        expect(await succeed(ada.call, 'GET', volumes)).toMatchObject([{ status: 'active', attachedRentals: [one.id] }])
-        const next = await untilRunning(bob, await rent(bob))
-        expect(next.guest.id).toBe(other.guest.id)
-        expect(await inside(next, 'ls -A . /mnt')).toBe('.:\n.ssh\nhosts\n\n/mnt:\n')
-        await expect(mountByHand(next)).rejects.toThrow(REFUSED)
-        expect(await chargedFor(ada.call, { rentalId: other.id })).toBe(dueFor(ended))
-        expect(await recountBooks(server)).toEqual([])
-      },
-      3 * SLOW_MS,
-    )
+      expect(await succeed(ada.call, 'GET', volumes)).toMatchObject([{ status: 'active', attachedRentals: [one.id] }])
+      const next = await untilRunning(bob, await rent(bob))
+      expect(next.guest.id).toBe(other.guest.id)
+      expect(await inside(next, 'ls -A . /mnt')).toBe('.:\n.ssh\nhosts\n\n/mnt:\n')
+      await expect(mountByHand(next)).rejects.toThrow(REFUSED)
+      expect(await chargedFor(ada.call, { rentalId: other.id })).toBe(dueFor(ended))
+      expect(await recountBooks(server)).toEqual([])
+    })
   })
 })
 
