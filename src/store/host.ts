@@ -107,11 +107,12 @@ export async function moveHost(
 /** Moves the machine that is sold with it, in the same transaction (trigger machine_follows_host). */
 export async function setHostState(tx: Tx, hostId: string, state: HostState, reason: string | null): Promise<void> {
   await tx.db.updateTable('host').set({ state, state_reason: reason }).where('id', '=', hostId).execute()
-  tx.wake.add('inventory')
+  tx.wake.add('inventory').add('metal')
 }
 
 /** Tells hosts that something about them is wanted otherwise; answers the new generations. */
 export async function bumpHosts(tx: Tx, hostIds: readonly string[]): Promise<Map<string, bigint>> {
+  tx.wake.add('metal')
   // In the order of ids, so that two that bump the same hosts do not wait for each other.
   await sql`select 1 from host where id = any (${hostIds}::text[]) order by id for update`.execute(tx.db)
   const rows = await sql<{ id: string; generation: bigint }>`

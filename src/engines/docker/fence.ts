@@ -11,7 +11,6 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
-import os from 'node:os'
 import { runProgram } from '../qemu/run-program.ts'
 
 export interface FenceOptions {
@@ -87,14 +86,15 @@ export class ContainerFence {
   tend(hasNetworks: () => Promise<boolean>): Promise<void> {
     return this.#inTurn(async () => {
       // Those of another daemon on this machine are behind the same table.
-      const wanted = (await hasNetworks()) || hasBridges()
+      const wanted = (await hasNetworks()) || (await this.#hasBridges())
       if (wanted !== this.#asked || performance.now() >= this.#renewAt) await this.#apply(wanted)
     })
   }
 
   /** After a start. Bridges that are not here, such as those of a daemon in a virtual machine, are beyond our rules. */
-  check(id: string): void {
-    this.#isElsewhere = this.#options.networkNamespace === undefined && !(bridgeOf(id) in os.networkInterfaces())
+  async check(id: string): Promise<void> {
+    if (this.#options.networkNamespace !== undefined) return
+    this.#isElsewhere = !(await bridgesHere()).includes(bridgeOf(id))
   }
 
   /** What the owner of the host should know. */
@@ -110,6 +110,10 @@ export class ContainerFence {
   #inTurn(work: () => Promise<void>): Promise<void> {
     this.#last = this.#last.then(work).catch((error: unknown) => this.#failed(error))
     return this.#last
+  }
+
+  async #hasBridges(): Promise<boolean> {
+    return this.#options.networkNamespace === undefined && (await bridgesHere()).length > 0
   }
 
   async #apply(isWanted: boolean): Promise<void> {
@@ -132,8 +136,12 @@ export class ContainerFence {
   }
 }
 
-function hasBridges(): boolean {
-  return Object.keys(os.networkInterfaces()).some((name) => name.startsWith(BRIDGE_PREFIX))
+/** Also those that carry nothing at the moment. None where there is no such file: this is not Linux. */
+async function bridgesHere(): Promise<string[]> {
+  const text = await readFile('/proc/self/net/dev', 'utf8').catch(() => '')
+  return [...text.matchAll(/^\s*([^:\s]+):/gm)]
+    .map(([, name = '']) => name)
+    .filter((name) => name.startsWith(BRIDGE_PREFIX))
 }
 
 /** Those of the host, which the daemon hands on to containers; one on the loopback address it asks by itself. */

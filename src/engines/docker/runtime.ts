@@ -182,7 +182,7 @@ class DockerRuntime implements Runtime {
     } catch (error) {
       throw startFault(error)
     }
-    this.#fence.check(workload.id)
+    await this.#fence.check(workload.id)
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
