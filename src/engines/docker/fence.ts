@@ -11,7 +11,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
-import { runProgram } from '../qemu/run-program.ts'
+import { runProgram } from '../run-program.ts'
 
 export interface FenceOptions {
   /** The file of the network namespace that the daemon's bridges are in. Absent: the one that we are in. */

@@ -17,7 +17,7 @@ import { checkOutboundUrl, guardedLookup } from '../../base/outbound.ts'
 import type { Workload } from '../../contract/agent.ts'
 import { NeverStarts } from '../runtime.ts'
 import { isThere } from './machine-files.ts'
-import { runProgram } from './run-program.ts'
+import { runProgram } from '../run-program.ts'
 
 type RegisteredImage = NonNullable<Workload['baseImage']>
 

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import { runProgram, type RunOptions } from './run-program.ts'
+import { runProgram, type RunOptions } from '../run-program.ts'
 
 export type Architecture = 'amd64' | 'arm64'
 

@@ -11,7 +11,7 @@
 import { randomInt } from 'node:crypto'
 import fs from 'node:fs/promises'
 import { unlessGone } from './machine-files.ts'
-import { runProgram } from './run-program.ts'
+import { runProgram } from '../run-program.ts'
 
 /** Of no range that Debian, systemd or a directory service gives out. */
 const FIRST_USER = 2_100_000_000

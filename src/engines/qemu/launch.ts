@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { BaseImage } from './base-image.ts'
 import { qemuProgram, SANDBOX } from './command-line.ts'
 import { isThere, MONITOR_SOCKET, unlessGone, type MachineFiles } from './machine-files.ts'
-import { findProgram, programEnvironment, runProgram } from './run-program.ts'
+import { findProgram, programEnvironment, runProgram } from '../run-program.ts'
 
 const IMAGE_MS = 60_000
 const PROBE_MS = 15_000

@@ -8,7 +8,7 @@ import path from 'node:path'
 import type { Workload } from '../../contract/agent.ts'
 import { parseSshPublicKey } from '../../domain/ssh-key.ts'
 import { NeverStarts } from '../runtime.ts'
-import { runProgram } from './run-program.ts'
+import { runProgram } from '../run-program.ts'
 
 const ISO_MS = 30_000
 const LOGIN_NAME = /^[a-z_][a-z0-9_-]{0,31}$/

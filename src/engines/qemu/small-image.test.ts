@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { smallImage, whyNoQemu } from '../../../test/harness/qemu-lab.ts'
-import { runProgram } from './run-program.ts'
+import { runProgram } from '../run-program.ts'
 import { buildSmallImage } from './small-image.ts'
 
 const why = whyNoQemu()

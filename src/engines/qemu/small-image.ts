@@ -12,7 +12,7 @@ import { existsSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { cloudKernel, unpackKernel, type Architecture, type UnpackedKernel } from './debian-kernel.ts'
-import { findProgram, runProgram, type RunOptions } from './run-program.ts'
+import { findProgram, runProgram, type RunOptions } from '../run-program.ts'
 import { bootModules, rootFiles, rootFolders, spareModules } from './small-image-root.ts'
 
 const BUILD_MS = 300_000

@@ -13,7 +13,7 @@ import { DISK_BUS } from './command-line.ts'
 import { isPlainName, isThere, makeFolder, unlessGone } from './machine-files.ts'
 import { queryDevices } from './monitor-query.ts'
 import type { Monitor } from './monitor.ts'
-import { runProgram } from './run-program.ts'
+import { runProgram } from '../run-program.ts'
 
 const IMAGE_MS = 60_000
 const UNPLUG_MS = 20_000
