@@ -163,6 +163,7 @@ describe('what is wanted', () => {
       await keeper.pass(signal)
       return reported('a')?.disks.join() === ''
     })
+    expect(reported('a')?.state).toBe('running')
   })
 })
 
