@@ -215,7 +215,7 @@ export interface MetalHostInput {
   readonly access: string
 }
 
-/** A machine over SSH. It is checked and cleaned by the server, and only then for sale. */
+/** A machine over SSH. It is checked by the server, and only then for sale. */
 export async function addMetalHost(tx: Tx, by: string, host: MetalHostInput): Promise<Result<HostRecord>> {
   const fault = findOfferFault(host.offer)
   if (fault !== undefined) return failField(fault.path, fault.message, 'offer_not_sellable')

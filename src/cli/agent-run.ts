@@ -2,6 +2,7 @@
  * `berth agent join` and `berth agent run`. Beside a server on the same machine nothing has to be typed but the latter:
  * the operator's key in the data folder makes the token that joining takes.
  */
+import path from 'node:path'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { AgentEnd } from '../agent/agent.ts'
@@ -163,7 +164,11 @@ async function tokenFor(server: string, shell: Shell): Promise<string> {
       `Ask the operator of ${server} for a token: berth agent run --server ${server} --token TOKEN`,
     ])
   }
-  const { client } = openSession(shell, { url: server }, 'operator')
+  // The operator's key of that server, whoever else's is at hand: a customer's could not.
+  const { BERTH_KEY: _, ...env } = shell.env
+  const ownKey = path.join(shell.env.BERTH_DATA_DIR || '.berth', 'operator.key')
+  const hasOwn = shell.readFile(ownKey) !== undefined
+  const { client } = openSession(hasOwn ? { ...shell, env } : shell, { url: server }, 'operator')
   const { token } = await client.call('createJoinToken', { body: {} })
   return token
 }

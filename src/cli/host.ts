@@ -61,7 +61,7 @@ function addHosts(operator: Command, run: Run, shell: Shell): void {
           added.push(await withFields(client.call('addHost', { body, idempotencyKey: randomUUID() })))
         }
         screen.show({ hosts: added }, () =>
-          added.map((host) => `${host.id} is ${host.state}: it is checked and cleaned before it is sold.`),
+          added.map((host) => `${host.id} is ${host.state}: it is checked before it is sold.`),
         )
       }),
     )

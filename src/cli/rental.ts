@@ -90,7 +90,7 @@ function rowOfRental(rental: Rental): Row {
     region: rental.region,
     costPerHour: usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
     since: time(rental.startedAt ?? rental.createdAt),
-    ssh: ssh === undefined ? '' : `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}`,
+    ssh: ssh === undefined || rental.status !== 'Running' ? '' : `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}`,
   }
 }
 

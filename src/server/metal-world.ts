@@ -6,7 +6,16 @@ import type { Desired, HostReport } from '../contract/agent.ts'
 import { metalAccess, metalDeclared, type MetalAccess, type MetalDeclared } from '../engines/metal/access.ts'
 import type { MetalHost, MetalWorld } from '../engines/metal/keep.ts'
 import { transact } from '../store/database.ts'
-import { dropNode, findHost, listHosts, readDesired, saveReport, setHostState, type HostRow } from '../store/host.ts'
+import {
+  dropNode,
+  findHost,
+  listHosts,
+  listTenanted,
+  readDesired,
+  saveReport,
+  setHostState,
+  type HostRow,
+} from '../store/host.ts'
 import { endTurn, prolongTurn, takeTurn } from '../store/lease.ts'
 
 const MAX_HOSTS = 10_000
@@ -44,10 +53,16 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): Meta
   return {
     async listMetalHosts() {
       const rows = await listHosts(db, { driver: 'private-cloud', limit: MAX_HOSTS })
+      const taken = await listTenanted(
+        db,
+        rows.map(({ id }) => id),
+      )
       return rows.flatMap((row): MetalHost[] => {
         if (row.access === null || row.address === null) return []
         const { access, declared } = sealed.parse(JSON.parse(vault.open(row.access)))
-        const { id, state, state_reason: reason, generation, address, offer } = row
+        const { id, state_reason: reason, generation, address, offer } = row
+        // Who is on a host that is taken out of service stays there: it is kept and seen as one that drains.
+        const state = row.state === 'quarantined' && taken.has(id) ? 'draining' : row.state
         return [
           {
             id,

@@ -9,6 +9,7 @@ import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import { wholeOf, type EngineSpec } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
+import { volumeServes } from '../domain/volume.ts'
 import type { Person } from '../store/account.ts'
 import type { Rental } from '../store/rental.ts'
 import type { AttachedVolume, Volume } from '../store/volume.ts'
@@ -117,7 +118,7 @@ export function activeRental<Type extends RentalType>(app: App, rental: Rental, 
       email: person?.email ?? '',
       picture: person?.picture ?? null,
     },
-    supportsFeature: { attachedStorage: rental.kind === 'bare-metal' },
+    supportsFeature: { attachedStorage: rental.kind === volumeServes(rental.driver) },
     status: rental.status,
   }
 }

@@ -351,10 +351,17 @@ export async function dropNode(tx: Tx, hostId: string, workloadId: string): Prom
 }
 
 export async function hasTenants(db: Db, hostId: string): Promise<boolean> {
-  const row = await db
+  return (await listTenanted(db, [hostId])).has(hostId)
+}
+
+/** Those of the hosts that have something on them. */
+export async function listTenanted(db: Db, hostIds: readonly string[]): Promise<Set<string>> {
+  if (hostIds.length === 0) return new Set()
+  const rows = await db
     .selectFrom('workload_node')
-    .select('workload_id')
-    .where('host_id', '=', hostId)
-    .executeTakeFirst()
-  return row !== undefined
+    .select('host_id')
+    .distinct()
+    .where('host_id', 'in', hostIds)
+    .execute()
+  return new Set(rows.map((row) => row.host_id))
 }
