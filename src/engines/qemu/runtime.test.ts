@@ -53,8 +53,19 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     const logs = await runtime.open({ kind: 'logs', workloadId: 'one', follow: false, tail: 1_000 }, never)
     expect(await text(logs.stream)).toMatch(/berth: ready after [\d.]+ s as host-one/)
     await lab.ssh('one', '(echo hello | nc -l -p 8080 > /dev/null 2>&1 &)')
-    const port = await runtime.open({ kind: 'port', workloadId: 'one', port: 8080 }, never)
-    expect(await text(port.stream)).toBe('hello\n')
+    // Whoever comes before it listens is sent away.
+    const hear = async (): Promise<string> => {
+      const port = await runtime.open({ kind: 'port', workloadId: 'one', port: 8080 }, never)
+      return text(port.stream)
+    }
+    expect(
+      await waitFor('an answer of the guest', () =>
+        hear().then(
+          (heard) => heard || undefined,
+          () => undefined,
+        ),
+      ),
+    ).toBe('hello\n')
     await expect(runtime.open({ kind: 'port', workloadId: 'one', port: 9 }, never)).rejects.toThrow('Port 9')
     const terminal = { kind: 'terminal', workloadId: 'one', columns: 80, rows: 24, command: null } as const
     await expect(runtime.open(terminal, never)).rejects.toThrow('log in with SSH')
