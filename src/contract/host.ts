@@ -105,21 +105,17 @@ const metalHost = z
     tenantRoot: z.boolean().optional().describe('Gives tenants root; only where they trust each other'),
     scratch: z.array(z.string().min(1).max(1_000)).max(16).optional().describe('Folders that are emptied after each'),
     bmc: z
-      .discriminatedUnion(
-        'kind',
-        [
-          z.strictObject({
-            kind: z.literal('redfish'),
-            url: z.url({ protocol: /^https?$/ }).max(2_000),
-            username: z.string().min(1).max(200),
-            password: z.string().max(1_000),
-            system: z.string().min(1).max(500).optional(),
-            fingerprint: z.string().min(1).max(100).optional(),
-            insecure: z.boolean().optional(),
-          }),
-        ],
-        { error: 'Must be `redfish`: a `command` runs on the server, so only its inventory file may name one' },
-      )
+      .strictObject({
+        kind: z.literal('redfish', {
+          error: 'Must be `redfish`: a `command` runs on the server, so only its inventory file may name one',
+        }),
+        url: z.url({ protocol: /^https?$/ }).max(2_000),
+        username: z.string().min(1).max(200),
+        password: z.string().max(1_000),
+        system: z.string().min(1).max(500).optional(),
+        fingerprint: z.string().min(1).max(100).optional(),
+        insecure: z.boolean().optional(),
+      })
       .optional()
       .describe('How to switch it off and on when it does not answer'),
     tolerance: z.number().min(0).max(0.5).optional().describe('How far its memory may be off, as a share'),

@@ -45,6 +45,8 @@ export class Purses {
   readonly #onError: (error: unknown, message: string) => void
   readonly #accounts = new Map<string, AccountPurses>()
   readonly #all = new Set<Purse>()
+  /** Owners whose first top-up was never answered, and whose purse is forgotten. */
+  readonly #unanswered = new Set<string>()
 
   constructor(options: { treasury: PurseTreasury; clock: Clock; onError: (error: unknown, message: string) => void }) {
     this.#treasury = options.treasury
@@ -129,6 +131,8 @@ export class Purses {
   #make(owner: PurseOwner): Purse | undefined {
     if (this.#all.size >= PURSES) return undefined
     const purse = new Purse({ ...owner }, this.#clock.now())
+    // Of one before it an answer was lost: what was granted then may be in the hold still.
+    purse.inDoubt = this.#unanswered.delete(nameOf(owner))
     const purses: AccountPurses = this.#accounts.get(owner.accountId) ?? { shared: undefined, ofKeys: new Map() }
     this.#accounts.set(owner.accountId, purses)
     if (owner.apiKeyId === null) purses.shared = purse
@@ -227,7 +231,9 @@ export class Purses {
     if (purse.isFilling || purse.giving !== undefined || (isWhole && purse.isUsed())) return
     const { holdKey } = purse
     if (holdKey === undefined) {
-      if (isWhole) this.#forget(purse)
+      if (!isWhole) return
+      if (purse.inDoubt && this.#unanswered.size < PURSES) this.#unanswered.add(nameOf(purse.owner))
+      this.#forget(purse)
       return
     }
     const now = this.#clock.now()
@@ -250,6 +256,10 @@ export class Purses {
       })
     await purse.giving
   }
+}
+
+function nameOf({ accountId, apiKeyId }: PurseOwner): string {
+  return `${accountId} ${apiKeyId ?? ''}`
 }
 
 function notCovered(worst: NanoUsd, why: 'balance' | 'key_limit'): Failure {

@@ -30,6 +30,8 @@ const idForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,150}$/
 
 export class WorkloadFiles {
   readonly #folder: string
+  /** Changes come one after the other: one that was begun before a removal must not bring the file back. */
+  #last: Promise<unknown> = Promise.resolve()
 
   constructor(folder: string) {
     this.#folder = folder
@@ -47,28 +49,42 @@ export class WorkloadFiles {
   }
 
   /** Keeps what it needs; the host key stays that of an earlier start. An end that was seen is forgotten. */
-  async keep(workload: Workload): Promise<WorkloadFile> {
+  keep(workload: Workload): Promise<WorkloadFile> {
     const { id, tag, spec } = workload
-    const before = await this.read(id)
-    const same = before?.tag === tag ? before : undefined
-    const hostKey = same?.hostKey ?? ssh2.utils.generateKeyPairSync('ed25519').private
-    const file = { tag, sshKeys: spec?.sshKeys ?? [], hostKey, made: same?.made ?? false }
-    await this.#write(id, file)
-    return file
+    return this.#inTurn(async () => {
+      const before = await this.read(id)
+      const same = before?.tag === tag ? before : undefined
+      const hostKey = same?.hostKey ?? ssh2.utils.generateKeyPairSync('ed25519').private
+      const file = { tag, sshKeys: spec?.sshKeys ?? [], hostKey, made: same?.made ?? false }
+      await this.#write(id, file)
+      return file
+    })
   }
 
-  async keepMade(id: string): Promise<void> {
-    const before = await this.read(id)
-    if (before !== undefined) await this.#write(id, { ...before, made: true })
+  keepMade(id: string): Promise<void> {
+    return this.#change(id, { made: true })
   }
 
-  async keepEnd(id: string, end: WorkloadEnd): Promise<void> {
-    const before = await this.read(id)
-    if (before !== undefined) await this.#write(id, { ...before, end })
+  keepEnd(id: string, end: WorkloadEnd): Promise<void> {
+    return this.#change(id, { end })
   }
 
-  async remove(id: string): Promise<void> {
-    await rm(this.#pathOf(id), { force: true })
+  remove(id: string): Promise<void> {
+    return this.#inTurn(() => rm(this.#pathOf(id), { force: true }))
+  }
+
+  /** Nothing, where nothing is kept any more. */
+  #change(id: string, change: Partial<WorkloadFile>): Promise<void> {
+    return this.#inTurn(async () => {
+      const before = await this.read(id)
+      if (before !== undefined) await this.#write(id, { ...before, ...change })
+    })
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work)
+    this.#last = done.catch(() => {})
+    return done
   }
 
   async #text(id: string): Promise<string | undefined> {
