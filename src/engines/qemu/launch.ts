@@ -72,13 +72,12 @@ export async function launch(
   child.once('error', (error) => (ended = error.message))
   try {
     const until = performance.now() + SOCKET_MS
-    while (!(await isThere(socket))) {
+    // It answers when all of its devices are made.
+    while (!(await isThere(socket)) || !(await isTaken(connect))) {
       if (ended !== undefined) throw new Error(`it ${ended}`)
       if (performance.now() > until) throw new Error(`it has no monitor after ${SOCKET_MS} ms`)
       await pause(LOOK_EVERY_MS)
     }
-    // It answers when all of its devices are made.
-    await connect()
   } catch (error) {
     child.kill('SIGKILL')
     const complaint = (await fs.readFile(files.complaint, 'utf8').catch(unlessGone(''))).trim().slice(-TOLD_CHARS)
@@ -86,6 +85,17 @@ export async function launch(
     throw new Error(`QEMU does not start: ${complaint === '' ? why : complaint}`, { cause: error })
   } finally {
     await words.close()
+  }
+}
+
+/** A socket has its name a moment before anybody listens on it. */
+async function isTaken(connect: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await connect()
+    return true
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED') return false
+    throw error
   }
 }
 
