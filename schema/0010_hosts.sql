@@ -148,14 +148,18 @@ begin
 end $$;
 create trigger host_is_told after insert or update of generation, state on host for each row execute function tell_host();
 
+-- What the machine of a host is called in each state of the host.
+create function machine_status_of(p_host_state text) returns text language sql immutable as $$
+  select case p_host_state
+    when 'draining' then 'node_draining' when 'cleaning' then 'node_cleaning'
+    when 'quarantined' then 'node_quarantined' when 'left' then 'node_lost' else 'node_ready' end
+$$;
+
 -- The machine that is sold follows the state of its host at once: between the end of a tenant and a quarantine there
 -- must be no moment in which it could be claimed.
 create function machine_follows_host() returns trigger language plpgsql as $$
 begin
-  update machine set status = case new.state
-      when 'draining' then 'node_draining' when 'cleaning' then 'node_cleaning'
-      when 'quarantined' then 'node_quarantined' when 'left' then 'node_lost' else 'node_ready' end
-    where id = new.id and driver = new.driver;
+  update machine set status = machine_status_of(new.state) where id = new.id and driver = new.driver;
   return new;
 end $$;
 create trigger host_moves_machine after update of state on host for each row

@@ -11,7 +11,7 @@ import { forgetIdempotency } from '../store/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
 import { forgetRateWindows } from '../store/rate-window.ts'
 import { insertTerm, listEnding, listOverdue, lockRental, readTerms, type Rental } from '../store/rental.ts'
-import { endSegment, openSegment } from '../store/segment.ts'
+import { endSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
@@ -69,10 +69,7 @@ async function convert(tx: Tx, rental: Rental, term: Term & { n: number }, end: 
       accountId: rental.account_id,
       startedAt: end,
       pricePerHour: next.costPerHour,
-      supplier:
-        open.supplier_id === null || open.platform_fee_bp === null
-          ? null
-          : { accountId: open.supplier_id, platformFeeBp: open.platform_fee_bp },
+      supplier: supplierOfSegment(open),
       dueAt: earlier(tx.clock.now(), addMs(end, SECOND_MS)),
     })
     tx.wake.add('meter')

@@ -16,7 +16,7 @@ import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { findMachine } from '../store/machine.ts'
 import { listUnreleased, lockRental, moveRental, readTerms, type LiveRow, type Rental } from '../store/rental.ts'
-import { endSegment, findOpenSegment, openSegment } from '../store/segment.ts'
+import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const EVERY_MS = 2_000
@@ -259,11 +259,7 @@ async function leaveOut(
     await terminateRental(tx, rental, closed.endReason, closed.until)
     return {}
   }
-  const supplier =
-    open.supplier_id === null || open.platform_fee_bp === null
-      ? null
-      : { accountId: open.supplier_id, platformFeeBp: open.platform_fee_bp }
-  const common = { metered, accountId: rental.account_id, supplier, dueAt: now }
+  const common = { metered, accountId: rental.account_id, supplier: supplierOfSegment(open), dueAt: now }
   await openSegment(tx, { ...common, startedAt: from, pricePerHour: zeroUsd })
   await endSegment(tx, metered, now, rentalMemo(rental))
   await openSegment(tx, { ...common, startedAt: now, pricePerHour: open.price_nano_per_hour })

@@ -147,9 +147,8 @@ export async function saveInventory(
         has_persistent_storage, hardware, seen_at, created_at)
       select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id,
         -- A host that is not ready yet is not for sale from the first moment (schema/0010_hosts.sql moves it later).
-        coalesce((select case h.state when 'draining' then 'node_draining' when 'cleaning' then 'node_cleaning'
-            when 'quarantined' then 'node_quarantined' when 'left' then 'node_lost' else 'node_ready' end
-          from host h where h.id = m.id and h.driver = ${driver}), 'node_ready'), m.gpu_type, m.gpu_model,
+        coalesce((select machine_status_of(h.state) from host h where h.id = m.id and h.driver = ${driver}), 'node_ready'),
+        m.gpu_type, m.gpu_model,
         m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,
         array(select jsonb_array_elements_text(m.gpus_sick)::integer), m.price, m.has_persistent_storage, m.hardware, ${now}, ${now}
       from jsonb_to_recordset(${JSON.stringify(machines.map(toRow))}::jsonb) as m (

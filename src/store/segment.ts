@@ -138,6 +138,14 @@ async function findKeyOf(db: Db, segment: Segment): Promise<string | null> {
   return row?.api_key_id ?? null
 }
 
+/** Who earns from it, as it was fixed when it began. */
+export function supplierOfSegment(
+  segment: Pick<Segment, 'supplier_id' | 'platform_fee_bp'>,
+): { accountId: string; platformFeeBp: number } | null {
+  const { supplier_id: accountId, platform_fee_bp: platformFeeBp } = segment
+  return accountId === null || platformFeeBp === null ? null : { accountId, platformFeeBp }
+}
+
 /** Ends the running stretch at `end` and charges it. The hold stays; `closeMeter` gives it back. */
 export async function endSegment(
   tx: Tx,

@@ -10,7 +10,7 @@ import { z } from 'zod'
 import { DockerRefused, type DockerClient } from './client.ts'
 import { TAG_LABEL } from './container-order.ts'
 import type { ImageName } from './image-name.ts'
-import { replaceFile } from './workload-file.ts'
+import { writeDurably } from '../durable-file.ts'
 
 export interface ImageStoreOptions {
   readonly client: DockerClient
@@ -114,7 +114,7 @@ export class ImageStore {
   async #save(pulled: Map<string, string[]>): Promise<void> {
     for (const id of [...pulled.keys()].slice(0, Math.max(pulled.size - MAX_IMAGES, 0))) pulled.delete(id)
     await mkdir(this.#options.folder, { recursive: true, mode: 0o700 })
-    await replaceFile(this.#path, JSON.stringify(Object.fromEntries(pulled)))
+    await writeDurably(this.#path, JSON.stringify(Object.fromEntries(pulled)))
   }
 
   get #path(): string {

@@ -3,11 +3,12 @@
  * again, and how it ended if that was seen. One file each, for its owner alone, written whole, brought to the disk and
  * then renamed, so that neither a full disk nor a power cut leaves half of one.
  */
-import { mkdir, open, readFile, rename, rm, type FileHandle } from 'node:fs/promises'
+import { mkdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import ssh2 from 'ssh2'
 import { z } from 'zod'
 import type { Workload } from '../../contract/agent.ts'
+import { writeDurably } from '../durable-file.ts'
 import { NeverStarts } from '../runtime.ts'
 
 const workloadFile = z.object({
@@ -23,7 +24,6 @@ const workloadFile = z.object({
 export type WorkloadFile = z.output<typeof workloadFile>
 export type WorkloadEnd = NonNullable<WorkloadFile['end']>
 
-const OWNER_ONLY = 0o600
 const OWNER_ONLY_FOLDER = 0o700
 /** Also a name for Docker, and never a way out of the folder. */
 const idForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,150}$/
@@ -101,38 +101,12 @@ export class WorkloadFiles {
 
   async #write(id: string, value: WorkloadFile): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: OWNER_ONLY_FOLDER })
-    await replaceFile(this.#pathOf(id), JSON.stringify(value))
+    await writeDurably(this.#pathOf(id), JSON.stringify(value))
   }
 
   #pathOf(id: string): string {
     if (!idForm.test(id)) throw new Error(`${JSON.stringify(id)} cannot be the id of a container`)
     return path.join(this.#folder, `${id}.json`)
-  }
-}
-
-/** After a power cut there is the old one or the new one, whole. */
-export async function replaceFile(target: string, text: string): Promise<void> {
-  const temporary = `${target}.new`
-  try {
-    await withOpen(temporary, 'w', async (file) => {
-      await file.writeFile(text)
-      await file.sync()
-    })
-    await rename(temporary, target)
-  } catch (error) {
-    await rm(temporary, { force: true })
-    throw error
-  }
-  // A new name is on the disk only once its folder is.
-  await withOpen(path.dirname(target), 'r', (folder) => folder.sync())
-}
-
-async function withOpen(file: string, how: 'r' | 'w', use: (opened: FileHandle) => Promise<void>): Promise<void> {
-  const opened = await open(file, how, OWNER_ONLY)
-  try {
-    await use(opened)
-  } finally {
-    await opened.close()
   }
 }
 

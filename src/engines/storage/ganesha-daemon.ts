@@ -6,7 +6,7 @@
  */
 import fs from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
-import { writeDurably } from './durable-file.ts'
+import { writeDurably } from '../durable-file.ts'
 import type { StorageLog } from './file-server.ts'
 import { pingNfs } from './nfs-ping.ts'
 import {

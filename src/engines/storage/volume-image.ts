@@ -5,7 +5,7 @@
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { runCommand } from './command.ts'
-import { removeDurably, syncFolder } from './durable-file.ts'
+import { removeDurably, syncFolder } from '../durable-file.ts'
 
 const BYTES_PER_GB = 2 ** 30
 const STAT_BLOCK_BYTES = 512

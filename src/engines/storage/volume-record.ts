@@ -5,7 +5,7 @@
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
-import { removeDurably, writeDurably } from './durable-file.ts'
+import { removeDurably, writeDurably } from '../durable-file.ts'
 
 /** How many volumes one server holds; each that is in use takes a loop device, a mount and an export. */
 export const MAX_VOLUMES = 4_096

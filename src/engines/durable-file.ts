@@ -4,14 +4,19 @@ import path from 'node:path'
 
 export async function writeDurably(file: string, text: string): Promise<void> {
   const fresh = `${file}.new`
-  const handle = await fs.open(fresh, 'w', 0o600)
   try {
-    await handle.writeFile(text)
-    await handle.sync()
-  } finally {
-    await handle.close()
+    const handle = await fs.open(fresh, 'w', 0o600)
+    try {
+      await handle.writeFile(text)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await fs.rename(fresh, file)
+  } catch (error) {
+    await fs.rm(fresh, { force: true })
+    throw error
   }
-  await fs.rename(fresh, file)
   await syncFolder(path.dirname(file))
 }
 
