@@ -2,44 +2,19 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { SECOND_MS, toDate } from '../base/instant.ts'
-import type { HostOffer, HostReport, Observation } from '../contract/agent.ts'
+import type { HostReport, Observation } from '../contract/agent.ts'
 import { SILENT_MS } from '../domain/host.ts'
 import { sampleSpec } from '../engines/conformance-bench.ts'
 import { hostDriver } from '../engines/host/driver.ts'
 import type { HostWorld } from '../engines/host/world.ts'
 import { manualClock, type ManualClock } from '../sim/clock.ts'
 import { testDatabase, type TestDatabase } from '../../test/harness/database.ts'
+import { testOffer } from '../../test/harness/host-doors.ts'
 import { openDatabase, transact, type Database } from './database.ts'
 import { beginSession, findHost, moveHost, readDesired, saveReport, touchHosts } from './host.ts'
 import { postgresHostWorld } from './host-world.ts'
 
 const signal = new AbortController().signal
-const offer: HostOffer = {
-  clusterName: 'lab',
-  region: 'us-east',
-  offering: 'marketplace',
-  gpuType: null,
-  gpuModel: 'NVIDIA-GeForce-RTX-4090',
-  gpuRamMib: 24_564,
-  gpuFormFactor: 'pcie',
-  networkType: 'ethernet',
-  ethernetVariant: 'normal',
-  gpusTotal: 2,
-  gpusSick: [],
-  priceUsdPerGpuHour: '0.40',
-  hasPersistentStorage: false,
-  simulated: true,
-  hardware: {
-    cpuModel: 'Any',
-    cpuCores: 2,
-    virtualCores: 2,
-    ramGb: 8,
-    storageGb: 50,
-    gpuClockMhz: 2_520,
-    gpuComputePower: 165,
-    gpuInterface: 'PCIe 4.0 x16',
-  },
-}
 
 let own: TestDatabase
 let database: Database
@@ -69,7 +44,7 @@ beforeEach(async () => {
       id: hostId,
       driver: 'host',
       public_key: `key-${hostId}`,
-      offer: JSON.stringify(offer),
+      offer: JSON.stringify(testOffer),
       created_at: toDate(clock.now()),
     })
     .execute()
@@ -94,7 +69,15 @@ async function create(tag = newTag()): Promise<{ tag: string; id: string }> {
 async function report(workloads: Observation[], more: Partial<HostReport> = {}, by = session): Promise<boolean> {
   const { generation } = more
   const acted = generation ?? (await readDesired(database.db, hostId))?.generation ?? 0
-  const whole: HostReport = { type: 'report', generation: acted, offer, notes: [], workloads, volumes: [], ...more }
+  const whole: HostReport = {
+    type: 'report',
+    generation: acted,
+    offer: testOffer,
+    notes: [],
+    workloads,
+    volumes: [],
+    ...more,
+  }
   return transact(database, (tx) => saveReport(tx, hostId, by, whole, clock.now()))
 }
 
@@ -189,7 +172,7 @@ it('a host has no say in what another host runs', async () => {
   await report([running(tag, id)])
   const mine = hostId
   const other = `host-${(hosts += 1)}`
-  const key = { public_key: `key-${other}`, offer: JSON.stringify(offer), created_at: toDate(clock.now()) }
+  const key = { public_key: `key-${other}`, offer: JSON.stringify(testOffer), created_at: toDate(clock.now()) }
   await database.db
     .insertInto('host')
     .values({ id: other, driver: 'host', ...key })
