@@ -90,6 +90,7 @@ async function destroyRunning(world: HostWorld, host: VmHost): Promise<boolean> 
   const running = (await world.listWorkloads('host', '')).find(({ nodes: [node] }) => node?.state === 'running')
   if (running === undefined) return false
   for (const pid of host.pids(running.id)) process.kill(pid, 'SIGKILL')
-  await fs.rm(host.machineFolder(running.id), { recursive: true })
+  // QEMU and the agent may still write there.
+  await fs.rm(host.machineFolder(running.id), { recursive: true, maxRetries: 20 })
   return true
 }
