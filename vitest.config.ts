@@ -1,11 +1,14 @@
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/harness/longest-first.ts'
 
 export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     globalSetup: ['test/harness/global-setup.ts'],
     pool: 'forks',
-    maxWorkers: 2,
+    // One more than a build machine has processors: many tests wait for most of their time.
+    maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: ['default', './test/harness/closing-line.ts'],

@@ -83,7 +83,7 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
     await priceMetal(server)
     guests = (await booting).guests
     for (const guest of guests) await succeed(server.operator, 'POST', '/v2/operator/hosts', metalEntry(guest))
-    for (const guest of guests) await untilState(server, guest.id, 'ready')
+    for (const guest of guests) await untilState(server, guest.id, 'ready', SLOW_MS)
   }, START_MS)
   afterAll(async () => {
     const failures: unknown[] = []

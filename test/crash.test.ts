@@ -2,19 +2,20 @@
  * The server and its PostgreSQL are killed (SIGKILL, the whole process tree) at random moments under a mixed load, and
  * started again. Afterwards the books, the engine and what customers and webhooks were told must agree to the last row.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import { readFileSync } from 'node:fs'
 import { randomInt } from 'node:crypto'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, expect, it } from 'vitest'
+import { removeFolder } from './harness/leftover.ts'
 import { startReceiver } from './harness/receiver.ts'
 import { startLoad } from './harness/load.ts'
 import { startServerProcess, type ServerProcess } from './harness/process.ts'
 import { waitFor } from './harness/wait.ts'
 import type { Reply } from './harness/server.ts'
 
-const KILLS = Number.parseInt(process.env.BERTH_TEST_KILLS ?? '100', 10)
+const KILLS = Number.parseInt(process.env.BERTH_TEST_KILLS ?? '30', 10)
 const WORKERS = 6
 const MINUTES_MS = 60_000
 
@@ -62,7 +63,7 @@ it(
   { timeout: 12 * MINUTES_MS },
   async () => {
     const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-crash-'))
-    cleanUp.push(() => rm(dataDir, { recursive: true, force: true }))
+    cleanUp.push(() => removeFolder(dataDir))
     const env = {
       BERTH_DATA_DIR: dataDir,
       BERTH_MOCK_BOOT_MS: '300',

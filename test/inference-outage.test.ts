@@ -3,7 +3,7 @@
  * its purse are answered all the while; whoever needs the database is told to come back, never that a key is wrong; and
  * afterwards everything that was answered is in the books, once.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -13,10 +13,11 @@ import { askChat, type ChatAsk, type ChatTarget, type ChatTold, type TokenPrices
 import { startChatLoad, usualMix, type ChatLoad } from './harness/chat-load.ts'
 import { expectBilledOnce, readBooksOf, type BooksReader } from './harness/inference-books.ts'
 import { serveModel, type TestModel } from './harness/inference.ts'
+import { removeFolder } from './harness/leftover.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
-const OUTAGE_MS = Number.parseInt(process.env.BERTH_TEST_OUTAGE_MS ?? '20000', 10)
+const OUTAGE_MS = Number.parseInt(process.env.BERTH_TEST_OUTAGE_MS ?? '10000', 10)
 /** The outage is looked at in so many parts. In each of them requests begin and end. */
 const PARTS = 10
 const ANSWERS_A_PART = 10
@@ -50,7 +51,7 @@ afterAll(async () => {
   await server.close()
   await model.upstream.close()
   await postgres.stop()
-  await rm(dataDir, { recursive: true, force: true })
+  await removeFolder(dataDir)
 })
 
 /** Always the same folder, and so the same address. Processes end here, not the machine: nothing needs fsync. */

@@ -1,21 +1,29 @@
 /** `berth serve` as a person starts and stops it. */
 import { spawn } from 'node:child_process'
-import { chmod, mkdtemp, rm, stat } from 'node:fs/promises'
+import { chmod, mkdtemp, stat } from 'node:fs/promises'
 import { readFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, expect, inject, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, inject, it } from 'vitest'
+import { testDatabase } from './harness/database.ts'
+import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess } from './harness/process.ts'
 import { caller } from './harness/server.ts'
 
 const cleanUp: Array<() => Promise<unknown>> = []
+/** Of the tests that are not about a first start, which takes as long as ten others: it makes a PostgreSQL. */
+let home: string
+beforeAll(async () => {
+  home = await mkdtemp(path.join(os.tmpdir(), 'berth-start-'))
+})
 afterEach(async () => {
   for (const step of cleanUp.splice(0).toReversed()) await step()
 })
+afterAll(() => removeFolder(home))
 
 async function folder(): Promise<string> {
   const dir = await mkdtemp(path.join(os.tmpdir(), 'berth-start-'))
-  cleanUp.push(() => rm(dir, { recursive: true, force: true }))
+  cleanUp.push(() => removeFolder(dir))
   return dir
 }
 
@@ -33,7 +41,8 @@ async function run(env: Record<string, string>, args: string[] = []): Promise<{ 
   let text = ''
   child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (text += chunk.toString()))
-  const code = await new Promise<number | null>((resolve) => child.once('exit', resolve))
+  // Not when it ends: then its last words may still be on their way.
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
   return { code, text }
 }
 
@@ -57,7 +66,7 @@ it('writes keys that only their owner can read, says what to try, and what it sa
 })
 
 it('ends on SIGTERM within ten seconds, open streams and kept connections notwithstanding, and finds everything again', async () => {
-  const dir = await folder()
+  const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   const key = readFileSync(path.join(dir, 'demo.key'), 'utf8').trim()
   const rented = await caller(first.url, key)('POST', '/v2/alpha/on-demand/virtual-machine-rentals', {
@@ -79,7 +88,7 @@ it('ends on SIGTERM within ten seconds, open streams and kept connections notwit
 })
 
 it('runs twice on one machine, and refuses a data folder or a port that is taken, in one sentence', async () => {
-  const dir = await folder()
+  const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   const second = await start({ BERTH_DATA_DIR: await folder() })
   expect(second.url).not.toBe(first.url)
@@ -87,7 +96,10 @@ it('runs twice on one machine, and refuses a data folder or a port that is taken
   expect(sameFolder.code).toBe(1)
   expect(sameFolder.text.trim().split('\n')).toHaveLength(1)
   expect(sameFolder.text).toContain(String(first.pid))
-  const samePort = await run({ BERTH_DATA_DIR: await folder(), BERTH_PORT: new URL(first.url).port })
+  const database = await testDatabase()
+  cleanUp.push(() => database.drop())
+  const port = new URL(first.url).port
+  const samePort = await run({ BERTH_DATA_DIR: await folder(), DATABASE_URL: database.url, BERTH_PORT: port })
   expect(samePort.code).toBe(1)
   expect(samePort.text).toContain('BERTH_PORT')
 })
@@ -102,7 +114,7 @@ it('names the setting that is wrong', async () => {
 })
 
 it('starts again after a kill -9 of everything, with the old lock files in place', async () => {
-  const dir = await folder()
+  const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   await first.killTree()
   const second = await start({ BERTH_DATA_DIR: dir })
@@ -110,7 +122,7 @@ it('starts again after a kill -9 of everything, with the old lock files in place
 })
 
 it('starts again when only the server was killed and its PostgreSQL runs on', async () => {
-  const dir = await folder()
+  const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   process.kill(first.pid, 'SIGKILL')
   const second = await start({ BERTH_DATA_DIR: dir })
@@ -118,7 +130,7 @@ it('starts again when only the server was killed and its PostgreSQL runs on', as
 })
 
 it('refuses another secret key than the one the database was set up under', async () => {
-  const dir = await folder()
+  const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   await first.stop()
   const other = await run({ BERTH_DATA_DIR: dir, BERTH_PORT: '0', BERTH_SECRET_KEY: 'x'.repeat(40) })

@@ -1,14 +1,18 @@
 /** Two servers on one database share the work; when one is killed, the other goes on and nothing is lost. */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import { readFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { testDatabase, type TestDatabase } from './harness/database.ts'
+import { removeFolder } from './harness/leftover.ts'
 import { startLoad } from './harness/load.ts'
 import { startServerProcess, type ServerProcess } from './harness/process.ts'
 import { caller, testSshKey, type Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+
+/** Far less than a cached key is believed, so only a notification is so quick; far more than a busy machine needs. */
+const SOON_MS = 10_000
 
 let database: TestDatabase
 let dirs: string[]
@@ -46,7 +50,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all(servers.map((server) => server.killTree()))
   await database.drop()
-  await Promise.all(dirs.map((dir) => rm(dir, { recursive: true, force: true })))
+  await Promise.all(dirs.map((dir) => removeFolder(dir)))
 })
 
 function on(index: number, key: string): Call {
@@ -63,7 +67,7 @@ async function openAccount(): Promise<string> {
   return key
 }
 
-it('a key that is revoked on one server stops on the other within a second', async () => {
+it('a key that is revoked on one server stops on the other at once', async () => {
   const key = await openAccount()
   const made = await on(0, key)('POST', '/v2/api-keys', { name: 'short-lived', scopes: ['billing:read'] })
   const brief = made.body.key as string
@@ -72,7 +76,7 @@ it('a key that is revoked on one server stops on the other within a second', asy
   await waitFor(
     'the other server to refuse the key',
     async () => (await on(1, brief)('GET', '/v2/customer/balance')).status === 401,
-    1_000,
+    SOON_MS,
   )
 })
 

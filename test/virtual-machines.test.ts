@@ -2,7 +2,6 @@
  * Virtual machines on hosts with our agent keep the promises of a driver: a real agent, real guests by QEMU, disks that
  * are really plugged in. A guest that must come up costs seconds of a processor, so only two run at a time.
  */
-import fs from 'node:fs/promises'
 import { afterAll, beforeAll, describe, vi } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
 import { sampleSpec, type ConformanceHarness } from '../src/engines/conformance-bench.ts'
@@ -11,6 +10,7 @@ import { hostDriver } from '../src/engines/host/driver.ts'
 import type { HostWorld } from '../src/engines/host/world.ts'
 import { postgresHostWorld } from '../src/store/host-world.ts'
 import { faultyWorld } from './harness/host-world.ts'
+import { killProcess, removeFolder } from './harness/leftover.ts'
 import { startVmMachines, VM_REGION, whyNoVmHosts, type VmHost, type VmMachines } from './harness/vm-machines.ts'
 import { lookAgain, waitFor } from './harness/wait.ts'
 
@@ -89,8 +89,8 @@ describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: 
 async function destroyRunning(world: HostWorld, host: VmHost): Promise<boolean> {
   const running = (await world.listWorkloads('host', '')).find(({ nodes: [node] }) => node?.state === 'running')
   if (running === undefined) return false
-  for (const pid of host.pids(running.id)) process.kill(pid, 'SIGKILL')
+  for (const pid of host.pids(running.id)) killProcess(pid)
   // QEMU and the agent may still write there.
-  await fs.rm(host.machineFolder(running.id), { recursive: true, maxRetries: 20 })
+  await removeFolder(host.machineFolder(running.id))
   return true
 }

@@ -240,7 +240,7 @@ describe('when the line is cut', () => {
     at.want(wants(2, workload('a')))
     await at.report('it to run', ({ workloads }) => workloads[0]?.state === 'running')
     at.cut()
-    await waitFor('a second welcome', () => at.welcomes === 2)
+    await waitFor('a second welcome', () => at.welcomes >= 2)
     expect(events.map(({ kind }) => kind)).toContain('lost')
     expect(one.engine.starts).toEqual(['a'])
   })
@@ -267,7 +267,7 @@ describe('when the line is cut', () => {
     const { events } = start(one)
     await at.report('a first report', () => true)
     at.freeze()
-    await waitFor('a second welcome', () => at.welcomes === 2)
+    await waitFor('a second welcome', () => at.welcomes >= 2)
     expect(events).toContainEqual({ kind: 'lost', message: 'the server has fallen silent' })
   })
 

@@ -34,6 +34,7 @@ const kindOfEngine: Readonly<Record<EngineName, ModelKind>> = {
   llama: 'chat',
   speech: 'speech',
   embedding: 'embedding',
+  picture: 'image',
 }
 
 export async function createModel(

@@ -16,7 +16,7 @@ afterAll(() => cli.close())
 
 describe('help and usage', () => {
   test('the help names every command and every exit code', async () => {
-    const { code, out, error } = await cli.berth(['--help'])
+    const { code, out, error } = await cli.berthProcess(['--help'])
     expect({ code, error }).toEqual({ code: 0, error: '' })
     const commands = [
       'serve',
@@ -32,11 +32,17 @@ describe('help and usage', () => {
     }
     for (const exitCode of [0, 1, 2, 3, 4]) expect(out).toMatch(new RegExp(`^  ${exitCode}  \\S`, 'm'))
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
-    expect(await cli.berth([])).toEqual({ code: 0, out, error: '' })
+    expect(await cli.berthProcess([])).toEqual({ code: 0, out, error: '' })
   })
 
   test('the version is the package’s', async () => {
-    expect(await cli.berth(['--version'])).toEqual({ code: 0, out: `${packageJson.version}\n`, error: '' })
+    expect(await cli.berthProcess(['--version'])).toEqual({ code: 0, out: `${packageJson.version}\n`, error: '' })
+  })
+
+  test('a command that nobody knows: the exit code of the process, and both of its outputs', async () => {
+    const { code, out, error } = await cli.berthProcess(['statu'])
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(error).toContain('Did you mean status?')
   })
 
   test.each([
@@ -65,7 +71,7 @@ describe('help and usage', () => {
 
 describe('status', () => {
   test('says what is up, whose key it is and what is left', async () => {
-    const { code, out } = await cli.berth(['status'])
+    const { code, out } = await cli.berthProcess(['status'])
     expect(code).toBe(0)
     expect(out.split('\n')).toEqual([
       `Server   ${cli.server.url}`,
@@ -84,13 +90,13 @@ describe('status', () => {
   })
 
   test('needs no key', async () => {
-    const { code, out } = await cli.berth(['status'], { BERTH_DATA_DIR: '/nowhere' })
+    const { code, out } = await cli.berthProcess(['status'], { BERTH_DATA_DIR: '/nowhere' })
     expect(code).toBe(0)
     expect(out).toContain('Account  no key')
   })
 
   test('shows the server even when the key is refused', async () => {
-    const { code, out, error } = await cli.berth(['status', '--key', 'bk_x'])
+    const { code, out, error } = await cli.berthProcess(['status', '--key', 'bk_x'])
     expect(code).toBe(4)
     expect(out).toContain('State    ready')
     expect(error).toContain('The key came from --key.')
@@ -98,7 +104,7 @@ describe('status', () => {
 
   test('without a server: exit code 3, and how to start one', async () => {
     // Port 9 is reserved to discard what it is sent; nothing listens there.
-    const { code, out, error } = await cli.berth(['status', '--url', 'http://127.0.0.1:9'])
+    const { code, out, error } = await cli.berthProcess(['status', '--url', 'http://127.0.0.1:9'])
     expect({ code, out }).toEqual({ code: 3, out: '' })
     expect(error).toContain('error: Cannot reach http://127.0.0.1:9')
     expect(error).toContain('Start one with: berth serve (in a checkout: npm start).')
@@ -107,21 +113,21 @@ describe('status', () => {
 
 describe('keys', () => {
   test('a refused key: exit code 4, where it came from and where keys are', async () => {
-    const { code, error } = await cli.berth(['balance'], { BERTH_KEY: 'bk_not_a_key' })
+    const { code, error } = await cli.berthProcess(['balance'], { BERTH_KEY: 'bk_not_a_key' })
     expect(code).toBe(4)
     expect(error).toContain('The key came from BERTH_KEY.')
     expect(error).toContain(path.join(cli.folder, 'operator.key'))
   })
 
   test('a key without the scope: exit code 4, and the key that has it', async () => {
-    const { code, error } = await cli.berth(['ledger', 'verify'], { BERTH_KEY: cli.server.demoKey })
+    const { code, error } = await cli.berthProcess(['ledger', 'verify'], { BERTH_KEY: cli.server.demoKey })
     expect(code).toBe(4)
     expect(error).toMatch(/^error: This key lacks the scope operator\.$/m)
     expect(error).toContain(`add --key-file ${path.join(cli.folder, 'operator.key')}`)
   })
 
   test('no key: exit code 4, and where it was looked for', async () => {
-    const { code, error } = await cli.berth(['balance'], { BERTH_DATA_DIR: '/nowhere' })
+    const { code, error } = await cli.berthProcess(['balance'], { BERTH_DATA_DIR: '/nowhere' })
     expect(code).toBe(4)
     expect(error).toContain('Looked for --key, --key-file, BERTH_KEY and the file /nowhere/demo.key.')
   })
@@ -131,16 +137,16 @@ describe('keys', () => {
     const file = path.join(cli.folder, 'other.key')
     await writeFile(file, key)
     const ofOther = expect.stringMatching(/^Balance {4}\$7\.00$/m)
-    expect((await cli.berth(['balance', '--key-file', file], { BERTH_KEY: 'bk_x' })).out).toEqual(ofOther)
-    expect((await cli.berth(['balance', '--key', key], { BERTH_KEY: 'bk_x' })).out).toEqual(ofOther)
-    expect((await cli.berth(['balance'], { BERTH_KEY: key })).out).toEqual(ofOther)
+    expect((await cli.berthProcess(['balance', '--key-file', file], { BERTH_KEY: 'bk_x' })).out).toEqual(ofOther)
+    expect((await cli.berthProcess(['balance', '--key', key], { BERTH_KEY: 'bk_x' })).out).toEqual(ofOther)
+    expect((await cli.berthProcess(['balance'], { BERTH_KEY: key })).out).toEqual(ofOther)
   })
 
   test('one in the data folder is never sent to another machine by itself', async () => {
-    const { code, error } = await cli.berth(['status', '--json', '--url', 'http://berth.invalid'])
+    const { code, error } = await cli.berthProcess(['status', '--json', '--url', 'http://berth.invalid'])
     expect(code).toBe(3)
     expect(JSON.parse(error)).toMatchObject({ error: { message: expect.stringContaining('berth.invalid') } })
-    const customer = await cli.berth(['balance', '--url', 'http://berth.invalid'])
+    const customer = await cli.berthProcess(['balance', '--url', 'http://berth.invalid'])
     expect(customer.code).toBe(4)
     expect(customer.error).toContain('only for a server on this machine')
   })

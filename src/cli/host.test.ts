@@ -1,4 +1,4 @@
-/** The commands around hosts and machines, from the built program to a server that really does it. */
+/** The commands around hosts and machines, and a server that really does it. */
 import { spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -179,6 +179,6 @@ test('terminal: the end of the input is told, and a refusal is a sentence', asyn
   expect(await ended).toBe(7)
   const order = { gpuCount: 1, region: 'mock-region', label: 'simulated' }
   await cli.server.demo('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
-  const refused = await cli.berth(['terminal', 'simulated'])
+  const refused = await cli.berthProcess(['terminal', 'simulated'])
   expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('entered by SSH only') })
 })

@@ -11,10 +11,15 @@ export function isInUse({ drained, weight }: Deployment): boolean {
   return !drained && weight > 0
 }
 
+/** The picture engine, with its own small model, gives way to the servers that an operator names. */
+function isReplaced({ engine, deployments }: Pick<Model, 'engine' | 'deployments'>): boolean {
+  return engine === 'picture' && deployments.some(isInUse)
+}
+
 /** Whether it can answer now, and if not, how far it is. */
 export function stateCell(model: Model): Cell {
   if (!model.enabled) return { text: 'disabled', style: 'dim' }
-  const { local } = model
+  const local = isReplaced(model) ? null : model.local
   if (local?.state === 'ready' || model.deployments.some(isAnswering)) return { text: 'ready', style: 'green' }
   if (local?.state === 'failed') return { text: 'failed', style: 'red' }
   if (local !== null) return { text: localWords(local), style: 'yellow' }
@@ -75,7 +80,7 @@ export function priceWords(model: Model): string {
 export function placeWords({ engine, deployments }: Model): string {
   const drained = deployments.filter((deployment) => !isInUse(deployment)).length
   return [
-    ...(engine === null ? [] : ['local']),
+    ...(engine === null || isReplaced({ engine, deployments }) ? [] : ['local']),
     ...(deployments.length === 0 ? [] : [count(deployments.length, 'server')]),
     ...(drained === 0 ? [] : [`${drained} drained`]),
   ].join(', ')

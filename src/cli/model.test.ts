@@ -116,6 +116,19 @@ describe('models', () => {
     await done('models', 'rm', 'owner/bad')
   })
 
+  test('of pictures run here, until a server is named for them', async () => {
+    const pictures = { name: 'pictogram', kind: 'image', engine: 'picture', pixelStepUsdPerMillion: '0.0001' }
+    await cli.server.operator('POST', '/v2/operator/models', pictures)
+    locals.set('pictogram', () => ({ ...nothing, state: 'ready' }))
+    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 pixel steps +local$/m)
+    await done('deployments', 'add', 'pictogram', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img')
+    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 pixel steps +1 server$/m)
+    const id = (await find('pictogram'))?.deployments[0]?.id ?? ''
+    await done('deployments', 'drain', id)
+    expect(await done('models', 'ls')).toMatch(/pixel steps +local, 1 server, 1 drained$/m)
+    await done('models', 'rm', 'pictogram')
+  })
+
   test('are listed with their state, price, servers and context', async () => {
     locals.set('owner/local', () => ({ ...nothing, state: 'pulling', doneBytes: 42_500_000, totalBytes: 100_000_000 }))
     locals.set('owner/gguf', () => ({

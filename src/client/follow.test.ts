@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { EventRecord } from '../contract/event.ts'
 import { testServer, type TestServer } from '../../test/harness/server.ts'
+import { waitFor } from '../../test/harness/wait.ts'
 import { makeClient, type Client } from './client.ts'
 
 let server: TestServer
@@ -67,11 +68,17 @@ test('without a beginning gives what happens from now on', async () => {
   const controller = new AbortController()
   const quiet = client.follow({ signal: controller.signal })
   const [before = ''] = await newest(1)
-  const coming = [take(events, 1), quiet.next()] as const
-  await emit(1)
-  const [[after = ''], met] = await Promise.all(coming)
+  let isHeard = false
+  const coming = Promise.all([take(events, 1), quiet.next()]).finally(() => (isHeard = true))
+  // What happens before both have begun is not for them.
+  await waitFor('both to hear of it', async () => {
+    await emit(1)
+    return isHeard
+  })
+  const [[after = ''], met] = await coming
   expect(BigInt(after)).toBeGreaterThan(BigInt(before))
-  expect(met.value).toMatchObject({ id: after, type: 'key.created' })
+  expect(met.value).toMatchObject({ type: 'key.created' })
+  expect(BigInt(met.value?.id ?? '0')).toBeGreaterThan(BigInt(before))
   const ended = quiet.next()
   controller.abort()
   expect(await ended).toEqual({ done: true, value: undefined })

@@ -165,6 +165,7 @@ const modelRecord = z
     context_length: z.int().nullable(),
     input_price: z.number().nullable().describe('USD per million tokens'),
     output_price: z.number().nullable().describe('USD per million tokens'),
+    pixel_step_price: z.number().optional().describe('Of an image model: USD per million pixels times steps'),
     supports_chat: z.boolean(),
     supports_tools: z.boolean(),
     supports_image_input: z.boolean(),
@@ -190,6 +191,11 @@ const imageBody = z
     seed: z.int().optional(),
     negative_prompt: z.string().max(10_000).optional(),
     backend: z.string().default('auto'),
+    stream: z
+      .boolean()
+      .nullable()
+      .optional()
+      .describe('true: events that tell how far it is, and at last the whole answer; default false'),
   })
   .meta({ id: 'ImageGenerationRequest' })
 
@@ -197,6 +203,7 @@ const imageReply = z
   .object({
     images: z.array(z.object({ index: z.int(), image: z.string().describe('PNG, base64'), random_seed: z.int() })),
     inference_time: z.number().describe('Seconds'),
+    notes: z.array(z.string()).optional().describe('What the engine has to say about what it made of the request'),
   })
   .meta({ id: 'ImageGeneration' })
 
@@ -224,6 +231,34 @@ const secondImageReply = z
     data: z.array(z.object({ b64_json: z.string() })).describe('The pictures of `images` once more'),
   })
   .meta({ id: 'SecondImageGeneration' })
+
+/** Events of a streamed picture. `queued` and `progress` come from engines that tell them; then the result or an error. */
+const imageEvents = [
+  z.object({
+    type: z.literal('queued'),
+    ahead: z.int().describe('Requests before it, those that are worked on included'),
+  }),
+  z.object({ type: z.literal('progress'), step: z.int().describe('Steps that are done'), steps: z.int() }),
+  z.object({
+    type: z.literal('error'),
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      param: z.string().nullable(),
+      code: z.string().nullable().describe('A stable word'),
+    }),
+  }),
+] as const
+const imageResult = z.literal('result')
+const imageChunk = z
+  .discriminatedUnion('type', [...imageEvents, z.object({ type: imageResult, ...imageReply.shape })])
+  .meta({ id: 'ImageGenerationEvent' })
+const secondImageChunk = z
+  .discriminatedUnion('type', [...imageEvents, z.object({ type: imageResult, ...secondImageReply.shape })])
+  .meta({ id: 'SecondImageGenerationEvent' })
+
+const IMAGE_STREAM =
+  'With `stream: true` the answer is a sequence of server-sent events: how long it waits, how far it is, and at last the whole answer in one event, or an error. A client that goes away pays for the steps that it was told of.'
 
 const inference = { family: 'v1', tag: 'Inference', access: ['inference'], inference: true } as const
 
@@ -304,19 +339,22 @@ export const inferenceEndpoints = {
     method: 'POST',
     path: '/v1/image/generation',
     summary: 'Make a picture',
+    description: IMAGE_STREAM,
     errors: [400, 401, 402, 403, 422, 500],
     body: imageBody,
     response: imageReply,
+    chunk: imageChunk,
   }),
   generateImageBySecondPath: endpoint({
     ...inference,
     method: 'POST',
     path: '/v1/images/generations',
     summary: 'Make a picture (second path)',
-    description: 'Takes the names of the first path, and those of the OpenAI convention.',
+    description: `Takes the names of the first path, and those of the OpenAI convention. ${IMAGE_STREAM}`,
     errors: [400, 401, 402, 403, 422, 500],
     body: secondImageBody,
     response: secondImageReply,
+    chunk: secondImageChunk,
   }),
   generateAudio: endpoint({
     ...inference,

@@ -31,7 +31,7 @@ const modelFile = z
 export type ModelFile = z.infer<typeof modelFile>
 
 export const modelKind = z.enum(['chat', 'embedding', 'image', 'speech'])
-export const engineName = z.enum(['llama', 'speech', 'embedding'])
+export const engineName = z.enum(['llama', 'speech', 'embedding', 'picture'])
 export type EngineName = z.infer<typeof engineName>
 export const deploymentProtocol = z.enum(['chat', 'images', 'txt2img', 'speech'])
 export type DeploymentProtocol = z.infer<typeof deploymentProtocol>

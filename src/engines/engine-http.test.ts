@@ -93,6 +93,29 @@ describe('a queue', () => {
     expect(readMetrics(queue)).toMatchObject({ processing: 0, deferred: 0 })
   })
 
+  test('tells those that wait how many come before them, when that changes', async () => {
+    const queue = new WorkQueue(4, lanes)
+    const works = [heldWork(), heldWork(), heldWork(), heldWork()]
+    const told: number[][] = [[], [], [], []]
+    const gone = new AbortController()
+    const all = works.map(({ work }, i) =>
+      queue.run('quick', 1, i === 1 ? gone.signal : never, work, (ahead) => told[i]?.push(ahead)),
+    )
+    // Of another lane: nothing that concerns these.
+    const other = [heldWork(), heldWork()]
+    const others = other.map(({ work }) => queue.run('slow', 1, never, work))
+    expect(told).toEqual([[], [1], [2], [3]])
+    gone.abort(new Error('gone'))
+    await expect(all[1]).rejects.toThrow('gone')
+    expect(told).toEqual([[], [1], [2, 1], [3, 2]])
+    works[0]?.end()
+    await all[0]
+    expect(told).toEqual([[], [1], [2, 1], [3, 2, 1]])
+    for (const one of [...works, ...other]) one.end()
+    await Promise.all([all[2], all[3], ...others])
+    expect(told).toEqual([[], [1], [2, 1], [3, 2, 1]])
+  })
+
   test('gives the place of failed work on', async () => {
     const queue = new WorkQueue(1, lanes)
     await expect(queue.run('quick', 1, never, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken')

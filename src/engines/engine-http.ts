@@ -126,6 +126,8 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
   } catch (cause) {
     if (gone.signal.aborted) return
     process.stderr.write(`${key}: ${cause instanceof Error ? cause.stack : String(cause)}\n`)
+    // What is said to its end already, in the form of its route, is left to be read.
+    if (response.writableEnded) return
     if (response.headersSent) response.destroy()
     else sendError(response, 500, { message: 'The engine failed at this request', type: 'server_error' })
   }
@@ -226,6 +228,9 @@ interface Lane {
 interface Waiting {
   readonly lane: Lane
   readonly begin: () => void
+  readonly onAhead: ((ahead: number) => void) | undefined
+  /** What was told last. */
+  ahead: number | undefined
 }
 
 const MIN_RETRY_MS = 1_000
@@ -258,12 +263,16 @@ export class WorkQueue {
     return [...this.#lanes.values()].reduce((sum, lane) => sum + lane.places, 0)
   }
 
-  /** Waits for a place and works. Full: `unavailable`, at once. Throws the signal's reason when it is aborted before. */
+  /**
+   * Waits for a place and works. Full: `unavailable`, at once. Throws the signal's reason when it is aborted before.
+   * While it waits, `onAhead` hears how many of its lane come before it, those that are worked on included.
+   */
   async run<T>(
     laneName: string,
     units: number,
     signal: AbortSignal,
     work: () => Promise<Result<T>>,
+    onAhead?: (ahead: number) => void,
   ): Promise<Result<T>> {
     const lane = this.#lanes.get(laneName)
     if (lane === undefined) throw new Error(`no lane ${laneName}`)
@@ -271,7 +280,7 @@ export class WorkQueue {
     this.#total += 1
     lane.outstandingUnits += units
     try {
-      if (lane.active >= lane.places) await this.#wait(lane, signal)
+      if (lane.active >= lane.places) await this.#wait(lane, signal, onAhead)
       else enter(lane)
     } catch (cause) {
       lane.outstandingUnits -= units
@@ -304,14 +313,17 @@ export class WorkQueue {
   }
 
   /** Resolved with a place taken. */
-  #wait(lane: Lane, signal: AbortSignal): Promise<void> {
+  #wait(lane: Lane, signal: AbortSignal, onAhead: Waiting['onAhead']): Promise<void> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
         reject(signal.reason as Error)
+        this.#tellAhead(lane)
       }
       const waiting: Waiting = {
         lane,
+        onAhead,
+        ahead: undefined,
         begin: () => {
           signal.removeEventListener('abort', leave)
           resolve()
@@ -320,7 +332,17 @@ export class WorkQueue {
       if (signal.aborted) return reject(signal.reason as Error)
       signal.addEventListener('abort', leave, { once: true })
       this.#waiting.push(waiting)
+      this.#tellAhead(lane)
     })
+  }
+
+  #tellAhead(lane: Lane): void {
+    for (const [i, waiting] of this.#waiting.filter((one) => one.lane === lane).entries()) {
+      const ahead = lane.active + i
+      if (waiting.ahead === ahead) continue
+      waiting.ahead = ahead
+      waiting.onAhead?.(ahead)
+    }
   }
 
   #leave(lane: Lane): void {
@@ -330,6 +352,7 @@ export class WorkQueue {
     if (first !== undefined) {
       enter(lane)
       first.begin()
+      this.#tellAhead(lane)
     }
     record(lane)
   }

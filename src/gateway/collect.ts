@@ -1,5 +1,10 @@
-/** A call whose answer is needed whole: for everything but chats. */
+/** A call whose answer is needed whole: for everything but chats. An engine may tell on the way how far it is. */
+import { EventBody, type MediaProgress } from './event-body.ts'
+import type { Deployment } from './catalog.ts'
 import type { Dispatcher, UpstreamCall, UpstreamFailure, UpstreamHead } from './upstream-call.ts'
+
+/** While it waits for a place, a call is asked so often how many are before it. */
+const QUEUE_LOOK_MS = 1_000
 
 export interface Collected {
   readonly head: UpstreamHead
@@ -7,50 +12,107 @@ export interface Collected {
   readonly firstByteMs: number
 }
 
-export type CollectFailure = UpstreamFailure | { readonly kind: 'gone' }
+export type CollectFailure =
+  | UpstreamFailure
+  /** The client has gone. */
+  | { readonly kind: 'gone'; readonly deployment: Deployment | undefined }
 
-/** `signal` aborts when the client has gone. */
-export function collect(
-  dispatcher: Dispatcher,
-  call: UpstreamCall,
-  options: { mostBytes: number; signal: AbortSignal },
-): Promise<{ ok: true; value: Collected } | { ok: false; failure: CollectFailure }> {
-  return new Promise((resolve) => {
-    const startedAt = performance.now()
-    const chunks: Buffer[] = []
-    let bytes = 0
-    let head: UpstreamHead | undefined
-    let firstByteMs = 0
-    const settle = (outcome: { ok: true; value: Collected } | { ok: false; failure: CollectFailure }): void => {
-      options.signal.removeEventListener('abort', gone)
-      resolve(outcome)
-    }
-    const breakOff = (detail: string): void => {
-      handle.cancel()
-      const failure = { kind: 'broken' as const, detail, deployment: head?.deployment, retryAfterMs: undefined }
-      settle({ ok: false, failure })
-    }
-    const gone = (): void => {
-      handle.cancel()
-      settle({ ok: false, failure: { kind: 'gone' } })
-    }
-    options.signal.addEventListener('abort', gone, { once: true })
-    const handle = dispatcher.send(call, {
-      head: (answered) => {
-        head = answered
-        firstByteMs = Math.round(performance.now() - startedAt)
+type Outcome = { ok: true; value: Collected } | { ok: false; failure: CollectFailure }
+
+export interface CollectOptions {
+  readonly mostBytes: number
+  /** Aborts when the client has gone. */
+  readonly signal: AbortSignal
+  /** Absent: nobody wants to know. */
+  readonly onProgress?: ((progress: MediaProgress) => void) | undefined
+}
+
+export function collect(dispatcher: Dispatcher, call: UpstreamCall, options: CollectOptions): Promise<Outcome> {
+  return new Promise((resolve) => new Collector(options, resolve).start(dispatcher, call))
+}
+
+class Collector {
+  readonly #options: CollectOptions
+  readonly #resolve: (outcome: Outcome) => void
+  readonly #startedAt = performance.now()
+  readonly #chunks: Buffer[] = []
+  readonly #gone = (): void => this.#leave()
+  #handle: ReturnType<Dispatcher['send']> | undefined
+  #looking: NodeJS.Timeout | undefined
+  #ahead: number | undefined
+  #bytes = 0
+  #head: UpstreamHead | undefined
+  #events: EventBody | undefined
+  #firstByteMs = 0
+
+  constructor(options: CollectOptions, resolve: (outcome: Outcome) => void) {
+    this.#options = options
+    this.#resolve = resolve
+  }
+
+  start(dispatcher: Dispatcher, call: UpstreamCall): void {
+    const { signal, onProgress } = this.#options
+    signal.addEventListener('abort', this.#gone, { once: true })
+    this.#handle = dispatcher.send(call, {
+      head: (head) => this.#begin(head),
+      data: (bytes) => this.#take(bytes),
+      end: () => this.#end(),
+      fail: (failure) => {
+        // What is whole is whole, however the connection ends after it.
+        if (this.#events?.answer !== undefined) this.#end()
+        else this.#settle({ ok: false, failure })
       },
-      data: (piece) => {
-        bytes += piece.length
-        if (bytes > options.mostBytes) return breakOff('the answer of the engine is too long')
-        chunks.push(Buffer.from(piece))
-      },
-      end: () => {
-        if (head === undefined) return breakOff('the engine ended without an answer')
-        settle({ ok: true, value: { head, body: Buffer.concat(chunks), firstByteMs } })
-      },
-      fail: (failure) => settle({ ok: false, failure }),
     })
-    if (options.signal.aborted) gone()
-  })
+    if (signal.aborted) return this.#leave()
+    if (onProgress === undefined) return
+    this.#look(onProgress)
+    this.#looking = setInterval(() => this.#look(onProgress), QUEUE_LOOK_MS)
+  }
+
+  #look(onProgress: (progress: MediaProgress) => void): void {
+    const ahead = this.#handle?.ahead()
+    if (ahead === undefined || ahead === this.#ahead) return
+    this.#ahead = ahead
+    onProgress({ type: 'queued', ahead })
+  }
+
+  #begin(head: UpstreamHead): void {
+    clearInterval(this.#looking)
+    this.#head = head
+    this.#firstByteMs = Math.round(performance.now() - this.#startedAt)
+    const isEvents = head.headers.get('content-type')?.startsWith('text/event-stream') ?? false
+    if (head.status === 200 && isEvents) this.#events = new EventBody(this.#options.onProgress ?? (() => {}))
+  }
+
+  #take(bytes: Buffer): void {
+    this.#bytes += bytes.length
+    if (this.#bytes > this.#options.mostBytes) return this.#breakOff('the answer of the engine is too long')
+    if (this.#events === undefined) this.#chunks.push(Buffer.from(bytes))
+    else this.#events.push(bytes)
+  }
+
+  #end(): void {
+    if (this.#head === undefined) return this.#breakOff('the engine ended without an answer')
+    const told = this.#events === undefined ? { body: Buffer.concat(this.#chunks) } : this.#events.answer
+    if (told === undefined) return this.#breakOff('the stream of the engine ended in the middle')
+    const { body, ...status } = told
+    this.#settle({ ok: true, value: { head: { ...this.#head, ...status }, body, firstByteMs: this.#firstByteMs } })
+  }
+
+  #breakOff(detail: string): void {
+    this.#handle?.cancel()
+    const failure = { kind: 'broken' as const, detail, deployment: this.#head?.deployment, retryAfterMs: undefined }
+    this.#settle({ ok: false, failure })
+  }
+
+  #leave(): void {
+    this.#handle?.cancel()
+    this.#settle({ ok: false, failure: { kind: 'gone', deployment: this.#head?.deployment } })
+  }
+
+  #settle(outcome: Outcome): void {
+    clearInterval(this.#looking)
+    this.#options.signal.removeEventListener('abort', this.#gone)
+    this.#resolve(outcome)
+  }
 }

@@ -118,6 +118,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.connection?.resume()
   }
 
+  ahead(): number | undefined {
+    return this.#state === 'waiting' ? this.#model.ahead(this) : undefined
+  }
+
   onHead(head: ResponseHead): void {
     const target = this.#target
     const deployment = this.#deployment

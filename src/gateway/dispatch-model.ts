@@ -72,6 +72,10 @@ export class DispatchModel implements Ticking {
     this.#queue.remove(call)
   }
 
+  ahead(call: WaitingCall): number {
+    return this.targets.reduce((sum, { inFlight }) => sum + inFlight, this.#queue.ahead(call))
+  }
+
   /** A place may have become free. */
   serve(now: number): void {
     while (this.#queue.size > 0 && this.targets.some((target) => target.mayTake(now))) {

@@ -40,6 +40,8 @@ export interface RunningDispatcher extends Dispatcher {
 
 /** Of one model. */
 const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 1_000, waitMs: 30_000 }
+/** A picture takes seconds to minutes, so that a short queue is a long wait; clients of pictures expect one. */
+const PICTURE_WAIT_MS = 600_000
 
 export function makeDispatcher(options: DispatcherOptions = {}): RunningDispatcher {
   return new Dispatching(options)
@@ -49,6 +51,7 @@ class Dispatching implements RunningDispatcher {
   readonly #ticker = new Ticker()
   readonly #pools: Pools
   readonly #limits: QueueLimits
+  readonly #pictureLimits: QueueLimits
   readonly #random: () => number
   readonly #prober: Prober
   readonly #models = new Map<string, DispatchModel>()
@@ -58,6 +61,7 @@ class Dispatching implements RunningDispatcher {
   constructor(options: DispatcherOptions) {
     this.#pools = new Pools(this.#ticker, { lookup: options.lookup, ca: options.ca })
     this.#limits = { ...queueLimits, ...options.queue }
+    this.#pictureLimits = { ...queueLimits, waitMs: PICTURE_WAIT_MS, ...options.queue }
     this.#random = options.random ?? (() => randomInt(2 ** 32) / 2 ** 32)
     this.#nowhere = new DispatchModel('', this.#limits, this.#ticker)
     this.#prober = new Prober(this.#targets, { ...defaultRhythm, ...options.probe })
@@ -104,7 +108,8 @@ class Dispatching implements RunningDispatcher {
   }
 
   #setModel(served: ServedModel): void {
-    const model = this.#models.get(served.name) ?? new DispatchModel(served.name, this.#limits, this.#ticker)
+    const limits = served.kind === 'image' ? this.#pictureLimits : this.#limits
+    const model = this.#models.get(served.name) ?? new DispatchModel(served.name, limits, this.#ticker)
     this.#models.set(served.name, model)
     const turns = model.targets.map(({ turn }) => turn)
     model.targets = served.deployments.map((deployment) => {

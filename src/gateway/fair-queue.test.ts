@@ -65,6 +65,23 @@ describe('turns', () => {
   })
 })
 
+test('how many are before a call is the order in which they are taken', () => {
+  const names = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 30 })
+  fc.assert(
+    fc.property(names, fc.nat(10), (accounts, taken) => {
+      const queue = new FairQueue<Named>(plenty)
+      const waiters = fill(
+        queue,
+        accounts.map((who, n) => `${who}${n}`),
+      )
+      for (let n = 0; n < taken; n++) queue.take(() => true)
+      const ahead = new Map([...waiters.values()].map((one) => [one.name, queue.ahead(one)]))
+      const order = drain(queue).split(' ').filter(Boolean)
+      expect(order.map((name) => ahead.get(name))).toEqual(order.map((_, n) => n))
+    }),
+  )
+})
+
 describe('limits', () => {
   test('the queue and each account have a most', () => {
     const queue = new FairQueue<Named>({ calls: 4, callsPerAccount: 2, waitMs: 1_000 })

@@ -95,6 +95,20 @@ export class FairQueue<W extends Waiter> {
     return undefined
   }
 
+  /** How many have their turn before it, as the accounts take turns now. */
+  ahead(waiter: W): number {
+    let own = 0
+    for (let other = waiter.before; other !== undefined; other = other.before) own += 1
+    let before = own
+    let hasPassed = false
+    for (const line of this.#turns) {
+      if (line === waiter.line) hasPassed = true
+      // Accounts whose turn is sooner have one turn more until then.
+      else before += Math.min(line.size, hasPassed ? own : own + 1)
+    }
+    return before
+  }
+
   /** Those who have waited too long leave. */
   expire(now: number): W[] {
     const late: W[] = []

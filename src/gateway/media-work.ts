@@ -105,13 +105,16 @@ export interface ImageForm {
 
 export function imageWork(body: ImageBody, { named, modelField, hasData }: ImageForm): MediaWork {
   const { width, height, steps } = body
-  const units = { ...noUnits, pixelSteps: width * height * steps }
+  // Of no engine more is taken than was asked for.
+  const unitsOf = (done: number) => ({ ...noUnits, pixelSteps: width * height * Math.min(done, steps) })
+  const units = unitsOf(steps)
   return {
     operation: 'image',
     kind: 'image',
     modelName: body.model_name,
     modelField,
     most: units,
+    unitsOf,
     unfit: (deployment) => {
       const fault = protocolFault(deployment, ['images', 'txt2img', 'embedded'], modelField)
       if (fault !== undefined || deployment.protocol !== 'images') return fault
@@ -121,9 +124,10 @@ export function imageWork(body: ImageBody, { named, modelField, hasData }: Image
     },
     request: (deployment) => imageRequest(deployment, body),
     read: (collected, { seconds, at }) => {
-      const images = readImages(collected, body.seed)
+      const told = parseObject(collected.body.toString('utf8'))
+      const images = told === undefined ? undefined : readImages(told, collected, body.seed)
       if (images === undefined) return undefined
-      const answer = { images, inference_time: seconds }
+      const answer = { images, inference_time: seconds, ...readNotes(told?.['notes']) }
       if (!hasData) return { body: answer, units }
       const data = images.map(({ image }) => ({ b64_json: image }))
       return { body: { ...answer, created: Math.floor(at / 1_000), data }, units }
@@ -158,7 +162,8 @@ function imageRequest(deployment: Deployment, body: ImageBody) {
     case 'embedded':
     case 'chat':
     case 'speech':
-      return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel })
+      // Asked for events, an engine shows that it is at work, so that a picture of minutes is not taken for a hung one.
+      return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel, stream: true })
   }
 }
 
@@ -168,11 +173,13 @@ interface Picture {
   readonly random_seed: number
 }
 
-function readImages({ head, body }: Collected, askedSeed: number | undefined): Picture[] | undefined {
-  const answer = parseObject(body.toString('utf8'))
-  if (answer === undefined) return undefined
+function readImages(
+  answer: Readonly<Record<string, unknown>>,
+  { head }: Collected,
+  askedSeed: number | undefined,
+): Picture[] | undefined {
   const { protocol } = head.deployment
-  if (protocol === 'embedded') return answer['images'] as Picture[] | undefined
+  if (protocol === 'embedded') return readOwnImages(answer['images'])
   const list = protocol === 'images' ? answer['data'] : answer['images']
   if (!Array.isArray(list) || list.length === 0) return undefined
   const pictures = list.map((one) =>
@@ -183,6 +190,20 @@ function readImages({ head, body }: Collected, askedSeed: number | undefined): P
   const told = info?.['seed']
   const seed = Number.isSafeInteger(told) ? (told as number) : (askedSeed ?? 0)
   return pictures.map((picture, index) => ({ index, image: String(picture), random_seed: seed + index }))
+}
+
+function readOwnImages(list: unknown): Picture[] | undefined {
+  if (!Array.isArray(list) || list.length === 0) return undefined
+  const pictures = list as Array<Partial<Picture> | null>
+  return pictures.every((one) => typeof one?.image === 'string' && Number.isSafeInteger(one.random_seed))
+    ? pictures.map((one, index) => ({ index, image: one?.image ?? '', random_seed: one?.random_seed ?? 0 }))
+    : undefined
+}
+
+/** What an engine has to say about what it made of the request. */
+function readNotes(notes: unknown): { notes?: string[] } {
+  const said = Array.isArray(notes) ? notes.filter((note) => typeof note === 'string') : []
+  return said.length === 0 ? {} : { notes: said }
 }
 
 export interface SpeechBody {

@@ -1,17 +1,18 @@
 /**
  * Embeddings, pictures and speech: the answer is one piece, so it is taken whole from the engine, put into our form,
  * written into the books and only then given to the client. Each kind is a small value that says how it is asked of
- * which protocol, how its answer is read and what it uses; the way is the same for all.
+ * which protocol, how its answer is read and what it uses; the way is the same for all. A client that follows a picture
+ * and goes away pays for the steps that it was told of; any other that has no answer pays nothing.
  */
 import type { Instant } from '../base/instant.ts'
-import { zeroUsd } from '../base/money.ts'
 import { failField, fail, ok, type Failure, type Result } from '../base/result.ts'
-import { costOf, type InferenceUnits } from '../domain/inference.ts'
-import type { Admission } from './admission.ts'
+import { costOf, noUnits, type InferenceUnits } from '../domain/inference.ts'
+import type { Admission, Admitted } from './admission.ts'
 import type { Caller, InferenceOperation } from './call.ts'
 import type { Catalog, Deployment, ServedModel } from './catalog.ts'
 import { defaultModel, refuseModel } from './chat-call.ts'
 import { collect, type Collected } from './collect.ts'
+import type { MediaProgress } from './event-body.ts'
 import { traceIdOf, tracingOf, type CallHeaders } from './trace.ts'
 import type { ExchangePorts } from './exchange.ts'
 import type { EndedCall } from './meter.ts'
@@ -41,6 +42,16 @@ export interface MediaWork {
   /** undefined: the engine's answer is none. */
   readonly read: (collected: Collected, facts: { seconds: number; at: Instant }) => MediaAnswer | undefined
   readonly body: Readonly<Record<string, unknown>>
+  /** What so many steps use, where work goes by steps. */
+  readonly unitsOf?: (steps: number) => InferenceUnits
+}
+
+/** Who waits for the answer. */
+export interface MediaClient {
+  /** Aborts when it has gone. */
+  readonly signal: AbortSignal
+  /** Told how far it is. Absent: it wants the answer alone. */
+  readonly onProgress?: (progress: MediaProgress) => void
 }
 
 export interface MediaPorts extends ExchangePorts {
@@ -59,7 +70,7 @@ export class MediaGateway {
     caller: Caller,
     work: MediaWork,
     headers: CallHeaders,
-    signal: AbortSignal,
+    client: MediaClient,
   ): Promise<Result<unknown>> {
     const model = work.modelName === undefined ? defaultModel(catalog, work.kind) : catalog.get(work.modelName)
     const refused = refuseModel(
@@ -76,10 +87,25 @@ export class MediaGateway {
     const tokens = work.most.inputTokens + work.most.outputTokens
     const admitted = await this.#ports.admission.admit({ caller, tokens, worst, countKey: false })
     if (!admitted.ok) return admitted
+    return this.#serve(model, caller, work, headers, client, admitted.value)
+  }
 
+  async #serve(
+    model: ServedModel,
+    caller: Caller,
+    work: MediaWork,
+    headers: CallHeaders,
+    { signal, onProgress }: MediaClient,
+    admitted: Admitted,
+  ): Promise<Result<unknown>> {
     const startedAt = performance.now()
     const seconds = (): number => (performance.now() - startedAt) / 1_000
     const traceId = traceIdOf(headers)
+    let stepsTold = 0
+    const tell = (progress: MediaProgress): void => {
+      if (progress.type === 'progress') stepsTold = Math.max(stepsTold, progress.step)
+      onProgress?.(progress)
+    }
     const collected = await collect(
       this.#ports.dispatcher,
       {
@@ -93,9 +119,9 @@ export class MediaGateway {
         session: headers.session,
         accepts: (deployment) => work.unfit(deployment) === undefined,
       },
-      { mostBytes: MOST_ANSWER_BYTES, signal },
+      { mostBytes: MOST_ANSWER_BYTES, signal, onProgress: onProgress && tell },
     )
-    const outcome = this.#judge(collected, model, work, seconds())
+    const outcome = this.#judge(collected, model, work, { seconds: seconds(), stepsTold })
     const ended: EndedCall = {
       requestId: headers.requestId,
       accountId: caller.accountId,
@@ -107,26 +133,32 @@ export class MediaGateway {
       status: outcome.status,
       outcome: outcome.outcome,
       reason: outcome.result.ok ? null : (outcome.result.reason ?? outcome.result.kind),
-      streamed: false,
+      streamed: onProgress !== undefined,
       units: outcome.units,
-      cost: outcome.result.ok ? costOf(model.prices, outcome.units) : zeroUsd,
+      cost: costOf(model.prices, outcome.units),
       firstByteMs: collected.ok ? collected.value.firstByteMs : null,
       totalMs: Math.round(seconds() * 1_000),
       traceId,
       requestBody: caller.account.keepsBodies ? JSON.stringify(work.body) : null,
       responseBody: null,
     }
-    admitted.value.leave(outcome.units.inputTokens + outcome.units.outputTokens)
+    admitted.leave(outcome.units.inputTokens + outcome.units.outputTokens)
     this.#ports.ended(ended)
-    await new Promise<void>((done) => this.#ports.meter.finish(admitted.value.reservation, ended, done))
+    await new Promise<void>((done) => this.#ports.meter.finish(admitted.reservation, ended, done))
     return outcome.result
   }
 
-  #judge(collected: Awaited<ReturnType<typeof collect>>, model: ServedModel, work: MediaWork, seconds: number): Judged {
+  #judge(
+    collected: Awaited<ReturnType<typeof collect>>,
+    model: ServedModel,
+    work: MediaWork,
+    { seconds, stepsTold }: { seconds: number; stepsTold: number },
+  ): Judged {
     if (!collected.ok) {
       if (collected.failure.kind === 'gone') {
         return {
-          ...nothing,
+          deployment: collected.failure.deployment?.id ?? null,
+          units: work.unitsOf?.(stepsTold) ?? nothing.units,
           status: 499,
           outcome: 'cut',
           result: fail('unavailable', 'The client went away', { reason: 'client_gone' }),
@@ -179,7 +211,7 @@ const nothing = {
   deployment: null,
   status: 503,
   outcome: 'failed' as const,
-  units: { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 0 },
+  units: noUnits,
 }
 
 function refuseKind(model: ServedModel, work: MediaWork): Failure | undefined {

@@ -62,6 +62,8 @@ export interface UpstreamHandle {
   /** Back-pressure, once `head` was called. */
   pause(): void
   resume(): void
+  /** How many calls come before this one, those that are worked on included. undefined: it does not wait for a place. */
+  ahead(): number | undefined
 }
 
 export interface Dispatcher {

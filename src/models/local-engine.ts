@@ -1,7 +1,5 @@
 /** Engines that run on the server's own machine, each a process of its own, as the rest of the server sees them. */
-import type { ModelFile } from '../contract/model.ts'
-
-export type EngineName = 'llama' | 'speech' | 'embedding'
+import type { EngineName, ModelFile } from '../contract/model.ts'
 
 /** What a server is to run. */
 export interface LocalModel {

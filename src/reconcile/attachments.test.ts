@@ -9,8 +9,6 @@ import { tendAttachments } from './attachments.ts'
 
 /** As many as one pass takes. */
 const DEAD = 64
-/** How long a pass may take with a dead host in it, on a busy machine. */
-const PASS_MS = 9_000
 
 let books: Books
 let actor: Actor
@@ -20,16 +18,21 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-/** An engine whose machine `dead` never says that it has done anything. */
-function engineWithDeadHost(called: string[]): App {
+/** An engine whose machine `dead` never says that it has done anything; calls that began after another had ended. */
+function engineWithDeadHost(called: string[], late: string[]): App {
+  let ended = 0
   const refuse = (): never => {
     throw new Error('it only attaches')
   }
   const attach: VolumeEngine['attach'] = async (_, machine, signal) => {
     called.push(machine)
     if (machine !== 'dead') return
+    if (ended > 0) late.push(machine)
     await new Promise<never>((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(new Error('The host has not said in time that it is done.')))
+      signal.addEventListener('abort', () => {
+        ended += 1
+        reject(new Error('The host has not said in time that it is done.'))
+      })
     })
   }
   const driver: Driver = {
@@ -66,22 +69,23 @@ async function rentalOn(machine: string): Promise<number> {
   return id
 }
 
-test('the volumes of a dead host take a few seconds of a pass all together, and are tried again later and later', async () => {
+test('the volumes of a dead host take the time of one call all together, and are tried again later and later', async () => {
   const [dead, alive] = [await rentalOn('dead'), await rentalOn('alive')]
   for (let at = 0; at < DEAD; at += 1) await askFor(dead)
   // Later than all of the others.
   books.clock.advance(10)
   const good = await askFor(alive)
   const called: string[] = []
-  const loop = tendAttachments(engineWithDeadHost(called))
+  const late: string[] = []
+  const loop = tendAttachments(engineWithDeadHost(called, late))
   const { signal } = new AbortController()
   const stateOf = async (volumeId: number): Promise<string | undefined> =>
     (await books.database.db.selectFrom('attachment').select('state').where('volume_id', '=', volumeId).execute())[0]
       ?.state
-  const startedAt = performance.now()
   expect(await loop.run(signal)).toBe(true)
   expect(await loop.run(signal)).toBe(false)
-  expect(performance.now() - startedAt).toBeLessThan(PASS_MS)
+  // One behind the other they would hold up the rest for minutes.
+  expect(late).toEqual([])
   expect(await stateOf(good)).toBe('attached')
   expect(called.filter((machine) => machine === 'dead')).toHaveLength(DEAD)
   const left = await books.database.db
@@ -93,4 +97,4 @@ test('the volumes of a dead host take a few seconds of a pass all together, and 
   for (const one of left) {
     expect(one).toEqual({ state: 'attaching', attempts: 1, due_at: addMs(books.clock.now(), 1_000), lease_token: null })
   }
-}, 30_000)
+})

@@ -16,12 +16,15 @@ import { transact } from '../store/database.ts'
 import { startHostDoors, TestAgent, testOffer, type HostDoors, type TestHost } from '../../test/harness/host-doors.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
+/** Short enough to wait for some of them, long enough for a busy machine to answer in time. */
+const HEARTBEAT_MS = 800
+
 let doors: HostDoors
 let agents: TestAgent[] = []
 let hosts = 0
 
 beforeAll(async () => {
-  doors = await startHostDoors({ heartbeatMs: 300 })
+  doors = await startHostDoors({ heartbeatMs: HEARTBEAT_MS })
 })
 afterAll(() => doors.close())
 afterEach(async () => {
@@ -70,7 +73,7 @@ test('who signs with the key of a host is welcomed, told what is wanted, and kno
   const host = await newHost()
   const agent = await call(host).enter()
   expect(agent.messages.map((one) => one.type)).toEqual(['challenge', 'welcome', 'desired'])
-  expect(agent.last('welcome')).toEqual({ type: 'welcome', heartbeatMs: 300 })
+  expect(agent.last('welcome')).toEqual({ type: 'welcome', heartbeatMs: HEARTBEAT_MS })
   expect(agent.last('desired')).toMatchObject({ generation: 1, state: 'ready', workloads: [] })
   expect(doors.links.ids()).toEqual([host.id])
   expect((await rowOf(host))?.session).not.toBeNull()

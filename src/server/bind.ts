@@ -16,7 +16,7 @@ import type { Authenticated, Authenticator } from './authenticate.ts'
 import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import { resumeAfter, type EventStreams } from './event-stream.ts'
 import type { HandlerRequest, Handlers } from './handler.ts'
-import { answerChat, answerMedia, listServedModels } from './inference-door.ts'
+import { answerChat, answerMedia, listServedModels, streamMediaAnswer } from './inference-door.ts'
 import type { RateAnswer, RateLimiter } from './rate-limit.ts'
 import { makeLogStreams, type LogStreams, type OpenLogs } from './rental-logs.ts'
 import { validate } from './validation.ts'
@@ -76,6 +76,12 @@ async function answer(
     await answerChat(binding.gateway, inferring(binding, caller.value), kind, request, reply, inferenceId)
     return reply
   }
+  if (wantsEvents(endpoint, read.input.body)) {
+    const by = inferring(binding, caller.value)
+    const asked = { caller: by, operation, parsed: read.input.body, request, reply, requestId: inferenceId }
+    await streamMediaAnswer(binding.gateway, asked)
+    return reply
+  }
   const result = await handle(binding, operation, endpoint, {
     caller: caller.value,
     read,
@@ -120,7 +126,8 @@ async function handle(
   }
   if (endpoint.inference) {
     const by = inferring(binding, caller)
-    return answerMedia(binding.gateway, by, operation, read.input.body, request, reply, asked.inferenceId)
+    const parsed = read.input.body
+    return answerMedia(binding.gateway, { caller: by, operation, parsed, request, reply, requestId: asked.inferenceId })
   }
   const handler = binding.handlers[operation as keyof Handlers] as (
     app: App,
@@ -134,6 +141,10 @@ async function handle(
     baseUrl: baseUrlOf(request),
     idempotencyKey: asked.idempotencyKey,
   } as HandlerRequest<OperationId>)
+}
+
+function wantsEvents(endpoint: Endpoint, body: unknown): boolean {
+  return endpoint.chunk !== undefined && (body as { stream?: unknown }).stream === true
 }
 
 function inferring(binding: Binding, caller: Actor | Authenticated): Caller {

@@ -38,6 +38,9 @@ beforeAll(async () => {
   const source = dirname(dirname(createRequire(import.meta.url).resolve(packageName)))
   const copy = join(app, 'node_modules', packageName)
   fs.cpSync(source, copy, { recursive: true, filter: (path) => !isLink(path) })
+  made = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'berth-test-')))
+  await (await startEmbeddedPostgres({ dataDir: made, log: () => {}, settings: { fsync: 'off' } })).stop()
+  fs.rmSync(join(made, 'postgres.log'))
   fs.chmodSync(join(copy, 'native/lib'), 0o555)
 })
 
@@ -60,7 +63,11 @@ afterEach(async () => {
 afterAll(() => {
   fs.chmodSync(join(app, 'node_modules', packageName, 'native/lib'), 0o755)
   fs.rmSync(app, { recursive: true, force: true })
+  fs.rmSync(made, { recursive: true, force: true })
 })
+
+/** As a first start leaves it, for tests that are about what comes after: to make one takes a second of a processor. */
+let made: string
 
 test('the first start makes a private database that the second start finds again', async () => {
   const dataDir = newFolder()
@@ -95,7 +102,7 @@ test('it has checksums, one sort order everywhere, no open port, and the setting
 })
 
 test('a killed postmaster is reported, its last worker is waited for, and nothing committed is lost', async () => {
-  const dataDir = newFolder()
+  const dataDir = madeFolder()
   const first = await start(dataDir)
   const client = new Client({ connectionString: first.url }).on('error', () => {})
   await client.connect()
@@ -115,7 +122,7 @@ test('a killed postmaster is reported, its last worker is waited for, and nothin
 })
 
 test('a PostgreSQL that outlived its killed Berth is stopped and started anew', async () => {
-  const dataDir = newFolder()
+  const dataDir = madeFolder()
   const berth = runApp(dataDir, 'stay', { env: process.env })
   const orphan = await berth.started
   await query(orphan.url, 'create table note as select 2 as n')
@@ -131,7 +138,7 @@ test('a PostgreSQL that outlived its killed Berth is stopped and started anew', 
 })
 
 test('a lock file whose pid was reused by another program, even another PostgreSQL, is seen through', async () => {
-  const [dataDir, otherDir] = [newFolder(), newFolder()]
+  const [dataDir, otherDir] = [madeFolder(), madeFolder()]
   const [first, other] = await Promise.all([start(dataDir), start(otherDir)])
   const lockPath = join(dataDir, 'postgres/postmaster.pid')
   const lock = fs.readFileSync(lockPath, 'utf8')
@@ -220,7 +227,7 @@ test.runIf(isRoot)('as root without user namespaces it runs as nobody, or says w
 })
 
 test('Berth may end without a goodbye: it is not kept alive, and PostgreSQL ends with it', async () => {
-  const berth = runApp(newFolder(), 'return', { env: process.env })
+  const berth = runApp(madeFolder(), 'return', { env: process.env })
   const { pid } = await berth.started
   expect(await berth.ended).toBe(0)
   await vi.waitFor(() => expect(processStart(pid)).toBeUndefined(), { timeout: 30_000 })
@@ -238,7 +245,7 @@ test('without the package it says what to do', async () => {
 })
 
 test('a PostgreSQL that does not come up is quoted, and a grown log is set aside', async () => {
-  const dataDir = newFolder()
+  const dataDir = madeFolder()
   fs.writeFileSync(join(dataDir, 'postgres.log'), Buffer.alloc(9 * 1024 * 1024, 'x'))
   await expect(start(dataDir, { shared_buffers: 'plenty' })).rejects.toThrow(
     /did not start[^]*invalid value for parameter "shared_buffers": "plenty"/,
@@ -250,6 +257,12 @@ test('a PostgreSQL that does not come up is quoted, and a grown log is set aside
 function newFolder(): string {
   const folder = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'berth-test-')))
   folders.push(folder)
+  return folder
+}
+
+function madeFolder(): string {
+  const folder = newFolder()
+  fs.cpSync(made, folder, { recursive: true })
   return folder
 }
 

@@ -178,7 +178,12 @@ async function clearLeftovers({ cluster, socketDir, log }: Place): Promise<void>
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
     if (!isRunning()) break
     log(`PostgreSQL (process ${pid}) outlived its Berth and is stopped with ${signal}`)
-    process.kill(pid, signal)
+    try {
+      process.kill(pid, signal)
+    } catch (error) {
+      // It has ended since we looked.
+      if (isRunning()) throw error
+    }
     for (const start = performance.now(); isRunning() && performance.now() - start < SHUTDOWN_LIMIT_MS;) await delay(20)
   }
   if (isRunning()) throw new Error(`PostgreSQL (process ${pid}) of ${cluster} does not stop.`)

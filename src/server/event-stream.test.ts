@@ -2,6 +2,7 @@ import http from 'node:http'
 import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { waitFor } from '../../test/harness/wait.ts'
 import { startWebhookTest, type WebhookTest } from '../../test/harness/webhook.ts'
 import type { Actor } from '../app/app.ts'
 import { limits } from '../base/limits.ts'
@@ -164,14 +165,14 @@ test('a client that does not read is dropped, with no more than the limit kept f
   const client = net.connect(Number(new URL(url).port), '127.0.0.1')
   client.pause()
   client.write('GET / HTTP/1.1\r\nHost: berth\r\nLast-Event-ID: 0\r\n\r\n')
-  await vi.waitFor(() => expect(responses).toHaveLength(1))
+  await waitFor('the request', () => responses.length === 1)
   let most = 0
   await vi.waitUntil(
     () => {
       most = Math.max(most, responses[0]?.writableLength ?? 0)
       return responses[0]?.destroyed
     },
-    { timeout: 10_000, interval: 5 },
+    { timeout: 30_000, interval: 5 },
   )
   expect(most).toBeGreaterThan(0)
   expect(most).toBeLessThan(limits.sseBufferedBytes + 65_536)

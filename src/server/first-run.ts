@@ -16,7 +16,7 @@ import { findApiKey, insertApiKey, noKeyLimits } from '../store/api-key.ts'
 import { writeAudit } from '../store/audit.ts'
 import { transact, type Database, type Tx } from '../store/database.ts'
 import { post } from '../store/ledger.ts'
-import { countModels, insertModel } from '../store/model.ts'
+import { insertModel } from '../store/model.ts'
 import { listGpuPrices, saveGpuPrices, saveReserveOptions, saveStoragePrices } from '../store/price.ts'
 import { insertSshKey } from '../store/ssh-key.ts'
 import { readOrCreateSecret, readPrivateFile, writePrivateFile } from './data-folder.ts'
@@ -195,13 +195,26 @@ const embedding = {
   prices: { input_nano: usd('0.01'), cached_nano: usd('0.01') },
 } as const
 
-/** Models for the engines that come with Berth, where there are none yet. `none`: only those that need no download. */
+/** By the megapixel and step: 1024 × 1024 in 30 steps are a third of a cent. */
+const pictogram = {
+  name: 'pictogram',
+  kind: 'image',
+  engine: 'picture',
+  files: null,
+  contextTokens: null,
+  prices: { pixel_step_nano: usd('0.0001') },
+} as const
+
+/**
+ * Models for the engines that come with Berth, each offered once in the life of an installation: a version that brings
+ * a new one offers it at its first start, and what the operator took away stays away. `none`: those that need a
+ * download are left out, for good.
+ */
 export async function ensureModels(database: Database, which: 'all' | 'none'): Promise<void> {
   await transact(database, async (tx) => {
-    if ((await countModels(tx.db)) > 0) return
-    for (const { name, kind, engine, files, contextTokens, prices } of which === 'all'
-      ? [tinyLlama, voice, embedding]
-      : [voice, embedding]) {
+    for (const model of [tinyLlama, voice, embedding, pictogram]) {
+      if (!(await noteOffered(tx, model.name)) || (which === 'none' && model.files !== null)) continue
+      const { name, kind, engine, files, contextTokens, prices } = model
       const inserted = await insertModel(tx, {
         name,
         kind,
@@ -213,4 +226,15 @@ export async function ensureModels(database: Database, which: 'all' | 'none'): P
       if (inserted) await writeAudit(tx, { actor: 'first start', action: 'model.create', subject: name })
     }
   })
+}
+
+/** False: it was offered before. */
+async function noteOffered(tx: Tx, name: string): Promise<boolean> {
+  const noted = await tx.db
+    .insertInto('offered_model')
+    .values({ name, at: toDate(tx.clock.now()) })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('name')
+    .executeTakeFirst()
+  return noted !== undefined
 }

@@ -12,7 +12,8 @@ import type { Caller } from '../gateway/call.ts'
 import type { ServedModel } from '../gateway/catalog.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { embeddingWork, imageWork, speechWork } from '../gateway/media-work.ts'
-import type { MediaWork } from '../gateway/media.ts'
+import { streamMedia } from '../gateway/media-stream.ts'
+import type { MediaClient, MediaWork } from '../gateway/media.ts'
 import type { CallHeaders } from '../gateway/trace.ts'
 import { errorPage, failurePage } from './error-page.ts'
 import { NodeReply } from './node-reply.ts'
@@ -33,43 +34,75 @@ export async function answerChat(
   reply: FastifyReply,
   requestId: string,
 ): Promise<void> {
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) reply.raw.setHeader(name, value)
-  }
-  reply.hijack()
-  const answer = new NodeReply(reply.raw, inferencePage)
+  const answer = takeOver(reply)
   // As the client wrote it: the schema's defaults are ours, and an engine has its own.
   const body = request.body as Record<string, unknown>
-  try {
+  await answered(answer, request, async () => {
     const refused = await gateway.chat(caller, operation, body, headersOf(request, requestId), answer)
     if (refused !== undefined) answer.refuse(refused)
-  } catch (error) {
-    // The response is ours by now: nobody else would end it.
-    request.log.error({ err: error }, 'request failed')
-    const page = errorPage('v1', 500, { message: 'Something went wrong here; it was written down' })
-    answer.send(page.status, 'application/json; charset=utf-8', JSON.stringify(page.body))
-  }
+  })
 }
 
-export async function answerMedia(
-  gateway: Gateway,
-  caller: Caller,
-  operation: OperationId,
-  parsed: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  requestId: string,
-): Promise<Result<unknown>> {
-  const work = workOf(operation, parsed, request.body)
-  if (!work.ok) return work
-  await gateway.whenStarted(work.value.modelName, work.value.kind)
+export interface MediaRequest {
+  readonly caller: Caller
+  readonly operation: OperationId
+  readonly parsed: unknown
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly requestId: string
+}
+
+export async function answerMedia(gateway: Gateway, asked: MediaRequest): Promise<Result<unknown>> {
+  const { reply } = asked
   const gone = new AbortController()
   const leave = (): void => {
     if (!reply.raw.writableFinished) gone.abort()
   }
   if (reply.raw.destroyed) leave()
   else reply.raw.once('close', leave)
-  return gateway.media.run(gateway.catalog, caller, work.value, headersOf(request, requestId), gone.signal)
+  return runMedia(gateway, asked, { signal: gone.signal })
+}
+
+/** With events on the way. Answers by itself, on the raw response. */
+export async function streamMediaAnswer(gateway: Gateway, asked: MediaRequest): Promise<void> {
+  const answer = takeOver(asked.reply)
+  await answered(answer, asked.request, () =>
+    streamMedia(answer, {
+      run: (onProgress, signal) => runMedia(gateway, asked, { signal, onProgress }),
+      errorOf: (failure) => {
+        const { error } = failurePage(api.generateImage, failure).body as { error: object }
+        return { ...error, code: failure.reason ?? failure.kind }
+      },
+    }),
+  )
+}
+
+async function runMedia(gateway: Gateway, asked: MediaRequest, client: MediaClient): Promise<Result<unknown>> {
+  const { caller, operation, parsed, request, requestId } = asked
+  const work = workOf(operation, parsed, request.body)
+  if (!work.ok) return work
+  await gateway.whenStarted(work.value.modelName, work.value.kind)
+  return gateway.media.run(gateway.catalog, caller, work.value, headersOf(request, requestId), client)
+}
+
+function takeOver(reply: FastifyReply): NodeReply {
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value)
+  }
+  reply.hijack()
+  return new NodeReply(reply.raw, inferencePage)
+}
+
+async function answered(answer: NodeReply, request: FastifyRequest, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    // The response is ours by now: nobody else would end it.
+    request.log.error({ err: error }, 'request failed')
+    if (answer.hasBegun) return answer.abort()
+    const page = errorPage('v1', 500, { message: 'Something went wrong here; it was written down' })
+    answer.send(page.status, 'application/json; charset=utf-8', JSON.stringify(page.body))
+  }
 }
 
 type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
@@ -93,7 +126,7 @@ function secondImageWork(
   body: BodyOf<Api['generateImageBySecondPath']>,
   named: ReadonlySet<string>,
 ): Result<MediaWork> {
-  const { model_name, model, size, n: _n, response_format: _format, ...rest } = body
+  const { model_name, model, size, n: _n, response_format: _format, stream: _stream, ...rest } = body
   const name = model_name ?? model
   if (name === undefined) return failField(['model'], 'Name the model that is to make the picture', 'model_missing')
   const sides = readSize(size)
@@ -137,8 +170,9 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
     created: Math.floor(model.createdAt / 1_000),
     owned_by: 'berth',
     context_length: model.contextTokens,
-    input_price: perMillion(model.prices.input),
-    output_price: perMillion(model.prices.output),
+    ...(model.kind === 'image'
+      ? { input_price: null, output_price: null, pixel_step_price: perMillion(model.prices.pixelStep) }
+      : { input_price: perMillion(model.prices.input), output_price: perMillion(model.prices.output) }),
     supports_chat: model.kind === 'chat',
     supports_tools: model.supportsTools,
     supports_image_input: model.supportsImageInput,

@@ -11,13 +11,14 @@ import type { Logger } from 'pino'
 import type { App, ModelSight } from '../app/app.ts'
 import { makeTreasury } from '../app/treasury.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { makeDispatcher, type RunningDispatcher } from '../gateway/dispatch.ts'
+import { engineName, type EngineName } from '../contract/model.ts'
+import { makeDispatcher, type DispatcherStats, type RunningDispatcher } from '../gateway/dispatch.ts'
 import { watchRequests } from '../gateway/gateway-metrics.ts'
 import { Gateway } from '../gateway/gateway.ts'
 import { Journal } from '../gateway/journal.ts'
 import { makeMeter, type Meter } from '../gateway/meter.ts'
 import { makeEngineHost } from '../models/engine-host.ts'
-import type { EngineName, LocalEngines } from '../models/local-engine.ts'
+import type { LocalEngines } from '../models/local-engine.ts'
 import { makeModelStore } from '../models/model-store.ts'
 import { npmRegistry } from '../models/npm-registry.ts'
 import { makeSocketFolder, readOrCreateSecret } from './data-folder.ts'
@@ -130,13 +131,14 @@ function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions)
 /** Beside the bundle in dist/, or the sources in development. */
 function enginePrograms(): { entries: Record<EngineName, string>; execArgv: readonly string[] } {
   const here = path.dirname(fileURLToPath(import.meta.url))
-  const built = (engine: EngineName): string => path.join(here, `${engine}-engine.mjs`)
-  if (existsSync(built('llama'))) {
-    return { entries: { llama: built('llama'), speech: built('speech'), embedding: built('embedding') }, execArgv: [] }
+  const entries = (place: (engine: EngineName) => string): Record<EngineName, string> => {
+    const all = engineName.options.map((engine) => [engine, place(engine)] as const)
+    return Object.fromEntries(all) as Record<EngineName, string>
   }
-  const source = (engine: EngineName): string => path.join(here, '..', 'engines', engine, 'main.ts')
+  const built = entries((engine) => path.join(here, `${engine}-engine.mjs`))
+  if (existsSync(built.llama)) return { entries: built, execArgv: [] }
   return {
-    entries: { llama: source('llama'), speech: source('speech'), embedding: source('embedding') },
+    entries: entries((engine) => path.join(here, '..', 'engines', engine, 'main.ts')),
     execArgv: ['--import', import.meta.resolve('tsx')],
   }
 }
@@ -152,6 +154,7 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
   const faults = metrics.gauge('berth_deployment_faults', 'Faults by kind since the start')
   const affinity = metrics.gauge('berth_deployment_affinity', 'Requests that went where their prompt began before')
   const queued = metrics.gauge('berth_model_queued', 'Requests that wait for a place')
+  let last: DispatcherStats = { deployments: [], models: [] }
   metrics.collect(() => {
     const figures = meter.figures()
     unsettled.set(figures.unsettled)
@@ -159,6 +162,13 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
     purses.set(figures.purses)
     capped.set(figures.cappedCosts)
     const stats = dispatcher.stats()
+    // What has gone since would otherwise look busy for ever.
+    for (const { id: deployment, model } of last.deployments) {
+      inFlight.set(0, { model, deployment })
+      breaker.set(0, { model, deployment })
+    }
+    for (const { model } of last.models) queued.set(0, { model })
+    last = stats
     for (const { id: deployment, model, ...one } of stats.deployments) {
       inFlight.set(one.inFlight, { model, deployment })
       breaker.set(one.breaker === 'closed' ? 0 : 1, { model, deployment })

@@ -3,8 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
+import { waitFor } from '../../test/harness/wait.ts'
 import { listen } from './listener.ts'
 
 let fixture: IdentityTest
@@ -60,7 +61,7 @@ async function startListening() {
     heard: (payload) => heard.push(payload),
     lost: () => (losses += 1),
   })
-  await vi.waitFor(() => expect(listener.isTrusted()).toBe(true))
+  await waitFor('it to listen', () => listener.isTrusted())
   const close = async (): Promise<void> => {
     await listener.close()
     await relay.close()
@@ -68,19 +69,18 @@ async function startListening() {
   return { listener, relay, heard, losses: () => losses, close }
 }
 const notify = (payload: string) => fixture.database.pool.query(`select pg_notify('berth_test', $1)`, [payload])
-const soon = { timeout: 1_000, interval: 5 }
 
 describe('the connection that listens', () => {
   test('a silent network ends the trust within a second; when it speaks again, what was missed is heard first', async () => {
     const { listener, relay, heard, losses, close } = await startListening()
     await notify('one')
-    await vi.waitFor(() => expect(heard).toEqual(['one']), soon)
+    await waitFor('the first to be heard', () => heard.length > 0)
     relay.silence(true)
     await notify('two')
-    await vi.waitFor(() => expect(listener.isTrusted()).toBe(false), soon)
+    await waitFor('the end of the trust', () => !listener.isTrusted())
     expect(heard).toEqual(['one'])
     relay.silence(false)
-    await vi.waitFor(() => expect(listener.isTrusted()).toBe(true), soon)
+    await waitFor('it to be trusted again', () => listener.isTrusted())
     expect(heard).toEqual(['one', 'two'])
     expect(losses()).toBe(0)
     await close()
@@ -89,8 +89,9 @@ describe('the connection that listens', () => {
   test('one that stays silent is given up, and another one is made', async () => {
     const { listener, relay, losses, close } = await startListening()
     relay.silence(true)
-    await vi.waitFor(() => expect(losses()).toBe(1), { timeout: 10_000 })
-    await vi.waitFor(() => expect(listener.isTrusted()).toBe(true), { timeout: 3_000 })
+    await waitFor('it to be given up', () => losses() > 0)
+    await waitFor('another one', () => listener.isTrusted())
+    expect(losses()).toBe(1)
     await close()
   })
 })

@@ -21,7 +21,8 @@ export function servedModel(
 ): ServedModel {
   const remote = model.deployments.flatMap((row) => remoteDeployment(row, ports) ?? [])
   const facts = local?.kind === 'ready' ? local.facts : undefined
-  const deployments = local?.kind === 'ready' ? [...remote, localDeployment(model.name, local)] : remote
+  const isLocal = local?.kind === 'ready' && !isReplaced(model.engine, remote)
+  const deployments = isLocal ? [...remote, localDeployment(model.name, local)] : remote
   return {
     name: model.name,
     kind: model.kind,
@@ -38,8 +39,20 @@ export function servedModel(
     supportsImageInput: model.supports_image_input,
     createdAt: model.created_at,
     deployments,
-    notReady: deployments.some(({ drained, weight }) => !drained && weight > 0) ? undefined : whyNot(model.name, local),
+    notReady: deployments.some(isInUse) ? undefined : whyNot(model.name, local),
   }
+}
+
+function isInUse({ drained, weight }: Deployment): boolean {
+  return !drained && weight > 0
+}
+
+/**
+ * Other engines run the same model as the servers beside them, and share its requests. The picture engine has a small
+ * model of its own: where an operator names a server for the pictures, every one of them is to come from there.
+ */
+function isReplaced(engine: ModelWithDeployments['engine'], remote: readonly Deployment[]): boolean {
+  return engine === 'picture' && remote.some(isInUse)
 }
 
 /** An engine may have been given less room than the registry promises; the registry may promise less than it has. */

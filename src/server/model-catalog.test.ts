@@ -18,7 +18,6 @@ import { makeVault } from '../base/vault.ts'
 import type { Catalog } from '../gateway/catalog.ts'
 import type { LocalEngines, LocalModel, LocalState } from '../models/local-engine.ts'
 import { openDatabase, transact, type Database, type Tx } from '../store/database.ts'
-import { ensureModels } from './first-run.ts'
 import { makeModelCatalog, type ModelCatalog } from './model-catalog.ts'
 
 let fixture: IdentityTest
@@ -353,31 +352,24 @@ describe('engines of this server', () => {
   })
 })
 
-describe('what a first start offers', () => {
-  test('a model to chat with, a voice and an embedding; none of it when there is a model already', async () => {
-    await ensureModels(fixture.database, 'all')
-    const { engines, asked } = heldEngines()
-    const { now } = await watch({ engines })
-    expect(asked[0]?.map(({ name, engine }) => [name, engine])).toEqual(
-      expect.arrayContaining([
-        ['tinyllama-1.1b-chat', 'llama'],
-        ['berth-voice', 'speech'],
-        ['all-minilm-l6-v2', 'embedding'],
-      ]),
-    )
-    const tiny = asked[0]?.find(({ engine }) => engine === 'llama')
-    expect(tiny?.files?.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0)).toBe(322_591_712)
-    expect(now().get('tinyllama-1.1b-chat')?.contextTokens).toBe(2_048)
-    expect(now().get('berth-voice')?.prices.character).toBe(usd('1'))
-    await done((tx) => deleteModel(tx, actor, 'berth-voice'))
-    await ensureModels(fixture.database, 'all')
-    const left = await fixture.database.db.selectFrom('model').select('kind').orderBy('kind').execute()
-    expect(left).toEqual([{ kind: 'chat' }, { kind: 'embedding' }])
-  })
+describe('the picture engine', () => {
+  const ready = {
+    kind: 'ready',
+    socketPath: '/run/p.sock',
+    facts: { contextTokens: null, concurrency: 1, supportsTools: false },
+  } as const
+  const servers = (catalog: Catalog): string[] | undefined =>
+    catalog.get('pictogram')?.deployments.map(({ protocol, drained }) => `${protocol}${drained ? ' drained' : ''}`)
 
-  test('without the download, where the operator wants none', async () => {
-    await ensureModels(fixture.database, 'none')
-    const { now } = await watch()
-    expect([...now().values()].map(({ kind }) => kind).toSorted()).toEqual(['embedding', 'speech'])
+  test('gives way to a server that an operator names, and is back when that takes nothing', async () => {
+    const { engines, set } = heldEngines()
+    await addModel('pictogram', { kind: 'image', engine: 'picture' })
+    const { now } = await watch({ engines })
+    set('pictogram', ready)
+    expect(servers(now())).toEqual(['embedded'])
+    const { id } = await addDeployment('pictogram', 'http://10.0.0.7:7860', { protocol: 'txt2img' })
+    await waitFor('the server to take over', () => servers(now())?.join() === 'txt2img')
+    await done((tx) => changeDeployment(fixture.app, tx, actor, { id, drained: true }))
+    await waitFor('the engine to be back', () => servers(now())?.join() === 'txt2img drained,embedded')
   })
 })

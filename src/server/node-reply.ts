@@ -13,6 +13,10 @@ export class NodeReply implements Reply {
     this.#page = page
   }
 
+  get hasBegun(): boolean {
+    return this.#response.headersSent
+  }
+
   send(status: number, contentType: string, body: string): void {
     this.#isOver = true
     this.#response.statusCode = status

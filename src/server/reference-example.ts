@@ -6,7 +6,7 @@ import { html, type Markup } from './markup.ts'
 type WithBody = { [Id in OperationId]: BodyInputOf<Api[Id]> extends undefined ? never : Id }[OperationId]
 
 const conversation = [{ role: 'user' as const, content: 'What is a berth?' }]
-const picture = { model_name: 'tiny-image', prompt: 'a harbour at dawn, oil on canvas', width: 512, height: 512 }
+const picture = { model_name: 'pictogram', prompt: 'a red apple beside a blue cup', width: 512, height: 512 }
 
 export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } = {
   createBareMetalRental: { networkType: 'infiniband', gpuCount: 8, gpuType: 'h100', label: 'training' },

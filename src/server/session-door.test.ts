@@ -26,7 +26,8 @@ let rentalId: number
 const opened: Array<{ request: StreamRequest; stream: MuxStream; signals: unknown[] }> = []
 
 beforeAll(async () => {
-  doors = await startHostDoors({ checkMs: 500 })
+  // Short enough to wait for, long enough for a busy machine to answer in time.
+  doors = await startHostDoors({ checkMs: 1_200 })
   const host = await doors.addHost('host-1')
   agent = await new TestAgent(doors.httpUrl, host, (request, stream) => {
     const one = { request: streamRequest.parse(request), stream, signals: [] as unknown[] }
@@ -256,7 +257,7 @@ test('a client that reads slowly holds back the machine', async () => {
   // Stopped after each message: it is there, but in no hurry.
   const slowly = (): void => {
     terminal.socket.pause()
-    setTimeout(() => terminal.socket.resume(), 1)
+    setTimeout(() => terminal.socket.resume(), 5)
   }
   terminal.socket.on('message', slowly)
   let sent = 0

@@ -99,6 +99,36 @@ export function txt2imgAnswer(width: number, height: number, count: number, seed
   })
 }
 
+export interface PictureShape {
+  readonly width: number
+  readonly height: number
+  readonly steps: number
+  readonly seed: number
+  readonly notes: readonly string[]
+}
+
+/** In the form of our own engine. */
+export function pictureAnswer(shape: PictureShape): string {
+  return JSON.stringify(ownPicture(shape))
+}
+
+/** The same as events: one that it waits, one a step, the whole, and the mark of the end. */
+export function pictureEvents(shape: PictureShape): string[] {
+  const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+  const { steps } = shape
+  return [
+    event({ type: 'queued', ahead: 1 }),
+    ...Array.from({ length: steps }, (_, n) => event({ type: 'progress', step: n + 1, steps })),
+    event({ type: 'result', ...ownPicture(shape) }),
+    'data: [DONE]\n\n',
+  ]
+}
+
+function ownPicture({ width, height, seed, notes }: PictureShape): Record<string, unknown> {
+  const image = grayPng(width, height).toString('base64')
+  return { images: [{ index: 0, image, random_seed: seed }], ...(notes.length === 0 ? {} : { notes }) }
+}
+
 const PNG_MAGIC = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 
 /** One bit a pixel, all black. */

@@ -1,6 +1,6 @@
 /**
- * A model server for tests and benches, on a real port or socket. It answers chat, completions, embeddings, images and
- * speech as the usual servers do, and fails as it is told. It writes down what it was asked and whether the client went
+ * A model server for tests and benches, on a real port or socket. It answers chat, completions, embeddings, images (also
+ * in the form of our own engine) and speech as the usual servers do, and fails as it is told. It writes down what it was asked and whether the client went
  * away before the end, so that a test sees at the engine what it cannot see at the client.
  */
 import { createHash } from 'node:crypto'
@@ -14,6 +14,8 @@ import {
   countTokens,
   embeddingsAnswer,
   imagesAnswer,
+  pictureAnswer,
+  pictureEvents,
   silentMp3,
   txt2imgAnswer,
   type ChatShape,
@@ -43,6 +45,8 @@ export interface Behaviour {
   /** Before the head. */
   latencyMs: number
   usage: 'always' | 'continuous' | 'none'
+  /** What it says about its pictures. */
+  notes: readonly string[]
   /** For all requests but those about health. undefined: none. */
   fault: Fault | undefined
   /** For the next ones, one each, before `fault`. */
@@ -89,12 +93,16 @@ export interface ModelServerOptions {
 const KEEPS_REQUESTS = 10_000
 const MOST_CACHED_PROMPTS = 100_000
 
+const operations =
+  /\/(chat\/completions|completions|embeddings|images\/generations|txt2img|image\/generation|audio\/speech)$/
+
 const usual: Behaviour = {
   words: 5,
   wordOf: (n) => `word${n} `,
   intervalMs: 0,
   latencyMs: 0,
   usage: 'always',
+  notes: [],
   fault: undefined,
   faultsOnce: [],
   health: 200,
@@ -260,9 +268,7 @@ class SimulatedServer implements ModelServer {
 
   #answer(one: ReceivedRequest): Answer {
     const body = parseBody(one.body)
-    const operation = /\/(chat\/completions|completions|embeddings|images\/generations|txt2img|audio\/speech)$/.exec(
-      one.path,
-    )?.[1]
+    const operation = operations.exec(one.path)?.[1]
     const isChat = operation === 'chat/completions'
     switch (operation) {
       case 'chat/completions':
@@ -283,6 +289,16 @@ class SimulatedServer implements ModelServer {
       case 'txt2img': {
         const [width, height] = [numberOf(body['width'], 64), numberOf(body['height'], 64)]
         return json(txt2imgAnswer(width, height, numberOf(body['batch_size'], 1), numberOf(body['seed'], 7)))
+      }
+      case 'image/generation': {
+        const shape = {
+          width: numberOf(body['width'], 64),
+          height: numberOf(body['height'], 64),
+          steps: numberOf(body['steps'], 1),
+          seed: numberOf(body['seed'], 7),
+          notes: this.behaviour.notes,
+        }
+        return body['stream'] === true ? { events: pictureEvents(shape) } : json(pictureAnswer(shape))
       }
       case 'audio/speech':
         return { type: 'audio/mpeg', body: silentMp3(textOf(body['input'])) }

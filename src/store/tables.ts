@@ -6,7 +6,7 @@ import type { Quota } from '../base/limits.ts'
 import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import type { EventType } from '../contract/event.ts'
-import type { ModelFile } from '../contract/model.ts'
+import type { EngineName, ModelFile } from '../contract/model.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
@@ -298,7 +298,7 @@ export interface Tables extends HostTables {
   model: {
     name: string
     kind: ModelKind
-    engine: OrNull<'llama' | 'speech' | 'embedding'>
+    engine: OrNull<EngineName>
     files: ColumnType<ModelFile[] | null, string | null | undefined, string | null>
     context_tokens: OrNull<number>
     max_output_tokens: OrNull<number>
@@ -329,6 +329,7 @@ export interface Tables extends HostTables {
     drained_at: AtOrNull
     created_at: At
   }
+  offered_model: { name: string; at: At }
   gateway: { id: string; seen_at: At }
   purse: { hold_key: string; gateway_id: string; account_id: string; api_key_id: OrNull<string> }
   request_log: {

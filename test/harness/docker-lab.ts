@@ -10,6 +10,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { startHostNetwork, type HostNetwork, type NetworkHost } from './host-network.ts'
+import { killProcess, removeFolder } from './leftover.ts'
 import { startRegistryLab, type LabImages, type RegistryLab } from './registry-lab.ts'
 import { waitFor } from './wait.ts'
 
@@ -73,7 +74,7 @@ export async function startDockerLab(options: DockerLabOptions): Promise<DockerL
     if (options.registry === undefined) undo.push(() => registry.close())
     const host = await network.addHost(options.name)
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-docker-'))
-    undo.push(() => removeFolder(folder))
+    undo.push(() => unmountAndRemove(folder))
     const dataDir = path.join(folder, 'data')
     await mkdir(dataDir)
     if (options.diskMb !== undefined) {
@@ -172,20 +173,23 @@ async function daemonOf(folder: string, host: NetworkHost, trusted: string) {
 
 /** Every process that has the folder in its command line, and all below it: the daemon, its parts, the containers. */
 async function killAllOf(folder: string): Promise<void> {
-  const tree = await readProcesses()
-  const isOurs = (pid: number): boolean => {
-    const found = tree.get(pid)
-    if (found === undefined || pid <= 1) return false
-    // Who only speaks to its socket, such as an agent, is not a part of it.
-    return found.command.replaceAll(`${folder}/docker.sock`, '').includes(`${folder}/`) || isOurs(found.parent)
-  }
-  const ours = [...tree.keys()].filter((pid) => isOurs(pid))
-  for (const pid of ours) killNow(pid)
-  const isThere = async (): Promise<boolean> => {
-    const left = await readProcesses()
-    return ours.some((pid) => left.get(pid)?.isZombie === false)
-  }
-  await waitFor('the end of what the daemon ran', async () => !(await isThere()))
+  const killed = new Set<number>()
+  // Looked for again and again: whoever was about to be killed may have started one more.
+  await waitFor('the end of what the daemon ran', async () => {
+    const tree = await readProcesses()
+    const isOurs = (pid: number): boolean => {
+      const found = tree.get(pid)
+      if (found === undefined || pid <= 1) return false
+      // Who only speaks to its socket, such as an agent, is not a part of it.
+      const isPart = found.command.replaceAll(`${folder}/docker.sock`, '').includes(`${folder}/`)
+      return isPart || isOurs(found.parent)
+    }
+    for (const pid of [...tree.keys()].filter((one) => !killed.has(one) && isOurs(one))) {
+      killed.add(pid)
+      killProcess(pid)
+    }
+    return [...killed].every((pid) => tree.get(pid)?.isZombie !== false)
+  })
   // A daemon that finds this waits for a containerd that is no more.
   await rm(path.join(folder, 'exec/containerd/containerd.pid'), { force: true })
 }
@@ -206,14 +210,6 @@ async function readProcesses(): Promise<Map<number, { parent: number; command: s
   return found
 }
 
-function killNow(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // It has ended already.
-  }
-}
-
 async function isAnswering(socketPath: string): Promise<boolean> {
   try {
     await execFileAsync('docker', ['-H', `unix://${socketPath}`, 'version', '--format', '{{.Server.Version}}'])
@@ -224,13 +220,13 @@ async function isAnswering(socketPath: string): Promise<boolean> {
 }
 
 /** What the daemon has mounted in it goes first. */
-async function removeFolder(folder: string): Promise<void> {
+async function unmountAndRemove(folder: string): Promise<void> {
   const mounts = (await readFile('/proc/self/mounts', 'utf8'))
     .split('\n')
     .map((line) => line.split(' ')[1] ?? '')
     .filter((at) => at.startsWith(`${folder}/`))
   for (const mount of mounts.toReversed()) await execFileAsync('umount', ['-l', mount])
-  await rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
+  await removeFolder(folder)
 }
 
 function isProgram(file: string): boolean {

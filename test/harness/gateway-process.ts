@@ -3,12 +3,13 @@
  * folder, where its journal is.
  */
 import { spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import { randomInt } from 'node:crypto'
 import os from 'node:os'
 import path from 'node:path'
 import { inject } from 'vitest'
 import { forgetServer } from './chat-client.ts'
+import { removeFolder } from './leftover.ts'
 import { startServerProcess, type ServerProcess } from './process.ts'
 import { waitFor } from './wait.ts'
 
@@ -67,7 +68,7 @@ export async function makeGatewayProcess(options: { databaseUrl: string; secretK
     close: async () => {
       await server?.killTree()
       gone()
-      await rm(dir, { recursive: true, force: true })
+      await removeFolder(dir)
     },
   }
 }

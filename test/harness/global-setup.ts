@@ -1,5 +1,5 @@
 /** One PostgreSQL for the whole run, with a migrated template that each test file clones; and one build of the server. */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
@@ -8,6 +8,7 @@ import type { TestProject } from 'vitest/node'
 import { bundleConfig } from '../../rolldown.config.ts'
 import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
 import { migrate } from '../../src/store/migrate.ts'
+import { removeFolder } from './leftover.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -37,8 +38,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
   return async () => {
     await postgres.stop()
-    await rm(dataDir, { recursive: true, force: true })
-    await rm(bundleDir, { recursive: true, force: true })
+    await removeFolder(dataDir)
+    await removeFolder(bundleDir)
   }
 }
 

@@ -4,8 +4,9 @@
  * the cgroups). Nothing of it reaches the world outside. Needs root.
  */
 import { execFile } from 'node:child_process'
-import { randomBytes, randomInt } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
+import { freeSubnet } from './free-subnet.ts'
 
 const execFileAsync = promisify(execFile)
 
@@ -29,7 +30,6 @@ export interface NetworkHost {
   linkUp(): Promise<void>
 }
 
-const TRIES = 20
 const MAX_HOSTS = 200
 
 export async function startHostNetwork(): Promise<HostNetwork> {
@@ -75,14 +75,10 @@ export async function startHostNetwork(): Promise<HostNetwork> {
 async function makeBridge(bridge: string): Promise<string> {
   await run('ip', 'link', 'add', bridge, 'type', 'bridge')
   try {
-    for (let tries = 1; tries <= TRIES; tries += 1) {
-      const prefix = `10.${randomInt(20, 120)}.${randomInt(256)}`
-      if (!(await isFree(`${prefix}.0/24`))) continue
-      await run('ip', 'addr', 'add', `${prefix}.1/24`, 'dev', bridge)
-      await run('ip', 'link', 'set', bridge, 'up')
-      return prefix
-    }
-    throw new Error('no free subnet was found')
+    const { prefix } = freeSubnet('hosts')
+    await run('ip', 'addr', 'add', `${prefix}.1/24`, 'dev', bridge)
+    await run('ip', 'link', 'set', bridge, 'up')
+    return prefix
   } catch (error) {
     await run('ip', 'link', 'del', bridge)
     throw error
@@ -90,20 +86,9 @@ async function makeBridge(bridge: string): Promise<string> {
 }
 
 async function routeInner(address: string, bridge: string): Promise<string> {
-  for (let tries = 1; tries <= TRIES; tries += 1) {
-    const subnet = `10.${randomInt(130, 250)}.${randomInt(32) * 8}.0/21`
-    if (!(await isFree(subnet))) continue
-    await run('ip', 'route', 'add', subnet, 'via', address, 'dev', bridge)
-    return subnet
-  }
-  throw new Error('no free subnet was found')
-}
-
-/** No route leads into it or to something around it, but the one to the world. */
-async function isFree(subnet: string): Promise<boolean> {
-  const within = await run('ip', 'route', 'show', 'root', subnet)
-  const around = await run('ip', 'route', 'show', 'match', subnet)
-  return within.trim() === '' && around.split('\n').every((line) => line === '' || line.startsWith('default'))
+  const { subnet } = freeSubnet('inner')
+  await run('ip', 'route', 'add', subnet, 'via', address, 'dev', bridge)
+  return subnet
 }
 
 async function run(program: string, ...args: string[]): Promise<string> {

@@ -4,13 +4,14 @@
  */
 import { execFile } from 'node:child_process'
 import { randomInt } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { agentProgram, startAgentProcess, type AgentProcess } from './agent-process.ts'
 import { startDockerLab, type DockerLab } from './docker-lab.ts'
 import { startHostNetwork, type HostNetwork } from './host-network.ts'
 import { succeed } from './journey.ts'
+import { removeFolder } from './leftover.ts'
 import { startRegistryLab, type RegistryLab } from './registry-lab.ts'
 import { testServer, type Call, type TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
@@ -107,7 +108,7 @@ export async function startMachinesOf<Server extends MachineServer & { close(): 
     })
     undo.push(() => server.close())
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-machines-'))
-    undo.push(() => rm(folder, { recursive: true, force: true }))
+    undo.push(() => removeFolder(folder))
     let names = 0
     const addHost = (more: HostOptions = {}): Promise<ContainerHost> => {
       const gpus = more.gpus ?? options.gpus ?? 'rtx4090:2'

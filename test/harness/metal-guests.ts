@@ -10,6 +10,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { chooseAccelerator } from '../../src/engines/qemu/accelerator.ts'
 import { ROOT_SERIAL } from '../../src/engines/qemu/small-image-root.ts'
+import { removeFolder } from './leftover.ts'
 import { run, sshOptions } from './machines.ts'
 import { smallImage } from './qemu-lab.ts'
 import type { StorageLab } from './storage-lab.ts'
@@ -46,7 +47,7 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
   const running: ChildProcess[] = []
   const close = async (): Promise<void> => {
     await Promise.all(running.map(endOf))
-    fs.rmSync(folder, { recursive: true })
+    await removeFolder(folder)
   }
   try {
     const key = path.join(folder, 'operator')

@@ -15,6 +15,7 @@ import fs from 'node:fs'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
+import { freeSubnet } from './free-subnet.ts'
 import { waitFor } from './wait.ts'
 
 export interface MetalLabHost {
@@ -61,8 +62,9 @@ export interface MetalLabOptions {
 }
 
 const SSH_PORT = 22
-const BOOT_MS = 20_000
+const BOOT_MS = 50_000
 const SHARED_MB = 16
+const INIT = 'usr/sbin/lab-init'
 /** Where it is there, the host shows it for its processors. */
 const CPUINFO = '/etc/cpuinfo'
 
@@ -145,10 +147,7 @@ interface Bridge {
 }
 
 function makeBridge(undo: Undo): Bridge {
-  const taken = execFileSync('ip', ['-4', 'route', 'show'], { encoding: 'utf8' })
-  let prefix = ''
-  do prefix = `10.${randomInt(64, 250)}.${randomInt(1, 255)}`
-  while (taken.includes(`${prefix}.`) || taken.includes(`${prefix.split('.').slice(0, 2).join('.')}.0.0`))
+  const { prefix } = freeSubnet('metal')
   const name = `bm${process.pid.toString(36)}${randomInt(1_296).toString(36)}`
   execFileSync('ip', ['link', 'add', name, 'type', 'bridge'])
   undo.push(() => void execFileSync('ip', ['link', 'del', name]))
@@ -177,6 +176,7 @@ class LabHost implements MetalLabHost {
   #isOn = false
   #wipe = false
   #isReadOnly = false
+  #isClosed = false
 
   constructor(lab: string, bridge: Bridge, index: number, flavour: string, device: string) {
     this.id = `metal-${index + 1}`
@@ -197,7 +197,8 @@ class LabHost implements MetalLabHost {
       const pressed = fs.existsSync(button) ? fs.readFileSync(button, 'utf8') : ''
       if (pressed === '' || pressed === last) return
       last = pressed
-      void this.powerCycle()
+      // Whether it comes up is seen by whoever waits for it; a lab that closes meanwhile ends it.
+      this.powerCycle().catch(() => {})
     })
   }
 
@@ -227,6 +228,7 @@ class LabHost implements MetalLabHost {
   }
 
   async powerOn(): Promise<void> {
+    if (this.#isClosed) throw new Error(`${this.id} was taken away`)
     this.#isOn = true
     if (this.#process === undefined) this.#boot()
     const console = path.join(this.#folder, 'console')
@@ -323,7 +325,10 @@ class LabHost implements MetalLabHost {
 
   exec(argv: readonly string[]): Promise<string> {
     const init = this.#initPid()
-    if (init === undefined) return Promise.reject(new Error(`${this.id} is off`))
+    // Until it has a root of its own, a command would run in ours.
+    if (init === undefined || !fs.existsSync(`/proc/${init}/root/${INIT}`)) {
+      return Promise.reject(new Error(`${this.id} is not up`))
+    }
     const into = ['--target', init, '--mount', '--uts', '--ipc', '--net', '--pid', '--root', '--wd', '--']
     return new Promise((resolve, reject) => {
       execFile(
@@ -342,7 +347,8 @@ class LabHost implements MetalLabHost {
   #initPid(): string | undefined {
     const pid = this.#process?.pid
     if (pid === undefined) return undefined
-    const children = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+    const file = `/proc/${pid}/task/${pid}/children`
+    const children = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').trim() : ''
     return children === '' ? undefined : children.split(' ')[0]
   }
 
@@ -364,6 +370,7 @@ class LabHost implements MetalLabHost {
 
   async close(): Promise<void> {
     this.#watcher.close()
+    this.#isClosed = true
     await this.powerOff()
     if (fs.existsSync(`/run/netns/${this.#netns}`)) execFileSync('ip', ['netns', 'del', this.#netns])
   }
@@ -482,7 +489,7 @@ function buildRoot(root: string, flavour: 'busybox' | 'debian'): void {
   // -n: a sync would be one of the real machine.
   writeProgram(root, 'usr/sbin/reboot', '#!/bin/busybox sh\nexec /bin/busybox reboot -n -f\n')
   writeProgram(root, 'usr/sbin/poweroff', '#!/bin/busybox sh\nexec /bin/busybox poweroff -n -f\n')
-  writeProgram(root, 'usr/sbin/lab-init', initScript)
+  writeProgram(root, INIT, initScript)
   const real = path.join(root, 'usr/sbin/mount.nfs')
   if (fs.existsSync(real)) fs.renameSync(real, path.join(root, 'usr/sbin/mount.nfs4.real'))
   writeProgram(root, 'usr/sbin/mount.nfs4', mountNfs)

@@ -1,10 +1,11 @@
 /** A server and bare-metal hosts of a lab that it has taken over: reached over SSH, checked, on sale. */
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { testDatabase } from './database.ts'
 import { succeed } from './journey.ts'
+import { removeFolder } from './leftover.ts'
 import { makeCustomer, relayPorts, type Customer } from './machines.ts'
 import { startMetalLab, type MetalLab, type MetalLabHost, type MetalLabOptions } from './metal-lab.ts'
 import { testServer, type TestServer } from './server.ts'
@@ -39,7 +40,7 @@ export async function startMetalMachines(options: MetalLabOptions): Promise<Meta
     const database = await testDatabase()
     undo.push(() => database.drop())
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-metal-keys-'))
-    undo.push(() => rm(folder, { recursive: true, force: true }))
+    undo.push(() => removeFolder(folder))
     const env = { BERTH_ENGINES: 'private-cloud', BERTH_RELAY_PORTS: relayPorts() }
     const first = await testServer({ env, databaseUrl: database.url })
     let server = first
@@ -131,7 +132,12 @@ export async function priceMetal(server: TestServer): Promise<void> {
   })
 }
 
-export async function untilState(server: TestServer, hostId: string, state: string): Promise<void> {
+export async function untilState(
+  server: TestServer,
+  hostId: string,
+  state: string,
+  atMostMs = ADMIT_MS,
+): Promise<void> {
   let last = ''
   await waitFor(
     () => `host ${hostId} is ${state}: ${last}`,
@@ -141,6 +147,6 @@ export async function untilState(server: TestServer, hostId: string, state: stri
       last = JSON.stringify(host)
       return host?.state === state
     },
-    ADMIT_MS,
+    atMostMs,
   )
 }

@@ -14,23 +14,48 @@ import { promisify } from 'node:util'
 import type { Disk, Workload } from '../../src/contract/agent.ts'
 import { qemuRuntime, type QemuOptions, type QemuRuntime } from '../../src/engines/qemu/runtime.ts'
 import { buildSmallImage, type SmallImage } from '../../src/engines/qemu/small-image.ts'
+import { processStart } from '../../src/server/data-folder.ts'
+import { killProcess, removeFolder } from './leftover.ts'
 import { waitFor } from './wait.ts'
 
 const SSH_MS = 60_000
+const BUILD_MS = 300_000
 const CONNECT_S = 5
 const never = new AbortController().signal
 
 let built: Promise<SmallImage> | undefined
 
-/** Built by the first who asks, and shared by all test processes: it gets its name when it is whole. */
+/** Built by the first who asks, and shared by all test processes: the others wait for it. */
 export function smallImage(): Promise<SmallImage> {
-  built ??= buildSmallImage({
-    folder: smallImageFolder(),
-    arch: process.arch === 'arm64' ? 'arm64' : 'amd64',
-    progress: () => {},
-    signal: never,
-  })
+  built ??= buildInTurn()
   return built
+}
+
+async function buildInTurn(): Promise<SmallImage> {
+  const turn = `${smallImageFolder()}.turn`
+  await waitFor('the turn to build the small image', () => takeTurn(turn), BUILD_MS)
+  try {
+    return await buildSmallImage({
+      folder: smallImageFolder(),
+      arch: process.arch === 'arm64' ? 'arm64' : 'amd64',
+      progress: () => {},
+      signal: never,
+    })
+  } finally {
+    await fs.rm(turn, { force: true })
+  }
+}
+
+/** One that a dead process has left is taken away. Should two have it after that, they do the work twice. */
+async function takeTurn(turn: string): Promise<boolean> {
+  try {
+    await fs.writeFile(turn, `${process.pid} ${processStart(process.pid)}`, { flag: 'wx' })
+    return true
+  } catch {
+    const [, pid = '', start = ''] = /^(\d+) (.+)$/.exec(await fs.readFile(turn, 'utf8').catch(() => '')) ?? []
+    if (pid !== '' && processStart(Number(pid)) !== start) await fs.rm(turn, { force: true })
+    return false
+  }
 }
 
 export function smallImageFolder(): string {
@@ -108,9 +133,9 @@ export async function openQemuLab(): Promise<QemuLab> {
     pids,
     close: async () => {
       current?.close()
-      for (const pid of pids()) process.kill(pid, 'SIGKILL')
+      for (const pid of pids()) killProcess(pid)
       await waitFor('the machines to be gone', () => pids().length === 0)
-      await fs.rm(folder, { recursive: true, force: true })
+      await removeFolder(folder)
     },
   }
   return lab

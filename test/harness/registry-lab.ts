@@ -10,6 +10,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
+import { removeFolder } from './leftover.ts'
 import { waitFor } from './wait.ts'
 
 const execFileAsync = promisify(execFile)
@@ -57,7 +58,7 @@ export async function startRegistryLab(host: string): Promise<RegistryLab> {
   const close = async (): Promise<void> => {
     if (child.exitCode === null) child.kill('SIGKILL')
     await ended
-    await rm(folder, { recursive: true, force: true })
+    await removeFolder(folder)
   }
   try {
     const isUp = (): Promise<boolean> =>

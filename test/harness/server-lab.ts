@@ -1,9 +1,10 @@
 /** A server as a process on a database of its own, which can be killed and started again where it was. */
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { testDatabase } from './database.ts'
 import { succeed } from './journey.ts'
+import { removeFolder } from './leftover.ts'
 import type { MachineServer } from './machines.ts'
 import { startServerProcess, type ServerProcess } from './process.ts'
 import { caller } from './server.ts'
@@ -25,7 +26,7 @@ export async function startServerLab(env: Readonly<Record<string, string>>): Pro
   const close = async (): Promise<void> => {
     await child?.killTree()
     await database.drop()
-    await rm(folder, { recursive: true, force: true })
+    await removeFolder(folder)
   }
   try {
     const first = await startServerProcess(settings)

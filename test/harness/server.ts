@@ -1,5 +1,5 @@
 /** A whole server in this process, on a database of its own, with a client that speaks plain HTTP to it. */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { pino } from 'pino'
@@ -11,6 +11,7 @@ import { ensureDemo } from '../../src/server/first-run.ts'
 import { serve } from '../../src/server/serve.ts'
 import { readSettings } from '../../src/server/settings.ts'
 import { testDatabase } from './database.ts'
+import { removeFolder } from './leftover.ts'
 
 export interface Reply {
   readonly status: number
@@ -111,7 +112,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     close: async () => {
       await server.close()
       await database?.drop()
-      await rm(dataDir, { recursive: true, force: true })
+      await removeFolder(dataDir)
     },
   }
 }

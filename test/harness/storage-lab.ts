@@ -4,12 +4,14 @@
  * Whatever a test leaves, the closing ends: the daemon by its number, mounts, loop devices, links, addresses.
  */
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { randomBytes, randomInt } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { openGanesha } from '../../src/engines/storage/ganesha.ts'
 import type { FileServer } from '../../src/engines/storage/file-server.ts'
+import { freeSubnet } from './free-subnet.ts'
+import { killProcess, removeFolder } from './leftover.ts'
 import { waitFor } from './wait.ts'
 
 export interface StorageLab {
@@ -63,11 +65,11 @@ export function startStorageLab(): StorageLab {
   const undo: (() => void | Promise<void>)[] = []
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-storage-'))
   undo.push(
-    () => fs.rmSync(folder, { recursive: true }),
+    () => removeFolder(folder),
     () => cleanFolder(folder),
   )
   const name = `st${randomBytes(3).toString('hex')}`
-  const subnet = freeSubnet()
+  const { prefix: subnet } = freeSubnet('storage')
   const vip = `${subnet}.5`
   ip('link', 'add', name, 'type', 'bridge')
   undo.push(() => ip('link', 'del', name))
@@ -135,15 +137,6 @@ export function startStorageLab(): StorageLab {
 
 function ip(...args: string[]): void {
   execFileSync('ip', args, { env: { PATH }, stdio: 'pipe' })
-}
-
-/** One that no interface of this machine has, and that no route but the default one leads to. */
-function freeSubnet(): string {
-  for (;;) {
-    const subnet = `10.${randomInt(1, 255)}.${randomInt(0, 255)}`
-    const routes = execFileSync('ip', ['-4', 'route', 'show', 'table', 'all'], { env: { PATH } }).toString()
-    if (!routes.includes(`${subnet}.`)) return subnet
-  }
 }
 
 function makeClient(space: string, address: string, vip: string, folder: string): StorageClient {
@@ -222,7 +215,7 @@ function daemonPid(folder: string): number | undefined {
 /** What was killed has left its daemon and its mounts. */
 async function cleanFolder(folder: string): Promise<void> {
   const pid = daemonPid(folder)
-  if (pid !== undefined) process.kill(pid, 'SIGKILL')
+  if (pid !== undefined) killProcess(pid)
   await waitFor('the end of the NFS daemon', () => daemonPid(folder) === undefined)
   const mounts = fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
   for (const point of mounts.flatMap((line) => line.split(' ')[4] ?? []).filter((at) => at.startsWith(`${folder}/`))) {

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import { inject } from 'vitest'
 import { z } from 'zod'
 import { writeTinyGguf, type TinyGgufOptions } from '../../src/sim/tiny-gguf.ts'
+import { removeFolder } from './leftover.ts'
 
 export interface StartOptions {
   readonly sequences?: number
@@ -74,7 +75,7 @@ export async function spawnEngine(options: StartOptions = {}): Promise<EnginePro
     stop: async () => {
       child.kill('SIGKILL')
       await ended
-      await fs.rm(folder, { recursive: true, force: true })
+      await removeFolder(folder)
     },
   }
 }

@@ -8,6 +8,7 @@ import path from 'node:path'
 import { startAgentProcess, type AgentProcess } from './agent-process.ts'
 import { startHostNetwork, type HostNetwork, type NetworkHost } from './host-network.ts'
 import { succeed } from './journey.ts'
+import { killProcess, removeFolder } from './leftover.ts'
 import { makeCustomer, relayPorts, type Customer } from './machines.ts'
 import { qemuPids, smallImage, smallImageFolder, whyNoQemu } from './qemu-lab.ts'
 import { testServer, type TestServer } from './server.ts'
@@ -67,7 +68,7 @@ export async function startVmMachines(options: {
     })
     undo.push(() => server.close())
     const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-vms-'))
-    undo.push(() => fs.rm(folder, { recursive: true, force: true }))
+    undo.push(() => removeFolder(folder))
     const hosts: VmHost[] = []
     for (let n = 1; n <= options.hosts; n += 1) {
       hosts.push(await addVmHost(server, await network.addHost(`vm-${n}`), path.join(folder, `vm-${n}`), undo))
@@ -99,7 +100,7 @@ async function addVmHost(
   const volumeFolder = path.join(dir, 'machines', 'volumes')
   const pids = (workloadId?: string): number[] => qemuPids(path.join(machineFolder(workloadId), '/'))
   undo.push(async () => {
-    for (const pid of pids()) process.kill(pid, 'SIGKILL')
+    for (const pid of pids()) killProcess(pid)
     await waitFor('the machines to be gone', () => pids().length === 0)
   })
   let agent: AgentProcess | undefined

@@ -1,6 +1,9 @@
 /** Waits for a fact, not for a time. */
 
 const EVERY_MS = 20
+const SELDOM_MS = 250
+/** Whoever asks all the time takes it from those who are asked: a question that took long is followed by a long pause. */
+const PAUSE_FACTOR = 8
 const AT_MOST_MS = 30_000
 
 /** Asks until the answer is neither undefined nor false; past the limit it says what it waited for. */
@@ -11,12 +14,15 @@ export async function waitFor<T>(
 ): Promise<T> {
   const until = performance.now() + atMostMs
   for (;;) {
+    const askedAt = performance.now()
     const answer = await ask()
     if (answer !== undefined && answer !== false) return answer
-    if (performance.now() > until) {
+    const answeredAt = performance.now()
+    if (answeredAt > until) {
       throw new Error(`waited ${atMostMs} ms in vain for: ${typeof what === 'string' ? what : what()}`)
     }
-    await new Promise((resolve) => setTimeout(resolve, EVERY_MS))
+    const pauseMs = Math.min(SELDOM_MS, Math.max(EVERY_MS, PAUSE_FACTOR * (answeredAt - askedAt)))
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
 }
 

@@ -6,6 +6,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { MuxStream } from '../../src/base/mux.ts'
 import { streamRequest, type HostOffer, type Observation } from '../../src/contract/agent.ts'
+import { HEARTBEAT_MS } from '../../src/domain/host.ts'
 import { TestAgent, testOffer } from '../harness/host-doors.ts'
 import { succeed } from '../harness/journey.ts'
 import { testServer, type Call, type TestServer } from '../harness/server.ts'
@@ -15,6 +16,8 @@ let server: TestServer
 let customer: { id: string; key: string; call: Call }
 let stranger: { id: string; key: string; call: Call }
 const agents: TestAgent[] = []
+/** Say again and again what there is, as agents do: a host that is not heard of counts as silent. */
+const beats: NodeJS.Timeout[] = []
 
 beforeAll(async () => {
   server = await testServer({ env: { BERTH_ENGINES: 'mock,host' } })
@@ -22,6 +25,7 @@ beforeAll(async () => {
   stranger = await server.account({ usd: '1000' })
 })
 afterEach(async () => {
+  for (const beat of beats.splice(0)) clearInterval(beat)
   for (const agent of agents.splice(0)) await agent.end()
 })
 afterAll(() => server.close())
@@ -31,6 +35,8 @@ interface Joined {
   readonly agent: TestAgent
   /** Says how the one workload is that is wanted now. */
   report(state: Observation['state'], more?: Partial<Observation>): Promise<void>
+  /** Says that nothing is left of it. */
+  reportGone(generation: number): void
 }
 
 async function joinMachine(name: string, offer: HostOffer): Promise<Joined> {
@@ -40,7 +46,13 @@ async function joinMachine(name: string, offer: HostOffer): Promise<Joined> {
   const { hostId } = await succeed(server.nobody, 'POST', '/v2/agent/join', body)
   const agent = await new TestAgent(server.url, { id: hostId, privateKey }, answerStream).enter()
   agents.push(agent)
-  agent.report({ offer })
+  let last: Parameters<TestAgent['report']>[0] = { offer }
+  const say = (report: typeof last): void => {
+    last = report
+    agent.report(report)
+  }
+  say({ offer })
+  beats.push(setInterval(() => agent.report(last), HEARTBEAT_MS))
   await waitFor('the machine to be on sale', async () => {
     const { machines } = await succeed(server.operator, 'GET', '/v2/operator/machines?limit=1000')
     return (machines as Array<{ id: string; status: string }>).some(
@@ -54,8 +66,9 @@ async function joinMachine(name: string, offer: HostOffer): Promise<Joined> {
       const desired = await agent.hear('desired', ({ workloads }) => workloads.length === 1)
       const [{ id, tag } = { id: '', tag: '' }] = desired.workloads
       const workloads = [{ id, tag, state, disks: [], ...more }]
-      agent.report({ generation: desired.generation, offer, workloads })
+      say({ generation: desired.generation, offer, workloads })
     },
+    reportGone: (generation) => say({ generation, offer }),
   }
 }
 
@@ -158,7 +171,7 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
 
   await succeed(customer.call, 'POST', '/v1/marketplace/instances/terminate', { id: name })
   const ended = await host.agent.hear('desired', ({ workloads }) => workloads[0]?.want === 'gone')
-  host.agent.report({ generation: ended.generation })
+  host.reportGone(ended.generation)
   await waitFor('it to be gone', async () => (await instanceOf(customer.call, name)) === undefined)
   expect(await succeed(customer.call, 'GET', `${byId}/metrics`)).toMatchObject({ gpus: [], reason: 'It has ended' })
 })

@@ -1,14 +1,16 @@
 /**
  * A first start, as the README has it, and the models of this very machine: chat on a real engine with a real (tiny)
- * model, a voice, vectors. The download of the default chat model is left out; everything else is what a newcomer meets.
+ * model, a voice, vectors, a picture. The download of the default chat model is left out; everything else is what a
+ * newcomer meets.
  */
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { inject, afterAll, beforeAll, expect, test } from 'vitest'
 import { writeTinyGguf } from '../../src/sim/tiny-gguf.ts'
+import { removeFolder } from '../harness/leftover.ts'
 import { startServerProcess, type ServerProcess } from '../harness/process.ts'
 import { waitFor } from '../harness/wait.ts'
 
@@ -29,7 +31,7 @@ beforeAll(async () => {
 }, STARTUP_MS)
 afterAll(async () => {
   await server.stop()
-  await rm(folder, { recursive: true, force: true })
+  await removeFolder(folder)
 }, STARTUP_MS)
 
 async function post(pathname: string, body: object): Promise<Response> {
@@ -107,6 +109,20 @@ test('vectors lie near each other when their texts do, and cost by the token', {
   // $0.01 a million tokens: ten nano-dollars each.
   expect(await costOf(response)).toBe(usage.prompt_tokens * 10)
 })
+
+test(
+  'a picture is there without any server elsewhere, and costs by its pixels and steps',
+  { timeout: STARTUP_MS },
+  async () => {
+    const body = { model_name: 'pictogram', prompt: 'a red apple', width: 128, height: 192, steps: 1 }
+    const response = await whenReady('/v1/image/generation', body)
+    const { images } = (await response.json()) as { images: Array<{ image: string }> }
+    const png = Buffer.from(images[0]?.image ?? '', 'base64')
+    expect([png.toString('latin1', 1, 4), png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual(['PNG', 128, 192])
+    // $0.0001 a million: a tenth of a nano-dollar each, and no fraction of one.
+    expect(await costOf(response)).toBe(Math.floor((128 * 192) / 10))
+  },
+)
 
 test('a GGUF file is on sale with one command, and chats', { timeout: STARTUP_MS }, async () => {
   const file = path.join(folder, 'tiny.gguf')

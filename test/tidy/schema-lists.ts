@@ -22,11 +22,21 @@ export function readSchemaLists(): Map<string, string[][]> {
     for (const [, table = '', body = ''] of text.matchAll(/create table ([\w.]+) \(\n(.*?)^\);/gms)) {
       for (const [, column = '', words = ''] of body.matchAll(/\b(?!not\b)(\w+) in \(('[^)]*)\)/g)) {
         const name = `${table}.${column}`
-        lists.set(name, [...(lists.get(name) ?? []), words.split(',').map((word) => word.trim().slice(1, -1))])
+        lists.set(name, [...(lists.get(name) ?? []), wordsOf(words)])
       }
+    }
+    // A list that a later migration has put in the place of the first.
+    for (const [, table = '', column = '', words = ''] of text.matchAll(replaced)) {
+      lists.set(`${table}.${column}`, [wordsOf(words)])
     }
   }
   return lists
+}
+
+const replaced = /alter table ([\w.]+) add constraint \w+ check \((\w+) in \(('[^)]*)\)\)/g
+
+function wordsOf(list: string): string[] {
+  return list.split(',').map((word) => word.trim().slice(1, -1))
 }
 
 const [, report] = fromAgent.options

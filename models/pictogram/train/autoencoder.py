@@ -14,6 +14,7 @@ class Residual(nn.Module):
         self.norm = nn.GroupNorm(8, channels)
         self.first = nn.Conv2d(channels, channels, 3, padding=1)
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
+        nn.init.zeros_(self.second.weight)
 
     def forward(self, x):
         return x + self.second(F.silu(self.first(F.silu(self.norm(x)))))
@@ -29,6 +30,8 @@ class Encoder(nn.Module):
             nn.Conv2d(64, 128, 4, stride=2, padding=1), Residual(128), Residual(128),
             nn.Conv2d(128, 256, 4, stride=2, padding=1), Residual(256), Residual(256),
             nn.GroupNorm(8, 256), nn.SiLU(), nn.Conv2d(256, LATENT_CHANNELS, 3, padding=1),
+            # Each channel about as large as the noise that the painter starts from.
+            nn.BatchNorm2d(LATENT_CHANNELS, affine=False),
         )
 
     def forward(self, picture):

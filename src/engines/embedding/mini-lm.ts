@@ -15,10 +15,14 @@ export const MAX_TOKENS = 512
 const MODEL_FOLDER = 'models/Xenova/all-MiniLM-L6-v2'
 const ONNX_ERRORS_ONLY = 3
 
+/** What is asked of the model blocks the thread while it runs, at most a tenth of a second or so. */
 export interface EmbeddingModel {
-  tokenise(text: string): Tokens
-  /** A vector of length 1. Blocks the thread while the model runs, at most a tenth of a second or so. */
+  /** At most `maxTokens`, or as many as the model has positions for. */
+  tokenise(text: string, maxTokens?: number): Tokens
+  /** A vector of length 1. */
   embed(ids: readonly number[]): Promise<Float32Array>
+  /** A vector for each token in turn, as the model has it before the mean is taken. */
+  states(ids: readonly number[]): Promise<Float32Array>
 }
 
 export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
@@ -30,21 +34,23 @@ export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
     intraOpNumThreads: threads,
     logSeverityLevel: ONNX_ERRORS_ONLY,
   })
+  const states = async (ids: readonly number[]): Promise<Float32Array> => {
+    const row = (values: BigInt64Array) => new Tensor('int64', values, [1, ids.length])
+    const outcome = await session.run({
+      input_ids: row(BigInt64Array.from(ids, BigInt)),
+      attention_mask: row(new BigInt64Array(ids.length).fill(1n)),
+      token_type_ids: row(new BigInt64Array(ids.length)),
+    })
+    const vectors = outcome['last_hidden_state']?.data
+    if (!(vectors instanceof Float32Array) || vectors.length !== ids.length * DIMENSIONS) {
+      throw new Error('the model gave no vectors')
+    }
+    return vectors
+  }
   return {
-    tokenise: (text) => wordPiece.encode(text, MAX_TOKENS),
-    embed: async (ids) => {
-      const row = (values: BigInt64Array) => new Tensor('int64', values, [1, ids.length])
-      const outcome = await session.run({
-        input_ids: row(BigInt64Array.from(ids, BigInt)),
-        attention_mask: row(new BigInt64Array(ids.length).fill(1n)),
-        token_type_ids: row(new BigInt64Array(ids.length)),
-      })
-      const states = outcome['last_hidden_state']?.data
-      if (!(states instanceof Float32Array) || states.length !== ids.length * DIMENSIONS) {
-        throw new Error('the model gave no vectors')
-      }
-      return meanDirection(states)
-    },
+    tokenise: (text, maxTokens = MAX_TOKENS) => wordPiece.encode(text, Math.min(maxTokens, MAX_TOKENS)),
+    states,
+    embed: async (ids) => meanDirection(await states(ids)),
   }
 }
 

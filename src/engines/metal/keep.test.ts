@@ -29,7 +29,7 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
       world: books,
       clusterSecret: 'a secret of tests',
       log: { warn },
-      limits: { rebootMs: 15_000, switchAfterMs: 5_000 },
+      limits: { rebootMs: 60_000, switchAfterMs: 5_000 },
     })
     keepings.push(keeping)
     return keeping

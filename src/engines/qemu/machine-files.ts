@@ -36,6 +36,7 @@ export interface MachineFiles {
 
 const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/
 const REMOVING = '.removing-'
+const removing = { recursive: true, force: true, maxRetries: 5 } as const
 /** The socket of the monitor, in the machine's folder. */
 export const MONITOR_SOCKET = 'monitor'
 
@@ -81,17 +82,17 @@ export async function letIn(files: MachineFiles, user: number): Promise<void> {
 export async function listMachineIds(root: string): Promise<string[]> {
   const names = await fs.readdir(path.join(root, 'vms')).catch(unlessGone<string[]>([]))
   for (const name of names.filter((one) => one.startsWith(REMOVING))) {
-    await fs.rm(path.join(root, 'vms', name), { recursive: true, force: true })
+    await fs.rm(path.join(root, 'vms', name), removing)
   }
   return names.filter(isPlainName)
 }
 
-/** All of it or, seen from outside, nothing. */
+/** All of it or, seen from outside, nothing. Whoever has just died there may have made a last file meanwhile. */
 export async function removeMachine(root: string, id: string): Promise<void> {
   const doomed = path.join(root, 'vms', `${REMOVING}${id}`)
-  await fs.rm(doomed, { recursive: true, force: true })
+  await fs.rm(doomed, removing)
   await fs.rename(machineFiles(root, id).folder, doomed).catch(unlessGone(undefined))
-  await fs.rm(doomed, { recursive: true, force: true })
+  await fs.rm(doomed, removing)
 }
 
 export async function readSpec(files: MachineFiles): Promise<MachineSpec | undefined> {
@@ -144,8 +145,25 @@ export async function processAgeMs(pid: number): Promise<number | undefined> {
   return Math.max(0, uptime - startedAt)
 }
 
+/**
+ * Whether anything of it is left but its name. A process that dies has no arguments long before it has let go of its
+ * memory and files, and its first thread may be done while others still are at it.
+ */
 export async function isRunning(pid: number): Promise<boolean> {
-  return (await fs.readFile(`/proc/${pid}/cmdline`, 'utf8').catch(unlessGone(''))) !== ''
+  const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(unlessGone(''))
+  if (stat === '') return false
+  const state = stat.charAt(stat.lastIndexOf(')') + 2)
+  if (state !== 'Z' && state !== 'X') return true
+  return (await fs.readdir(`/proc/${pid}/task`).catch(unlessGone<string[]>([]))).length > 1
+}
+
+/** One that has ended since it was looked for is what we want. */
+export function killNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    unlessGone(undefined)(error)
+  }
 }
 
 /** For `catch`: what is not there, or has ended while we looked, reads as `value`. */

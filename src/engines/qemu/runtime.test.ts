@@ -3,6 +3,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { killProcess } from '../../../test/harness/leftover.ts'
 import { fileDisk, openQemuLab, smallImage, whyNoQemu, type QemuLab } from '../../../test/harness/qemu-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import type { Found } from '../runtime.ts'
@@ -137,7 +138,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     async () => {
       const key = await lab.ssh('one', 'sha256sum /etc/dropbear/ed25519; sync')
       runtime.close()
-      for (const pid of lab.pids('one')) process.kill(pid, 'SIGKILL')
+      for (const pid of lab.pids('one')) killProcess(pid)
       await waitFor('QEMU to be gone', () => lab.pids('one').length === 0)
       runtime = lab.runtime()
       expect(await find('one')).toMatchObject({ state: 'ended' })
@@ -164,7 +165,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   })
 
   test('a machine whose QEMU is killed before our eyes has crashed', async () => {
-    for (const pid of lab.pids('one')) process.kill(pid, 'SIGKILL')
+    for (const pid of lab.pids('one')) killProcess(pid)
     const failed = await waitFor('the end of one', async () => {
       const found = await find('one')
       expect(found?.state).not.toBe('ended')

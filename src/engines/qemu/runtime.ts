@@ -129,7 +129,7 @@ class Qemu implements QemuRuntime {
       const late = `QEMU has not taken leave within ${QUIT_MS} ms`
       await within(QUIT_MS, this.#quit(id), late).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
       if (!(await this.#areGone(pids, QUIT_MS, signal))) {
-        for (const pid of await this.#pidsOf(id)) process.kill(pid, 'SIGKILL')
+        for (const pid of await this.#pidsOf(id)) machine.killNow(pid)
         if (!(await this.#areGone(pids, KILL_MS, signal))) throw new Error(`QEMU (${pids.join()}) cannot be ended`)
       }
     }

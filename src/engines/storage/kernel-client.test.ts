@@ -2,19 +2,18 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { smallImage } from '../../../test/harness/qemu-lab.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from '../../../test/harness/storage-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
-import { buildSmallImage } from '../qemu/small-image.ts'
 import type { FileServer } from './file-server.ts'
 
 const { signal } = new AbortController()
 const machine =
   process.arch === 'arm64'
-    ? { program: 'qemu-system-aarch64', type: 'virt', console: 'ttyAMA0', arch: 'arm64' as const }
-    : { program: 'qemu-system-x86_64', type: 'q35', console: 'ttyS0', arch: 'amd64' as const }
+    ? { program: 'qemu-system-aarch64', type: 'virt', console: 'ttyAMA0' }
+    : { program: 'qemu-system-x86_64', type: 'q35', console: 'ttyS0' }
 const hasQemu = ['/usr/bin', '/usr/local/bin'].some((at) => fs.existsSync(path.join(at, machine.program)))
 const reason = whyNoStorageLab() ?? (hasQemu ? null : `${machine.program} is missing`)
 
@@ -113,12 +112,7 @@ interface Guest {
 
 /** The small image with a shell on its console. */
 async function startGuest(lab: StorageLab, tap: { name: string; address: string }): Promise<Guest> {
-  const image = await buildSmallImage({
-    folder: path.join(os.tmpdir(), 'berth-small-image'),
-    arch: machine.arch,
-    progress: () => {},
-    signal,
-  })
+  const image = await smallImage()
   const initrd = withShell(image.initrd, path.join(lab.folder, 'guest'))
   // Emulated: slower, but there are machines whose KVM hangs in the first steps of a kernel.
   const kernelLine = `console=${machine.console} quiet loglevel=1 mitigations=off audit=0 berth.net=${tap.address}/24`
@@ -185,7 +179,8 @@ class ConsoleGuest implements Guest {
     this.#child.stdin?.write(`{ ${command}; } 2>&1; echo "=""${this.#count}= $?"\n`)
     const heard = await waitFor(
       () => `the end of ${command}: ${this.#output.slice(from)}`,
-      () => new RegExp(`^([^]*?)\n?${mark} (\\d+)\n`).exec(this.#output.slice(from)) ?? undefined,
+      // With the prompt behind it, which else may come in the middle of what the next command says.
+      () => new RegExp(`^([^]*?)\n?${mark} (\\d+)\n[^\n]*# $`).exec(this.#output.slice(from)) ?? undefined,
       COMMAND_MS,
     )
     return { code: Number(heard[2]), said: (heard[1] ?? '').trim() }

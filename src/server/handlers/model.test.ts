@@ -102,6 +102,7 @@ describe('a model', () => {
     const cases: Array<[object, string, unknown]> = [
       [{ kind: 'chat', files: [part(1)] }, 'no_engine', ['files']],
       [{ kind: 'speech', engine: 'llama', files: [part(1)] }, 'engine_unfit', ['engine']],
+      [{ kind: 'chat', engine: 'picture' }, 'engine_unfit', ['engine']],
       [{ kind: 'chat', engine: 'llama' }, 'files_missing', ['files']],
       [{ kind: 'speech', engine: 'speech', files: [part(1)] }, 'files_unfit', ['files']],
       [

@@ -1,0 +1,92 @@
+"""The words of our prompts: colours, numbers, places, and the everyday names of things that Unicode calls otherwise."""
+
+COLOURS = {
+    'red': (226, 40, 48), 'crimson': (176, 20, 50), 'orange': (247, 138, 27), 'yellow': (252, 208, 40),
+    'gold': (230, 176, 40), 'lime green': (150, 210, 50), 'green': (62, 168, 70), 'dark green': (22, 92, 52),
+    'teal': (24, 150, 148), 'turquoise': (60, 200, 200), 'light blue': (128, 200, 248), 'sky blue': (120, 196, 246),
+    'blue': (38, 102, 214), 'dark blue': (22, 42, 108), 'navy': (18, 32, 84), 'purple': (132, 72, 190),
+    'violet': (146, 92, 214), 'lavender': (200, 180, 240), 'pink': (246, 130, 178), 'light pink': (252, 200, 218),
+    'magenta': (214, 44, 150), 'brown': (134, 86, 52), 'beige': (236, 220, 190), 'black': (34, 34, 38),
+    'dark gray': (78, 80, 86), 'gray': (142, 146, 152), 'grey': (142, 146, 152), 'light gray': (208, 210, 214),
+    'white': (248, 248, 250), 'cream': (252, 244, 222),
+}
+"""What a thing may be painted in. The first of each line is the one that the evaluation asks for."""
+PAINTS = [
+    'red', 'orange', 'yellow', 'green', 'teal', 'blue', 'purple', 'pink', 'brown', 'black', 'gray', 'white',
+    'light blue', 'dark blue', 'dark green', 'gold', 'turquoise', 'crimson', 'magenta', 'lime green', 'violet',
+]
+COLOUR_WORDS = {'red', 'orange', 'yellow', 'green', 'blue', 'purple', 'brown', 'black', 'white', 'pink', 'grey', 'light'}
+NUMBERS = {2: ['two', 'a pair of', '2'], 3: ['three', '3'], 4: ['four', '4'], 5: ['five', '5'], 6: ['six', '6']}
+
+EVERYDAY = {
+    'car': ['automobile'], 'cup': ['hot beverage'], 'mug': ['hot beverage'], 'cup of coffee': ['hot beverage'],
+    'phone': ['mobile phone'], 'smartphone': ['mobile phone'], 'plane': ['airplane'], 'aeroplane': ['airplane'],
+    'boat': ['sailboat', 'motor boat', 'speedboat'], 'bike': ['bicycle'], 'motorbike': ['motorcycle'],
+    'computer': ['laptop', 'desktop computer'], 'tv': ['television'], 'burger': ['hamburger'], 'donut': ['doughnut'],
+    'flower': ['hibiscus', 'blossom', 'sunflower', 'cherry blossom', 'rose'], 'daisy': ['blossom'],
+    'cake': ['birthday cake', 'shortcake'], 'gift': ['wrapped gift'], 'present': ['wrapped gift'],
+    'shoe': ['running shoe'], 'sneaker': ['running shoe'], 'boot': ['hiking boot'], 'hat': ['top hat'],
+    'cap': ['billed cap'], 'ball': ['soccer ball', 'basketball', 'tennis'], 'football': ['soccer ball'],
+    'tennis ball': ['tennis'], 'lamp': ['light bulb'], 'clock': ['mantelpiece clock', 'alarm clock'],
+    'smiley': ['slightly smiling face', 'smiling face with smiling eyes'], 'happy face': ['smiling face'],
+    'sad face': ['frowning face', 'pensive face'], 'moon': ['crescent moon', 'full moon'],
+    'tree': ['evergreen tree', 'palm tree'], 'fir tree': ['evergreen tree'], 'leaf': ['fallen leaf', 'maple leaf'],
+    'diamond': ['gem stone'], 'jewel': ['gem stone'], 'heart': ['red heart'], 'circle': ['red circle', 'blue circle'],
+    'square': ['red square', 'blue square'], 'triangle': ['red triangle pointed up'], 'dot': ['red circle'],
+    'lightning bolt': ['high voltage'], 'lightning': ['high voltage'], 'rain cloud': ['cloud with rain'],
+    'rain': ['cloud with rain'], 'snow': ['snowflake'], 'swords': ['crossed swords'], 'sword': ['dagger'],
+    'orange fruit': ['tangerine'], 'ladybug': ['lady beetle'], 'bee': ['honeybee'], 'dinosaur': ['t-rex', 'sauropod'],
+    'bunny': ['rabbit face'], 'puppy': ['dog face'], 'dog': ['dog face', 'dog'], 'kitten': ['cat face'],
+    'cat': ['cat face', 'cat'], 'horse': ['horse face', 'horse'], 'cow': ['cow face', 'cow'], 'pig': ['pig face', 'pig'],
+    'mouse': ['mouse face', 'mouse'], 'rabbit': ['rabbit face', 'rabbit'], 'tiger': ['tiger face', 'tiger'],
+    'monkey': ['monkey face', 'monkey'], 'dragon': ['dragon face', 'dragon'], 'whale': ['spouting whale', 'whale'],
+    'ufo': ['flying saucer'], 'spaceship': ['rocket', 'flying saucer'], 'truck': ['delivery truck'], 'van': ['minibus'],
+    'train': ['locomotive', 'high-speed train', 'train'], 'ship': ['ship', 'passenger ship'], 'apple': ['red apple'],
+    'book': ['closed book', 'blue book', 'green book'], 'pen': ['fountain pen', 'pen'], 'letter': ['envelope'],
+    'mail': ['envelope'], 'box': ['package'], 'parcel': ['package'], 'bag': ['handbag', 'shopping bags'],
+    'knife': ['kitchen knife'], 'egg': ['egg', 'cooking'], 'fried egg': ['cooking'], 'chips': ['french fries'],
+    'fries': ['french fries'], 'pasta': ['spaghetti'], 'noodles': ['steaming bowl'], 'soup': ['steaming bowl'],
+    'rice': ['cooked rice'], 'salad': ['green salad'], 'wine': ['wine glass'], 'glass of wine': ['wine glass'],
+    'beer': ['beer mug'], 'milk': ['glass of milk'], 'tea': ['teacup without handle'], 'cheese': ['cheese wedge'],
+    'chili': ['hot pepper'], 'corn': ['ear of corn'], 'cherry': ['cherries'], 'grape': ['grapes'],
+    'blueberry': ['blueberries'], 'melon': ['watermelon', 'melon'], 'bulb': ['light bulb'], 'lock': ['locked'],
+    'padlock': ['locked'], 'magnifying glass': ['magnifying glass tilted left', 'magnifying glass tilted right'],
+    'camera': ['camera', 'camera with flash'], 'microphone': ['studio microphone', 'microphone'],
+    'headphones': ['headphone'], 'piano': ['musical keyboard'], 'note': ['musical note'], 'medal': ['sports medal'],
+    'gold medal': ['1st place medal'], 'cup trophy': ['trophy'], 'target': ['bullseye'], 'dice': ['game die'],
+    'puzzle': ['puzzle piece'], 'teddy': ['teddy bear'], 'king': ['person with crown', 'prince'],
+    'queen': ['princess'], 'doctor': ['health worker'], 'chef': ['cook'], 'wizard': ['mage'], 'witch': ['mage'],
+    'santa': ['santa claus'], 'angel': ['baby angel'], 'devil': ['smiling face with horns'], 'poop': ['pile of poo'],
+    'hand': ['raised hand', 'waving hand'], 'fist': ['raised fist'], 'muscle': ['flexed biceps'], 'earth': ['globe showing europe-africa'],
+    'globe': ['globe showing americas', 'globe showing europe-africa'], 'planet': ['ringed planet'], 'saturn': ['ringed planet'],
+    'house': ['house'], 'home': ['house'], 'building': ['office building'], 'skyscraper': ['office building'],
+    'mountain': ['snow-capped mountain', 'mountain'], 'island': ['desert island'], 'beach': ['beach with umbrella'],
+    'volcano': ['volcano'], 'flame': ['fire'], 'water drop': ['droplet'], 'wave': ['sweat droplets'],
+    'broken chain': ['broken chain'], 'cog': ['gear'], 'saw': ['carpentry saw'], 'trash can': ['wastebasket'],
+    'bin': ['wastebasket'], 'plug': ['electric plug'], 'server': ['desktop computer'], 'disk': ['floppy disk'],
+    'chart': ['bar chart', 'chart increasing'], 'calendar': ['tear-off calendar', 'calendar'], 'tshirt': ['t-shirt'],
+    'shirt': ['t-shirt'], 'trousers': ['jeans'], 'heels': ['high-heeled shoe'], 'umbrella': ['umbrella'],
+    'mushroom': ['mushroom'], 'cloud': ['cloud'], 'sun': ['sun'], 'star': ['star'], 'check mark': ['check mark'],
+    'cross': ['cross mark'], 'arrow': ['right arrow'], 'robot': ['robot'], 'ghost': ['ghost'], 'skull': ['skull'],
+}
+
+"""Backgrounds with a name: colours at the top and the bottom, where the ground begins (1: there is none) and its
+colour, and how many stars are in the sky."""
+PLACES = {
+    'at night': ((14, 20, 60), (40, 52, 110), 1.0, None, 1.0),
+    'in the night sky': ((10, 14, 50), (30, 40, 96), 1.0, None, 1.0),
+    'in space': ((6, 6, 16), (22, 16, 44), 1.0, None, 1.0),
+    'in the sky': ((96, 178, 240), (196, 230, 252), 1.0, None, 0.0),
+    'in a blue sky': ((80, 166, 238), (180, 222, 250), 1.0, None, 0.0),
+    'at sunset': ((112, 64, 140), (252, 160, 84), 1.0, None, 0.0),
+    'on grass': ((150, 212, 248), (206, 236, 252), 0.66, (104, 184, 76), 0.0),
+    'in a meadow': ((150, 212, 248), (206, 236, 252), 0.62, (124, 196, 84), 0.0),
+    'on the beach': ((130, 204, 248), (200, 234, 250), 0.64, (242, 214, 150), 0.0),
+    'in the desert': ((250, 220, 160), (252, 236, 200), 0.62, (226, 176, 104), 0.0),
+    'in the snow': ((176, 210, 238), (220, 236, 248), 0.62, (248, 250, 254), 0.0),
+    'on water': ((170, 218, 248), (216, 238, 252), 0.6, (44, 124, 204), 0.0),
+    'on the sea': ((150, 208, 246), (214, 238, 252), 0.58, (28, 104, 184), 0.0),
+    'under water': ((60, 160, 220), (14, 66, 140), 1.0, None, 0.0),
+    'on a table': ((244, 236, 222), (244, 236, 222), 0.68, (164, 112, 68), 0.0),
+    'on a road': ((170, 216, 246), (214, 236, 250), 0.66, (92, 96, 104), 0.0),
+}

@@ -1,0 +1,337 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import http from 'node:http'
+import os from 'node:os'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { pictogramFolder } from '../../../test/harness/pictogram.ts'
+import { waitFor } from '../../../test/harness/wait.ts'
+
+/** Loading takes a second or two of two processors, which on a busy machine is much longer. */
+const LOADING_MS = 150_000
+const MB = 1_048_576
+
+const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-picture-'))
+let engine: Engine
+
+beforeAll(async () => {
+  engine = await startEngine('main.sock', 16)
+})
+
+afterAll(() => {
+  engine.child.kill('SIGKILL')
+  rmSync(folder, { recursive: true })
+})
+
+describe('the process', () => {
+  test('is ready at once, and has loaded nothing', async () => {
+    const ready = { event: 'ready', contextTokens: null, concurrency: 1, supportsTools: false }
+    expect(engine.events).toEqual([{ event: 'loading', progress: 0 }, ready])
+    expect(statSync(engine.socketPath).mode & 0o077).toBe(0)
+    expect(await ask(engine, 'GET', '/health')).toMatchObject({ status: 200, body: { status: 'ok' } })
+    expect(await painterOf(engine)).toBeUndefined()
+  })
+
+  test('says at the start which file of the model is missing', async () => {
+    const empty = path.join(folder, 'empty')
+    mkdirSync(empty)
+    await expect(startEngine('none.sock', 1, empty)).rejects.toThrow(/painter\.onnx is missing/)
+  })
+})
+
+describe(
+  'a picture',
+  () => {
+    test('is a PNG of the native size by its seed, and the same bytes each time', async () => {
+      const asked = { width: 512, height: 512, cfg_scale: 3, seed: 7 }
+      const [first, again, streamed] = [
+        await paint(engine, asked),
+        await paint(engine, asked),
+        await paintStream(engine, asked),
+      ]
+      expect(first.status).toBe(200)
+      expect(Object.keys(first.body)).toEqual(['images'])
+      expect(first.body.images).toEqual([{ index: 0, image: expect.any(String) as string, random_seed: 7 }])
+      expect(again.body).toEqual(first.body)
+      expect(streamed.at(-1)).toEqual({ type: 'result', ...first.body })
+    })
+
+    test('is another by seed, steps, guidance, prompt and negative prompt', async () => {
+      const asked = { steps: 1, cfg_scale: 4, seed: 7 }
+      const all = [
+        asked,
+        { ...asked, seed: 8 },
+        { ...asked, steps: 2 },
+        { ...asked, cfg_scale: 8 },
+        { ...asked, prompt: 'a blue cup' },
+        { ...asked, negative_prompt: 'a blue cup' },
+      ]
+      const pictures = await Promise.all(all.map(async (one) => imageOf(await paint(engine, one))))
+      expect(new Set(pictures).size).toBe(all.length)
+    })
+
+    test('at guidance 1 is of the prompt alone, and at 0 of what takes its place', async () => {
+      const [cup, cupWithout, nothing, negative] = await Promise.all([
+        paint(engine, { cfg_scale: 1, prompt: 'a cup' }),
+        paint(engine, { cfg_scale: 1, prompt: 'a cup', negative_prompt: 'a dog' }),
+        paint(engine, { cfg_scale: 0, prompt: 'a cup' }),
+        paint(engine, { cfg_scale: 0, prompt: 'a dog', negative_prompt: 'a cup' }),
+      ])
+      expect(imageOf(cupWithout)).toBe(imageOf(cup))
+      expect(imageOf(negative)).toBe(imageOf(cup))
+      expect(imageOf(nothing)).not.toBe(imageOf(cup))
+    })
+
+    test.each([
+      [128, 2_496],
+      [1_024, 768],
+      [333, 129],
+    ])('has exactly %d by %d pixels where that is asked for', async (width, height) => {
+      const png = Buffer.from(imageOf(await paint(engine, { width, height })), 'base64')
+      expect(await sharp(png).metadata()).toMatchObject({ format: 'png', width, height, hasAlpha: false })
+    })
+
+    test('draws its seed where none is given, and tells it', async () => {
+      const drawn = await paint(engine, { seed: undefined })
+      const seed = drawn.body.images?.[0]?.random_seed
+      expect(seed).toBeGreaterThanOrEqual(0)
+      expect(imageOf(await paint(engine, { seed }))).toBe(imageOf(drawn))
+    })
+
+    test('of a prompt that is longer than what the model reads comes with a note', async () => {
+      const words = Array.from({ length: 30 }, () => 'red').join(' ')
+      const [whole, long] = [
+        await paint(engine, { prompt: words }),
+        await paint(engine, { prompt: `${words} and blue` }),
+      ]
+      expect(whole.body.notes).toBeUndefined()
+      expect(imageOf(long)).toBe(imageOf(whole))
+      expect(long.body.notes).toEqual([expect.stringMatching(/^prompt: this model reads 30 .*red red". The rest/)])
+    })
+  },
+  LOADING_MS,
+)
+
+describe('refused by name', () => {
+  test.each<[object, string]>([
+    [{ width: 100 }, 'width'],
+    [{ height: 2_500 }, 'height'],
+    [{ height: 256.5, stream: true }, 'height'],
+    [{ prompt: ' ' }, 'prompt'],
+    [{ steps: 0 }, 'steps'],
+  ])('%j', async (fields, param) => {
+    const { status, body } = await paint(engine, fields)
+    expect(status).toBe(400)
+    expect(body.error).toMatchObject({ type: 'invalid_request_error', param })
+    expect(body.error?.message).toContain(`${param}: `)
+  })
+
+  test('a body that is no JSON, or too long', async () => {
+    expect(await ask(engine, 'POST', '/v1/image/generation', '{')).toMatchObject({ status: 400 })
+    expect(await ask(engine, 'POST', '/v1/image/generation', ' '.repeat(300_000))).toMatchObject({ status: 413 })
+  })
+})
+
+test('ten at once are all answered, in turn, and nothing of them is kept', async () => {
+  const before = await memoryOf(engine)
+  const seeds = Array.from({ length: 10 }, (_, i) => i)
+  const answers = await Promise.all(seeds.map((seed) => paint(engine, { seed })))
+  expect(answers.map(({ status }) => status)).toEqual(seeds.map(() => 200))
+  expect(answers.map(({ body }) => body.images?.[0]?.random_seed)).toEqual(seeds)
+  expect(new Set(answers.map(imageOf)).size).toBe(10)
+  // All that is kept once is there by now. The decoder gives 3 MB a picture: were these kept, it would be 30 MB.
+  expect((await memoryOf(engine)) - before).toBeLessThan(15 * MB)
+})
+
+test('a stream tells of each step or of some of them, and ends with the picture', async () => {
+  const events = await paintStream(engine, { steps: 3 })
+  const progress = events.filter(({ type }) => type === 'progress')
+  expect(events.map(({ type }) => type)).toEqual([...progress.map(({ type }) => type), 'result'])
+  expect(progress.at(-1)).toEqual({ type: 'progress', step: 3, steps: 3 })
+  const steps = progress.map(({ step }) => step ?? NaN)
+  expect(steps).toEqual([...new Set(steps)].toSorted((a, b) => a - b))
+})
+
+test('work stops for a client that has gone, and for one that waits', async () => {
+  const before = (await metrics(engine)).total ?? NaN
+  const [plain, stream] = [send(engine, { steps: 1_000 }), send(engine, { steps: 1_000, stream: true })]
+  // The second has been told that it waits.
+  await once(stream, 'response')
+  await waitFor('work', async () => (await metrics(engine)).processing === 1)
+  stream.destroy()
+  await waitFor('nobody waiting', async () => (await metrics(engine)).deferred === 0)
+  plain.destroy()
+  // All of it would take minutes.
+  await waitFor('no work', async () => (await metrics(engine)).processing === 0)
+  const streaming = send(engine, { steps: 1_000, stream: true })
+  const [response] = (await once(streaming, 'response')) as [http.IncomingMessage]
+  await once(response, 'data')
+  streaming.destroy()
+  await waitFor('no work', async () => (await metrics(engine)).processing === 0)
+  expect(await metrics(engine)).toEqual({ processing: 0, deferred: 0, total: before + 3 })
+})
+
+test(
+  'a full queue says so, a painter that dies costs one picture, and SIGTERM ends both in the middle of the work',
+  async () => {
+    const own = await startEngine('own.sock', 1)
+    const first = paintStream(own, { steps: 1_000 })
+    await waitFor('work', async () => (await metrics(own)).processing === 1)
+    const told: PictureEvent[] = []
+    const second = paintStream(own, { steps: 1_000 }, (event) => told.push(event))
+    second.catch(() => {})
+    await waitFor('one that waits', () => told.length > 0)
+    expect(told).toEqual([{ type: 'queued', ahead: 1 }])
+
+    for (const stream of [false, true]) {
+      const full = await paint(own, { stream })
+      expect(full).toMatchObject({ status: 503, body: { error: { type: 'server_error', code: 'queue_full' } } })
+      expect(Number(full.retryAfter)).toBeGreaterThanOrEqual(1)
+    }
+
+    process.kill((await painterOf(own))?.pid ?? NaN, 'SIGKILL')
+    expect((await first).at(-1)).toMatchObject({ type: 'error', error: { type: 'server_error' } })
+    await waitFor('the second', () => told.some(({ type }) => type === 'progress'), LOADING_MS)
+
+    const painter = (await painterOf(own))?.pid
+    expect(painter).toBeDefined()
+    own.child.kill('SIGTERM')
+    expect(await once(own.child, 'exit')).toEqual([null, 'SIGTERM'])
+    await expect(second).rejects.toThrow(/aborted|hang up|ECONNRESET/)
+    await waitFor('the end of the painter', async () => !(await listProcesses()).some(({ pid }) => pid === painter))
+  },
+  LOADING_MS,
+)
+
+interface Engine {
+  readonly child: ChildProcess
+  readonly socketPath: string
+  readonly events: object[]
+}
+
+interface Answer {
+  readonly status: number
+  readonly retryAfter: string | undefined
+  readonly body: {
+    readonly images?: ReadonlyArray<{ readonly image: string; readonly random_seed: number }>
+    readonly notes?: readonly string[]
+    readonly error?: { readonly message: string }
+  }
+}
+
+interface PictureEvent {
+  readonly type: string
+  readonly step?: number
+}
+
+async function startEngine(socket: string, queue: number, model = pictogramFolder): Promise<Engine> {
+  const socketPath = path.join(folder, socket)
+  const start = JSON.stringify({ model: 'the-model', socketPath, threads: null, queue })
+  const entry = path.join(path.dirname(inject('serverBundle')), 'picture-engine.mjs')
+  const child = spawn(process.execPath, [entry, start, model], { stdio: ['pipe', 'pipe', 'ignore'] })
+  const events: Array<{ event: string; message?: string }> = []
+  createInterface(child.stdout).on('line', (line) => events.push(JSON.parse(line) as (typeof events)[number]))
+  await waitFor('the engine', () => events.some(({ event }) => event === 'ready' || event === 'failed'))
+  const failed = events.find(({ event }) => event === 'failed')
+  if (failed !== undefined) throw new Error(failed.message)
+  return { child, socketPath, events }
+}
+
+function request({ socketPath }: Engine, method: string, url: string, body?: string): http.ClientRequest {
+  const asking = http.request({ socketPath, method, path: url })
+  // The engine may answer and close before it has read all of a body.
+  asking.on('error', () => {}).end(body)
+  return asking
+}
+
+async function ask(to: Engine, method: string, url: string, body?: string): Promise<Answer> {
+  const [response] = (await once(request(to, method, url, body), 'response')) as [http.IncomingMessage]
+  const text = Buffer.concat((await response.toArray()) as Buffer[]).toString()
+  return {
+    status: response.statusCode ?? 0,
+    retryAfter: response.headers['retry-after'],
+    body: (text.startsWith('{') ? JSON.parse(text) : { text }) as Answer['body'],
+  }
+}
+
+/** A small one, but for what is asked otherwise. */
+function bodyOf(fields: object): string {
+  const small = { prompt: 'a red apple', width: 128, height: 128, steps: 1, cfg_scale: 1, seed: 1 }
+  return JSON.stringify({ ...small, ...fields })
+}
+
+function send(to: Engine, fields: object): http.ClientRequest {
+  return request(to, 'POST', '/v1/image/generation', bodyOf(fields))
+}
+
+function paint(to: Engine, fields: object): Promise<Answer> {
+  return ask(to, 'POST', '/v1/image/generation', bodyOf(fields))
+}
+
+/** All events; the last thing said must be that it is done, or an error. */
+async function paintStream(
+  to: Engine,
+  fields: object,
+  onEvent: (event: PictureEvent) => void = () => {},
+): Promise<PictureEvent[]> {
+  const [response] = (await once(send(to, { ...fields, stream: true }), 'response')) as [http.IncomingMessage]
+  expect(response.headers['content-type']).toBe('text/event-stream')
+  const events: PictureEvent[] = []
+  let isDone = false
+  for await (const line of createInterface(response)) {
+    if (line === '') continue
+    expect(line.startsWith('data: ')).toBe(true)
+    expect(isDone).toBe(false)
+    if (line === 'data: [DONE]') {
+      isDone = true
+      continue
+    }
+    const event = JSON.parse(line.slice(6)) as PictureEvent
+    events.push(event)
+    onEvent(event)
+  }
+  if (response.errored !== null) throw response.errored
+  expect(isDone).toBe(events.at(-1)?.type === 'result')
+  return events
+}
+
+function imageOf({ status, body }: Answer): string {
+  expect(status).toBe(200)
+  return body.images?.[0]?.image ?? ''
+}
+
+async function metrics(from: Engine): Promise<Record<string, number>> {
+  const { text } = (await ask(from, 'GET', '/metrics')).body as { text?: string }
+  const lines = (text ?? '').matchAll(/^berth_engine_requests_(\w+) (\d+)$/gm)
+  return Object.fromEntries([...lines].map(([, name = '', value]) => [name, Number(value)]))
+}
+
+interface Process {
+  readonly pid: number
+  readonly parent: number
+  readonly bytes: number
+}
+
+async function listProcesses(): Promise<Process[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=,rss='])
+  return stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number))
+    .map(([pid = NaN, parent = NaN, kb = NaN]) => ({ pid, parent, bytes: 1_024 * kb }))
+}
+
+async function painterOf({ child }: Engine): Promise<Process | undefined> {
+  return (await listProcesses()).find(({ parent }) => parent === child.pid)
+}
+
+/** Of the engine and its painter. */
+async function memoryOf({ child }: Engine): Promise<number> {
+  const own = (await listProcesses()).filter(({ pid, parent }) => pid === child.pid || parent === child.pid)
+  expect(own.length).toBe(2)
+  return own.reduce((sum, { bytes }) => sum + bytes, 0)
+}

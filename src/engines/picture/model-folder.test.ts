@@ -1,0 +1,27 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, expect, inject, test } from 'vitest'
+import { pictogramFolder } from '../../../test/harness/pictogram.ts'
+import { findModelFolder, readModelFolder } from './model-folder.ts'
+
+const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-model-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+test('the model is found in the package, from the sources and from a bundle', () => {
+  const expected = path.resolve('models', 'pictogram')
+  expect(findModelFolder(path.resolve('src', 'engines', 'picture', 'main.ts'))).toBe(expected)
+  expect(findModelFolder(path.resolve('dist', 'picture-engine.mjs'))).toBe(expected)
+  expect(findModelFolder(inject('serverBundle'))).toBe(expected)
+  expect(() => findModelFolder('/picture-engine.mjs')).toThrow('in no package')
+})
+
+test('the model says what it is, and a file that is missing is named', async () => {
+  expect(await readModelFolder(pictogramFolder)).toMatchObject({ latent: [8, 32, 32], native: 512, words: 32 })
+  writeFileSync(path.join(folder, 'painter.onnx'), '')
+  await expect(readModelFolder(folder)).rejects.toThrow('decoder.onnx is missing')
+  writeFileSync(path.join(folder, 'decoder.onnx'), '')
+  await expect(readModelFolder(folder)).rejects.toThrow('pictogram.json is missing')
+  writeFileSync(path.join(folder, 'pictogram.json'), '{"latent":[8,32],"native":512}')
+  await expect(readModelFolder(folder)).rejects.toThrow('latent')
+})

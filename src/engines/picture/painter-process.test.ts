@@ -1,0 +1,47 @@
+import os from 'node:os'
+import path from 'node:path'
+import { expect, inject, test } from 'vitest'
+import { pictogramFolder } from '../../../test/harness/pictogram.ts'
+import { waitFor } from '../../../test/harness/wait.ts'
+import { PainterProcess } from './painter-process.ts'
+
+const IDLE_MS = 20
+/** Of loading, twice, on a busy machine. */
+const LOADING_MS = 150_000
+
+test(
+  'it runs while it is needed, is let go after a while without work, and what breaks it breaks one request',
+  async () => {
+    const entry = path.join(path.dirname(inject('serverBundle')), 'picture-engine.mjs')
+    const start = { folder: pictogramFolder, threads: os.availableParallelism() }
+    const painter = new PainterProcess(entry, start, IDLE_MS)
+    expect(painter.pid).toBeUndefined()
+
+    const words = await painter.readWords('a red apple')
+    expect(words.states.length).toBe(32 * 384)
+    // Three words, the beginning and the end.
+    expect(words.mask).toEqual(Float32Array.from({ length: 32 }, (_, i) => (i < 5 ? 1 : 0)))
+    expect(words.states.slice(5 * 384).every((value) => value === 0)).toBe(true)
+    expect(words.readPart).toBeUndefined()
+    const pid = painter.pid ?? NaN
+    await waitFor('it to be let go', () => painter.pid === undefined)
+    await waitFor('its end', () => !isThere(pid))
+
+    const broken = painter.readWords('a red apple')
+    process.kill(painter.pid ?? NaN, 'SIGKILL')
+    await expect(broken).rejects.toThrow('ended with SIGKILL')
+    expect(painter.pid).toBeUndefined()
+
+    expect(await painter.readWords('a red apple')).toEqual(words)
+    await waitFor('it to be let go', () => painter.pid === undefined)
+  },
+  LOADING_MS,
+)
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * The process that paints, from both its sides. A run of the model blocks its thread, and the memory of a model that is
+ * let go stays with the process that had it; so it has a process, which is started when something is to be painted and
+ * ended when nothing was for a while. It ends by itself, between two runs, when the other side is gone.
+ */
+import { fork, type ChildProcess } from 'node:child_process'
+import { z } from 'zod'
+import { within } from '../../base/within.ts'
+import type { PictureSize } from './picture-file.ts'
+
+/** What the model made of a prompt. */
+export interface Words {
+  readonly states: Float32Array
+  readonly mask: Float32Array
+  /** Undefined: all of the prompt. Else as far as the model reads. */
+  readonly readPart: string | undefined
+}
+
+export interface Painter {
+  readWords(text: string): Promise<Words>
+  /** Where each of the texts (one or two) would have the latent go, one after the other. */
+  velocities(latent: Float32Array, time: number, texts: readonly Words[]): Promise<Float32Array>
+  /** The PNG. */
+  finish(latent: Float32Array, size: PictureSize): Promise<Uint8Array>
+}
+
+const startForm = z.object({ folder: z.string().min(1), threads: z.int().min(1) })
+export type PainterStart = z.infer<typeof startForm>
+
+type Ask = {
+  [Call in keyof Painter]: { readonly id: number; readonly call: Call; readonly args: Parameters<Painter[Call]> }
+}[keyof Painter]
+type Answer =
+  | { readonly id: number; readonly isDone: true; readonly value: unknown }
+  | { readonly id: number; readonly isDone: false; readonly message: string }
+
+/** The first argument of the process that paints. */
+export const PAINTER_ROLE = 'painter'
+const IDLE_MS = 600_000
+/** Of one run, with the loading before the first: far more than either takes on a machine that is in use. */
+const ANSWER_MS = 300_000
+
+export function readPainterStart(argument: string | undefined): PainterStart {
+  return startForm.parse(JSON.parse(argument ?? 'null'))
+}
+
+interface Pending {
+  readonly resolve: (value: unknown) => void
+  readonly reject: (cause: Error) => void
+}
+
+/** The side that asks. */
+export class PainterProcess implements Painter {
+  readonly #entry: string
+  readonly #start: PainterStart
+  readonly #idleMs: number
+  readonly #pending = new Map<number, Pending>()
+  #child: ChildProcess | undefined
+  #idle: NodeJS.Timeout | undefined
+  #lastId = 0
+
+  constructor(entry: string, start: PainterStart, idleMs = IDLE_MS) {
+    this.#entry = entry
+    this.#start = start
+    this.#idleMs = idleMs
+  }
+
+  /** Undefined: it does not run, and takes no memory. */
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  readWords(...args: Parameters<Painter['readWords']>): Promise<Words> {
+    return this.#ask('readWords', args) as Promise<Words>
+  }
+
+  velocities(...args: Parameters<Painter['velocities']>): Promise<Float32Array> {
+    return this.#ask('velocities', args) as Promise<Float32Array>
+  }
+
+  finish(...args: Parameters<Painter['finish']>): Promise<Uint8Array> {
+    return this.#ask('finish', args) as Promise<Uint8Array>
+  }
+
+  async #ask<Call extends keyof Painter>(call: Call, args: Parameters<Painter[Call]>): Promise<unknown> {
+    clearTimeout(this.#idle)
+    const child = (this.#child ??= this.#open())
+    const id = ++this.#lastId
+    const answer = new Promise<unknown>((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject })
+      child.send({ id, call, args }, (cause) => cause !== null && this.#end(child, cause))
+    })
+    try {
+      return await within(ANSWER_MS, answer, `the process that paints gave no answer in ${ANSWER_MS} ms`)
+    } catch (cause) {
+      // It did not answer, and may never.
+      if (this.#pending.has(id)) this.#end(child, cause as Error)
+      throw cause
+    } finally {
+      clearTimeout(this.#idle)
+      if (this.#pending.size === 0) {
+        this.#idle = setTimeout(() => this.#end(child, new Error('idle')), this.#idleMs).unref()
+      }
+    }
+  }
+
+  #open(): ChildProcess {
+    // What it writes goes where our errors go: our own output has a form.
+    const child = fork(this.#entry, [PAINTER_ROLE, JSON.stringify(this.#start)], {
+      serialization: 'advanced',
+      stdio: ['ignore', 2, 2, 'ipc'],
+    })
+    child.on('message', (message) => {
+      const answer = message as Answer
+      const pending = this.#pending.get(answer.id)
+      this.#pending.delete(answer.id)
+      if (answer.isDone) pending?.resolve(answer.value)
+      else pending?.reject(new Error(answer.message))
+    })
+    child.on('error', (cause) => this.#end(child, cause))
+    child.on('exit', (code, signal) => {
+      this.#end(child, new Error(`the process that paints ended with ${signal ?? code}`))
+    })
+    return child
+  }
+
+  /** The next request starts another. */
+  #end(child: ChildProcess, cause: Error): void {
+    if (this.#child !== child) return
+    this.#child = undefined
+    child.kill('SIGKILL')
+    const pending = [...this.#pending.values()]
+    this.#pending.clear()
+    for (const { reject } of pending) reject(cause)
+  }
+}
+
+/** The side that paints. What is asked while it loads waits; where loading fails, the process ends and says why. */
+export async function runPainter(load: () => Promise<Painter>): Promise<void> {
+  const send = process.send?.bind(process)
+  if (send === undefined) throw new Error('not started by the picture engine')
+  process.once('disconnect', () => process.exit())
+  const loading = load()
+  const answer = async (ask: Ask): Promise<void> => {
+    const painter = await loading
+    try {
+      send({ id: ask.id, isDone: true, value: await run(painter, ask) } satisfies Answer)
+    } catch (cause) {
+      process.stderr.write(`${cause instanceof Error ? cause.stack : String(cause)}\n`)
+      send({
+        id: ask.id,
+        isDone: false,
+        message: cause instanceof Error ? cause.message : String(cause),
+      } satisfies Answer)
+    }
+  }
+  process.on('message', (ask: Ask) => void answer(ask))
+  await loading
+}
+
+function run(painter: Painter, ask: Ask): Promise<unknown> {
+  switch (ask.call) {
+    case 'readWords':
+      return painter.readWords(...ask.args)
+    case 'velocities':
+      return painter.velocities(...ask.args)
+    case 'finish':
+      return painter.finish(...ask.args)
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The model itself, in the process that paints: words are read by the sentence model that also makes embeddings, the
+ * painter says where the noise goes, the decoder makes pixels. Each run blocks the thread. The shapes are always the
+ * same, so the memory is what the first picture took.
+ */
+import path from 'node:path'
+import { InferenceSession, Tensor } from 'onnxruntime-node'
+import { loadMiniLm, type EmbeddingModel } from '../embedding/mini-lm.ts'
+import { DECODER_FILE, PAINTER_FILE, readModelFolder, type PictureFacts } from './model-folder.ts'
+import type { Painter, PainterStart, Words } from './painter-process.ts'
+import { writePng } from './picture-file.ts'
+import { findReadPart } from './read-part.ts'
+
+const ONNX_ERRORS_ONLY = 3
+/** With the words that are asked for, and with those that are not. */
+const MAX_BATCH = 2
+
+export async function loadPictogram({ folder, threads }: PainterStart): Promise<Painter> {
+  const facts = await readModelFolder(folder)
+  const load = (file: string): Promise<InferenceSession> =>
+    InferenceSession.create(path.join(folder, file), {
+      intraOpNumThreads: threads,
+      logSeverityLevel: ONNX_ERRORS_ONLY,
+      // Threads that spin between two runs took twice the processor, and where others worked too, twice the time.
+      extra: { session: { intra_op: { allow_spinning: '0' } } },
+    })
+  const miniLm = await loadMiniLm(threads)
+  const painter = await load(PAINTER_FILE)
+  const decoder = await load(DECODER_FILE)
+  return {
+    readWords: (text) => readWords(miniLm, facts, text),
+    velocities: makeVelocities(painter, facts),
+    finish: async (latent, size) => {
+      const outcome = await decoder.run({ latent: new Tensor('float32', latent, [1, ...facts.latent]) })
+      return writePng(toPixels(numbersOf(outcome, 'picture', 3 * facts.native ** 2)), facts.native, size)
+    },
+  }
+}
+
+async function readWords(miniLm: EmbeddingModel, { words, dimensions }: PictureFacts, text: string): Promise<Words> {
+  const { ids, isCut } = miniLm.tokenise(text, words)
+  const states = new Float32Array(words * dimensions)
+  states.set(await miniLm.states(ids))
+  // Without those of the beginning and the end, which every text has.
+  const count = (part: string): number => miniLm.tokenise(part, words).ids.length - 2
+  return {
+    states,
+    mask: new Float32Array(words).fill(1, 0, ids.length),
+    readPart: isCut ? findReadPart(text, words - 2, count) : undefined,
+  }
+}
+
+function makeVelocities(painter: InferenceSession, { latent: shape, words, dimensions }: PictureFacts) {
+  const size = shape[0] * shape[1] * shape[2]
+  const latents = new Float32Array(MAX_BATCH * size)
+  const states = new Float32Array(MAX_BATCH * words * dimensions)
+  const masks = new Float32Array(MAX_BATCH * words)
+  return async (latent: Float32Array, time: number, texts: readonly Words[]): Promise<Float32Array> => {
+    const batch = texts.length
+    for (const [i, text] of texts.entries()) {
+      latents.set(latent, i * size)
+      states.set(text.states, i * words * dimensions)
+      masks.set(text.mask, i * words)
+    }
+    const tensor = (values: Float32Array, ...row: readonly number[]): Tensor => {
+      const length = row.reduce((product, one) => product * one, batch)
+      return new Tensor('float32', values.subarray(0, length), [batch, ...row])
+    }
+    const outcome = await painter.run({
+      latent: tensor(latents, ...shape),
+      time: tensor(new Float32Array(batch).fill(time)),
+      words: tensor(states, words, dimensions),
+      word_mask: tensor(masks, words),
+    })
+    return numbersOf(outcome, 'velocity', batch * size)
+  }
+}
+
+function numbersOf(outcome: InferenceSession.OnnxValueMapType, name: string, length: number): Float32Array {
+  const values = outcome[name]?.data
+  if (!(values instanceof Float32Array) || values.length !== length) throw new Error(`the model gave no ${name}`)
+  return values
+}
+
+/** From planes of red, green and blue, 0 to 1, to bytes that stand side by side. */
+function toPixels(planes: Float32Array): Uint8Array {
+  const count = planes.length / 3
+  const pixels = new Uint8ClampedArray(planes.length)
+  for (let i = 0; i < count; i++) {
+    for (let channel = 0; channel < 3; channel++) {
+      // A clamped array rounds, and cuts off what is below 0 or above 255.
+      pixels[3 * i + channel] = 255 * (planes[channel * count + i] ?? 0)
+    }
+  }
+  return new Uint8Array(pixels.buffer)
+}

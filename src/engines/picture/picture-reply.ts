@@ -1,0 +1,89 @@
+/**
+ * The answer to a request for a picture: JSON with the PNG in base64, or events with the same at their end. The PNG may
+ * have 18 MB; it is written in parts, no faster than the client reads, so that it is in memory once.
+ */
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { formatSse } from '../../base/sse.ts'
+
+/** Of the PNG; three bytes make four letters. */
+const PART_BYTES = 3 * 65_536
+/** A client that takes nothing for so long is taken for gone. */
+const STALLED_MS = 120_000
+/** Between two tellings of how far it is. */
+const PROGRESS_MS = 100
+
+export interface FinishedPicture {
+  readonly png: Uint8Array
+  readonly seed: number
+  /** What the client should know of how its request was read. */
+  readonly notes: readonly string[]
+}
+
+export class PictureReply {
+  readonly #response: ServerResponse
+  readonly #signal: AbortSignal
+  readonly #isStream: boolean
+  #toldAt = -Infinity
+
+  constructor(response: ServerResponse, signal: AbortSignal, isStream: boolean) {
+    this.#response = response
+    this.#signal = signal
+    this.#isStream = isStream
+  }
+
+  /** The head of a stream. Until then a failure can still be answered as one. */
+  begin(): void {
+    if (!this.#isStream || this.#response.headersSent) return
+    this.#response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }).flushHeaders()
+  }
+
+  tellQueued(ahead: number): void {
+    if (!this.#isStream) return
+    this.begin()
+    this.#tell({ type: 'queued', ahead })
+  }
+
+  /** Most clients can do without some of these: not all are sent in a hurry, and none to one that does not read. */
+  tellProgress(step: number, steps: number): void {
+    const now = performance.now()
+    const isDue = step === steps || now - this.#toldAt >= PROGRESS_MS
+    if (!this.#isStream || !isDue || this.#response.writableNeedDrain) return
+    this.#toldAt = now
+    this.#tell({ type: 'progress', step, steps })
+  }
+
+  /** Says that it failed, where the head was sent already. */
+  fail(): void {
+    if (!this.#response.headersSent || this.#response.writableEnded) return
+    const error = { message: 'The engine failed at this request', type: 'server_error', param: null, code: null }
+    this.#response.end(formatSse({ data: JSON.stringify({ type: 'error', error }) }))
+  }
+
+  async finish({ png, seed, notes }: FinishedPicture): Promise<void> {
+    const [stream, streamEnd] = this.#isStream ? ['data: {"type":"result",', '\n\ndata: [DONE]\n\n'] : ['{', '']
+    const before = `${stream}"images":[{"index":0,"image":"`
+    const told = notes.length === 0 ? '' : `,"notes":${JSON.stringify(notes)}`
+    const after = Buffer.from(`","random_seed":${seed}}]${told}}${streamEnd}`)
+    if (!this.#isStream) {
+      const letters = 4 * Math.ceil(png.length / 3)
+      const bytes = before.length + letters + after.length
+      this.#response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes })
+    }
+    this.#response.write(before)
+    const whole = Buffer.from(png.buffer, png.byteOffset, png.byteLength)
+    for (let at = 0; at < whole.length; at += PART_BYTES) {
+      const part = whole.toString('base64', at, Math.min(at + PART_BYTES, whole.length))
+      if (!this.#response.write(part)) await this.#drained()
+    }
+    this.#response.end(after)
+  }
+
+  #tell(event: object): void {
+    this.#response.write(formatSse({ data: JSON.stringify(event) }))
+  }
+
+  async #drained(): Promise<void> {
+    await once(this.#response, 'drain', { signal: AbortSignal.any([this.#signal, AbortSignal.timeout(STALLED_MS)]) })
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * Requests for pictures: what waits, how one is painted, and what is told on the way. One picture at a time, since it
+ * uses all threads. Nothing is cut in silence: where a prompt is longer than what the model reads, the answer says so.
+ */
+import { fail, ok, type Result } from '../../base/result.ts'
+import { WorkQueue, type EngineCall } from '../engine-http.ts'
+import type { PictureFacts } from './model-folder.ts'
+import { gaussianNoise } from './noise.ts'
+import type { Painter, Words } from './painter-process.ts'
+import { PictureReply, type FinishedPicture } from './picture-reply.ts'
+import { readRequest, type PictureRequest } from './request.ts'
+import { sample } from './sampler.ts'
+
+/** A run of the painter for one text, until something has been measured. */
+const GUESSED_MS_PER_RUN = 100
+/** What decoding and the PNG take, in such runs. */
+const FINISH_RUNS = 2
+/** Pictures that are painted and not yet taken by their clients. */
+const MAX_UNSENT = 32
+const UNSENT_RETRY_MS = 5_000
+/** Of the part of a prompt that was read, its end is shown. */
+const SHOWN_CHARS = 40
+
+export class PictureDesk {
+  readonly queue: WorkQueue
+  readonly #painter: Painter
+  readonly #facts: PictureFacts
+  #unsent = 0
+
+  constructor(painter: Painter, facts: PictureFacts, queueLimit: number) {
+    this.#painter = painter
+    this.#facts = facts
+    this.queue = new WorkQueue(queueLimit, { pictures: { places: 1, msPerUnit: GUESSED_MS_PER_RUN } })
+  }
+
+  async generate({ body, signal, response }: EngineCall): Promise<Result<unknown>> {
+    const request = readRequest(body)
+    if (!request.ok) return request
+    if (this.#unsent >= MAX_UNSENT) {
+      const message = `${this.#unsent} pictures are waiting to be taken, which is as many as may`
+      return fail('unavailable', message, { reason: 'queue_full', retryAfterMs: UNSENT_RETRY_MS })
+    }
+    const reply = new PictureReply(response, signal, request.value.stream)
+    const painted = await this.#paintInTurn(request.value, reply, signal)
+    if (!painted.ok) return painted
+    // Others are painted while this one is taken.
+    this.#unsent += 1
+    try {
+      await reply.finish(painted.value)
+    } finally {
+      this.#unsent -= 1
+    }
+    return ok(undefined)
+  }
+
+  async #paintInTurn(
+    request: PictureRequest,
+    reply: PictureReply,
+    signal: AbortSignal,
+  ): Promise<Result<FinishedPicture>> {
+    const units = request.steps * countTexts(request.cfgScale) + FINISH_RUNS
+    const paint = async (): Promise<Result<FinishedPicture>> => {
+      reply.begin()
+      return ok(await this.#paint(request, (step) => reply.tellProgress(step, request.steps), signal))
+    }
+    try {
+      return await this.queue.run('pictures', units, signal, paint, (ahead) => reply.tellQueued(ahead))
+    } catch (cause) {
+      reply.fail()
+      throw cause
+    }
+  }
+
+  async #paint(
+    { prompt, negativePrompt, cfgScale, seed, steps, width, height }: PictureRequest,
+    onStep: (step: number) => void,
+    signal: AbortSignal,
+  ): Promise<FinishedPicture> {
+    const notes: string[] = []
+    const read = async (field: string, text: string): Promise<Words> => {
+      const words = await this.#painter.readWords(text)
+      if (words.readPart !== undefined) notes.push(this.#noteOf(field, words.readPart))
+      return words
+    }
+    const texts = [
+      ...(cfgScale === 1 ? [] : [await read('negative_prompt', negativePrompt)]),
+      ...(cfgScale === 0 ? [] : [await read('prompt', prompt)]),
+    ]
+    const [channels, rows, columns] = this.#facts.latent
+    const latent = await sample({
+      noise: gaussianNoise(seed, channels * rows * columns),
+      steps,
+      shift: this.#facts.shift,
+      velocity: async (now, time) => guide(await this.#painter.velocities(now, time, texts), now.length, cfgScale),
+      onStep,
+      signal,
+    })
+    signal.throwIfAborted()
+    return { png: await this.#painter.finish(latent, { width, height }), seed, notes }
+  }
+
+  #noteOf(field: string, readPart: string): string {
+    const shown = readPart.length > SHOWN_CHARS ? `…${readPart.slice(-SHOWN_CHARS)}` : readPart
+    // Two of them are the beginning and the end, which every text has.
+    const pieces = this.#facts.words - 2
+    return `${field}: this model reads ${pieces} pieces of words, here as far as "${shown}". The rest had no effect`
+  }
+}
+
+/** At 1 only the prompt counts and at 0 only what takes its place, so the model is asked for one text alone. */
+function countTexts(cfgScale: number): number {
+  return cfgScale === 0 || cfgScale === 1 ? 1 : 2
+}
+
+/** From what is not wanted towards what is, and past it by the scale. Of one text: its own. */
+function guide(velocities: Float32Array, size: number, scale: number): Float32Array {
+  if (velocities.length === size) return velocities
+  const [away, towards] = [velocities.subarray(0, size), velocities.subarray(size)]
+  return away.map((value, i) => value + scale * ((towards[i] ?? 0) - value))
+}

@@ -1,0 +1,15 @@
+import { expect, test } from 'vitest'
+import { findReadPart } from './read-part.ts'
+
+/** A piece a letter. */
+const count = (text: string): number => text.length
+
+test.each([
+  ['red apple', 8, 'red apple'],
+  ['red apple', 7, 'red'],
+  [' red\napple  pie', 8, ' red\napple'],
+  ['apple', 4, ''],
+  ['', 4, ''],
+])('of %j, %d pieces are %j', (text, maxPieces, part) => {
+  expect(findReadPart(text, maxPieces, count)).toBe(part)
+})

@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'vitest'
+import { readRequest } from './request.ts'
+
+test('what is left out has the value that the interface gives it, and a seed is drawn', () => {
+  const read = readRequest({ model_name: 'any', prompt: 'a cup', seed: null })
+  expect(read).toMatchObject({
+    ok: true,
+    value: { prompt: 'a cup', negativePrompt: '', width: 1_024, height: 1_024, steps: 30, cfgScale: 5, stream: false },
+  })
+  const drawn = Array.from({ length: 20 }, () => {
+    const one = readRequest({ prompt: 'a cup' })
+    return one.ok ? one.value.seed : NaN
+  })
+  expect(drawn.every((seed) => Number.isSafeInteger(seed) && seed >= 0)).toBe(true)
+  expect(new Set(drawn).size).toBe(20)
+})
+
+test('the ends of each range may be asked for', () => {
+  const least = { prompt: '👍', width: 128, height: 2_496, steps: 1, cfg_scale: 0, seed: 0, negative_prompt: '' }
+  expect(readRequest(least)).toMatchObject({ ok: true, value: { width: 128, height: 2_496, seed: 0, cfgScale: 0 } })
+  const most = { prompt: 'x'.repeat(10_000), steps: 1_000, cfg_scale: 50, seed: 2 ** 53 - 1, stream: true }
+  expect(readRequest(most)).toMatchObject({ ok: true, value: { steps: 1_000, seed: 2 ** 53 - 1, stream: true } })
+})
+
+describe('refused by name', () => {
+  test.each<[object, string, RegExp]>([
+    [{ prompt: '' }, 'prompt', /no text/],
+    [{ prompt: ' \n\u200b\u0301' }, 'prompt', /no text/],
+    [{ prompt: 'x'.repeat(10_001) }, 'prompt', /10000 characters/],
+    [{ prompt: undefined }, 'prompt', /text/],
+    [{ prompt: ['a cup'] }, 'prompt', /text/],
+    [{ negative_prompt: 'x'.repeat(10_001) }, 'negative_prompt', /10000 characters/],
+    [{ width: 127 }, 'width', /128 to 2496/],
+    [{ width: 2_497 }, 'width', /128 to 2496/],
+    [{ height: 512.5 }, 'height', /128 to 2496/],
+    [{ height: '512' }, 'height', /128 to 2496/],
+    [{ height: null }, 'height', /128 to 2496/],
+    [{ steps: 0 }, 'steps', /1 to 1000/],
+    [{ steps: 1_001 }, 'steps', /1 to 1000/],
+    [{ cfg_scale: -0.1 }, 'cfg_scale', /0 to 50/],
+    [{ cfg_scale: 50.1 }, 'cfg_scale', /0 to 50/],
+    [{ seed: -1 }, 'seed', /2\^53/],
+    [{ seed: 2 ** 53 }, 'seed', /2\^53/],
+    [{ stream: 'yes' }, 'stream', /true or false/],
+  ])('%j', (fields, name, message) => {
+    const read = readRequest({ prompt: 'a cup', ...fields })
+    expect(read).toMatchObject({ ok: false, kind: 'invalid', issues: [{ path: [name] }] })
+    expect((read as { message: string }).message).toMatch(message)
+  })
+})

@@ -1,0 +1,63 @@
+/** What a request for a picture may ask for. Every fault names its field and the limit. */
+import { randomInt } from 'node:crypto'
+import { z } from 'zod'
+import { ok, type Result } from '../../base/result.ts'
+import { readFields } from '../engine-http.ts'
+
+const MIN_SIDE = 128
+const MAX_SIDE = 2_496
+const MAX_STEPS = 1_000
+const MAX_GUIDANCE = 50
+const MAX_PROMPT_CHARS = 10_000
+/** Drawn seeds stay short enough to be typed again. */
+const DRAWN_SEEDS = 2 ** 32
+
+export interface PictureRequest {
+  readonly prompt: string
+  /** Empty: none was given. */
+  readonly negativePrompt: string
+  readonly width: number
+  readonly height: number
+  readonly steps: number
+  readonly cfgScale: number
+  readonly seed: number
+  readonly stream: boolean
+}
+
+const side = wholeNumber(MIN_SIDE, MAX_SIDE).default(1_024)
+const prompt = z.string('must be a text').max(MAX_PROMPT_CHARS, `must have at most ${MAX_PROMPT_CHARS} characters`)
+const cfgFault = `must be a number from 0 to ${MAX_GUIDANCE}`
+const seedFault = 'must be a whole number from 0 to 2^53 - 1'
+
+const requestForm = z.looseObject({
+  // Marks and what is not shown are nothing to paint, and the model would read an empty prompt.
+  prompt: prompt.regex(/[^\s\p{C}\p{M}]/u, 'there is no text in it'),
+  negative_prompt: prompt.nullish(),
+  width: side,
+  height: side,
+  steps: wholeNumber(1, MAX_STEPS).default(30),
+  cfg_scale: z.number(cfgFault).min(0, cfgFault).max(MAX_GUIDANCE, cfgFault).default(5),
+  seed: z.int(seedFault).min(0, seedFault).nullish(),
+  stream: z.boolean('must be true or false').nullish(),
+})
+
+export function readRequest(body: unknown): Result<PictureRequest> {
+  const fields = readFields(requestForm, body)
+  if (!fields.ok) return fields
+  const { cfg_scale: cfgScale, negative_prompt: negativePrompt, seed, stream, ...rest } = fields.value
+  return ok({
+    prompt: rest.prompt,
+    negativePrompt: negativePrompt ?? '',
+    width: rest.width,
+    height: rest.height,
+    steps: rest.steps,
+    cfgScale,
+    seed: seed ?? randomInt(DRAWN_SEEDS),
+    stream: stream ?? false,
+  })
+}
+
+function wholeNumber(min: number, max: number): z.ZodNumber {
+  const fault = `must be a whole number from ${min} to ${max}`
+  return z.int(fault).min(min, fault).max(max, fault)
+}

@@ -1,0 +1,41 @@
+/**
+ * From noise to a picture: follows the model's velocity from time 1 to time 0. Each step asks the model once and leans
+ * on the step before (Adams-Bashforth of second order, for steps of unequal length), so twice the steps leave a quarter
+ * of the fault.
+ */
+
+export interface Sampling {
+  /** At time 1. It is not changed. */
+  readonly noise: Float32Array
+  readonly steps: number
+  /** More than 1: short steps near the noise, where the picture is decided, and longer ones towards the end. */
+  readonly shift: number
+  /** The change with time. */
+  readonly velocity: (latent: Float32Array, time: number) => Promise<Float32Array>
+  /** After each step, counted from 1. */
+  readonly onStep: (step: number) => void
+  /** Looked at before each step; its reason is thrown. */
+  readonly signal: AbortSignal
+}
+
+export async function sample({ noise, steps, shift, velocity, onStep, signal }: Sampling): Promise<Float32Array> {
+  const timeOf = (step: number): number => {
+    const left = 1 - step / steps
+    return (shift * left) / (1 + (shift - 1) * left)
+  }
+  const latent = Float32Array.from(noise)
+  let before: { readonly velocity: Float32Array; readonly length: number } | undefined
+  for (let step = 0; step < steps; step++) {
+    signal.throwIfAborted()
+    const now = await velocity(latent, timeOf(step))
+    const length = timeOf(step + 1) - timeOf(step)
+    const lean = before === undefined ? 0 : length / (2 * before.length)
+    for (let i = 0; i < latent.length; i++) {
+      const value = now[i] ?? 0
+      latent[i] = (latent[i] ?? 0) + length * (value + lean * (value - (before?.velocity[i] ?? 0)))
+    }
+    before = { velocity: now, length }
+    onStep(step + 1)
+  }
+  return latent
+}

@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest'
+import { EventBody, type MediaProgress } from './event-body.ts'
+
+const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+const picture = { images: [{ index: 0, image: 'iVBOR', random_seed: 7 }], notes: ['größer'] }
+const stream =
+  ': comment\n\n' +
+  event({ type: 'queued', ahead: 2 }) +
+  event({ type: 'progress', step: 1, steps: 2 }) +
+  event({ type: 'progress', step: 2, steps: 2 }) +
+  event({ type: 'result', ...picture }) +
+  'data: [DONE]\n\n'
+
+function read(pieces: readonly Buffer[]): { told: MediaProgress[]; body: EventBody } {
+  const told: MediaProgress[] = []
+  const body = new EventBody((progress) => told.push(progress))
+  // A connection reads into one buffer over and over: what is kept must be a copy.
+  for (const piece of pieces) {
+    const shared = Buffer.from(piece)
+    body.push(shared)
+    shared.fill(0)
+  }
+  return { told, body }
+}
+
+const progress = [
+  { type: 'queued', ahead: 2 },
+  { type: 'progress', step: 1, steps: 2 },
+  { type: 'progress', step: 2, steps: 2 },
+]
+
+test('what is told on the way comes in order, and the result is the body of a plain answer', () => {
+  const { told, body } = read([Buffer.from(stream)])
+  expect(told).toEqual(progress)
+  expect(body.answer?.status).toBe(200)
+  expect(JSON.parse(body.answer?.body.toString() ?? '')).toEqual({ type: 'result', ...picture })
+})
+
+test('wherever the packets are cut', () => {
+  const bytes = Buffer.from(stream)
+  for (let size = 1; size < 9; size++) {
+    const count = Math.ceil(bytes.length / size)
+    const { told, body } = read(Array.from({ length: count }, (_, n) => bytes.subarray(n * size, (n + 1) * size)))
+    expect(told).toEqual(progress)
+    expect(JSON.parse(body.answer?.body.toString() ?? '')).toEqual({ type: 'result', ...picture })
+  }
+})
+
+test('a picture of many megabytes is read in one pass', () => {
+  const image = 'A'.repeat(24_000_000)
+  const bytes = Buffer.from(event({ type: 'result', images: [{ image }] }))
+  const packet = 65_536
+  const { body } = read(
+    Array.from({ length: Math.ceil(bytes.length / packet) }, (_, n) => bytes.subarray(n * packet, (n + 1) * packet)),
+  )
+  expect(body.answer?.body.length).toBeGreaterThan(image.length)
+})
+
+describe('an engine that', () => {
+  test.each([
+    ['invalid_request_error', 400],
+    ['server_error', 500],
+    [undefined, 500],
+  ])('says %s is taken for status %i', (type, status) => {
+    const said = event({ type: 'error', error: { message: 'no such seed', type, param: 'seed', code: null } })
+    const { body } = read([Buffer.from(said)])
+    expect(body.answer?.status).toBe(status)
+  })
+
+  test('says nonsense is not believed', () => {
+    const odd = [
+      { type: 'progress', step: -1, steps: 2 },
+      { type: 'progress', step: 'many', steps: 2 },
+      { type: 'queued' },
+      { type: 'dream' },
+      ['result'],
+      'result',
+    ]
+    const { told, body } = read([Buffer.from(`${odd.map(event).join('')}data: {"type":"resu\n\nevent: result\n\n`)])
+    expect([told, body.answer]).toEqual([[], undefined])
+  })
+
+  test('goes on after the end is not listened to', () => {
+    const { told, body } = read([Buffer.from(stream + event({ type: 'error', error: {} }) + stream)])
+    expect(told).toEqual(progress)
+    expect(body.answer?.status).toBe(200)
+  })
+})

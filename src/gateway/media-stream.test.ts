@@ -1,0 +1,113 @@
+/** Over real connections of node:http. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { waitFor } from '../../test/harness/wait.ts'
+import { fail, ok, type Result } from '../base/result.ts'
+import { NodeReply } from '../server/node-reply.ts'
+import type { MediaProgress } from './event-body.ts'
+import { streamMedia, type MediaStreamOptions } from './media-stream.ts'
+
+const closers: Array<() => void> = []
+afterEach(() => {
+  for (const close of closers.splice(0)) close()
+})
+
+/** A server that answers each request by `run`; gives its address. */
+async function serveRun(run: MediaStreamOptions['run'], keepAliveMs?: number): Promise<string> {
+  const server = http.createServer((_, response) => {
+    const reply = new NodeReply(response, ({ message }) => ({ status: 503, body: JSON.stringify({ message }) }))
+    void streamMedia(reply, {
+      run,
+      errorOf: ({ message, reason }) => ({ message, code: reason }),
+      ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
+    })
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  closers.push(
+    () => server.closeAllConnections(),
+    () => server.close(),
+  )
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const step = (n: number): MediaProgress => ({ type: 'progress', step: n, steps: 2 })
+const answer = { images: [{ index: 0, image: 'iVBOR', random_seed: 7 }], notes: ['größer'] }
+
+test('what is told comes as it is told, and the whole answer last', async () => {
+  const url = await serveRun(async (tell) => {
+    tell({ type: 'queued', ahead: 1 })
+    tell(step(1))
+    tell(step(2))
+    return ok(answer)
+  })
+  const response = await fetch(url)
+  expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
+  const events = (await response.text()).split('\n\n')
+  expect(events.map((event) => event.replace(/^data: /, ''))).toEqual([
+    '{"type":"queued","ahead":1}',
+    JSON.stringify(step(1)),
+    JSON.stringify(step(2)),
+    JSON.stringify({ type: 'result', ...answer }),
+    '[DONE]',
+    '',
+  ])
+})
+
+test('what tells nothing on the way has its answer all the same', async () => {
+  const response = await fetch(await serveRun(async () => ok(answer)))
+  expect(await response.text()).toBe(`data: ${JSON.stringify({ type: 'result', ...answer })}\n\ndata: [DONE]\n\n`)
+})
+
+test('a refusal before anything was sent is an ordinary one', async () => {
+  const response = await fetch(await serveRun(async () => fail('unavailable', 'busy', { retryAfterMs: 2_000 })))
+  expect([response.status, response.headers.get('retry-after')]).toEqual([503, '2'])
+  expect(await response.json()).toEqual({ message: 'busy' })
+})
+
+test('a failure after that is an event, and no good end', async () => {
+  const url = await serveRun(async (tell) => {
+    tell(step(1))
+    return fail('unavailable', 'it broke', { reason: 'engine_failed' })
+  })
+  const response = await fetch(url)
+  expect(response.status).toBe(200)
+  expect((await response.text()).split('\n\n').slice(1)).toEqual([
+    'data: {"type":"error","error":{"message":"it broke","code":"engine_failed"}}',
+    '',
+  ])
+})
+
+test('while nothing is told, comments keep the line open', async () => {
+  let end: (result: Result<unknown>) => void = () => {}
+  const url = await serveRun(() => new Promise((resolve) => (end = resolve)), 5)
+  const response = await fetch(url)
+  let text = ''
+  for await (const piece of response.body ?? []) {
+    text += Buffer.from(piece as Uint8Array).toString()
+    if (text.split(':').length > 3) end(ok(answer))
+  }
+  expect(text).toMatch(/^(: still here\n\n){2,}data: \{"type":"result".*\n\ndata: \[DONE\]\n\n$/)
+})
+
+test('a client that goes away is known at once, and nothing more is said to it', async () => {
+  let isDone = false
+  const url = await serveRun(
+    (tell, signal) =>
+      new Promise((resolve) => {
+        tell(step(1))
+        signal.addEventListener('abort', () => {
+          tell(step(2))
+          resolve(ok(answer))
+          isDone = true
+        })
+      }),
+  )
+  const leaving = new AbortController()
+  const response = await fetch(url, { signal: leaving.signal })
+  const reader = response.body?.getReader()
+  const first = await reader?.read()
+  leaving.abort()
+  await waitFor('it is known', () => isDone)
+  expect(Buffer.from(first?.value ?? []).toString()).toBe(`data: ${JSON.stringify(step(1))}\n\n`)
+})

@@ -1,0 +1,53 @@
+/**
+ * A media request whose client wants to hear how far it is. Nothing is sent before there is something to tell, so a
+ * refusal is an ordinary error; where an engine tells nothing, a comment now and then keeps proxies from cutting the
+ * line. The whole answer comes last, in one event, after it was written into the books.
+ */
+import { formatSse, sseHeartbeat } from '../base/sse.ts'
+import type { Failure, Result } from '../base/result.ts'
+import type { Reply } from './call.ts'
+import { asLatin1 } from './chat-stream.ts'
+import type { MediaProgress } from './event-body.ts'
+
+const KEEP_ALIVE_MS = 10_000
+const DONE = formatSse({ data: '[DONE]' })
+
+export interface MediaStreamOptions {
+  /** Runs the request. `signal` aborts when the client has gone. */
+  readonly run: (onProgress: (progress: MediaProgress) => void, signal: AbortSignal) => Promise<Result<unknown>>
+  /** A failure as clients read it. */
+  readonly errorOf: (failure: Failure) => unknown
+  readonly keepAliveMs?: number
+}
+
+export async function streamMedia(reply: Reply, options: MediaStreamOptions): Promise<void> {
+  const gone = new AbortController()
+  let begun = false
+  let isFull = false
+  reply.onGone(() => gone.abort())
+  reply.onDrain(() => (isFull = false))
+  const write = (text: string): void => {
+    // Whoever does not read misses steps, and no more: each event says more than the one before.
+    if (isFull || gone.signal.aborted) return
+    isFull = !(begun ? reply.write(text) : reply.startStream(text))
+    begun = true
+  }
+  const beating = setInterval(() => write(sseHeartbeat), options.keepAliveMs ?? KEEP_ALIVE_MS)
+  try {
+    const result = await options.run((progress) => write(eventOf(progress)), gone.signal)
+    if (gone.signal.aborted) return
+    if (!result.ok && !begun) return reply.refuse(result)
+    if (!begun) reply.startStream('')
+    reply.endStream(
+      result.ok
+        ? eventOf({ type: 'result', ...(result.value as object) }) + DONE
+        : eventOf({ type: 'error', error: options.errorOf(result) }),
+    )
+  } finally {
+    clearInterval(beating)
+  }
+}
+
+function eventOf(value: object): string {
+  return asLatin1(formatSse({ data: JSON.stringify(value) }))
+}

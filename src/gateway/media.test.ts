@@ -1,0 +1,177 @@
+/** Pictures of an engine that tells its steps: what each way of ending costs, with real money and a simulated engine. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openAccount } from '../../test/harness/books.ts'
+import { startDispatcher, startEngine } from '../../test/harness/dispatcher.ts'
+import { startGateway } from '../../test/harness/metered-gateway.ts'
+import { openPurseBooks, sharedPurse, type PurseBooks } from '../../test/harness/purse-books.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+import { nanoUsdOf, usd } from '../base/money.ts'
+import type { Result } from '../base/result.ts'
+import { deploymentOn, modelOn } from '../sim/model-server-caller.ts'
+import type { Fault } from '../sim/model-server-fault.ts'
+import type { ModelServer } from '../sim/model-server.ts'
+import type { Rates } from './admission.ts'
+import { randomHex, type Caller } from './call.ts'
+import type { Catalog } from './catalog.ts'
+import type { MediaProgress } from './event-body.ts'
+import { Gateway } from './gateway.ts'
+import { imageWork, type ImageBody } from './media-work.ts'
+import type { EndedCall, Meter } from './meter.ts'
+
+let books: PurseBooks
+beforeAll(async () => {
+  books = await openPurseBooks()
+})
+afterAll(() => books.close())
+
+/** Counts are not what these tests are about. */
+const plenty = { allowed: true, limit: 1_000_000, remaining: 1_000_000, resetAt: 0 }
+const rates: Rates = { tryTake: () => plenty, take: async () => plenty, giveBack: () => {}, owe: () => {} }
+/** A nano-dollar a pixel and step. */
+const pixelStep = usd('0.001')
+
+let engine: ModelServer
+let gateway: Gateway
+let catalog: Catalog
+let meter: Meter
+let caller: Caller
+let ended: EndedCall[]
+let accounts = 0
+
+beforeEach(async () => {
+  engine = await startEngine()
+  const base = modelOn([deploymentOn(engine, { id: 'local:p', protocol: 'embedded', concurrency: 1 })], 'p')
+  const dispatcher = startDispatcher(base)
+  const served = { ...base, kind: 'image' as const, prices: { ...base.prices, pixelStep } }
+  catalog = new Map([['p', served]])
+  ended = []
+  ;({ meter } = await startGateway(books))
+  const { clock } = books
+  gateway = new Gateway({
+    dispatcher,
+    meter,
+    rates,
+    clock,
+    liveGateways: () => 1,
+    ended: (call) => ended.push(call),
+    warn: () => {},
+  })
+  accounts += 1
+  const actor = await openAccount(books, `painter-${accounts}`, usd('1'))
+  const limits = { requestsPerMinute: 100, tokensPerMinute: 100, streams: 10, keepsBodies: false }
+  const { accountId, keyId } = actor
+  const purse = sharedPurse(actor)
+  caller = {
+    accountId,
+    keyId,
+    purse,
+    allowedModels: null,
+    requestsPerMinute: 100,
+    tokensPerMinute: null,
+    account: limits,
+  }
+})
+
+interface Run {
+  readonly id: string
+  readonly told: MediaProgress[]
+  readonly result: Promise<Result<unknown>>
+  readonly leave: () => void
+}
+
+function paint(more: Partial<ImageBody> = {}, isStream = true): Run {
+  const body = { model_name: 'p', prompt: 'a ship', width: 16, height: 8, steps: 5, cfg_scale: 5, seed: 3, ...more }
+  const work = imageWork(body, { named: new Set(Object.keys(body)), modelField: 'model_name', hasData: false })
+  const told: MediaProgress[] = []
+  const leaving = new AbortController()
+  const requestId = `req_${randomHex()}`
+  const result = gateway.media.run(
+    catalog,
+    caller,
+    work,
+    { requestId, traceparent: undefined, session: undefined },
+    { signal: leaving.signal, ...(isStream ? { onProgress: (progress: MediaProgress) => told.push(progress) } : {}) },
+  )
+  return { id: requestId, told, result, leave: () => leaving.abort() }
+}
+
+const stepsOf = (told: readonly MediaProgress[]): number[] =>
+  told.flatMap((one) => (one.type === 'progress' ? [one.step] : []))
+
+test('an answer costs all its steps, streamed or not, and comes with what the engine has to say', async () => {
+  engine.behaviour.notes = ['The prompt was too long']
+  for (const isStream of [true, false]) {
+    const { id, told, result } = paint({}, isStream)
+    expect(await result).toMatchObject({
+      ok: true,
+      value: { images: [{ index: 0, random_seed: 3 }], notes: ['The prompt was too long'] },
+    })
+    expect(stepsOf(told)).toEqual(isStream ? [1, 2, 3, 4, 5] : [])
+    expect(meter.costOf(id)?.cost).toBe(nanoUsdOf(16n * 8n * 5n))
+  }
+  expect(ended.map(({ outcome, streamed }) => [outcome, streamed])).toEqual([
+    ['answered', true],
+    ['answered', false],
+  ])
+})
+
+test('a client that follows and leaves pays for the steps that it was told of, and the engine stops', async () => {
+  engine.behaviour.intervalMs = 5
+  const { id, told, result, leave } = paint({ steps: 1_000 })
+  await waitFor('the third step', () => stepsOf(told).includes(3))
+  leave()
+  expect(await result).toMatchObject({ ok: false, reason: 'client_gone' })
+  expect(meter.costOf(id)?.cost).toBe(nanoUsdOf(BigInt(16 * 8 * Math.max(...stepsOf(told)))))
+  expect(ended).toMatchObject([{ outcome: 'cut', deployment: 'local:p', status: 499, streamed: true }])
+  await waitFor('the engine is told', () => engine.requests[0]?.abortedAt !== undefined)
+})
+
+test.each([
+  ['waits for the answer alone', false, 3],
+  ['was told of no step', true, 0],
+])('a client that leaves and %s pays nothing, and the engine stops', async (_what, isStream, events) => {
+  engine.behaviour.intervalMs = 5
+  if (events === 0) engine.behaviour.fault = { kind: 'hang', afterEvents: 1 }
+  const { id, result, leave } = paint({ steps: 1_000 }, isStream)
+  await waitFor('the engine is at work', () => (engine.requests[0]?.eventsSent ?? 0) > events)
+  leave()
+  await result
+  expect(meter.costOf(id)?.cost).toBe(0n)
+  await waitFor('the engine is told', () => engine.requests[0]?.abortedAt !== undefined)
+})
+
+describe('an engine that', () => {
+  const told = (error: object): Fault => ({
+    kind: 'status',
+    status: 200,
+    headers: { 'content-type': 'text/event-stream' },
+    body: `data: ${JSON.stringify({ type: 'error', error })}\n\n`,
+  })
+
+  test.each<[string, Fault, object]>([
+    ['breaks off in the middle', { kind: 'finish', afterEvents: 3 }, { kind: 'unavailable', reason: 'engine_failed' }],
+    ['says that it failed', told({ type: 'server_error' }), { kind: 'unavailable', reason: 'engine_refused' }],
+    [
+      'says what is wrong with the request',
+      told({ message: 'no such seed', type: 'invalid_request_error', param: 'seed', code: null }),
+      { kind: 'invalid', message: 'no such seed', issues: [{ path: ['seed'] }] },
+    ],
+    [
+      'sends no picture',
+      { kind: 'status', status: 200, body: '{"images":[]}' },
+      { kind: 'unavailable', reason: 'engine_failed' },
+    ],
+  ])('%s costs nothing', async (_what, fault, failure) => {
+    engine.behaviour.fault = fault
+    const { id, result } = paint()
+    expect(await result).toMatchObject({ ok: false, ...failure })
+    expect(meter.costOf(id)?.cost).toBe(0n)
+    expect(ended).toMatchObject([{ outcome: 'failed' }])
+  })
+
+  test('claims more steps than were asked for is not believed', () => {
+    const body = { model_name: 'p', prompt: 'a ship', width: 16, height: 8, steps: 5, cfg_scale: 5 }
+    const work = imageWork(body, { named: new Set(), modelField: 'model_name', hasData: false })
+    expect(work.unitsOf?.(1_000)).toEqual(work.most)
+  })
+})

@@ -1,0 +1,374 @@
+/**
+ * Pictures by the engine that comes with Berth, as customers have them: a server as it is built, its engine, both paths
+ * and the clients that people have. What is on the pictures is no matter here, so they have few steps and are small.
+ */
+import { mkdtemp, readFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { createHyperbolic } from '@hyperbolic/ai-sdk-provider'
+import { generateImage } from 'ai'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { inferenceEndpoints } from '../src/contract/inference.ts'
+import { grayPng } from '../src/sim/model-server-answer.ts'
+import { startModelServer } from '../src/sim/model-server.ts'
+import { testDatabase, type TestDatabase } from './harness/database.ts'
+import { removeFolder } from './harness/leftover.ts'
+import { startServerProcess, type ServerProcess } from './harness/process.ts'
+import { caller, type Call } from './harness/server.ts'
+import { waitFor } from './harness/wait.ts'
+
+const STARTUP_MS = 120_000
+/** More steps than any machine does while a test looks at them. */
+const LONG = 1_000
+const model = 'pictogram'
+/** A nano-dollar a pixel and step. */
+const pixelStepUsdPerMillion = '0.001'
+
+interface Customer {
+  readonly key: string
+  readonly call: Call
+}
+
+let folder: string
+let database: TestDatabase
+let server: ServerProcess
+let operator: Call
+let ada: Customer
+let ben: Customer
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(os.tmpdir(), 'berth-pictures-'))
+  database = await testDatabase()
+  server = await startServerProcess({
+    BERTH_DATA_DIR: folder,
+    DATABASE_URL: database.url,
+    BERTH_SECRET_KEY: 'the secret key of every test server',
+    BERTH_LOCAL_ENGINES: 'true',
+  })
+  operator = caller(server.url, (await readFile(path.join(folder, 'operator.key'), 'utf8')).trim())
+  const offered = { name: model, kind: 'image', engine: 'picture', pixelStepUsdPerMillion }
+  const made = await operator('POST', '/v2/operator/models', offered)
+  if (made.status !== 200) throw new Error(JSON.stringify(made.body))
+  ada = await openAccount('Ada', '1')
+  ben = await openAccount('Ben', '1')
+  await waitFor('the engine is ready', async () => (await statusOf()) === 'ready', STARTUP_MS)
+}, STARTUP_MS)
+
+afterAll(async () => {
+  await server.stop()
+  await database.drop()
+  await removeFolder(folder)
+}, STARTUP_MS)
+
+async function openAccount(name: string, amountUsd: string): Promise<Customer> {
+  const made = await operator('POST', '/v2/operator/accounts', { name, ownerEmail: `${name}@example.test` })
+  const credit = { amountUsd, reason: 'for the test' }
+  await operator('POST', `/v2/operator/accounts/${made.body.account.id}/credit`, credit)
+  const key = made.body.key as string
+  return { key, call: caller(server.url, key) }
+}
+
+async function statusOf(): Promise<string> {
+  const { body } = await ada.call('GET', '/v1/models')
+  return (body.data as Array<{ id: string; status: string }>).find(({ id }) => id === model)?.status ?? 'unknown'
+}
+
+const small = { model_name: model, prompt: 'a red apple', width: 128, height: 128, steps: 1, cfg_scale: 1 }
+const firstPath = '/v1/image/generation'
+const secondPath = '/v1/images/generations'
+
+function ask(body: object, { pathname = firstPath, by = ada, signal }: Asking = {}): Promise<Response> {
+  return fetch(`${server.url}${pathname}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${by.key}` },
+    body: JSON.stringify({ ...small, ...body }),
+    ...(signal === undefined ? {} : { signal }),
+  })
+}
+
+interface Asking {
+  readonly pathname?: string
+  readonly by?: Customer
+  readonly signal?: AbortSignal
+}
+
+interface Answer {
+  readonly images: Array<{ index: number; image: string; random_seed: number }>
+  readonly inference_time: number
+  readonly notes?: string[]
+}
+
+async function paint(body: object, asking?: Asking): Promise<{ response: Response; answer: Answer; png: Buffer }> {
+  const response = await ask(body, asking)
+  const answer = (await response.json()) as Answer
+  expect([response.status, answer]).toMatchObject([200, { images: [{ index: 0 }] }])
+  return { response, answer, png: Buffer.from(answer.images[0]?.image ?? '', 'base64') }
+}
+
+/** Width and height as the file has them. */
+function sizeOf(png: Uint8Array): [number, number] {
+  const bytes = Buffer.from(png)
+  expect(bytes.toString('latin1', 1, 4)).toBe('PNG')
+  return [bytes.readUInt32BE(16), bytes.readUInt32BE(20)]
+}
+
+const idOf = (response: Response): string => response.headers.get('x-inference-request-id') ?? ''
+
+/** By request-cost, the moment that the answer has ended. */
+async function nanoOf(response: Response, { call }: Customer = ada): Promise<number> {
+  const { body } = await call('POST', '/v2/usage/request-cost', { requestIds: [idOf(response)] })
+  expect(body.requests).toHaveLength(1)
+  return body.requests[0].costNanoUsd as number
+}
+
+async function logOf(response: Response): Promise<{ outcome: string; costUsd: string; streamed: boolean }> {
+  return waitFor('the request is in the log', async () => {
+    const one = await ada.call('GET', `/v2/usage/requests/${idOf(response)}`)
+    return one.status === 200 && one.body
+  })
+}
+
+type Event =
+  | { type: 'queued'; ahead: number }
+  | { type: 'progress'; step: number; steps: number }
+  | ({ type: 'result' } & Answer)
+  | { type: 'error'; error: { message: string; code: string } }
+
+/** Each event as it comes; the last is the mark of the end. */
+async function* eventsOf(response: Response): AsyncGenerator<Event | '[DONE]'> {
+  let rest = ''
+  for await (const piece of response.body ?? []) {
+    const parts = (rest + Buffer.from(piece as Uint8Array).toString()).split('\n\n')
+    rest = parts.pop() ?? ''
+    for (const part of parts.filter((one) => one.startsWith('data: '))) {
+      yield part === 'data: [DONE]' ? '[DONE]' : (JSON.parse(part.slice(6)) as Event)
+    }
+  }
+}
+
+/** A picture that goes on until it is left, which this waits for: `step` is the last that it was told of. */
+async function startLong(by = ada): Promise<{ response: Response; step: () => number; leave: () => Promise<void> }> {
+  const leaving = new AbortController()
+  const response = await ask({ steps: LONG, stream: true }, { by, signal: leaving.signal })
+  let step = 0
+  const reading = (async () => {
+    for await (const event of eventsOf(response)) {
+      if (event !== '[DONE]' && event.type === 'progress') step = event.step
+    }
+  })().catch(() => {})
+  await waitFor('its first step', () => step > 0, STARTUP_MS)
+  const leave = async (): Promise<void> => {
+    leaving.abort()
+    await reading
+  }
+  return { response, step: () => step, leave }
+}
+
+describe('a picture', () => {
+  test.each([
+    [128, 128, 1],
+    [192, 128, 2],
+  ])(
+    'of %i x %i in %i steps is a PNG of that size, and costs its pixels times its steps',
+    async (width, height, steps) => {
+      const { response, answer, png } = await paint({ width, height, steps })
+      expect(sizeOf(png)).toEqual([width, height])
+      expect(answer.inference_time).toBeGreaterThan(0)
+      expect(answer).not.toHaveProperty('notes')
+      expect(idOf(response)).toMatch(/^req_[0-9a-f]{32}$/)
+      expect(await nanoOf(response)).toBe(width * height * steps)
+      expect(await logOf(response)).toMatchObject({ outcome: 'answered', streamed: false })
+    },
+  )
+
+  test('is the same for the same seed, and another for another', async () => {
+    const first = await paint({ seed: 7 })
+    const again = await paint({ seed: first.answer.images[0]?.random_seed }, { pathname: secondPath })
+    const other = await paint({ seed: 8 })
+    expect(again.png.equals(first.png)).toBe(true)
+    expect(other.png.equals(first.png)).toBe(false)
+    expect(again.answer).toMatchObject({ data: [{ b64_json: first.answer.images[0]?.image }] })
+  })
+
+  test('comes with a note where the model has not read all of the prompt', async () => {
+    const { answer } = await paint({ prompt: 'a cat '.repeat(40) })
+    expect(answer.notes).toEqual([expect.stringMatching(/^prompt: .+ had no effect$/)])
+  })
+
+  test('stands in the list of models with its price', async () => {
+    const { body } = await ada.call('GET', '/v1/models')
+    expect(body.data).toMatchObject([
+      { id: model, kind: 'image', input_price: null, output_price: null, pixel_step_price: 0.001, status: 'ready' },
+    ])
+  })
+})
+
+describe('the clients that people have', () => {
+  test('openai', async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: ada.key, maxRetries: 0 })
+    const { prompt } = small
+    const { data, response } = await client.images
+      .generate({ model, prompt, size: '128x256', response_format: 'b64_json', steps: 1 } as never)
+      .withResponse()
+    const [picture] = data.data ?? []
+    expect(sizeOf(Buffer.from(picture?.b64_json ?? '', 'base64'))).toEqual([128, 256])
+    expect(await nanoOf(response)).toBe(128 * 256)
+  })
+
+  test('@hyperbolic/ai-sdk-provider', async () => {
+    const provider = createHyperbolic({ baseURL: `${server.url}/v1`, apiKey: ada.key })
+    const { image } = await generateImage({
+      model: provider.imageModel(model),
+      prompt: small.prompt,
+      size: '256x128',
+      providerOptions: { hyperbolic: { steps: 1, cfgScale: 2, negativePrompt: 'fog' } },
+      maxRetries: 0,
+    })
+    expect(sizeOf(image.uint8Array)).toEqual([256, 128])
+    expect(image.mediaType).toBe('image/png')
+  })
+})
+
+describe('a streamed picture', () => {
+  test('tells its steps, then the plain answer, and costs the same, by both paths', async () => {
+    const body = { steps: 2, seed: 11 }
+    const { answer } = await paint(body)
+    const paths = [
+      [firstPath, inferenceEndpoints.generateImage, {}],
+      [secondPath, inferenceEndpoints.generateImageBySecondPath, { data: [{ b64_json: answer.images[0]?.image }] }],
+    ] as const
+    for (const [pathname, { chunk }, more] of paths) {
+      const response = await ask({ ...body, stream: true }, { pathname })
+      expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
+      const events: Array<Event | '[DONE]'> = []
+      for await (const event of eventsOf(response)) events.push(event)
+      expect(events.pop()).toBe('[DONE]')
+      // To the letter what the contract says of them: a field that it does not know is an error.
+      expect(events.map((event) => chunk?.parse(event))).toEqual(events)
+      const result = events.pop()
+      expect(result).toMatchObject({ type: 'result', images: answer.images, ...more })
+      expect(result).toHaveProperty('inference_time')
+      expect(events.at(-1)).toEqual({ type: 'progress', step: 2, steps: 2 })
+      expect(await nanoOf(response)).toBe(128 * 128 * 2)
+      expect(await logOf(response)).toMatchObject({ outcome: 'answered', streamed: true })
+    }
+  })
+
+  test('that its client leaves stops the engine, and costs the steps that were told', async () => {
+    const { response, step, leave } = await startLong()
+    await leave()
+    const { outcome, costUsd } = await logOf(response)
+    expect(outcome).toBe('cut')
+    const pixelSteps = Math.round(Number.parseFloat(costUsd) * 1e9)
+    expect(pixelSteps % (128 * 128)).toBe(0)
+    expect(pixelSteps / (128 * 128)).toBeGreaterThanOrEqual(step())
+    expect(pixelSteps / (128 * 128)).toBeLessThan(LONG)
+    expect(await nanoOf(response)).toBe(pixelSteps)
+    // It has one place: this one has it now.
+    await paint({})
+  })
+
+  test('that cannot be paid is refused before anything is sent', async () => {
+    const poor = await openAccount('Cyd', '0.00001')
+    const response = await ask({ stream: true }, { by: poor })
+    expect([response.status, ((await response.json()) as { error: { type: string } }).error.type]).toEqual([
+      402,
+      'insufficient_balance',
+    ])
+  })
+})
+
+test('a plain request that its client leaves stops the engine, and costs nothing', async () => {
+  const leaving = new AbortController()
+  const gone = ask({ steps: LONG }, { signal: leaving.signal }).catch((error: Error) => error.name)
+  const inFlight = async (): Promise<boolean> => {
+    const { body } = await operator('GET', '/metrics')
+    return /berth_deployment_in_flight\{[^}]*deployment="local:pictogram"[^}]*\} 1/.test(body as string)
+  }
+  await waitFor('the engine has it', inFlight)
+  leaving.abort()
+  expect(await gone).toBe('AbortError')
+  await paint({})
+  const left = await waitFor('it is in the log', async () => {
+    const { body } = await ada.call('GET', '/v2/usage/requests?limit=5')
+    const requests = body.requests as Array<{ outcome: string; streamed: boolean; costUsd: string }>
+    return requests.find(({ outcome, streamed }) => outcome === 'cut' && !streamed)
+  })
+  expect(left.costUsd).toBe('0.000000000')
+})
+
+test('of ten requests at once, two of a second account have their turn among the first four', async () => {
+  const { leave } = await startLong()
+  const order: string[] = []
+  const waiting: Array<Promise<void>> = []
+  const queued: number[] = []
+  const join = async (by: Customer, name: string): Promise<void> => {
+    const response = await ask({ stream: true }, { by })
+    const events = eventsOf(response)
+    const first = await events.next()
+    queued.push((first.value as { ahead: number }).ahead)
+    waiting.push(
+      (async () => {
+        let last: Event | undefined
+        for await (const event of events) if (event !== '[DONE]') last = event
+        expect(last?.type).toBe('result')
+        order.push(name)
+        expect(await nanoOf(response, by)).toBe(128 * 128)
+      })(),
+    )
+  }
+  for (let n = 0; n < 8; n++) await join(ada, 'ada')
+  for (let n = 0; n < 2; n++) await join(ben, 'ben')
+  expect(queued.slice(0, 8)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+  await leave()
+  await Promise.all(waiting)
+  expect(order).toHaveLength(10)
+  expect(order.lastIndexOf('ben')).toBeLessThan(4)
+})
+
+test.each([
+  ['width', { width: 127 }, 400],
+  ['height', { height: 2_497 }, 400],
+  ['width', { width: 'wide' }, 422],
+  ['steps', { steps: 0 }, 400],
+  ['steps', { steps: 1_001 }, 400],
+  ['cfg_scale', { cfg_scale: 51 }, 400],
+  ['seed', { seed: -1 }, 400],
+  ['stream', { stream: 'yes' }, 422],
+])('a %s of %j is refused by its name, and nothing is charged', async (field, more, status) => {
+  for (const stream of [false, true]) {
+    const response = await ask({ stream, ...more })
+    const body = (await response.json()) as { error: { param: string } }
+    expect([response.status, body.error.param]).toEqual([status, field])
+    const cost = await ada.call('POST', '/v2/usage/request-cost', { requestIds: [idOf(response)] })
+    const charged = (cost.body.requests as Array<{ costNanoUsd: number }>).map(({ costNanoUsd }) => costNanoUsd)
+    expect(charged.reduce((sum, nano) => sum + nano, 0)).toBe(0)
+  }
+})
+
+test('a server that an operator names for the model takes its place, until it is drained', async () => {
+  const upstream = await startModelServer()
+  try {
+    const url = `http://${upstream.host}:${upstream.port}`
+    const added = await operator('POST', '/v2/operator/deployments', { model, url, protocol: 'txt2img' })
+    const theirs = grayPng(128, 128)
+    const isTheirs = async (): Promise<boolean> => (await paint({ seed: 5 })).png.equals(theirs)
+    await waitFor('the server has taken over', isTheirs)
+    for (let n = 0; n < 3; n++) expect(await isTheirs()).toBe(true)
+    const response = await ask({ stream: true, seed: 5 })
+    const events: unknown[] = []
+    for await (const event of eventsOf(response)) events.push(event)
+    // It cannot tell how far it is.
+    expect(events).toMatchObject([
+      { type: 'result', images: [{ image: theirs.toString('base64'), random_seed: 5 }] },
+      '[DONE]',
+    ])
+    expect(await nanoOf(response)).toBe(128 * 128)
+    await operator('PATCH', `/v2/operator/deployments/${added.body.id}`, { drained: true })
+    await waitFor('the engine is back', async () => !(await isTheirs()))
+    await operator('DELETE', `/v2/operator/deployments/${added.body.id}`)
+  } finally {
+    await upstream.close()
+  }
+})
