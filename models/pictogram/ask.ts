@@ -1,4 +1,4 @@
-/** A running Berth, as the programs of this folder use it: at BERTH_URL, with the key in BERTH_API_KEY. */
+/** A running Berth, as the programs of this folder use it: at BERTH_URL, with the key in BERTH_KEY. */
 export interface Asked {
   readonly prompt: string
   readonly seed: number
@@ -35,7 +35,7 @@ export async function embed(texts: readonly string[]): Promise<Map<string, Float
 async function post(path: string, body: object): Promise<unknown> {
   const response = await fetch(new URL(path, process.env['BERTH_URL'] ?? 'http://127.0.0.1:8080'), {
     method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${process.env['BERTH_API_KEY'] ?? ''}` },
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${process.env['BERTH_KEY'] ?? ''}` },
     body: JSON.stringify(body),
   })
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)

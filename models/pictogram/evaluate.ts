@@ -1,6 +1,6 @@
 /**
  * How often the right thing and the right colour come out, over the API of a running Berth:
- * `BERTH_API_KEY=… npx tsx models/pictogram/evaluate.ts`. One picture of a fixed seed for each prompt of
+ * `BERTH_KEY=… npx tsx models/pictogram/evaluate.ts`. One picture of a fixed seed for each prompt of
  * `prompts.json`, which `choose-prompts.mjs` has chosen; nothing is left out, and nothing is tried twice.
  */
 import { readFile } from 'node:fs/promises'

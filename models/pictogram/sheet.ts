@@ -1,6 +1,6 @@
 /**
  * The sheet of the model card, 24 prompts with four seeds each, over the API of a running Berth:
- * `BERTH_API_KEY=… npx tsx models/pictogram/sheet.ts`.
+ * `BERTH_KEY=… npx tsx models/pictogram/sheet.ts`.
  */
 import sharp, { type OverlayOptions } from 'sharp'
 import { paint } from './ask.ts'

@@ -8,8 +8,10 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { loadJudge, mainColour, rank } from '../../../models/pictogram/judge.ts'
 import { pictogramFolder } from '../../../test/harness/pictogram.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
+import { loadMiniLm } from '../embedding/mini-lm.ts'
 
 /** Loading takes a second or two of two processors, which on a busy machine is much longer. */
 const LOADING_MS = 150_000
@@ -115,6 +117,40 @@ describe(
   },
   LOADING_MS,
 )
+
+describe('what is on a picture', () => {
+  const names = [
+    'red apple',
+    'house',
+    'sailboat',
+    'guitar',
+    'automobile',
+    'dog face',
+    'star',
+    'umbrella',
+    'key',
+    'fish',
+  ]
+
+  // Few steps, so these are rough pictures; how good they are in general stands in the model card.
+  test.each([
+    ['a red apple', 'red apple', undefined],
+    ['a blue house', 'house', 'blue'],
+    ['a sailboat', 'sailboat', undefined],
+    ['a purple car', 'automobile', 'purple'],
+  ])(
+    'for %j is, among ten names, most like %j to a judge that knows pictures and no prompts',
+    async (prompt, name, colour) => {
+      const [judge, miniLm] = [await loadJudge(path.join(pictogramFolder, 'judge.onnx')), await loadMiniLm(1)]
+      const labels = new Map<string, Float32Array>()
+      for (const one of names) labels.set(one, await miniLm.embed(miniLm.tokenise(one).ids))
+      const answer = await paint(engine, { prompt, steps: 6, cfg_scale: 5, seed: 1, width: 256, height: 256 })
+      const png = Buffer.from(imageOf(answer), 'base64')
+      expect(rank(await judge.see(png), labels, names)[0]).toBe(name)
+      if (colour !== undefined) expect(await mainColour(png)).toBe(colour)
+    },
+  )
+})
 
 describe('refused by name', () => {
   test.each<[object, string]>([

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { gaussianNoise } from './noise.ts'
 
 const LENGTH = 65_536
-const seeds = [0, 1, 2, 7, 2 ** 32, 2 ** 32 + 1, 2 ** 53 - 1]
+const seeds = [0, 1, -1, 7, 2 ** 32, -(2 ** 32), 2 ** 32 - 1, 2 ** 53 - 1, -(2 ** 53 - 1)]
 
 /** Of a power of the values. */
 function moment(values: Float32Array, power: number): number {

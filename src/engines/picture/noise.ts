@@ -7,7 +7,7 @@ const WORD = 2 ** 32
 /** The golden ratio in 32 bits: what tells the words of a state apart. */
 const GOLDEN = 0x9e3779b9
 
-/** Numbers of mean 0 and variance 1. The seed is a safe integer from 0, and all of its bits count. */
+/** Numbers of mean 0 and variance 1. The seed is a safe integer, also below 0, and all of its bits count. */
 export function gaussianNoise(seed: number, length: number): Float32Array {
   const next = makeRandom(seed)
   const uniform = (): number => (next() + 0.5) / WORD

@@ -141,17 +141,15 @@ export async function runPainter(load: () => Promise<Painter>): Promise<void> {
   if (send === undefined) throw new Error('not started by the picture engine')
   process.once('disconnect', () => process.exit())
   const loading = load()
+  // Where the other side ended in the middle of a run, that is known only when this cannot be sent.
+  const tell = (answer: Answer): boolean => send(answer, undefined, {}, (cause) => cause !== null && process.exit())
   const answer = async (ask: Ask): Promise<void> => {
     const painter = await loading
     try {
-      send({ id: ask.id, isDone: true, value: await run(painter, ask) } satisfies Answer)
+      tell({ id: ask.id, isDone: true, value: await run(painter, ask) })
     } catch (cause) {
       process.stderr.write(`${cause instanceof Error ? cause.stack : String(cause)}\n`)
-      send({
-        id: ask.id,
-        isDone: false,
-        message: cause instanceof Error ? cause.message : String(cause),
-      } satisfies Answer)
+      tell({ id: ask.id, isDone: false, message: cause instanceof Error ? cause.message : String(cause) })
     }
   }
   process.on('message', (ask: Ask) => void answer(ask))

@@ -12,6 +12,8 @@ export interface PictureSize {
 
 const COMPRESSION_LEVEL = 6
 const CHANNELS = 3
+/** Of the square's side: the decoder sees nothing beyond its edge, so the outermost pixels come out uneven. */
+const TRIMMED = 1 / 128
 /** Of the square's side: how far along the edge it is evened out, and how far out that is complete. */
 const EVENED_ALONG = 1 / 32
 const EVENED_OUT = 1 / 16
@@ -29,7 +31,10 @@ export async function writePng(pixels: Uint8Array, native: number, size: Picture
   const top = Math.floor((height - side) / 2)
   const right = width - side - left
   const bottom = height - side - top
+  const trim = Math.floor(native * TRIMMED)
+  const kept = native - 2 * trim
   const fitted = await sharp(pixels, { raw: { width: native, height: native, channels: CHANNELS } })
+    .extract({ left: trim, top: trim, width: kept, height: kept })
     .resize(side, side, { fit: 'fill', kernel: 'lanczos3' })
     .extend({ left, top, right, bottom })
     .raw()

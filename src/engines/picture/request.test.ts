@@ -16,8 +16,19 @@ test('what is left out has the value that the interface gives it, and a seed is 
 })
 
 test('the ends of each range may be asked for', () => {
-  const least = { prompt: '👍', width: 128, height: 2_496, steps: 1, cfg_scale: 0, seed: 0, negative_prompt: '' }
-  expect(readRequest(least)).toMatchObject({ ok: true, value: { width: 128, height: 2_496, seed: 0, cfgScale: 0 } })
+  const least = {
+    prompt: '👍',
+    width: 128,
+    height: 2_496,
+    steps: 1,
+    cfg_scale: 0,
+    seed: 1 - 2 ** 53,
+    negative_prompt: '',
+  }
+  expect(readRequest(least)).toMatchObject({
+    ok: true,
+    value: { width: 128, height: 2_496, seed: 1 - 2 ** 53, cfgScale: 0 },
+  })
   const most = { prompt: 'x'.repeat(10_000), steps: 1_000, cfg_scale: 50, seed: 2 ** 53 - 1, stream: true }
   expect(readRequest(most)).toMatchObject({ ok: true, value: { steps: 1_000, seed: 2 ** 53 - 1, stream: true } })
 })
@@ -39,7 +50,8 @@ describe('refused by name', () => {
     [{ steps: 1_001 }, 'steps', /1 to 1000/],
     [{ cfg_scale: -0.1 }, 'cfg_scale', /0 to 50/],
     [{ cfg_scale: 50.1 }, 'cfg_scale', /0 to 50/],
-    [{ seed: -1 }, 'seed', /2\^53/],
+    [{ seed: 0.5 }, 'seed', /2\^53/],
+    [{ seed: -(2 ** 53) }, 'seed', /2\^53/],
     [{ seed: 2 ** 53 }, 'seed', /2\^53/],
     [{ stream: 'yes' }, 'stream', /true or false/],
   ])('%j', (fields, name, message) => {

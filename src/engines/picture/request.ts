@@ -27,7 +27,7 @@ export interface PictureRequest {
 const side = wholeNumber(MIN_SIDE, MAX_SIDE).default(1_024)
 const prompt = z.string('must be a text').max(MAX_PROMPT_CHARS, `must have at most ${MAX_PROMPT_CHARS} characters`)
 const cfgFault = `must be a number from 0 to ${MAX_GUIDANCE}`
-const seedFault = 'must be a whole number from 0 to 2^53 - 1'
+const seedFault = 'must be a whole number from -(2^53 - 1) to 2^53 - 1'
 
 const requestForm = z.looseObject({
   // Marks and what is not shown are nothing to paint, and the model would read an empty prompt.
@@ -37,7 +37,7 @@ const requestForm = z.looseObject({
   height: side,
   steps: wholeNumber(1, MAX_STEPS).default(30),
   cfg_scale: z.number(cfgFault).min(0, cfgFault).max(MAX_GUIDANCE, cfgFault).default(5),
-  seed: z.int(seedFault).min(0, seedFault).nullish(),
+  seed: z.int(seedFault).nullish(),
   stream: z.boolean('must be true or false').nullish(),
 })
 
