@@ -30,7 +30,7 @@ import { lookAgain, waitFor } from './harness/wait.ts'
 const reason = whyNoStorageLab() ?? whyNoQemu() ?? null
 const START_MS = 300_000
 /** What a guest that is emulated on a busy machine may take, for a reboot and what is around it. */
-const SLOW_MS = 120_000
+const SLOW_MS = 180_000
 vi.setConfig({ testTimeout: 2 * SLOW_MS, hookTimeout: 2 * SLOW_MS })
 /** The volumes are larger than the disks of test machines, and nearly empty. */
 const OVERCOMMIT = 100

@@ -2,9 +2,11 @@
  * Pictures by the engine that comes with Berth, as customers have them: a server as it is built, its engine, both paths
  * and the clients that people have. What is on the pictures is no matter here, so they have few steps and are small.
  */
+import { execFile } from 'node:child_process'
 import { mkdtemp, readFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { createHyperbolic } from '@hyperbolic/ai-sdk-provider'
 import { generateImage } from 'ai'
 import OpenAI from 'openai'
@@ -147,13 +149,25 @@ async function* eventsOf(response: Response): AsyncGenerator<Event | '[DONE]'> {
   }
 }
 
-/** A picture that goes on until it is left, which this waits for: `step` is the last that it was told of. */
-async function startLong(by = ada): Promise<{ response: Response; step: () => number; leave: () => Promise<void> }> {
+interface LongPicture {
+  readonly response: Response
+  /** The last that it was told of. */
+  readonly step: () => number
+  /** Resolves when nothing more comes. */
+  readonly leave: () => Promise<void>
+  /** The last event, once nothing more comes. */
+  readonly ended: () => Promise<Event | '[DONE]' | undefined>
+}
+
+/** A picture that goes on until it is left, at work already. */
+async function startLong(by = ada): Promise<LongPicture> {
   const leaving = new AbortController()
   const response = await ask({ steps: LONG, stream: true }, { by, signal: leaving.signal })
   let step = 0
+  let last: Event | '[DONE]' | undefined
   const reading = (async () => {
     for await (const event of eventsOf(response)) {
+      last = event
       if (event !== '[DONE]' && event.type === 'progress') step = event.step
     }
   })().catch(() => {})
@@ -162,7 +176,11 @@ async function startLong(by = ada): Promise<{ response: Response; step: () => nu
     leaving.abort()
     await reading
   }
-  return { response, step: () => step, leave }
+  const ended = async (): Promise<typeof last> => {
+    await reading
+    return last
+  }
+  return { response, step: () => step, leave, ended }
 }
 
 describe('a picture', () => {
@@ -185,9 +203,11 @@ describe('a picture', () => {
   test('is the same for the same seed, and another for another', async () => {
     const first = await paint({ seed: 7 })
     const again = await paint({ seed: first.answer.images[0]?.random_seed }, { pathname: secondPath })
-    const other = await paint({ seed: 8 })
+    // Any whole number of the interface is a seed.
+    const other = await paint({ seed: -7 })
     expect(again.png.equals(first.png)).toBe(true)
     expect(other.png.equals(first.png)).toBe(false)
+    expect(other.answer.images[0]?.random_seed).toBe(-7)
     expect(again.answer).toMatchObject({ data: [{ b64_json: first.answer.images[0]?.image }] })
   })
 
@@ -334,7 +354,7 @@ test.each([
   ['steps', { steps: 0 }, 400],
   ['steps', { steps: 1_001 }, 400],
   ['cfg_scale', { cfg_scale: 51 }, 400],
-  ['seed', { seed: -1 }, 400],
+  ['seed', { seed: 2 ** 53 }, 400],
   ['stream', { stream: 'yes' }, 422],
 ])('a %s of %j is refused by its name, and nothing is charged', async (field, more, status) => {
   for (const stream of [false, true]) {
@@ -372,3 +392,34 @@ test('a server that an operator names for the model takes its place, until it is
     await upstream.close()
   }
 })
+
+test(
+  'a picture that dies with its painter, or with its engine, ends in an error and costs nothing',
+  async () => {
+    const { chunk } = inferenceEndpoints.generateImage
+    const engine = await childOf(server.pid, 'picture-engine')
+    for (const victim of [() => childOf(engine, 'painter'), async () => engine]) {
+      // The second begins with a painter that must be started again.
+      const { response, ended } = await startLong()
+      process.kill(await victim(), 'SIGKILL')
+      const last = await ended()
+      expect(last).toMatchObject({ type: 'error', error: { message: expect.stringContaining('nothing is billed') } })
+      expect(chunk?.parse(last)).toEqual(last)
+      expect(await nanoOf(response)).toBe(0)
+      expect(await logOf(response)).toMatchObject({ outcome: 'failed', costUsd: '0.000000000', streamed: true })
+    }
+    await waitFor('the engine is back', async () => (await statusOf()) === 'ready', STARTUP_MS)
+  },
+  STARTUP_MS,
+)
+
+/** By a word of its command line. */
+async function childOf(parent: number, word: string): Promise<number> {
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=,args='])
+  const [pid] = stdout
+    .split('\n')
+    .map((line) => /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? [])
+    .flatMap(([, pid, ppid, args = '']) => (Number(ppid) === parent && args.includes(word) ? [Number(pid)] : []))
+  if (pid === undefined) throw new Error(`${parent} has no child ${word}:\n${stdout}`)
+  return pid
+}

@@ -1,19 +1,32 @@
 /** The `berth` command, beside a server whose keys lie in its data folder. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { inject } from 'vitest'
 import { runCli } from '../../src/cli/program.ts'
 import { removeFolder } from './leftover.ts'
 import { testServer, type TestServer } from './server.ts'
+import { waitFor } from './wait.ts'
 
 export interface Outcome {
   readonly code: number | null
   readonly out: string
   readonly error: string
 }
+
+/** Who sits in front of a command that runs in this process. */
+export interface Front {
+  /** What comes by the standard input. */
+  readonly input?: string
+  /** What is answered to its questions, one after the other; then they leave. */
+  readonly answers?: readonly string[]
+}
+
+/** Type this when that is seen. */
+export type Step = readonly [seen: string | RegExp, typed: string]
 
 export interface CliTest {
   readonly server: TestServer
@@ -23,9 +36,15 @@ export interface CliTest {
   readonly program: string
   environment(more?: Readonly<Record<string, string>>): Record<string, string>
   /** Runs it to its end, in this process: to start another one takes a hundred times as long as most commands. */
-  berth(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Outcome>
+  berth(args: readonly string[], env?: Readonly<Record<string, string>>, front?: Front): Promise<Outcome>
   /** The same as people run it: what was built, in a process of its own. */
   berthProcess(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Outcome>
+  /** In a pseudo-terminal of 80 columns: `out` is what a person has seen, without the colours. */
+  inTerminal(
+    args: readonly string[],
+    steps: readonly Step[],
+    env?: Readonly<Record<string, string>>,
+  ): Promise<Outcome>
   /** What it prints with --json; throws unless it succeeds and says nothing else. */
   json(...args: string[]): Promise<unknown>
   close(): Promise<void>
@@ -41,17 +60,24 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
   const environment: CliTest['environment'] = (more = {}) => ({
     BERTH_URL: server.url,
     BERTH_DATA_DIR: folder,
+    XDG_CONFIG_HOME: path.join(folder, 'config'),
     ...more,
   })
-  const berth: CliTest['berth'] = async (args, env) => {
+  const berth: CliTest['berth'] = async (args, env, { input, answers } = {}) => {
     let [out, error] = ['', '']
+    const left = answers === undefined ? undefined : [...answers]
+    const ask = async (question: string): Promise<string | undefined> => {
+      error += `${question}\n`
+      return left?.shift()
+    }
     const code = await runCli(args, {
       env: environment(env),
       colour: { out: false, error: false },
       write: (text) => void (out += text),
       writeError: (text) => void (error += text),
       readFile: readIfThere,
-      readInput: () => undefined,
+      readInput: () => input,
+      ...(left === undefined ? {} : { person: { ask } }),
     })
     return { code, out, error }
   }
@@ -68,6 +94,7 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     environment,
     berth,
     berthProcess,
+    inTerminal: (args, steps, env) => runInTerminal([process.execPath, program, ...args], steps, environment(env)),
     json: async (...args) => {
       const { code, out, error } = await berth([...args, '--json'])
       if (code !== 0 || error !== '') throw new Error(`berth ${args.join(' ')} ended with ${code}: ${error}`)
@@ -78,6 +105,34 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
       await removeFolder(folder)
     },
   }
+}
+
+async function runInTerminal(
+  words: readonly string[],
+  steps: readonly Step[],
+  env: Readonly<Record<string, string>>,
+): Promise<Outcome> {
+  const command = words.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ')
+  const child = spawn('script', ['-qec', `stty cols 80 rows 24; exec ${command}`, '/dev/null'], {
+    env: { PATH: process.env['PATH'] ?? '', SHELL: '/bin/sh', TERM: 'xterm', ...env },
+  })
+  let [shown, error] = ['', '']
+  let code: number | null | undefined
+  child.stdout.on('data', (chunk: Buffer) => (shown += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (error += chunk.toString()))
+  child.once('close', (exitCode) => (code = exitCode))
+  let from = 0
+  for (const [seen, typed] of steps) {
+    from = await waitFor(`the terminal to show ${String(seen)}`, () => {
+      const rest = stripVTControlCharacters(shown).slice(from)
+      const at = rest.search(seen instanceof RegExp ? seen : new RegExp(seen.replaceAll(/[[\](){}.*+?^$|\\]/g, String.raw`\$&`)))
+      if (code !== undefined && at < 0) throw new Error(`It ended with ${code}: ${shown}${error}`)
+      return at >= 0 && from + at + 1
+    })
+    child.stdin.write(typed)
+  }
+  await waitFor('the command to end', () => code !== undefined)
+  return { code: code ?? null, out: stripVTControlCharacters(shown).replaceAll('\r\n', '\n'), error }
 }
 
 function readIfThere(file: string): string | undefined {

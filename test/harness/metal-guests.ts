@@ -35,7 +35,8 @@ export interface MetalGuests {
 }
 
 const BOOT_MS = 120_000
-const CONNECT_S = 3
+/** Who knocks while it boots should not wait for long; one that is up may be slow to answer, where it is emulated. */
+const [KNOCK_S, CONNECT_S] = [3, 30]
 const MEMORY_MIB = 256
 const machine =
   process.arch === 'arm64'
@@ -116,18 +117,18 @@ function withFiles(initrd: string, folder: string, files: Readonly<Record<string
 
 async function reach(guest: { id: string; address: string; console: string }, key: string): Promise<MetalGuest> {
   const { id, address } = guest
-  // The first setting counts: who knocks while it boots should not wait for long.
-  const options = ['-o', `ConnectTimeout=${CONNECT_S}`, ...sshOptions(key)]
-  const tell = (command: string) => run('ssh', [...options, `root@${address}`, command])
+  // The first setting counts.
+  const tell = (command: string, connectS: number) =>
+    run('ssh', ['-o', `ConnectTimeout=${connectS}`, ...sshOptions(key), `root@${address}`, command])
   const exec = async (command: string): Promise<string> => {
-    const { code, out, error } = await tell(command)
+    const { code, out, error } = await tell(command, CONNECT_S)
     if (code !== 0) throw new Error(`${command} on ${id}: ${code} ${error}`)
     return out
   }
   const bootId = async (): Promise<string | undefined> => {
     // Who asks all the time takes from the guest the time to boot.
     await lookAgain()
-    const { code, out } = await tell('cat /proc/sys/kernel/random/boot_id')
+    const { code, out } = await tell('cat /proc/sys/kernel/random/boot_id', KNOCK_S)
     return code === 0 ? out.trim() : undefined
   }
   const said = (): string => (fs.existsSync(guest.console) ? fs.readFileSync(guest.console, 'utf8').slice(-1_000) : '')

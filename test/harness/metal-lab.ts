@@ -16,6 +16,7 @@ import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { freeSubnet } from './free-subnet.ts'
+import { unmount } from './leftover.ts'
 import { waitFor } from './wait.ts'
 
 export interface MetalLabHost {
@@ -106,7 +107,7 @@ async function build(options: MetalLabOptions, undo: Undo): Promise<Omit<MetalLa
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-metal-'))
   undo.push(() => fs.rmSync(folder, { recursive: true }))
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', folder])
-  undo.push(() => void execFileSync('umount', [folder]))
+  undo.push(() => unmount(folder))
   const shared = shareFolder(folder, undo)
   const network = makeBridge(undo)
   const key = path.join(folder, 'operator')
@@ -136,7 +137,7 @@ function shareFolder(folder: string, undo: Undo): { device: string; folder: stri
   const at = path.join(folder, 'shared')
   fs.mkdirSync(at)
   execFileSync('mount', ['-t', 'ext4', device, at])
-  undo.push(() => void execFileSync('umount', [at]))
+  undo.push(() => unmount(at))
   return { device, folder: at }
 }
 

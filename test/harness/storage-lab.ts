@@ -11,7 +11,7 @@ import path from 'node:path'
 import { openGanesha } from '../../src/engines/storage/ganesha.ts'
 import type { FileServer } from '../../src/engines/storage/file-server.ts'
 import { freeSubnet } from './free-subnet.ts'
-import { killProcess, removeFolder } from './leftover.ts'
+import { killProcess, removeFolder, unmount } from './leftover.ts'
 import { waitFor } from './wait.ts'
 
 export interface StorageLab {
@@ -219,7 +219,7 @@ async function cleanFolder(folder: string): Promise<void> {
   await waitFor('the end of the NFS daemon', () => daemonPid(folder) === undefined)
   const mounts = fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
   for (const point of mounts.flatMap((line) => line.split(' ')[4] ?? []).filter((at) => at.startsWith(`${folder}/`))) {
-    execFileSync('umount', [point], { env: { PATH } })
+    await unmount(point)
   }
   const loops = execFileSync('losetup', ['--list', '--noheadings', '--output', 'NAME,BACK-FILE'], { env: { PATH } })
   for (const line of loops.toString().split('\n')) {
