@@ -17,6 +17,7 @@ import type { MediaClient, MediaWork } from '../gateway/media.ts'
 import type { CallHeaders } from '../gateway/trace.ts'
 import { errorPage, failurePage } from './error-page.ts'
 import { NodeReply } from './node-reply.ts'
+import { endUnread } from './unread-answer.ts'
 
 type Api = typeof api
 
@@ -82,7 +83,9 @@ async function runMedia(gateway: Gateway, asked: MediaRequest, client: MediaClie
   const work = workOf(operation, parsed, request.body)
   if (!work.ok) return work
   await gateway.whenStarted(work.value.modelName, work.value.kind)
-  return gateway.media.run(gateway.catalog, caller, work.value, headersOf(request, requestId), client)
+  const answer = await gateway.media.run(gateway.catalog, caller, work.value, headersOf(request, requestId), client)
+  endUnread(asked.reply.raw)
+  return answer
 }
 
 function takeOver(reply: FastifyReply): NodeReply {

@@ -40,11 +40,7 @@ export interface CliTest {
   /** The same as people run it: what was built, in a process of its own. */
   berthProcess(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Outcome>
   /** In a pseudo-terminal of 80 columns: `out` is what a person has seen, without the colours. */
-  inTerminal(
-    args: readonly string[],
-    steps: readonly Step[],
-    env?: Readonly<Record<string, string>>,
-  ): Promise<Outcome>
+  inTerminal(args: readonly string[], steps: readonly Step[], env?: Readonly<Record<string, string>>): Promise<Outcome>
   /** What it prints with --json; throws unless it succeeds and says nothing else. */
   json(...args: string[]): Promise<unknown>
   close(): Promise<void>
@@ -125,7 +121,9 @@ async function runInTerminal(
   for (const [seen, typed] of steps) {
     from = await waitFor(`the terminal to show ${String(seen)}`, () => {
       const rest = stripVTControlCharacters(shown).slice(from)
-      const at = rest.search(seen instanceof RegExp ? seen : new RegExp(seen.replaceAll(/[[\](){}.*+?^$|\\]/g, String.raw`\$&`)))
+      const at = rest.search(
+        seen instanceof RegExp ? seen : new RegExp(seen.replaceAll(/[[\](){}.*+?^$|\\]/g, String.raw`\$&`)),
+      )
       if (code !== undefined && at < 0) throw new Error(`It ended with ${code}: ${shown}${error}`)
       return at >= 0 && from + at + 1
     })

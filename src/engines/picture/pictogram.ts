@@ -1,7 +1,7 @@
 /**
  * The model itself, in the process that paints: words are read by the sentence model that also makes embeddings, the
- * painter says where the noise goes, the decoder makes pixels. Each run blocks the thread. The shapes are always the
- * same, so the memory is what the first picture took.
+ * painter says where the noise goes, the decoder makes pixels. Each run blocks the thread. But for one text or
+ * two the shapes are always the same, so the memory is what the first pictures took.
  */
 import path from 'node:path'
 import { InferenceSession, Tensor } from 'onnxruntime-node'

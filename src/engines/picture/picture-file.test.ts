@@ -57,6 +57,23 @@ describe('a picture', () => {
     for (const y of [131, 199]) expect(tall(5, y)).toEqual(DISC)
   })
 
+  test('has nothing of the rim, which the decoder leaves uneven', async () => {
+    const side = 256
+    const rimmed = Uint8Array.from({ length: 3 * side ** 2 }, (_, i) => {
+      const [x, y] = [Math.floor(i / 3) % side, Math.floor(i / 3 / side)]
+      const isRim = Math.min(x, y, side - 1 - x, side - 1 - y) < 2
+      return (isRim ? DISC : GROUND)[i % 3] ?? 0
+    })
+    const at = await read(await writePng(rimmed, side, { width: 200, height: 128 }))
+    for (const [x, y] of [
+      [0, 0],
+      [36, 0],
+      [199, 127],
+      [100, 127],
+    ] as const)
+      expect(at(x, y)).toEqual(GROUND)
+  })
+
   test('has no stripes beside it where its ground is a little uneven, and no seam', async () => {
     const noise = gaussianNoise(5, square.length)
     const uneven = square.map((value, i) => value + Math.max(-5, Math.min(5, Math.round(2 * (noise[i] ?? 0)))))

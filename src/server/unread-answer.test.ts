@@ -1,0 +1,59 @@
+/** Over real connections: the system takes some of an answer by itself, so it must be longer than what fits there. */
+import { once } from 'node:events'
+import http from 'node:http'
+import net, { type AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { waitFor } from '../../test/harness/wait.ts'
+import { endUnread } from './unread-answer.ts'
+
+const UNREAD_MS = 50
+const ANSWER_BYTES = 32_000_000
+
+let server: http.Server
+let ends: number
+
+beforeAll(async () => {
+  server = http.createServer((request, response) => {
+    response.once('close', () => (ends += 1))
+    endUnread(response, request.url === '/patient' ? 60_000 : UNREAD_MS)
+    response.end(Buffer.alloc(ANSWER_BYTES))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+})
+
+afterAll(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+async function ask(path: string): Promise<net.Socket> {
+  ends = 0
+  const client = net.connect((server.address() as AddressInfo).port, '127.0.0.1')
+  // An end in the middle may be a reset.
+  client.on('error', () => {})
+  client.pause()
+  client.write(`GET ${path} HTTP/1.1\r\nHost: berth\r\n\r\n`)
+  await once(client, 'connect')
+  return client
+}
+
+test('a client that takes nothing of its answer is taken for gone', async () => {
+  const client = await ask('/')
+  await waitFor('the end', () => ends > 0)
+  let bytes = 0
+  client.on('data', (part) => (bytes += part.length)).resume()
+  await once(client, 'close')
+  expect(bytes).toBeLessThan(ANSWER_BYTES)
+})
+
+test('a client that takes it has all of it, and may ask again on the same connection', async () => {
+  const client = await ask('/patient')
+  let bytes = 0
+  client.on('data', (part) => (bytes += part.length)).resume()
+  await waitFor('all of it', () => bytes > ANSWER_BYTES)
+  await waitFor('its end', () => ends > 0)
+  expect(client.closed).toBe(false)
+  client.write('GET /patient HTTP/1.1\r\nHost: berth\r\n\r\n')
+  await waitFor('all of the second', () => bytes > 2 * ANSWER_BYTES)
+  client.destroy()
+})
