@@ -33,7 +33,7 @@ export async function embed(texts: readonly string[]): Promise<Map<string, Float
 }
 
 async function post(path: string, body: object): Promise<unknown> {
-  const response = await fetch(new URL(path, process.env['BERTH_URL'] ?? 'http://127.0.0.1:8080'), {
+  const response = await fetch(new URL(path, process.env['BERTH_URL'] ?? 'http://127.0.0.1:8420'), {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${process.env['BERTH_KEY'] ?? ''}` },
     body: JSON.stringify(body),

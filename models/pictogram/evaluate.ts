@@ -1,18 +1,23 @@
 /**
  * How often the right thing and the right colour come out, over the API of a running Berth:
- * `BERTH_KEY=… npx tsx models/pictogram/evaluate.ts`. One picture of a fixed seed for each prompt of
- * `prompts.json`, which `choose-prompts.mjs` has chosen; nothing is left out, and nothing is tried twice.
+ * `BERTH_KEY=… npx tsx models/pictogram/evaluate.ts`. One picture of a fixed seed for each prompt of `prompts.json`,
+ * which `choose-prompts.mjs` has chosen; nothing is left out, and nothing is tried twice.
  */
 import { readFile } from 'node:fs/promises'
 import { embed, paint } from './ask.ts'
+import { readDrawings } from './drawing.ts'
 import { loadJudge, mainColour, rank, type Part } from './judge.ts'
 
-interface Question {
-  readonly prompt: string
+interface Wanted {
   readonly name: string
   readonly others: readonly string[]
+}
+
+interface Question extends Wanted {
+  readonly prompt: string
   readonly colour?: string
-  readonly right?: { readonly name: string; readonly others: readonly string[] }
+  /** There are two things, the other one on the left. */
+  readonly right?: Wanted
 }
 
 interface Prompts {
@@ -30,39 +35,65 @@ const { names, questions } = JSON.parse(await readFile(new URL('prompts.json', h
 const judge = await loadJudge(new URL('judge.onnx', here).pathname)
 const labels = await embed(names)
 
+class Score {
+  things = 0
+  amongTen = 0
+  amongAll = 0
+  coloured = 0
+  rightColour = 0
+
+  async look(png: Uint8Array, { name, others }: Wanted, part?: Part): Promise<void> {
+    const seen = await judge.see(png, part)
+    this.things += 1
+    if (rank(seen, labels, [name, ...others])[0] === name) this.amongTen += 1
+    if (rank(seen, labels, names).slice(0, FIRST).includes(name)) this.amongAll += 1
+  }
+
+  async lookForColour(png: Uint8Array, colour: string): Promise<void> {
+    this.coloured += 1
+    if ((await mainColour(png)) === colour) this.rightColour += 1
+  }
+
+  tell(what: string): void {
+    const cells = [
+      what,
+      this.things,
+      share(this.amongTen, this.things),
+      share(this.amongAll, this.things),
+      this.coloured === 0 ? '–' : share(this.rightColour, this.coloured),
+    ]
+    process.stdout.write(`| ${cells.join(' | ')} |\n`)
+  }
+}
+
+function share(count: number, of: number): string {
+  return `${count} (${Math.round((100 * count) / of)} %)`
+}
+
 process.stdout.write(
-  `| asked for | pictures | right among ten | among the first ${FIRST} of ${names.length} | right colour |\n`,
+  `| asked for | things | right among ten | in the first ${FIRST} of ${names.length} | right colour |\n`,
 )
 process.stdout.write('|---|---|---|---|---|\n')
 for (const [kind, list] of Object.entries(questions)) {
-  const [things, amongTen, amongAll, coloured, colours] = await judgeAll(list)
-  const colour = coloured === 0 ? '–' : `${colours} of ${coloured}`
-  const [ten, all] = [amongTen, amongAll].map(
-    (count) => `${count} of ${things} (${Math.round((100 * count) / things)} %)`,
-  )
-  process.stdout.write(`| ${kind} | ${list.length} | ${ten} | ${all} | ${colour} |\n`)
+  const score = new Score()
+  for (const question of list) {
+    const png = await paint({ prompt: question.prompt, seed: SEED, steps: STEPS })
+    await score.look(png, question, question.right === undefined ? 'whole' : 'left')
+    if (question.right !== undefined) await score.look(png, question.right, 'right')
+    if (question.colour !== undefined) await score.lookForColour(png, question.colour)
+  }
+  score.tell(kind)
 }
 
-async function judgeAll(list: readonly Question[]): Promise<[number, number, number, number, number]> {
-  let [things, amongTen, amongAll, coloured, rightColour] = [0, 0, 0, 0, 0]
-  for (const { prompt, name, others, colour, right } of list) {
-    const png = await paint({ prompt, seed: SEED, steps: STEPS })
-    const parts: Array<[Part, string, readonly string[]]> =
-      right === undefined
-        ? [['whole', name, others]]
-        : [
-            ['left', name, others],
-            ['right', right.name, right.others],
-          ]
-    for (const [part, wanted, rest] of parts) {
-      const seen = await judge.see(png, part)
-      things += 1
-      if (rank(seen, labels, [wanted, ...rest])[0] === wanted) amongTen += 1
-      if (rank(seen, labels, names).slice(0, FIRST).includes(wanted)) amongAll += 1
-    }
-    if (colour === undefined) continue
-    coloured += 1
-    if ((await mainColour(png)) === colour) rightColour += 1
+const single = Object.values(questions)
+  .flat()
+  .filter(({ right }) => right === undefined)
+const drawings = await readDrawings(single.map(({ name }) => name))
+if (drawings !== undefined) {
+  const score = new Score()
+  for (const question of single) {
+    const png = drawings.get(question.name)
+    if (png !== undefined) await score.look(png, question)
   }
-  return [things, amongTen, amongAll, coloured, rightColour]
+  score.tell('for comparison: the drawings themselves')
 }

@@ -56,5 +56,5 @@ for (const [i, prompt] of PROMPTS.entries()) {
 const height = Math.ceil(PROMPTS.length / PROMPTS_IN_ROW) * (SIDE + CAPTION + 2 * GAP)
 await sharp({ create: { width, height, channels: 3, background: '#f2f2f2' } })
   .composite(tiles)
-  .png({ compressionLevel: 9 })
+  .png({ palette: true, compressionLevel: 9 })
   .toFile(new URL('sheet.png', import.meta.url).pathname)

@@ -1,4 +1,5 @@
 /** The built command as people and programs meet it: a process with arguments, two outputs and an exit code. */
+import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
@@ -21,8 +22,11 @@ describe('help and usage', () => {
     const commands = [
       'serve',
       'status',
+      'login',
       'balance',
-      'rentals',
+      'gpus',
+      'rent',
+      'ls',
       'events',
       'operator accounts',
       'operator accounts create',
@@ -33,6 +37,23 @@ describe('help and usage', () => {
     for (const exitCode of [0, 1, 2, 3, 4]) expect(out).toMatch(new RegExp(`^  ${exitCode}  \\S`, 'm'))
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
     expect(await cli.berthProcess([])).toEqual({ code: 0, out, error: '' })
+  })
+
+  test('the help of every command has an example and fits 80 columns, and docs/cli.md has all of them', async () => {
+    const { out } = await cli.berth(['--help'])
+    const commands = [...out.matchAll(/^ {2}([a-z][a-z-]*(?: [a-z-]+)*)(?: [<[].*?)?(?: {2,}\S|$)/gm)].map(
+      ([, words = '']) => words,
+    )
+    expect(commands.length).toBeGreaterThan(60)
+    const lacking: string[] = []
+    for (const command of commands) {
+      const help = await cli.berth([...command.split(' '), '--help'])
+      const width = Math.max(...help.out.split('\n').map((line) => line.length))
+      if (!/\nExamples?:\n {2}\S/.test(help.out) || width > 80) lacking.push(command)
+    }
+    expect(lacking).toEqual([])
+    const reference = readFileSync('docs/cli.md', 'utf8')
+    expect(commands.filter((command) => !reference.includes(`\n### berth ${command}\n`))).toEqual([])
   })
 
   test('the version is the package’s', async () => {

@@ -24,7 +24,7 @@ describe('for customers', () => {
 
   test('rentals of every kind in one aligned table, with nothing in it that a terminal would obey', async () => {
     const { key, call } = await cli.server.account({ usd: '1000' })
-    expect((await cli.berth(['rentals', '--key', key])).out).toContain('Nothing is rented.')
+    expect((await cli.berth(['ls', '--key', key])).out).toContain('Nothing is rented.')
     const order = { gpuCount: 1, region: 'mock-region', label: 'box \u001B[31m' }
     await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
     const { body: offers } = await call('POST', '/v1/marketplace', { filters: { available_only: true } })
@@ -33,23 +33,26 @@ describe('for customers', () => {
       cluster_name: machine.cluster_name,
       node_name: machine.id,
       gpu_count: 2,
+      label: 'training',
     })
     const { out } = await waitFor('both to run', async () => {
-      const shown = await cli.berth(['rentals', '--key', key])
+      const shown = await cli.berth(['ls', '--key', key])
       return shown.out.includes('Running') && shown.out.includes('online') && shown
     })
     const [head = '', first = '', second = '', gap, sum] = out.split('\n')
-    expect(first).toMatch(
-      /^\d+ .*box \\x1b\[31m +virtual-machine +Running +1 h100 +mock-region +\$2\.49 .*ssh ubuntu@\S+ -p \d+$/,
-    )
-    expect(second).toContain('marketplace')
-    for (const title of ['NAME', 'KIND', 'STATUS', 'GPUS', 'REGION', 'SINCE', 'REACH IT']) {
+    expect(first).toMatch(/^box \\x1b\[31m +vm +Running +1 H100 +\$2\.49 {2}1 min +mock-region$/)
+    expect(second).toMatch(/^training +container +online +2 /)
+    for (const title of ['KIND', 'STATUS', 'GPUS', 'AGE', 'REGION']) {
       const at = head.indexOf(title)
       for (const line of [first, second]) expect(line.slice(at - 2, at)).toBe('  ')
     }
+    expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
     expect(gap).toBe('')
     expect(sum).toMatch(/^2 rentals, [012] running at \$\d+\.\d\d an hour$/)
-    expect(await cli.json('rentals', '--key', key)).toMatchObject({
+    // The older name of the command, and everything that is known.
+    const { out: wide } = await cli.berth(['rentals', '--wide', '--key', key])
+    expect(wide).toMatch(/^\d+ +box .* \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  ssh ubuntu@\S+ -p \d+$/m)
+    expect(await cli.json('ls', '--key', key)).toMatchObject({
       virtualMachines: [{ status: 'Running' }],
       bareMetal: [],
       instances: [{ instance: { status: 'online' } }],

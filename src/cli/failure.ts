@@ -41,17 +41,33 @@ function explainRefusal(error: ApiError, session: Session): CliError {
     new CliError(exitCode, sentence(message), next, detail)
   if (status === 401) return told(exitCodes.refused, whereKeysAre(session))
   if (status === 403 && reason === 'missing_scope') return told(exitCodes.refused, whichKey(session))
-  if (status === 403 && reason !== 'insufficient_balance') return told(exitCodes.refused, [])
-  if (reason === 'account_not_found') return told(exitCodes.failed, ['berth operator accounts lists the accounts.'])
+  if (status === 403 && !nextSteps.has(reason ?? '')) return told(exitCodes.refused, [])
+  const known = nextSteps.get(reason ?? '')
+  if (known !== undefined) return told(exitCodes.failed, known)
   if (status >= 500)
     return told(exitCodes.failed, [`The server's log has more under the request id ${requestId ?? '(none)'}.`])
   return told(exitCodes.failed, [])
 }
 
-function whereKeysAre({ keyFrom, dataDir, client }: Session): string[] {
+/** By the reason of a refusal. */
+const nextSteps: ReadonlyMap<string, readonly string[]> = new Map([
+  ['account_not_found', ['berth operator accounts lists the accounts.']],
+  [
+    'insufficient_balance',
+    [
+      'An order needs one hour of its price: berth balance shows what is left.',
+      'The operator adds money with: berth operator credit ACCOUNT USD --reason TEXT',
+    ],
+  ],
+  ['no_ssh_key', ['Add one with: berth ssh-keys add ~/.ssh/id_ed25519.pub']],
+  ['volume_attached', ['Detach it with: berth volumes detach VOLUME']],
+])
+
+function whereKeysAre({ keyFrom, dataDir, client, profile }: Session): string[] {
   const keys = `${path.join(dataDir, 'operator.key')} and ${path.join(dataDir, 'demo.key')}`
   return [
     `The key came from ${keyFrom ?? 'nowhere'}.`,
+    ...(profile === undefined ? [] : [`Log in again with: berth login --profile ${profile}`]),
     isLocal(client.url)
       ? `The keys of a server that was started here are in ${keys}; each server has its own.`
       : 'Ask the operator of that server for a key.',

@@ -1,19 +1,18 @@
 /**
- * `berth logs`, `berth ssh` and `berth terminal`: into a machine of one's own. SSH is that of the system; the terminal
- * goes through the server, so it needs neither a key nor a way to the machine.
+ * `berth logs`, `ssh`, `terminal` and `exec`: into a machine of one's own. SSH is that of the system; the terminal goes
+ * through the server, so it needs neither a key nor a way to the machine, and only containers have it.
  */
 import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { type Command } from 'commander'
-import type { Client } from '../client/client.ts'
-import { apiErrorOf, unreachable } from '../client/error.ts'
+import { ApiError, apiErrorOf, unreachable } from '../client/error.ts'
+import { findOwn, NAME_HELP, type OwnMachine } from './own-machine.ts'
 import { printable, type Screen } from './screen.ts'
 import { isLocal, type Run, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
 import { runTerminal } from './terminal.ts'
 
-const NAME_HELP = 'its id, name or label, as berth rentals shows it'
 const MOST_LINES = 100_000
 const LINES = 1_000
 /** A line without end is printed in pieces of this size. */
@@ -23,6 +22,7 @@ export function addMachineSessionCommands(program: Command, run: Run, shell: She
   addLogs(program, run)
   addSsh(program, run, shell)
   addTerminal(program, run)
+  addExec(program, run, shell)
 }
 
 function addLogs(program: Command, run: Run): void {
@@ -121,7 +121,7 @@ function sshWords(machine: OwnMachine, identity: string | undefined, words: read
   const { ssh, name } = machine
   if (ssh === undefined) {
     throw new CliError(exitCodes.failed, `${name} is ${machine.status}: there is nothing to log into.`, [
-      'berth rentals shows how it is.',
+      'berth ls shows how it is.',
     ])
   }
   return [
@@ -159,65 +159,47 @@ function addTerminal(program: Command, run: Run): void {
     .argument('<name>', NAME_HELP)
     .argument('[command...]', 'after --: what to run instead of a shell')
   terminal.action(
-    run('customer', async ({ client, key }, name = '') => {
-      const { id } = await findOwn(client, name)
-      // Instances are known by their names, terminals are opened by number.
-      const { rentalId } = await client.call('getRentalMetrics', { params: { id } })
-      const exitCode = await runTerminal({ url: client.url, key: key ?? '', rentalId, command: terminal.args.slice(1) })
-      return exitCode as ExitCode
-    }),
+    run('customer', async (session, name = '') =>
+      openTerminal(session, await findOwn(session.client, name), terminal.args.slice(1)),
+    ),
   )
 }
 
-interface OwnMachine {
-  /** A number, or the name of an instance. */
-  readonly id: string
-  readonly name: string
-  readonly label: string | null
-  readonly status: string
-  readonly ssh: { readonly user: string; readonly host: string; readonly port: number } | undefined
+async function openTerminal(
+  { client, key }: Session,
+  { id }: OwnMachine,
+  command: readonly string[],
+): Promise<ExitCode> {
+  // Instances are known by their names, terminals are opened by number.
+  const { rentalId } = await client.call('getRentalMetrics', { params: { id } })
+  const exitCode = await runTerminal({ url: client.url, key: key ?? '', rentalId, command })
+  return exitCode as ExitCode
 }
 
-async function findOwn(client: Client, wanted: string): Promise<OwnMachine> {
-  const machines = await listOwn(client)
-  const exact = machines.find(({ name, id }) => name === wanted || id === wanted)
-  if (exact !== undefined) return exact
-  const labelled = machines.filter(({ label }) => label === wanted)
-  const [only] = labelled
-  if (only === undefined) {
-    throw new CliError(exitCodes.failed, `There is no machine ${wanted}.`, ['berth rentals lists them.'])
-  }
-  if (labelled.length > 1) {
-    const names = labelled.map(({ name }) => name).join(', ')
-    throw new CliError(exitCodes.usage, `Several machines have the label ${wanted}.`, [`Name one of: ${names}`])
-  }
-  return only
-}
-
-async function listOwn(client: Client): Promise<OwnMachine[]> {
-  const [virtualMachines, bareMetal, { instances }] = await Promise.all([
-    client.call('listVirtualMachineRentals'),
-    client.call('listBareMetalRentals'),
-    client.call('listInstances'),
-  ])
-  return [
-    ...[...virtualMachines, ...bareMetal].map((rental): OwnMachine => {
-      const ssh = rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined
-      const name = rental.name ?? String(rental.id)
-      return { id: String(rental.id), name, label: rental.label, status: rental.status, ssh: checked(ssh) }
+/** Words arrive there as they stand here, and the exit code comes back. */
+function addExec(program: Command, run: Run, shell: Shell): void {
+  const exec = program
+    .command('exec')
+    .description('run a command on a machine; its exit code is passed on')
+    .argument('<name>', NAME_HELP)
+    .argument('<command...>', 'after --: the command and its words')
+    .option('--ssh', 'by SSH also for a container: for pipes and files')
+    .option('-i, --identity <file>', 'with SSH: the private key to log in with')
+  exec.action(
+    run('customer', async (session, name = '') => {
+      const { identity, ssh } = exec.opts<{ identity?: string; ssh?: true }>()
+      const machine = await findOwn(session.client, name)
+      const words = exec.args.slice(1)
+      if (machine.kind === 'container' && ssh !== true) {
+        try {
+          return await openTerminal(session, machine, words)
+        } catch (error) {
+          // Not every engine lets the server in.
+          if (!(error instanceof ApiError && error.reason === 'not_supported')) throw error
+        }
+      }
+      // SSH hands one text to a shell over there.
+      return runProgram(sshWords(machine, identity ?? demoIdentity(session, shell), [words.map(quote).join(' ')]))
     }),
-    ...instances.map(({ id, userMetadata, instance, sshCommand }): OwnMachine => {
-      const [, user = '', host = '', port = ''] = /^ssh (\S+)@(\S+) -p (\d+)$/.exec(sshCommand) ?? []
-      const ssh = user === '' ? undefined : { user, host, port: Number.parseInt(port, 10) }
-      const label = typeof userMetadata['label'] === 'string' ? userMetadata['label'] : null
-      return { id, name: id, label, status: instance.status, ssh: checked(ssh) }
-    }),
-  ]
-}
-
-/** What becomes an argument of ssh must not look like an option of it. */
-function checked(ssh: OwnMachine['ssh']): OwnMachine['ssh'] {
-  if (ssh === undefined) return undefined
-  const isPlain = /^[A-Za-z0-9_][\w.-]*$/.test(ssh.user) && /^[A-Za-z0-9:][\w.:-]*$/.test(ssh.host)
-  return isPlain ? ssh : undefined
+  )
 }

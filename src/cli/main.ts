@@ -1,8 +1,11 @@
 /** `berth`, everything but `berth serve`: bin/berth.mjs hands that to the server before this file is loaded. */
 import { readFileSync } from 'node:fs'
+import { isatty } from 'node:tty'
+import { personAt } from './person.ts'
 import { runCli } from './program.ts'
 import type { Shell } from './shell.ts'
 
+const STDIN = 0
 const plain = (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb'
 
 const shell: Shell = {
@@ -11,7 +14,11 @@ const shell: Shell = {
   write: (text) => void process.stdout.write(text),
   writeError: (text) => void process.stderr.write(text),
   readFile: read,
-  readInput: () => read(process.stdin.fd),
+  // By its number: once `process.stdin` is touched, a pipe whose writer is slow cannot be read in one go.
+  readInput: () => read(STDIN),
+  ...(process.stdout.isTTY && process.stdout.columns > 0 ? { columns: process.stdout.columns } : {}),
+  // Questions stand on the error side, so that what is asked for may go to a file.
+  ...(isatty(STDIN) && process.stderr.isTTY ? { person: personAt(process.stdin, process.stderr) } : {}),
 }
 
 function read(file: string | number): string | undefined {

@@ -1,23 +1,40 @@
 /** The `berth` command: its options, its groups of commands, and the one place where errors become exit codes. */
-import { Command, CommanderError, Option } from 'commander'
+import { Command, CommanderError, Option, type Argument } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import { addAgentCommands } from './agent.ts'
 import { addBillingCommands } from './billing.ts'
+import { addCompletionCommand } from './completion.ts'
 import { addEngineCommands } from './engine.ts'
 import { addEventCommands } from './event.ts'
+import { addExamples } from './example.ts'
 import { explain, report } from './failure.ts'
+import { addGpuCommands } from './gpu.ts'
 import { addHostCommands } from './host.ts'
 import { addLedgerCommands } from './ledger.ts'
 import { addMachineSessionCommands } from './machine-session.ts'
 import { addDeploymentCommands } from './model-deployment.ts'
 import { addModelCommands } from './model.ts'
+import { addProfileCommands } from './login.ts'
 import { addOperatorCommands } from './operator.ts'
+import { parseProfileName } from './profile.ts'
+import { addRentCommand } from './rent.ts'
 import { addRentalCommands } from './rental.ts'
 import { paint } from './screen.ts'
 import { addServerCommands } from './server.ts'
 import { DEFAULT_URL, GROUP_USAGE, openSession, type GlobalOptions, type Run } from './session.ts'
 import { exitCodes, type ExitCode, type Shell } from './shell.ts'
 import { addSupplyCommands } from './supply.ts'
+import { addTerminateCommand } from './terminate.ts'
+import { addVolumeCommands } from './volume.ts'
+import { addApiKeyCommands } from './api-key.ts'
+import { addChatCommands } from './chat.ts'
+import { addCostCommands } from './cost.ts'
+import { addMemberCommands } from './member.ts'
+import { addPictureCommands } from './picture.ts'
+import { addSpeakCommands } from './speak.ts'
+import { addSshKeyCommands } from './ssh-key.ts'
+import { addUsageCommands } from './usage.ts'
+import { addWebhookCommands } from './webhook.ts'
 
 export async function runCli(argv: readonly string[], shell: Shell): Promise<ExitCode> {
   let outcome: ExitCode = exitCodes.ok
@@ -53,6 +70,7 @@ function buildProgram(shell: Shell, run: Run): Command {
     .option('--url <url>', `the server to talk to (BERTH_URL, default ${DEFAULT_URL})`)
     .addOption(new Option('--key-file <file>', 'a file with the API key').conflicts('key'))
     .option('--key <key>', 'the API key (BERTH_KEY); others on this machine can see it')
+    .option('--profile <name>', 'a server that you logged in to (BERTH_PROFILE)', parseProfileName)
     .option('--json', 'print JSON, for programs')
     .addHelpText('after', `\n${keysHelp}`)
     .configureHelp({
@@ -71,11 +89,26 @@ function buildProgram(shell: Shell, run: Run): Command {
     .exitOverride()
     .commandsGroup('Server:')
   addServerCommands(program, run)
+  addProfileCommands(program, shell)
+  addCompletionCommand(program, shell)
   program.commandsGroup('Customers:')
   addBillingCommands(program, run)
+  addGpuCommands(program, run, shell)
+  addRentCommand(program, run, shell)
   addRentalCommands(program, run)
   addMachineSessionCommands(program, run, shell)
+  addTerminateCommand(program, run, shell)
+  addVolumeCommands(program, run, shell)
   addEventCommands(program, run)
+  addChatCommands(program, run, shell)
+  addPictureCommands(program, run, shell)
+  addSpeakCommands(program, run)
+  addCostCommands(program, run)
+  addUsageCommands(program, run, shell)
+  addApiKeyCommands(program, run)
+  addSshKeyCommands(program, run, shell)
+  addWebhookCommands(program, run)
+  addMemberCommands(program, run)
   program.commandsGroup('Suppliers:')
   addAgentCommands(program, run, shell)
   addSupplyCommands(program, run)
@@ -86,14 +119,16 @@ function buildProgram(shell: Shell, run: Run): Command {
   addDeploymentCommands(program, run, shell)
   addLedgerCommands(program, run)
   addEngineCommands(program, run)
+  addExamples(program)
   pointToHelp(program, 'berth')
   return program
 }
 
 const keysHelp = `Keys:
-  Named with --key-file, --key or BERTH_KEY. Without, and only for a server on
-  this machine, the key is read from the data folder (BERTH_DATA_DIR, default
-  .berth): operator.key for operators' commands, demo.key for customers'.
+  Named with --key-file, --key, --profile or BERTH_KEY, or kept by berth login.
+  Without, and only for a server on this machine, the key is read from the data
+  folder (BERTH_DATA_DIR, default .berth): operator.key for operators' commands,
+  demo.key for customers'.
 
 Exit codes:
   0  done
@@ -110,10 +145,15 @@ function leavesOf(command: Command): Command[] {
 
 /** The words after `berth`, and what must follow them. */
 function termOf(command: Command): string {
-  const words = [command.name(), ...command.registeredArguments.map((argument) => `<${argument.name()}>`)]
+  const words = [command.name(), ...command.registeredArguments.map(argumentTerm)]
   for (let group = command.parent; group !== null && group.parent !== null; group = group.parent)
     words.unshift(group.name())
   return words.join(' ')
+}
+
+function argumentTerm(argument: Argument): string {
+  const name = argument.name() + (argument.variadic ? '…' : '')
+  return argument.required ? `<${name}>` : `[${name}]`
 }
 
 /** After wrong usage, the help of the very command is the next step. */

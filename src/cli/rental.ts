@@ -1,118 +1,67 @@
-/** `berth rentals`: machines of all three kinds in one list. */
+/** `berth ls`: machines of all three kinds in one list. */
 import type { Command } from 'commander'
-import { formatUsdForPeople, nanoUsdOf, sumUsd, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
-import type { Reply } from '../client/client.ts'
+import { systemClock } from '../base/instant.ts'
+import { formatUsdForPeople, sumUsd } from '../base/money.ts'
+import { callName, hasFailed, isRunning, machinesOf, readLists, sshText, type OwnMachine } from './own-machine.ts'
 import { table, type Cell, type Style } from './screen.ts'
 import type { Run } from './session.ts'
-import { count, time } from './wording.ts'
+import { age, count, time } from './wording.ts'
 
 export function addRentalCommands(program: Command, run: Run): void {
-  program
-    .command('rentals')
-    .description('your machines, and how to reach them')
-    .action(
-      run('customer', async ({ client, screen }) => {
-        const [virtualMachines, bareMetal, { instances }] = await Promise.all([
-          client.call('listVirtualMachineRentals'),
-          client.call('listBareMetalRentals'),
-          client.call('listInstances'),
-        ])
-        const rows = [...[...virtualMachines, ...bareMetal].map(rowOfRental), ...instances.map(rowOfInstance)]
-        screen.show({ virtualMachines, bareMetal, instances }, () => {
-          if (rows.length === 0) return ['Nothing is rented.', `What can be, and how: ${client.url}/docs`]
-          // Only what runs is paid for.
-          const running = rows.filter((row) => row.status === 'Running' || row.status === 'online')
-          const cost = formatUsdForPeople(sumUsd(running.map((row) => row.costPerHour)))
-          return [
-            ...table(screen, columns, rows.map(cellsOf)),
-            '',
-            `${count(rows.length, 'rental')}, ${running.length} running at ${cost} an hour`,
-          ]
-        })
-      }),
-    )
-}
-
-interface Row {
-  readonly id: string
-  readonly name: string
-  readonly kind: string
-  readonly status: string
-  readonly gpus: string
-  readonly region: string
-  readonly costPerHour: NanoUsd
-  readonly since: string
-  readonly ssh: string
+  const list = program
+    .command('ls')
+    .alias('rentals')
+    .description('your machines')
+    .option('--wide', 'also their ids, since when they run, and their SSH commands')
+  list.action(
+    run('customer', async ({ client, screen }) => {
+      const { wide = false } = list.opts<{ wide?: true }>()
+      const lists = await readLists(client)
+      const machines = machinesOf(lists)
+      screen.show(lists, () => {
+        if (machines.length === 0) return ['Nothing is rented.', 'berth gpus shows what can be, berth rent rents it.']
+        // Only what runs is paid for.
+        const running = machines.filter(isRunning)
+        const cost = formatUsdForPeople(sumUsd(running.map(({ pricePerHour }) => pricePerHour)))
+        return [
+          ...table(screen, wide ? wideColumns : columns, machines.map(wide ? wideCells : cells)),
+          '',
+          `${count(machines.length, 'rental')}, ${running.length} running at ${cost} an hour`,
+        ]
+      })
+    }),
+  )
 }
 
 const columns = [
-  { title: 'ID' },
-  { title: 'NAME' },
+  { title: 'NAME', shrink: true },
   { title: 'KIND' },
   { title: 'STATUS' },
-  { title: 'GPUS' },
-  { title: 'REGION' },
-  { title: '$ AN HOUR', right: true },
-  { title: 'SINCE' },
-  { title: 'REACH IT' },
+  { title: 'GPUS', shrink: true },
+  { title: '$/HOUR', right: true },
+  { title: 'AGE' },
+  { title: 'REGION', shrink: true },
 ] as const
 
-function cellsOf(row: Row): Cell[] {
+function cells(machine: OwnMachine): Cell[] {
   return [
-    row.id,
-    row.name,
-    row.kind,
-    { text: row.status, style: styleOf(row.status) },
-    row.gpus,
-    row.region,
-    formatUsdForPeople(row.costPerHour),
-    row.since,
-    row.ssh,
+    callName(machine),
+    machine.kind,
+    { text: machine.status, style: styleOf(machine) },
+    machine.gpus,
+    formatUsdForPeople(machine.pricePerHour),
+    age(machine.startedAt ?? machine.createdAt, systemClock.now()),
+    machine.region,
   ]
 }
 
-function styleOf(status: string): Style {
-  if (status === 'Running' || status === 'online') return 'green'
-  if (status === 'Failed' || status === 'failed') return 'red'
-  return 'yellow'
+const wideColumns = [{ title: 'ID' }, ...columns, { title: 'SINCE' }, { title: 'REACH IT' }] as const
+
+function wideCells(machine: OwnMachine): Cell[] {
+  return [machine.id, ...cells(machine), time(machine.startedAt ?? machine.createdAt), sshText(machine)]
 }
 
-type Rental = Reply<'listVirtualMachineRentals'>[number] | Reply<'listBareMetalRentals'>[number]
-
-function rowOfRental(rental: Rental): Row {
-  const ssh = rental.providerData.sshNetworking?.[0]
-  return {
-    id: String(rental.id),
-    name: rental.label ?? rental.name ?? '',
-    kind: rental.rentalType,
-    status: rental.status,
-    gpus: `${rental.gpuCount} ${rental.gpuType}`,
-    region: rental.region,
-    costPerHour: usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
-    since: time(rental.startedAt ?? rental.createdAt),
-    ssh: ssh === undefined || rental.status !== 'Running' ? '' : `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}`,
-  }
-}
-
-function rowOfInstance({
-  id,
-  instance,
-  userMetadata,
-  start,
-  created,
-  sshCommand,
-}: Reply<'listInstances'>['instances'][number]): Row {
-  const { label } = userMetadata
-  const perGpu = usdFromNumber(instance.pricing.price.amount) ?? zeroUsd
-  return {
-    id,
-    name: typeof label === 'string' ? label : '',
-    kind: 'marketplace',
-    status: instance.status,
-    gpus: `${instance.gpu_count} ${instance.hardware.gpus[0]?.model ?? 'GPU'}`,
-    region: instance.location.region,
-    costPerHour: nanoUsdOf(perGpu * BigInt(instance.gpu_count)),
-    since: time(start ?? created),
-    ssh: sshCommand,
-  }
+function styleOf(machine: OwnMachine): Style {
+  if (isRunning(machine)) return 'green'
+  return hasFailed(machine) ? 'red' : 'yellow'
 }

@@ -14,6 +14,8 @@ export interface Column {
   readonly title: string
   /** Numbers stand under one another from the right. */
   readonly right?: true
+  /** Cut where the terminal is narrower than the table. */
+  readonly shrink?: true
 }
 
 export interface Screen {
@@ -24,6 +26,8 @@ export interface Screen {
   /** A remark that is no part of the answer; programs do not get it. */
   remark(text: string): void
   paint(style: Style, text: string): string
+  /** undefined: as wide as it takes. */
+  readonly columns: number | undefined
 }
 
 export function makeScreen(shell: Shell, json: boolean): Screen {
@@ -39,6 +43,7 @@ export function makeScreen(shell: Shell, json: boolean): Screen {
     showLine: (value, render) => shell.write(`${json ? JSON.stringify(value) : render()}\n`),
     remark: (text) => (json ? undefined : shell.write(`${text}\n`)),
     paint: (style, text) => paint(shell.colour.out, style, text),
+    columns: shell.columns,
   }
 }
 
@@ -47,22 +52,42 @@ export function paint(colour: boolean, style: Style, text: string): string {
 }
 
 export function table(screen: Screen, columns: readonly Column[], rows: ReadonlyArray<readonly Cell[]>): string[] {
-  const widths = columns.map((column, i) =>
-    Math.max(column.title.length, ...rows.map((row) => plain(row[i] ?? '').length)),
+  const widths = fitWidths(
+    columns,
+    columns.map((column, i) => Math.max(column.title.length, ...rows.map((row) => plain(row[i] ?? '').length))),
+    screen.columns,
   )
   const line = (cells: readonly Cell[]): string =>
     columns
       .map((column, i) => {
         const cell = cells[i] ?? ''
-        const text = plain(cell)
         const width = widths[i] ?? 0
+        const text = cut(plain(cell), width)
         // The last column is not padded, so that no line ends in spaces.
         const padded = column.right ? text.padStart(width) : i === columns.length - 1 ? text : text.padEnd(width)
         return typeof cell === 'string' ? padded : screen.paint(cell.style, padded)
       })
-      .join('  ')
+      .join(GAP)
       .trimEnd()
   return [line(columns.map((column) => ({ text: column.title, style: 'dim' }))), ...rows.map(line)]
+}
+
+const GAP = '  '
+
+/** Takes what is too much from the columns that may shrink, down to their titles. */
+function fitWidths(columns: readonly Column[], widths: readonly number[], most: number | undefined): number[] {
+  const all = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1)
+  let over = most === undefined ? 0 : Math.max(0, all - most)
+  return widths.map((width, i) => {
+    const column = columns[i]
+    const less = column?.shrink === true ? Math.min(over, Math.max(0, width - column.title.length)) : 0
+    over -= less
+    return width - less
+  })
+}
+
+function cut(text: string, width: number): string {
+  return text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text
 }
 
 /** Names on the left, values on the right. Rows without a value are left out. */

@@ -1,9 +1,12 @@
 /**
- * A command's way to the server: which one, and with whose key. A key that lies in the data folder is picked up by
- * itself only for a server on this machine; no key is ever sent to another host without being asked for.
+ * A command's way to the server: which one, and with whose key. What is named on the command line wins over the
+ * environment, that over the profile in use, and that over the data folder. A key that lies in the data folder is picked
+ * up by itself only for a server on this machine, and a profile's only for its own server; no key is ever sent to another
+ * host without being asked for.
  */
 import path from 'node:path'
 import { makeClient, type Client } from '../client/client.ts'
+import { chooseProfile, type Profile } from './profile.ts'
 import { makeScreen, type Screen } from './screen.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
 
@@ -25,6 +28,7 @@ export interface GlobalOptions {
   readonly url?: string
   readonly key?: string
   readonly keyFile?: string
+  readonly profile?: string
   readonly json?: true
 }
 
@@ -34,6 +38,8 @@ export interface Session {
   readonly who: Who
   /** undefined: no key was found, which only `anyone` may be without. */
   readonly keyFrom: string | undefined
+  /** The profile that the key came from. */
+  readonly profile: string | undefined
   /** For what the client does not do: streams and terminals. */
   readonly key: string | undefined
   readonly json: boolean
@@ -47,22 +53,44 @@ export type Run = (
 ) => (...parameters: unknown[]) => Promise<void>
 
 export function openSession(shell: Shell, options: GlobalOptions, who: Who): Session {
-  const url = options.url ?? given(shell, 'BERTH_URL') ?? DEFAULT_URL
-  const dataDir = dataFolder(shell)
+  const profile = chooseProfile(shell, options.profile)
+  // A profile that is named on the command line is an option as any other.
+  const fromEnvironment = options.profile === undefined ? given(shell, 'BERTH_URL') : undefined
+  const url = options.url ?? fromEnvironment ?? profile?.url ?? DEFAULT_URL
   checkUrl(url)
-  const key = findKey(shell, options, who, url)
-  if (key === undefined && who !== 'anyone') throw noKey(who, url, dataDir)
+  const key = findKey(shell, options, { who, url, profile })
+  if (key === undefined && who !== 'anyone') throw noKey(who, url, dataFolder(shell))
+  return sessionWith(shell, { url, key, who, json: options.json === true })
+}
+
+interface FoundKey {
+  readonly text: string
+  readonly from: string
+  readonly profile?: string
+}
+
+interface Way {
+  readonly url: string
+  readonly key: FoundKey | undefined
+  readonly who: Who
+  readonly json: boolean
+}
+
+/** With a server and a key that are known already. */
+export function sessionWith(shell: Shell, { url, key, who, json }: Way): Session {
+  checkUrl(url)
   if (key !== undefined && !/^[!-~]+$/.test(key.text)) {
     throw new CliError(exitCodes.refused, `What ${key.from} holds is not an API key: one reads bk_<id>_<secret>.`)
   }
   return {
     client: makeClient({ url, key: key?.text }),
-    screen: makeScreen(shell, options.json === true),
+    screen: makeScreen(shell, json),
     who,
     keyFrom: key?.from,
+    profile: key?.profile,
     key: key?.text,
-    json: options.json === true,
-    dataDir,
+    json,
+    dataDir: dataFolder(shell),
   }
 }
 
@@ -88,17 +116,26 @@ function checkUrl(url: string): void {
 function findKey(
   shell: Shell,
   options: GlobalOptions,
-  who: Who,
-  url: string,
-): { text: string; from: string } | undefined {
+  { who, url, profile }: { who: Who; url: string; profile: Profile | undefined },
+): FoundKey | undefined {
   if (options.key !== undefined) return { text: options.key.trim(), from: '--key' }
   if (options.keyFile !== undefined) {
     const text = shell.readFile(options.keyFile)?.trim()
     if (text === undefined) throw new CliError(exitCodes.usage, `The key file ${options.keyFile} cannot be read.`)
     return { text, from: options.keyFile }
   }
-  const text = given(shell, 'BERTH_KEY')
+  const isNamed = options.profile !== undefined
+  const text = isNamed ? undefined : given(shell, 'BERTH_KEY')
   if (text !== undefined) return { text: text.trim(), from: 'BERTH_KEY' }
+  const kept =
+    profile !== undefined && isSameServer(profile.url, url)
+      ? { text: profile.key, from: `the profile ${profile.name}`, profile: profile.name }
+      : undefined
+  if (profile !== undefined && kept !== undefined && (isNamed || suits(profile, who))) return kept
+  return findInDataFolder(shell, who, url) ?? kept
+}
+
+function findInDataFolder(shell: Shell, who: Who, url: string): FoundKey | undefined {
   if (!isLocal(url)) return undefined
   for (const name of keyFiles[who]) {
     const file = path.join(dataFolder(shell), name)
@@ -108,6 +145,15 @@ function findKey(
   return undefined
 }
 
+/** A customer's key is of no use to an operator's command where the operator's lies at hand, nor the other way round. */
+function suits({ scopes }: Profile, who: Who): boolean {
+  return who === 'operator' ? scopes.includes('operator') : scopes.some((scope) => scope !== 'operator')
+}
+
+function isSameServer(one: string, other: string): boolean {
+  return URL.canParse(one) && URL.canParse(other) && new URL(one).href === new URL(other).href
+}
+
 function noKey(who: Who, url: string, dataDir: string): CliError {
   const files = keyFiles[who].map((name) => path.join(dataDir, name)).join(' or ')
   const next = isLocal(url)
@@ -115,10 +161,12 @@ function noKey(who: Who, url: string, dataDir: string): CliError {
         `Looked for --key, --key-file, BERTH_KEY and the file ${files}.`,
         'A server writes that file at its first start (berth serve; in a checkout: npm start), for its own user only.',
         'Run this in the folder where the server was started, or set BERTH_DATA_DIR to its data folder.',
+        'Or log in to a server elsewhere: berth login --server URL',
         ...(who === 'operator' ? ['A lost key is replaced by another with: berth serve --new-operator-key'] : []),
       ]
     : [
-        `Give one with --key-file or BERTH_KEY: keys in ${dataDir} are used by themselves only for a server on this machine.`,
+        `Log in with: berth login --server ${url}`,
+        `Or give one with --key-file or BERTH_KEY: keys in ${dataDir} are used by themselves only for a server on this machine.`,
       ]
   return new CliError(
     exitCodes.refused,

@@ -9,6 +9,16 @@ export interface Shell {
   readFile(path: string): string | undefined
   /** All of the standard input, to its end. undefined: it cannot be read. */
   readInput(): string | undefined
+  /** How wide the terminal is. Absent: what is written goes elsewhere, and nothing is cut. */
+  readonly columns?: number
+  /** Absent: nobody sits in front, so nothing is asked. */
+  readonly person?: Person
+}
+
+/** Somebody in front of a terminal. */
+export interface Person {
+  /** undefined: they have left, with Ctrl-C or Ctrl-D. `hidden`: what is typed is not shown. */
+  ask(question: string, options?: { readonly hidden: boolean }): Promise<string | undefined>
 }
 
 /** Documented in `berth --help`. */

@@ -57,6 +57,7 @@ function addTokens(supply: Command, run: Run): void {
     .command('tokens')
     .description('words that are out; `tokens revoke ID` ends one')
     .usage('[options] [revoke]')
+    .commandsGroup('Suppliers:')
     .option('--cursor <cursor>', 'go on where a long list was cut')
   tokens.action(
     run('operator', async ({ client, screen }) => {

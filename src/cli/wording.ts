@@ -18,15 +18,27 @@ export function time(text: string | null): string {
         .replace(/\.\d+Z$/, 'Z')
 }
 
-/** How far ahead, in the two largest units: `1 d 16 h`. */
+/** How far ahead: `in 1 d 16 h`. */
 export function until(text: string, now: Instant): string {
   const ms = (parseInstant(text) ?? now) - now
-  if (ms <= 0) return 'now'
+  return ms <= 0 ? 'now' : `in ${span(ms)}`
+}
+
+/** In the two largest units: `1 d 16 h`. */
+export function span(ms: number): string {
   const days = Math.floor(ms / DAY_MS)
   const hours = Math.floor((ms % DAY_MS) / HOUR_MS)
-  if (days > 0) return `in ${days} d ${hours} h`
+  if (days > 0) return `${days.toLocaleString('en-US')} d ${hours} h`
   const minutes = Math.floor((ms % HOUR_MS) / MINUTE_MS)
-  return hours > 0 ? `in ${hours} h ${minutes} min` : `in ${Math.max(1, minutes)} min`
+  return hours > 0 ? `${hours} h ${minutes} min` : `${Math.max(1, minutes)} min`
+}
+
+/** In the largest unit alone, for narrow columns: `3 h`. */
+export function age(text: string | null, now: Instant): string {
+  const at = text === null ? undefined : parseInstant(text)
+  if (at === undefined) return ''
+  const [number = '', unit = ''] = span(Math.max(0, now - at)).split(' ')
+  return `${number} ${unit}`
 }
 
 export function count(n: number, noun: string): string {

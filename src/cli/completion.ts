@@ -1,0 +1,133 @@
+/**
+ * `berth completion`: a script for the shell, made from the very tree of commands, so it never names one that is not
+ * there. The three scripts do the same: they walk the words to a command, and offer what may follow it. Every word in
+ * them is a name of ours; nothing that anybody typed gets in.
+ */
+import { Argument, type Command } from 'commander'
+import type { Shell } from './shell.ts'
+
+const shells = ['bash', 'zsh', 'fish'] as const
+type ShellName = (typeof shells)[number]
+
+export function addCompletionCommand(program: Command, shell: Shell): void {
+  program
+    .command('completion')
+    .description('a script that completes commands for your shell')
+    .addArgument(new Argument('<shell>', 'which shell').choices(shells))
+    .action((name: ShellName) => shell.write(scripts[name](placesOf(program))))
+}
+
+/** A command, and what may follow it. */
+interface Place {
+  /** The words after `berth`, each with a space in front. */
+  readonly path: string
+  readonly commands: readonly string[]
+  readonly options: readonly string[]
+  /** Where an argument takes one of a few words. */
+  readonly choices: readonly string[]
+  /** Further words that lead here. */
+  readonly aliases: readonly string[]
+}
+
+function placesOf(program: Command): Place[] {
+  const everywhere = flagsOf(program)
+  const visit = (command: Command, path: string, parent: string): Place[] => [
+    {
+      path,
+      commands: command.commands.map((one) => one.name()),
+      options: [...new Set([...flagsOf(command), ...everywhere, '--help'])],
+      choices: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+      aliases: command.aliases().map((alias) => `${parent} ${alias}`),
+    },
+    ...command.commands.flatMap((one) => visit(one, `${path} ${one.name()}`, path)),
+  ]
+  return visit(program, '', '')
+}
+
+function flagsOf(command: Command): string[] {
+  return command.options.flatMap(({ long }) => long ?? [])
+}
+
+/** Each word that leads on from a place, with the place that it leads to. */
+function stepsOf(places: readonly Place[]): Array<readonly [from: string, to: string]> {
+  return places.flatMap(({ path, aliases }) =>
+    path === '' ? [] : [path, ...aliases].map((from) => [from, path] as const),
+  )
+}
+
+function wordsOf({ commands, choices }: Place): string {
+  return [...commands, ...choices].join(' ')
+}
+
+const scripts: Readonly<Record<ShellName, (places: readonly Place[]) => string>> = {
+  bash: (places) => `# berth completion for bash. To use it in every shell: eval "$(berth completion bash)" in ~/.bashrc
+_berth() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" place='' word words='' options=''
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    [[ $word == -- ]] && return
+    case "$place $word" in
+${stepsOf(places)
+  .map(([from, to]) => `      '${from}') place='${to}' ;;`)
+  .join('\n')}
+    esac
+  done
+  case "$place" in
+${places.map((place) => `    '${place.path}') words='${wordsOf(place)}' options='${place.options.join(' ')}' ;;`).join('\n')}
+  esac
+  [[ $current == -* ]] && words=$options
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+complete -o default -F _berth berth
+`,
+  zsh: (places) => `#compdef berth
+# berth completion for zsh. To use it in every shell: eval "$(berth completion zsh)" in ~/.zshrc, after compinit
+_berth() {
+  local place='' word candidates='' options=''
+  for word in "\${(@)words[2,CURRENT-1]}"; do
+    [[ $word == -- ]] && { _files; return }
+    case "$place $word" in
+${stepsOf(places)
+  .map(([from, to]) => `      '${from}') place='${to}' ;;`)
+  .join('\n')}
+    esac
+  done
+  case "$place" in
+${places.map((place) => `    '${place.path}') candidates='${wordsOf(place)}' options='${place.options.join(' ')}' ;;`).join('\n')}
+  esac
+  [[ $PREFIX == -* ]] && candidates=$options
+  if [[ -n $candidates ]]; then compadd -- \${=candidates}; else _files; fi
+}
+if [[ $funcstack[1] == _berth ]]; then _berth "$@"; else compdef _berth berth; fi
+`,
+  fish: (
+    places,
+  ) => `# berth completion for fish. To use it in every shell: berth completion fish > ~/.config/fish/completions/berth.fish
+function __berth_words
+    set -l place ''
+    set -l words (commandline -opc)
+    for word in $words[2..-1]
+        switch "$place $word"
+${stepsOf(places)
+  .map(([from, to]) => `            case '${from}'\n                set place '${to}'`)
+  .join('\n')}
+        end
+    end
+    set -l candidates
+    set -l options
+    switch "$place"
+${places
+  .map(
+    (place) =>
+      `        case '${place.path}'\n            set candidates ${wordsOf(place)}\n            set options ${place.options.join(' ')}`,
+  )
+  .join('\n')}
+    end
+    if string match -q -- '-*' (commandline -ct)
+        printf '%s\\n' $options
+    else
+        printf '%s\\n' $candidates
+    end
+end
+complete -c berth -a '(__berth_words)'
+`,
+}

@@ -1,0 +1,144 @@
+/** What can be rented, from the marketplace and from the house, as one kind of thing: `berth gpus` and `berth rent`. */
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import { nanoUsdOf, parseUsd, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { Client, Reply } from '../client/client.ts'
+import type { NetworkType } from '../contract/shared.ts'
+import { parseWhole } from './supply.ts'
+
+const kinds = ['container', 'vm', 'metal'] as const
+export type OfferKind = (typeof kinds)[number]
+
+export interface Offer {
+  readonly kind: OfferKind
+  /** As people say it: without the maker's name. */
+  readonly gpu: string
+  /** Containers take from 1 to this many of a machine; others exactly this many. */
+  readonly gpuCount: number
+  readonly region: string
+  readonly pricePerGpu: NanoUsd
+  /** Of the whole; containers are paid by the GPU. */
+  readonly pricePerHour: NanoUsd | undefined
+  /** GPUs of a container's machine, or how many machines of this shape fit. */
+  readonly free: number
+  /** Containers: the machine. */
+  readonly machine: { readonly cluster: string; readonly node: string; readonly simulated: boolean } | undefined
+  /** Virtual machines and bare metal. */
+  readonly network: NetworkType | undefined
+}
+
+export interface OfferFilter {
+  readonly gpu?: string
+  readonly region?: string
+  readonly count?: number
+  readonly maxPrice?: NanoUsd
+  readonly kind?: OfferKind
+}
+
+const MOST_GPUS = 4_096
+/** Pages of the marketplace, of 10,000 machines each. */
+const MOST_PAGES = 20
+
+export function addOfferFilters(command: Command): Command {
+  return command
+    .option('--gpu <model>', 'part of its name, such as h100 or 4090')
+    .option('--region <region>', 'only there')
+    .option('--count <n>', 'with so many GPUs', parseWhole(1, MOST_GPUS))
+    .option('--max-price <usd>', 'at most, for a GPU and hour', parsePrice)
+    .addOption(new Option('--kind <kind>', 'containers, virtual machines or bare metal').choices(kinds))
+}
+
+/** Both lists as the server gives them, and what they offer, the cheapest GPU first. */
+export async function readOffers(client: Client): Promise<Offer[]> {
+  const [machines, options] = await Promise.all([listMachines(client), client.call('listRentalOptions')])
+  const offers = [...machines.map(offerOfMachine), ...options.filter(({ enabled }) => enabled).map(offerOfOption)]
+  return offers.toSorted(cheapestFirst)
+}
+
+export function fits(offer: Offer, filter: OfferFilter): boolean {
+  const { gpu, region, count, maxPrice, kind } = filter
+  const plain = (text: string): string => text.toLowerCase().replaceAll(/[\s_-]/g, '')
+  if (gpu !== undefined && !plain(offer.gpu).includes(plain(gpu))) return false
+  if (region !== undefined && offer.region !== region) return false
+  if (kind !== undefined && offer.kind !== kind) return false
+  if (maxPrice !== undefined && offer.pricePerGpu > maxPrice) return false
+  if (count === undefined) return true
+  return offer.kind === 'container' ? offer.gpuCount >= count : offer.gpuCount === count
+}
+
+export function isFree({ free }: Offer): boolean {
+  return free > 0
+}
+
+export function priceOf({ pricePerGpu, pricePerHour }: Offer, gpuCount: number): NanoUsd {
+  return pricePerHour ?? nanoUsdOf(pricePerGpu * BigInt(gpuCount))
+}
+
+/** `NVIDIA-GeForce-RTX-4090` → `RTX-4090`. */
+export function gpuWords(model: string): string {
+  return model.replace(/^NVIDIA[- ]/i, '').replace(/^GeForce[- ]/i, '')
+}
+
+async function listMachines(client: Client): Promise<Reply<'listMachines'>['instances']> {
+  const machines: Reply<'listMachines'>['instances'] = []
+  let cursor: string | undefined
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const query = cursor === undefined ? {} : { cursor }
+    const { instances, next_cursor: next } = await client.call('listMachines', { query, body: {} })
+    machines.push(...instances)
+    if (next === undefined || next === null) break
+    cursor = next
+  }
+  return machines
+}
+
+function offerOfMachine(machine: Reply<'listMachines'>['instances'][number]): Offer {
+  const free = machine.reserved ? 0 : machine.gpus_total - machine.gpus_reserved
+  return {
+    kind: 'container',
+    gpu: gpuWords(machine.hardware.gpus[0]?.model ?? 'GPU'),
+    gpuCount: free > 0 ? free : machine.gpus_total,
+    region: machine.location.region,
+    pricePerGpu: usdFromNumber(machine.pricing.price.amount) ?? zeroUsd,
+    pricePerHour: undefined,
+    free,
+    machine: {
+      cluster: machine.cluster_name,
+      node: machine.id,
+      simulated: machine.network['simulated'] === true,
+    },
+    network: undefined,
+  }
+}
+
+function offerOfOption(option: Reply<'listRentalOptions'>[number]): Offer {
+  const whole = usdFromNumber(option.costPerHour) ?? zeroUsd
+  return {
+    kind: option.machineType === 'bare-metal' ? 'metal' : 'vm',
+    gpu: `${option.gpuType} ${option.gpuFormFactor}`.toUpperCase(),
+    gpuCount: option.gpuCount,
+    region: option.region,
+    pricePerGpu: nanoUsdOf(whole / BigInt(Math.max(1, option.gpuCount))),
+    pricePerHour: whole,
+    free: option.totalAvailable,
+    machine: undefined,
+    network: option.connectionType,
+  }
+}
+
+/** Of the same price, the smaller machine: who asks for nothing more gets nothing more. */
+function cheapestFirst(a: Offer, b: Offer): number {
+  if (a.pricePerGpu !== b.pricePerGpu) return a.pricePerGpu < b.pricePerGpu ? -1 : 1
+  if (a.kind !== b.kind) return kinds.indexOf(a.kind) - kinds.indexOf(b.kind)
+  return a.gpuCount - b.gpuCount || whereWords(a).localeCompare(whereWords(b))
+}
+
+/** Which one it is of several that are alike. */
+export function whereWords({ machine, network }: Offer): string {
+  return machine?.node ?? network ?? ''
+}
+
+function parsePrice(text: string): NanoUsd {
+  const price = parseUsd(text)
+  if (price === undefined || price < 0n) throw new InvalidArgumentError('A price reads as 2.49.')
+  return price
+}

@@ -1,0 +1,281 @@
+/** What belongs to an account: keys, SSH keys, people, webhooks, and what was spent, from a server that really keeps it. */
+import { spawn } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { serveModel, type TestModel } from '../../test/harness/inference.ts'
+import { startReceiver, status, type Receiver } from '../../test/harness/receiver.ts'
+import { testSshKey } from '../../test/harness/server.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+import { DAY_MS, formatInstant, instantOf, systemClock } from '../base/instant.ts'
+import { runCli } from './program.ts'
+
+let cli: CliTest
+let receiver: Receiver
+let model: TestModel
+
+beforeAll(async () => {
+  cli = await startCliTest()
+  receiver = await startReceiver()
+  model = await serveModel(cli.server)
+})
+afterAll(async () => {
+  await receiver.close()
+  await model.upstream.close()
+  await cli.close()
+})
+
+const done = async (...args: string[]): Promise<string> => {
+  const { code, out, error } = await cli.berth(args)
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+  return out
+}
+
+/** As a terminal of a width shows it. */
+async function inTerminal(columns: number, args: readonly string[]): Promise<string> {
+  let shown = ''
+  const write = (text: string): void => void (shown += text)
+  const colour = { out: true, error: true }
+  const files = { readFile: () => undefined, readInput: () => undefined }
+  const code = await runCli([...args, '--key', cli.server.demoKey], {
+    env: cli.environment(),
+    colour,
+    write,
+    writeError: write,
+    columns,
+    ...files,
+  })
+  expect(code).toBe(0)
+  return stripVTControlCharacters(shown)
+}
+
+const widthOf = (shown: string): number => Math.max(...shown.split('\n').map((line) => line.length))
+
+describe('keys', () => {
+  test('are made with their limits, shown once, and work', async () => {
+    const limits = [
+      '--total-limit',
+      '25',
+      '--requests-per-minute',
+      '120',
+      '--expires',
+      '2099-01-01',
+      '--model',
+      'a',
+      'b',
+    ]
+    const out = await done('keys', 'create', 'laptop', '--scope', 'inference', 'billing:read', ...limits)
+    const [, key = ''] = /^Key {6}(bk_\w+)$/m.exec(out) ?? []
+    const [, id = ''] = /^Id {7}(\w+)$/m.exec(out) ?? []
+    expect(out).toContain(`The key is not shown again: keep it now. Take it back with:\n  berth keys revoke ${id}\n`)
+    expect((await cli.berth(['balance', '--key', key])).code).toBe(0)
+    expect(await done('keys', 'ls')).toMatch(
+      new RegExp(`^${id} +laptop +inference billing:read +\\S+ +2099-01-01$`, 'm'),
+    )
+    const shown = await done('keys', 'show', 'laptop')
+    expect(shown).toContain(`Key        ${id} "laptop", ends in ${key.slice(-4)}\n`)
+    expect(shown).toContain('Models     a, b\nSpends     $25.00 in all at most\nRequests   120 a minute at most\n')
+    expect(shown).not.toContain(key)
+    await done('keys', 'revoke', 'laptop')
+    expect((await cli.berth(['balance', '--key', key])).code).toBe(4)
+    expect(await done('keys', 'ls')).toMatch(/1 revoked: berth keys ls --all\n$/)
+    expect(await done('keys', 'ls', '--all')).toMatch(new RegExp(`^${id} .*revoked$`, 'm'))
+    expect(await cli.json('keys', 'ls', '--all')).toMatchObject({
+      apiKeys: expect.arrayContaining([expect.anything()]),
+    })
+  })
+
+  test('the one in use is revoked only on purpose', async () => {
+    const { key } = await cli.server.account()
+    const { apiKeys } = (await cli.json('keys', 'ls', '--key', key)) as { apiKeys: [{ publicId: string }] }
+    const [{ publicId }] = apiKeys
+    const kept = await cli.berth(['keys', 'revoke', publicId, '--key', key])
+    expect(kept).toMatchObject({
+      code: 2,
+      out: '',
+      error: expect.stringContaining(`berth keys revoke ${publicId} --yes`),
+    })
+    await done('keys', 'revoke', publicId, '--yes', '--key', key)
+    expect((await cli.berth(['keys', 'ls', '--key', key])).code).toBe(4)
+  })
+
+  test('that are not there, or are called alike, are told with where to look', async () => {
+    const none = await cli.berth(['keys', 'revoke', 'nothing'])
+    expect(none).toMatchObject({ code: 1, error: 'error: There is no API key nothing.\n  berth keys ls lists them.\n' })
+    await done('keys', 'create', 'twin', '--scope', 'inference')
+    await done('keys', 'create', 'twin', '--scope', 'inference')
+    const both = await cli.berth(['keys', 'revoke', 'twin'])
+    expect(both).toMatchObject({ code: 2, error: expect.stringMatching(/Name one of: \w+, \w+\n$/) })
+  })
+
+  test('a table fits a terminal of 80 columns', async () => {
+    await done(
+      'keys',
+      'create',
+      'everything that it may do',
+      '--scope',
+      'inference',
+      'compute:read',
+      'compute:write',
+      'keys',
+    )
+    const shown = await inTerminal(80, ['keys', 'ls'])
+    expect(shown).toContain('…')
+    expect(widthOf(shown)).toBeLessThanOrEqual(80)
+  })
+})
+
+describe('SSH keys', () => {
+  test('are added from a file or the input, listed, and go', async () => {
+    const file = path.join(cli.folder, 'id.pub')
+    const { key } = await cli.server.account({ sshKey: false })
+    const as = ['--key', key]
+    expect(await done('ssh-keys', 'ls', ...as)).toContain('Add one: berth ssh-keys add ~/.ssh/id_ed25519.pub')
+    const [type = '', blob = ''] = testSshKey.split(' ')
+    const other = `${type} ${blob.slice(0, -4)}AAAA`
+    await writeFile(file, `${other}\n`)
+    const out = await done('ssh-keys', 'add', file, ...as)
+    expect(out).toMatch(/^SSH key {6}ssh_\w+ "id"\nFingerprint {2}SHA256:\S+$/m)
+    const child = spawn(process.execPath, [cli.program, 'ssh-keys', 'add', '-', '--json', ...as], {
+      env: cli.environment(),
+    })
+    child.stdin.end(testSshKey)
+    let told = ''
+    child.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()))
+    await new Promise((resolve) => child.once('close', resolve))
+    expect(JSON.parse(told)).toMatchObject({ name: 'test@example.test' })
+    expect(await done('ssh-keys', 'ls', ...as)).toMatch(
+      /^ssh_\w+ +id +SHA256:\S+\nssh_\w+ +test@example\.test +SHA256:/m,
+    )
+    const twice = await cli.berth(['ssh-keys', 'add', file, ...as])
+    expect(twice).toMatchObject({ code: 1, error: expect.stringContaining('has this SSH key already') })
+    expect(await done('ssh-keys', 'rm', 'id', ...as)).toMatch(/^ssh_\w+ "id" is gone\. Machines that run keep it\.$/m)
+    expect(await done('ssh-keys', 'ls', ...as)).toMatch(/\n1 SSH key\n$/)
+  })
+
+  test('a private key is not sent', async () => {
+    const file = path.join(cli.folder, 'id_secret')
+    await writeFile(file, '-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n')
+    const { code, out, error } = await cli.berth(['ssh-keys', 'add', file])
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(error).toContain(`It was not sent.\n  Its public half is the one to add: berth ssh-keys add ${file}.pub`)
+    expect((await cli.berth(['ssh-keys', 'add', '/nowhere'])).error).toContain('ssh-keygen -t ed25519')
+  })
+})
+
+describe('people', () => {
+  test('come, change their role and go', async () => {
+    const { key } = await cli.server.account()
+    const as = ['--key', key]
+    expect(await done('members', 'add', 'second@example.test', '--role', 'viewer', ...as)).toMatch(
+      /^second@example\.test is a viewer now \(usr_\w+\)\.$/m,
+    )
+    expect(await done('members', 'ls', ...as)).toMatch(/^usr_\w+ +second@example\.test +viewer +\d{4}-\d\d-\d\d$/m)
+    expect(await done('members', 'role', 'second@example.test', 'owner', ...as)).toContain('is an owner now.')
+    expect(await done('members', 'rm', 'second@example.test', ...as)).toContain('is no longer in the account')
+    const gone = await cli.berth(['members', 'rm', 'second@example.test', ...as])
+    expect(gone).toMatchObject({ code: 1, error: expect.stringContaining('berth members ls lists them.') })
+    expect(await done('members', 'ls', ...as)).toMatch(/\n1 person\n$/)
+  })
+})
+
+describe('webhooks', () => {
+  test('are added, tried, listed with what they were sent, and go', async () => {
+    expect(await done('webhooks', 'ls')).toContain('There are no webhooks.')
+    const url = `${receiver.url}/hook`
+    const out = await done('webhooks', 'add', url, '--event', 'key.created', 'webhook.test')
+    const [, id = ''] = /^Webhook {2}(whk_\w+)$/m.exec(out) ?? []
+    expect(out).toMatch(/^Secret {3}whsec_\S+$/m)
+    expect(out).toContain(`It is not shown again: keep it now. Try it with:\n  berth webhooks test ${id}\n`)
+    expect(await done('webhooks', 'test', id)).toBe('Delivered: status 200.\n')
+    expect(receiver.received.at(-1)?.body).toContain('webhook.test')
+    expect(await done('webhooks', 'ls')).toMatch(new RegExp(`^${id} +${url} +on +2 types$`, 'm'))
+    receiver.answer = status(500)
+    const failed = await cli.berth(['webhooks', 'test', url])
+    expect(failed).toMatchObject({
+      code: 1,
+      out: expect.stringMatching(/^Not delivered: .*500.*\nIt is tried again at /),
+    })
+    receiver.answer = status(200)
+    const listed = await inTerminal(80, ['webhooks', 'deliveries', id])
+    expect(listed).toMatch(/^dlv_\w+ +pending +\d+ min +\S.* +webhook\.test\ndlv_\w+ +delivered .*webhook\.test$/m)
+    expect(widthOf(listed)).toBeLessThanOrEqual(80)
+    const [, delivery = ''] = /^(dlv_\w+) +delivered/m.exec(listed) ?? []
+    expect(await done('webhooks', 'redeliver', delivery)).toBe('webhook.test is pushed again.\n')
+    expect(await done('webhooks', 'rotate', id)).toMatch(/^Secret {2}whsec_\S+$/m)
+    expect(await done('webhooks', 'disable', id)).toBe(`${id} is off.\n`)
+    expect(await done('webhooks', 'enable', url)).toBe(`${id} is on.\n`)
+    expect(await cli.json('webhooks', 'ls')).toMatchObject({ webhooks: [{ id, enabled: true }] })
+    await done('webhooks', 'rm', id)
+    expect((await cli.berth(['webhooks', 'test', id])).error).toContain('berth webhooks ls lists them.')
+  })
+
+  test('an event that nobody raises is wrong usage', async () => {
+    const { code, error } = await cli.berth(['webhooks', 'add', 'https://a.test', '--event', 'rental.gone'])
+    expect(code).toBe(2)
+    expect(error).toContain('Types are: rental.created, ')
+  })
+})
+
+describe('what was spent', () => {
+  const today = formatInstant(systemClock.now()).slice(0, 10)
+  const yesterday = formatInstant(instantOf(systemClock.now() - DAY_MS)).slice(0, 10)
+  let requestId: string
+  let costNano: number
+
+  beforeAll(async () => {
+    const told = (await cli.json('chat', 'Hello')) as { requestId: string; costNanoUsd: number }
+    requestId = told.requestId
+    costNano = told.costNanoUsd
+    await waitFor('it to be in the books', async () => (await done('usage')).includes('$'))
+  })
+
+  test('by request: known ones with their sum, others with exit code 1', async () => {
+    const cost = `$${(costNano / 1e9).toFixed(9).replace(/0+$/, '')}`
+    expect(await done('cost', requestId)).toBe(
+      `REQUEST${' '.repeat(29)}  ${'COST'.padStart(cost.length)}\n${requestId}  ${cost}\n\n1 request, ${cost} in all\n`,
+    )
+    const { code, out } = await cli.berth(['cost', requestId, 'req_none'])
+    expect(code).toBe(1)
+    expect(out).toMatch(/^req_none +not known$/m)
+    const told = JSON.parse((await cli.berth(['cost', requestId, 'req_none', '--json'])).out) as unknown
+    expect(told).toEqual({ requests: [{ requestId, costNanoUsd: costNano }], unknown: ['req_none'] })
+    const many = await cli.berth(['cost', ...Array.from({ length: 101 }, (_, n) => `req_${n}`)])
+    expect(many).toMatchObject({ code: 2, out: '', error: expect.stringContaining('Ask for 100 at a time.') })
+  })
+
+  test('by day, also those on which nothing was; in a terminal with bars that fit', async () => {
+    const out = await done('usage', '--since', '2d')
+    expect(out).toMatch(new RegExp(`^${yesterday} +\\$0\\.00\\n${today} +1 +\\$0\\.0+\\d+\\n`, 'm'))
+    expect(out).toContain(` from ${yesterday} to ${today} (UTC)\n`)
+    const shown = await inTerminal(80, ['usage', '--since', '2d'])
+    expect(shown).toMatch(new RegExp(`^${today} .* {2}█{20}$`, 'm'))
+    expect(widthOf(shown)).toBeLessThanOrEqual(80)
+  })
+
+  test('by model and by key, which has its name', async () => {
+    expect(await done('usage', '--by', 'model')).toMatch(/^test\/model +1 +\$0\.0+\d+$/m)
+    expect(await done('usage', '--by', 'key')).toMatch(/^\w+ first key +1 +\$0\.0+\d+$/m)
+    expect(await cli.json('usage', '--by', 'model')).toMatchObject({ by: 'model', rows: [{ group: 'test/model' }] })
+    expect(await done('usage', '--since', '2020-01-01', '--until', '2020-01-02')).toBe(
+      'Nothing was spent from 2020-01-01 to 2020-01-02.\n',
+    )
+  })
+
+  test.each([
+    [['usage', '--since', '0d'], 'From 1d to 366d.'],
+    [['usage', '--since', '2026-02-30'], 'A day such as'],
+    [['usage', '--by', 'week'], 'Allowed choices are day, model, key, rental'],
+    [['cost'], "missing required argument 'id'"],
+    [['keys', 'create', 'x'], "required option '-s, --scope <scope...>' not specified"],
+    [['keys', 'create', 'x', '--scope', 'all'], 'Allowed choices are inference'],
+    [['keys', 'create', 'x', '--scope', 'keys', '--expires', 'soon'], 'Such as 30d'],
+    [['members', 'role', 'x', 'king'], 'Allowed choices are owner'],
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+    const { code, out, error } = await cli.berth(args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(error).toContain(told)
+  })
+})

@@ -1,0 +1,273 @@
+/** From what there is to what it has cost: the commands of renting, for people in a terminal and for programs. */
+import { spawn } from 'node:child_process'
+import { chmod, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+
+let cli: CliTest
+let key: string
+
+beforeAll(async () => {
+  cli = await startCliTest()
+  key = (await cli.server.account({ usd: '10000' })).key
+})
+afterAll(() => cli.close())
+
+function berth(...args: string[]) {
+  return cli.berth(args, { BERTH_KEY: key })
+}
+
+async function json(...args: string[]) {
+  const { code, out, error } = await berth(...args, '--json')
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+  return JSON.parse(out)
+}
+
+interface WireOffer {
+  readonly kind: string
+  readonly gpu: string
+  readonly gpuCount: number
+  readonly region: string
+  readonly pricePerGpuHourUsd: string
+  readonly free: number
+}
+
+describe('gpus', () => {
+  test('the marketplace and the house in one table of 80 columns, the cheapest first, without a key', async () => {
+    const { code, out } = await cli.berth(['gpus'], { BERTH_DATA_DIR: '/nowhere' })
+    expect(code).toBe(0)
+    const [head = '', ...lines] = out.trimEnd().split('\n')
+    expect(head).toMatch(/^GPU +GPUS +KIND +REGION +\$\/GPU +FREE +WHERE$/)
+    expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+    for (const kind of ['container', 'vm', 'metal']) expect(out).toMatch(new RegExp(`^\\S.* ${kind} +\\S+ +\\$`, 'm'))
+    const prices = [...out.matchAll(/\$(\d+\.\d+)/g)].map(([, price]) => price)
+    expect(prices.map(Number)).toEqual(prices.map(Number).toSorted((a, b) => a - b))
+    const sum = `${prices.length} offers, at prices for a GPU and hour. berth rent takes the same options.`
+    expect(lines.at(-1)).toBe(sum)
+  })
+
+  test.each([
+    [['--gpu', 'H100'], (one: WireOffer) => one.gpu.startsWith('H100')],
+    [['--gpu', 'rtx 4090'], (one: WireOffer) => one.gpu === 'RTX-4090'],
+    [['--region', 'mock-region'], (one: WireOffer) => one.region === 'mock-region'],
+    [['--kind', 'metal'], (one: WireOffer) => one.kind === 'metal'],
+    [['--kind', 'vm', '--count', '2'], (one: WireOffer) => one.kind === 'vm' && one.gpuCount === 2],
+    [['--kind', 'container', '--count', '2'], (one: WireOffer) => one.kind === 'container' && one.gpuCount >= 2],
+    [['--max-price', '0.39'], (one: WireOffer) => Number(one.pricePerGpuHourUsd) <= 0.39],
+  ])('%j chooses', async (args, isWanted) => {
+    const all = (await json('gpus')) as WireOffer[]
+    const some = (await json('gpus', ...args)) as WireOffer[]
+    expect(some).toEqual(all.filter(isWanted))
+    expect(some.length).toBeGreaterThan(0)
+    expect(some.length).toBeLessThan(all.length)
+  })
+
+  test('nothing that fits: says what to do', async () => {
+    expect(await berth('gpus', '--gpu', 'abacus')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('Nothing of the kind is free.'),
+    })
+    expect((await berth('gpus', '--kind', 'boat')).error).toContain('Allowed choices are container, vm, metal')
+    expect((await berth('gpus', '--max-price', 'much')).error).toContain('A price reads as 2.49.')
+  })
+
+  test('--watch shows it again when it has changed', async () => {
+    const args = ['gpus', '--watch', '--every', '1', '--gpu', 'b200', '--kind', 'container', '--json']
+    const watching = spawn(process.execPath, [cli.program, ...args], { env: cli.environment() })
+    let seen = ''
+    watching.stdout.on('data', (chunk: Buffer) => (seen += chunk.toString()))
+    const free = (): number[] =>
+      seen
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => (JSON.parse(line) as WireOffer[]).reduce((sum, one) => sum + one.free, 0))
+    await waitFor('the first look', () => free().length === 1)
+    await json(
+      'rent',
+      '--gpu',
+      'b200',
+      '--kind',
+      'container',
+      '--count',
+      '3',
+      '--label',
+      'watched',
+      '--no-wait',
+      '--yes',
+    )
+    await waitFor('a look that differs', () => free().length >= 2)
+    watching.kill()
+    const [before = 0, after] = free()
+    expect(after).toBe(before - 3)
+    await json('terminate', 'watched', '--yes')
+  })
+})
+
+describe('rent', () => {
+  test('a container by options: price, progress, how to log in; then its end and its cost', async () => {
+    const args = ['rent', '--gpu', '4090', '--count', '2', '--label', 'web', '--image', 'debian:12', '--port', '8080']
+    const { code, out, error } = await berth(...args, '--hours', '5', '--limit', '12.50', '--yes')
+    expect({ code, error }).toEqual({ code: 0, error: '' })
+    expect(out).toMatch(/^Rent +2 RTX-4090 as a container in us-west$/m)
+    expect(out).toMatch(/^Price +\$0\.70 an hour, \$16\.80 a day$/m)
+    expect(out).toMatch(/^Balance +\$\S+ lasts [\d,]+ d \d+ h/m)
+    expect(out).toMatch(/^Limit +ends when it has cost \$12\.50$/m)
+    expect(out).toMatch(/^web: online$/m)
+    expect(out).toMatch(/^Log in +berth ssh web$/m)
+    expect(out).toMatch(/^Or +ssh \S+@\S+ -p \d+$/m)
+    const ended = await berth('terminate', 'web', '--yes')
+    expect(ended.out).toMatch(/^web has ended, and its bill with it\. It has cost \$\d+\.\d+\.$/m)
+    expect((await berth('terminate', 'nobody', '--yes')).error).toContain('There is no machine nobody.')
+  })
+
+  test('a virtual machine and bare metal for programs; exec passes exit codes on; both end with one command', async () => {
+    const vm = await json('rent', '--kind', 'vm', '--gpu', 'h200', '--count', '1', '--label', 'box', '--yes')
+    expect(vm).toMatchObject({ kind: 'vm', status: 'Running', sshCommand: expect.stringMatching(/^ssh ubuntu@/) })
+    expect(vm.rental).toMatchObject({ gpuType: 'h200', gpuCount: 1, label: 'box' })
+    const metal = await json('rent', '--kind', 'metal', '--network', 'infiniband', '--label', 'node', '--yes')
+    expect(metal.rental).toMatchObject({ rentalType: 'bare-metal', gpuCount: 8, connectionType: 'infiniband' })
+    await tryExec('box', vm.rental.providerData.sshNetworking[0])
+    const bills = await json('terminate', 'box', 'node', '--reason', 'a test', '--yes')
+    expect(bills).toEqual([
+      { id: vm.id, name: 'box', costUsd: expect.stringMatching(/^\d+\.\d{9}$/) },
+      { id: metal.id, name: 'node', costUsd: expect.stringMatching(/^\d+\.\d{9}$/) },
+    ])
+    const { body } = await cli.server.as(key)('GET', `/v2/alpha/on-demand/rentals/${vm.id}`)
+    expect(body).toMatchObject({ costSoFarUsd: bills[0].costUsd, meta: { termination_reason: 'a test' } })
+  })
+
+  /** Words arrive as they stand, and the exit code comes back. */
+  async function tryExec(name: string, { user, host }: { user: string; host: string }): Promise<void> {
+    // Simulated machines cannot be logged in to: this stands for the SSH of the system.
+    const ssh = path.join(cli.folder, 'ssh')
+    await writeFile(ssh, '#!/bin/sh\nprintf "%s\\n" "$@"\nexit 7\n')
+    await chmod(ssh, 0o755)
+    const { code, out } = await cli.berthProcess(['exec', name, '--', 'echo', 'two words', "it's", '--json'], {
+      BERTH_KEY: key,
+      PATH: `${cli.folder}:/usr/bin:/bin`,
+    })
+    expect(code).toBe(7)
+    expect(out).toContain(`${user}@${host}\necho 'two words' 'it'\\''s' --json\n`)
+    expect((await berth('exec', 'nobody', '--', 'true')).error).toContain('There is no machine nobody.')
+    expect((await berth('exec', name)).error).toContain("missing required argument 'command'")
+  }
+
+  test('--no-wait comes back at once', async () => {
+    const made = await json('rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--no-wait', '--yes')
+    expect(made.rental).toMatchObject({ gpuCount: 1 })
+    await json('terminate', made.id, '--yes')
+  })
+
+  test('what does not start: exit code 1, why, and what to do', async () => {
+    const { code, error } = await berth('rent', '--kind', 'vm', '--gpu', 'h100', '--label', 'fault-boot-fails', '--yes')
+    expect(code).toBe(1)
+    expect(error).toMatch(/^error: fault-boot-fails has failed: .+\.$/m)
+    const [, name = ''] = /berth terminate (\S+)/.exec(error) ?? []
+    expect((await json('terminate', name, '--yes'))[0]).toMatchObject({ costUsd: '0.000000000' })
+  })
+
+  test.each([
+    [['--gpu', 'h100'], 2, 'This asks first, and there is no terminal to ask in.\n  Add --yes'],
+    [['--yes'], 2, 'Say what to rent.'],
+    [['--gpu', 'abacus', '--yes'], 1, 'Nothing of the kind is free.'],
+    [['--kind', 'vm', '--image', 'debian', '--yes'], 2, '--image is for containers, and this is a vm offer.'],
+    [['--kind', 'vm', '--volume', '1', '--yes'], 2, '--volume is for bare metal'],
+    [['--kind', 'metal', '--port', '80', '--yes'], 2, '--port is not for bare metal'],
+    [['--kind', 'container', '--port', '80', '--yes'], 2, 'The ports of a container belong to its image.'],
+    [['--kind', 'vm', '--hours', '0', '--yes'], 2, 'From 1 to'],
+    [['--kind', 'vm', '--limit', '-1', '--yes'], 2, 'An amount reads as 12.50.'],
+  ])('%j: exit code %i and the next step', async (args, exitCode, text) => {
+    const { code, error } = await berth('rent', ...args)
+    expect(code).toBe(exitCode)
+    expect(error).toContain(text)
+    expect((await json('ls')).virtualMachines).toEqual([])
+  })
+
+  test('without money and without an SSH key: exit code 1 and the next step', async () => {
+    const poor = await cli.server.account({ usd: '1' })
+    const order = ['rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--yes', '--key']
+    const broke = await cli.berth([...order, poor.key])
+    expect({ code: broke.code, error: broke.error }).toEqual({
+      code: 1,
+      error: expect.stringContaining('berth balance'),
+    })
+    const keyless = await cli.server.account({ usd: '100', sshKey: false })
+    const { code, error } = await cli.berth([...order, keyless.key])
+    expect(code).toBe(1)
+    expect(error).toContain('Add one with: berth ssh-keys add')
+  })
+})
+
+describe('in a terminal', () => {
+  const env = () => ({ BERTH_KEY: key })
+
+  test('rent asks which, how many and whether, and terminate asks before it ends', async () => {
+    const { code, out } = await cli.inTerminal(
+      ['rent', '--gpu', '3090'],
+      [
+        [/Which one, 1 to \d+ \[1\]: /, '99\r'],
+        [/Which one, 1 to \d+ \[1\]: /, '2\r'],
+        ['How many GPUs, 1 to 2 [1]: ', '2\r'],
+        ['Label, if you like: ', 'mine\r'],
+        ['Rent it? [y/N] ', 'y\r'],
+      ],
+      env(),
+    )
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(/^Log in +berth ssh mine$/m) })
+    expect(out).toMatch(/^Price +\$0\.38 an hour, \$9\.12 a day$/m)
+    expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+
+    const kept = await cli.inTerminal(['terminate', 'mine'], [['End it? [y/N] ', 'n\r']], env())
+    expect(kept).toMatchObject({ code: 1, out: expect.stringContaining('error: Nothing was done.') })
+    expect((await berth('ls')).out).toContain('mine')
+    const ended = await cli.inTerminal(['terminate', 'mine'], [['End it? [y/N] ', 'yes\r']], env())
+    expect(ended).toMatchObject({ code: 0, out: expect.stringContaining('mine has ended, and its bill with it.') })
+  })
+
+  test('Ctrl-C rents nothing', async () => {
+    const { code, out } = await cli.inTerminal(
+      [
+        'rent',
+        '--kind',
+        'vm',
+        '--gpu',
+        'b200',
+        '--count',
+        '1',
+        '--label',
+        'left',
+        '--network',
+        'ethernet',
+        '--region',
+        'mock-region',
+      ],
+      [['Rent it? [y/N] ', '\u0003']],
+      env(),
+    )
+    expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining('Nothing was done.') })
+    expect((await berth('ls')).out).not.toContain('left')
+  })
+})
+
+test('volumes are made, attached, detached and deleted by their labels', async () => {
+  expect((await berth('volumes', 'ls')).out).toContain('There are no volumes.')
+  const metal = await json('rent', '--kind', 'metal', '--region', 'us-central-1', '--label', 'node-a', '--yes')
+  const made = await berth('volumes', 'create', 'datasets', '--size', '256', '--region', 'us-central-1')
+  expect(made.out).toMatch(/^datasets is being made: volume \d+, 256 GB in us-central-1\.$/m)
+  const shows = (text: RegExp) =>
+    waitFor(`volumes to show ${text.source}`, async () => text.test((await berth('volumes', 'ls')).out))
+  await shows(/^ *\d+ +datasets +256 +active +us-central-1 +\$0\.0256$/m)
+  expect((await berth('volumes', 'attach', 'datasets', 'node-a')).out).toContain('is being attached to rental')
+  await shows(new RegExp(`^ *\\d+ +datasets .*\\$0\\.0256 +${metal.id}$`, 'm'))
+  const refused = await berth('volumes', 'rm', 'datasets', '--yes')
+  expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('Detach it with: berth volumes detach') })
+  expect((await berth('volumes', 'detach', 'datasets')).out).toContain('datasets is being detached.')
+  await waitFor('it to let go', async () => (await json('volumes', 'ls'))[0].attachedRentals.length === 0)
+  expect((await berth('volumes', 'rm', 'datasets')).error).toContain('Add --yes')
+  const asked = await cli.berth(['volumes', 'rm', 'datasets'], { BERTH_KEY: key }, { answers: ['y'] })
+  expect(asked).toMatchObject({ code: 0, error: 'Delete datasets (256 GB) and everything in it? [y/N] \n' })
+  expect((await berth('volumes', 'rm', 'nothing', '--yes')).error).toContain('There is no volume nothing.')
+  await json('terminate', 'node-a', '--yes')
+})

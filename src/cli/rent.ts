@@ -1,0 +1,234 @@
+/**
+ * `berth rent`: the cheapest offer that fits what was asked for, or one of a list where somebody sits in front. The price
+ * is shown and agreed to before anything is ordered; then what starts is followed until it runs.
+ */
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import { addMs, formatInstant, HOUR_MS, systemClock } from '../base/instant.ts'
+import {
+  formatUsd,
+  formatUsdForPeople,
+  nanoUsdOf,
+  parseUsd,
+  spanAffordable,
+  sumUsd,
+  usd,
+  type NanoUsd,
+} from '../base/money.ts'
+import type { Client, Reply } from '../client/client.ts'
+import { ApiError } from '../client/error.ts'
+import type { NetworkType } from '../contract/shared.ts'
+import { offerCells } from './gpu.ts'
+import {
+  addOfferFilters,
+  fits,
+  isFree,
+  priceOf,
+  readOffers,
+  whereWords,
+  type Offer,
+  type OfferFilter,
+} from './offer.ts'
+import { callName, sshText, type OwnMachine } from './own-machine.ts'
+import { askFor, confirm, YES } from './question.ts'
+import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
+import { fields, printable, table, type Screen } from './screen.ts'
+import type { Run, Session } from './session.ts'
+import { CliError, exitCodes, type ExitCode, type Person, type Shell } from './shell.ts'
+import { parseWhole } from './supply.ts'
+import { span } from './wording.ts'
+
+const MOST_SHOWN = 20
+const MOST_HOURS = 24 * 366
+const PORTS = 65_535
+
+interface RentOptions extends OfferFilter, OrderOptions {
+  readonly machine?: string
+  readonly network?: NetworkType
+  readonly hours?: number
+  readonly yes?: true
+  readonly wait: boolean
+}
+
+export function addRentCommand(program: Command, run: Run, shell: Shell): void {
+  const rent = addOfferFilters(program.command('rent').description('rent a machine; shows the price and asks'))
+    .option('--machine <name>', 'this machine of the marketplace, as berth gpus shows it')
+    .addOption(new Option('--network <type>', 'between machines').choices(['infiniband', 'ethernet']))
+    .option('--image <image>', 'containers: what runs, such as debian:12')
+    .option('--port <n...>', 'ports to reach from outside: containers, virtual machines', parsePorts)
+    .option('--volume <id>', 'bare metal: attach this storage volume', parseWhole(1, 999_999_999))
+    .option('--label <text>', 'a name of your own for it')
+    .option('--hours <n>', 'end it by itself after so many hours', parseWhole(1, MOST_HOURS))
+    .option('--limit <usd>', 'end it by itself when it has cost this much', parseLimit)
+    .option('--no-wait', 'do not wait until it runs')
+    .option(...YES)
+  rent.action(
+    run('customer', async (session) => {
+      const options = rent.opts<RentOptions>()
+      const order = await chooseOrder(session, shell, options)
+      const balance = await readBalance(session.client)
+      if (!session.json) session.screen.show(null, () => orderLines(session.screen, order, balance))
+      await confirm(shell, 'Rent it?', options.yes === true)
+      return follow(session, order, await placeOrder(session.client, order), options.wait)
+    }),
+  )
+}
+
+async function chooseOrder(session: Session, shell: Shell, options: RentOptions): Promise<Order> {
+  const { machine, network, hours, yes, count, gpu, kind } = options
+  const asks = yes === true ? undefined : shell.person
+  if (asks === undefined && machine === undefined && gpu === undefined && kind === undefined) {
+    throw new CliError(exitCodes.usage, 'Say what to rent.', [
+      'With --gpu, --kind or --machine, such as: berth rent --gpu h100 --count 1',
+      'berth gpus shows what there is.',
+    ])
+  }
+  const all = await readOffers(session.client)
+  const offers = all.filter(
+    (offer) =>
+      isFree(offer) &&
+      fits(offer, options) &&
+      (machine === undefined || offer.machine?.node === machine) &&
+      (network === undefined || offer.network === network),
+  )
+  const [cheapest] = offers
+  if (cheapest === undefined) {
+    throw new CliError(exitCodes.failed, 'Nothing of the kind is free.', [
+      'berth gpus --all shows also what is taken; fewer options fit more.',
+    ])
+  }
+  const offer = asks === undefined || offers.length === 1 ? cheapest : await chooseOffer(session.screen, asks, offers)
+  const gpuCount = await chooseCount(asks, offer, count)
+  const label = options.label ?? (asks === undefined ? '' : await askFor(asks, 'Label, if you like', (text) => text))
+  checkOptions(offer, options)
+  return {
+    offer,
+    gpuCount,
+    ...options,
+    label: label === '' ? undefined : label,
+    endsAt: hours === undefined ? undefined : formatInstant(addMs(systemClock.now(), hours * HOUR_MS)),
+  }
+}
+
+/** What would be silently left out is refused. */
+function checkOptions({ kind }: Offer, { image, volume, port }: OrderOptions): void {
+  const misplaced = [
+    image !== undefined && kind !== 'container' ? '--image is for containers' : undefined,
+    volume !== undefined && kind !== 'metal' ? '--volume is for bare metal' : undefined,
+    port !== undefined && kind === 'metal' ? '--port is not for bare metal, whose ports are all open' : undefined,
+  ].find((words) => words !== undefined)
+  if (misplaced !== undefined) {
+    throw new CliError(exitCodes.usage, `${misplaced}, and this is a ${kind} offer.`, ['--kind chooses another.'])
+  }
+}
+
+async function chooseOffer(screen: Screen, person: Person, offers: readonly Offer[]): Promise<Offer> {
+  const shown = offers.slice(0, MOST_SHOWN)
+  const columns = [
+    { title: '#', right: true },
+    { title: 'GPU', shrink: true },
+    { title: 'GPUS', right: true },
+    { title: 'KIND' },
+    { title: 'REGION' },
+    { title: '$/GPU', right: true },
+    { title: 'FREE', right: true },
+    { title: 'WHERE', shrink: true },
+  ] as const
+  const rows = shown.map((offer, index) => [String(index + 1), ...offerCells(offer)])
+  for (const line of table(screen, columns, rows)) screen.remark(line)
+  const left = offers.length - shown.length
+  if (left > 0) screen.remark(`… and ${left} that cost more: --gpu, --region, --count and --kind choose.`)
+  return askFor(person, `Which one, 1 to ${shown.length}`, (text) => shown[wholeOf(text) - 1], '1')
+}
+
+async function chooseCount(asks: Person | undefined, offer: Offer, count: number | undefined): Promise<number> {
+  if (offer.kind !== 'container') return offer.gpuCount
+  if (count !== undefined || asks === undefined || offer.gpuCount === 1) return count ?? 1
+  const read = (text: string): number | undefined => {
+    const n = wholeOf(text)
+    return n >= 1 && n <= offer.gpuCount ? n : undefined
+  }
+  return askFor(asks, `How many GPUs, 1 to ${offer.gpuCount}`, read, '1')
+}
+
+const kindWords = { container: 'a container', vm: 'a virtual machine', metal: 'bare metal' } as const
+
+function orderLines(screen: Screen, order: Order, balance: Reply<'getCustomerBalance'> | undefined): string[] {
+  const { offer, gpuCount, endsAt, limit } = order
+  const price = priceOf(offer, gpuCount)
+  const perDay = nanoUsdOf(price * 24n)
+  return [
+    ...fields(screen, [
+      ['Rent', { text: `${gpuCount} ${offer.gpu} as ${kindWords[offer.kind]} in ${offer.region}`, style: 'bold' }],
+      [offer.machine === undefined ? 'Network' : 'Machine', whereWords(offer)],
+      ['Note', offer.machine?.simulated === true ? 'its GPUs are simulated' : undefined],
+      ['Price', `${formatUsdForPeople(price)} an hour, ${formatUsdForPeople(perDay)} a day`],
+      ['Balance', balance === undefined ? 'not for this key to see' : lastingWords(balance, price)],
+      ['Ends', endsAt === undefined ? undefined : `at ${endsAt}`],
+      ['Limit', limit === undefined ? undefined : `ends when it has cost ${formatUsdForPeople(usd(limit))}`],
+    ]),
+    '',
+  ]
+}
+
+/** With everything that runs already. */
+function lastingWords({ balanceUsd, hourlySpendUsd }: Reply<'getCustomerBalance'>, price: NanoUsd): string {
+  const [balance, spending] = [usd(balanceUsd), usd(hourlySpendUsd)]
+  const lasts = spanAffordable(sumUsd([spending, price]), balance)
+  const also = spending > 0n ? `, with the ${formatUsdForPeople(spending)} an hour that runs` : ''
+  return `${formatUsdForPeople(balance)} lasts ${span(lasts)}${also}`
+}
+
+async function readBalance(client: Client): Promise<Reply<'getCustomerBalance'> | undefined> {
+  try {
+    return await client.call('getCustomerBalance')
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return undefined
+    throw error
+  }
+}
+
+async function follow(session: Session, order: Order, id: string, wait: boolean): Promise<ExitCode> {
+  const { client, screen } = session
+  const { kind } = order.offer
+  const say = (machine: OwnMachine): void =>
+    screen.remark(`${printable(callName(machine))}: ${printable(machine.message ?? machine.status)}`)
+  const { machine, raw } = await waitUntilRunning(client, { kind, id }, { wait, say })
+  const name = callName(machine)
+  const told = {
+    id: machine.id,
+    name: machine.name,
+    kind,
+    status: machine.status,
+    pricePerHourUsd: formatUsd(machine.pricePerHour),
+    sshCommand: sshText(machine),
+    rental: raw,
+  }
+  screen.show(told, () =>
+    wait
+      ? [
+          '',
+          ...fields(screen, [
+            ['Name', name === machine.name ? name : `${name} (${machine.name})`],
+            ['Log in', { text: `berth ssh ${name}`, style: 'bold' }],
+            ['Or', sshText(machine)],
+            ['End it', `berth terminate ${name}`],
+          ]),
+        ]
+      : [`Ordered: ${printable(name)}. berth ls shows when it runs.`],
+  )
+  return exitCodes.ok
+}
+
+function wholeOf(text: string): number {
+  return /^\d{1,4}$/.test(text) ? Number.parseInt(text, 10) : 0
+}
+
+function parsePorts(text: string, before: readonly number[] = []): number[] {
+  return [...before, parseWhole(1, PORTS)(text)]
+}
+
+function parseLimit(text: string): string {
+  const amount = parseUsd(text)
+  if (amount === undefined || amount <= 0n) throw new InvalidArgumentError('An amount reads as 12.50.')
+  return text
+}

@@ -1,0 +1,70 @@
+/** `berth terminate`: ends machines of every kind, after asking once for all of them, and tells what each has cost. */
+import type { Command } from 'commander'
+import { formatUsd, formatUsdForPeople, usd, type NanoUsd } from '../base/money.ts'
+import type { Client } from '../client/client.ts'
+import { ApiError } from '../client/error.ts'
+import { callName, listOwn, NAME_HELP, pickOwn, sshText, type OwnMachine } from './own-machine.ts'
+import { confirm, YES } from './question.ts'
+import { printable, table, type Cell } from './screen.ts'
+import type { Run } from './session.ts'
+import type { Shell } from './shell.ts'
+
+export function addTerminateCommand(program: Command, run: Run, shell: Shell): void {
+  const terminate = program
+    .command('terminate')
+    .description('end machines; asks, and tells what they cost')
+    .argument('<name...>', NAME_HELP)
+    .option('--reason <text>', 'why, for the events; not for containers')
+    .option(...YES)
+  terminate.action(
+    run('customer', async ({ client, screen }) => {
+      const { reason, yes } = terminate.opts<{ reason?: string; yes?: true }>()
+      const machines = await listOwn(client)
+      const ended = [...new Set(terminate.args.map((wanted) => pickOwn(machines, wanted)))]
+      const rows = ended.map((one): Cell[] => [callName(one), one.kind, one.status, one.gpus, sshText(one)])
+      if (yes !== true) {
+        const titles = ['NAME', 'KIND', 'STATUS', 'GPUS', 'REACHED BY'].map((title) => ({ title }))
+        for (const line of table(screen, titles, rows)) screen.remark(line)
+        screen.remark('Their disks go with them; storage volumes stay.')
+      }
+      await confirm(shell, `End ${ended.length === 1 ? 'it' : `these ${ended.length}`}?`, yes === true)
+      const bills: Array<{ id: string; name: string; costUsd: string | null }> = []
+      for (const machine of ended) {
+        const cost = await end(client, machine, reason)
+        bills.push({ id: machine.id, name: callName(machine), costUsd: cost === undefined ? null : formatUsd(cost) })
+      }
+      screen.show(bills, () =>
+        bills.map(({ name, costUsd }) => {
+          const cost = costUsd === null ? '' : ` It has cost ${formatUsdForPeople(usd(costUsd))}.`
+          return `${printable(name)} has ended, and its bill with it.${cost}`
+        }),
+      )
+    }),
+  )
+}
+
+/** Gives what it has cost. undefined: the key may not see money. */
+async function end(client: Client, { kind, id }: OwnMachine, reason: string | undefined): Promise<NanoUsd | undefined> {
+  if (kind === 'container') {
+    // Instances go by name, bills by number.
+    const { rentalId } = await client.call('getRentalMetrics', { params: { id } })
+    await client.call('terminateInstance', { body: { id } })
+    return readCharged(client, rentalId)
+  }
+  const rentalId = Number.parseInt(id, 10)
+  const body = { rentalId, ...(reason === undefined ? {} : { reason }) }
+  await client.call(kind === 'metal' ? 'terminateBareMetalRental' : 'terminateVirtualMachineRental', { body })
+  const { costSoFarUsd } = await client.call('getRental', { params: { id: rentalId } })
+  return usd(costSoFarUsd)
+}
+
+/** The end of a rental is charged with the request that ends it, so the sum by rental has all of it. */
+async function readCharged(client: Client, rentalId: number): Promise<NanoUsd | undefined> {
+  try {
+    const { rows } = await client.call('getUsageSummary', { query: { by: 'rental' } })
+    return usd(rows.find(({ group }) => group === String(rentalId))?.costUsd ?? '0')
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return undefined
+    throw error
+  }
+}
