@@ -126,8 +126,7 @@ class Qemu implements QemuRuntime {
     const pids = await this.#pidsOf(id)
     const user = await userOf(pids[0] ?? '')
     if (pids.length > 0) {
-      const late = `QEMU has not taken leave within ${QUIT_MS} ms`
-      await within(QUIT_MS, this.#quit(id), late).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
+      await this.#quit(id)
       if (!(await this.#areGone(pids, QUIT_MS, signal))) {
         for (const pid of await this.#pidsOf(id)) machine.killNow(pid)
         if (!(await this.#areGone(pids, KILL_MS, signal))) throw new Error(`QEMU (${pids.join()}) cannot be ended`)
@@ -337,10 +336,15 @@ class Qemu implements QemuRuntime {
     return this.#watch.monitor(id)
   }
 
+  /** Not more than asked for: QEMU may be gone before its answer is read, or be past answering. */
   async #quit(id: string): Promise<void> {
-    const monitor = await this.#watch.monitor(id)
-    this.#watch.expectEnd(id)
-    await monitor.execute('quit')
+    const ask = async (): Promise<void> => {
+      const monitor = await this.#watch.monitor(id)
+      this.#watch.expectEnd(id)
+      await monitor.execute('quit')
+    }
+    const late = `QEMU has not taken leave within ${QUIT_MS} ms`
+    await within(QUIT_MS, ask(), late).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
   }
 
   async #areGone(pids: readonly number[], withinMs: number, signal: AbortSignal): Promise<boolean> {
