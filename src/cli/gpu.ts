@@ -49,7 +49,8 @@ export function addGpuCommands(program: Command, run: Run, shell: Shell): void {
   )
 }
 
-const columns = [
+/** Of `offerCells`. */
+export const offerColumns = [
   { title: 'GPU', shrink: true },
   { title: 'GPUS', right: true },
   { title: 'KIND' },
@@ -64,7 +65,7 @@ function offerLines(screen: Screen, offers: readonly Offer[]): string[] {
     return ['Nothing of the kind is free.', 'berth gpus --all shows also what is taken; fewer options show more.']
   }
   return [
-    ...table(screen, columns, offers.map(offerCells)),
+    ...table(screen, offerColumns, offers.map(offerCells)),
     '',
     `${count(offers.length, 'offer')}, at prices for a GPU and hour. berth rent takes the same options.`,
   ]

@@ -17,7 +17,7 @@ import {
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import type { NetworkType } from '../contract/shared.ts'
-import { offerCells } from './gpu.ts'
+import { offerCells, offerColumns } from './gpu.ts'
 import {
   addOfferFilters,
   fits,
@@ -123,16 +123,7 @@ function checkOptions({ kind }: Offer, { image, volume, port }: OrderOptions): v
 
 async function chooseOffer(screen: Screen, person: Person, offers: readonly Offer[]): Promise<Offer> {
   const shown = offers.slice(0, MOST_SHOWN)
-  const columns = [
-    { title: '#', right: true },
-    { title: 'GPU', shrink: true },
-    { title: 'GPUS', right: true },
-    { title: 'KIND' },
-    { title: 'REGION' },
-    { title: '$/GPU', right: true },
-    { title: 'FREE', right: true },
-    { title: 'WHERE', shrink: true },
-  ] as const
+  const columns = [{ title: '#', right: true }, ...offerColumns] as const
   const rows = shown.map((offer, index) => [String(index + 1), ...offerCells(offer)])
   for (const line of table(screen, columns, rows)) screen.remark(line)
   const left = offers.length - shown.length
