@@ -36,6 +36,7 @@ const needs = [
   { command: 'nft', package: 'nftables', neededBy: machines },
   { command: 'mke2fs', package: 'e2fsprogs', neededBy: storage },
   { command: 'ganesha.nfsd', package: 'nfs-ganesha', neededBy: storage },
+  { command: 'chromium', package: 'chromium', neededBy: 'the tests of the console' },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
 ]
 /** Parts of those that are no programs of their own. */

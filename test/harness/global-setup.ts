@@ -1,9 +1,10 @@
-/** One PostgreSQL for the whole run, with a migrated template that each test file clones; and one build of the server. */
+/** One PostgreSQL for the whole run, with a migrated template that each test file clones; one build of all programs. */
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
 import { build } from 'rolldown'
+import { build as buildConsole } from 'vite'
 import type { TestProject } from 'vitest/node'
 import { bundleConfig } from '../../rolldown.config.ts'
 import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
@@ -15,6 +16,8 @@ declare module 'vitest' {
     postgresUrl: string
     /** The server, built for this run, with its engines beside it. */
     serverBundle: string
+    /** The web console, built for this run. */
+    consoleDir: string
   }
 }
 
@@ -36,6 +39,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const bundleDir = path.resolve('node_modules', '.cache', `berth-test-${process.pid}`)
   await build({ ...bundleConfig, output: { ...bundleConfig.output, dir: bundleDir } })
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
+  const consoleDir = path.join(bundleDir, 'console')
+  await buildConsole({ configFile: 'vite.config.ts', logLevel: 'error', build: { outDir: consoleDir } })
+  project.provide('consoleDir', consoleDir)
   return async () => {
     await postgres.stop()
     await removeFolder(dataDir)

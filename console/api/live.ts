@@ -1,0 +1,86 @@
+/**
+ * Keeps pages true without a reload: one stream of the account's events for the whole console. An event carries no new
+ * state into the page; it says which reads are out of date, so what is shown always comes from the same place.
+ */
+import { useEffect, useSyncExternalStore } from 'react'
+import type { CallableId } from '../../src/client/client.ts'
+import type { EventRecord } from '../../src/contract/event.ts'
+import { client } from './client.ts'
+import { isSignedOut, refresh } from './query.ts'
+
+const RECENT_EVENTS = 50
+/** After the client has given up by itself, which it does when the server is away for longer than a restart. */
+const AGAIN_MS = 5_000
+
+/** What is read again, by the first word of an event's type. */
+const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
+  rental: [
+    'getRental',
+    'listVirtualMachineRentals',
+    'listBareMetalRentals',
+    'listInstances',
+    'listInstanceHistory',
+    'listRentalOptions',
+    'listMachines',
+    'getCustomerBalance',
+    'listVolumes',
+  ],
+  volume: ['listVolumes', 'getRental', 'listBareMetalRentals', 'getCustomerBalance'],
+  balance: ['getCustomerBalance', 'getStatement', 'listInvoices', 'getPurchaseHistory'],
+  key: ['listApiKeys'],
+  webhook: ['listWebhookDeliveries', 'listWebhooks'],
+}
+
+type LiveState = 'connecting' | 'live' | 'lost'
+
+let state: LiveState = 'connecting'
+let recent: readonly EventRecord[] = []
+const listeners = new Set<() => void>()
+
+function tell(next: { state?: LiveState; event?: EventRecord }): void {
+  if (next.state !== undefined) state = next.state
+  if (next.event !== undefined) recent = [next.event, ...recent].slice(0, RECENT_EVENTS)
+  for (const listener of listeners) listener()
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+/** For the shell: follows the events for as long as it is on the screen. */
+export function useLiveEvents(enabled: boolean): void {
+  useEffect(() => {
+    if (!enabled) return undefined
+    const controller = new AbortController()
+    void followForEver(controller.signal)
+    return () => controller.abort()
+  }, [enabled])
+}
+
+async function followForEver(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      tell({ state: 'live' })
+      for await (const event of client.follow({ signal })) {
+        tell({ state: 'live', event })
+        await refresh(['listEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? [])])
+      }
+    } catch (error) {
+      // Signed out elsewhere: the next read says so and leads to the sign-in page.
+      if (isSignedOut(error)) return
+    }
+    if (signal.aborted) return
+    tell({ state: 'lost' })
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
+  }
+}
+
+export function useLiveState(): LiveState {
+  return useSyncExternalStore(subscribe, () => state)
+}
+
+/** What has happened while this page was open, newest first. */
+export function useRecentEvents(): readonly EventRecord[] {
+  return useSyncExternalStore(subscribe, () => recent)
+}

@@ -1,0 +1,89 @@
+/**
+ * Calls as React hooks. `useCall` reads and keeps the answer fresh, `useAction` changes something and then has read
+ * again what it may have changed. Both are typed by the contract; a page never writes a path.
+ */
+import {
+  MutationCache,
+  QueryCache,
+  QueryClient,
+  useMutation,
+  useQuery,
+  type UseMutationResult,
+  type UseQueryResult,
+} from '@tanstack/react-query'
+import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
+import { ApiError, isClientError, type ClientError } from '../../src/client/error.ts'
+import { client } from './client.ts'
+
+/** Events say when something has changed; an answer that nothing was heard about is read again after this long. */
+const STALE_MS = 30_000
+const RETRIES = 2
+
+/** Whatever the page was doing, nobody is signed in any more: everything that was read is forgotten with the page. */
+const leaveWhenSignedOut = (error: unknown, key: unknown): void => {
+  if (!isSignedOut(error) || key === 'getMe') return
+  location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`)
+}
+
+export const queries = new QueryClient({
+  queryCache: new QueryCache({ onError: (error, query) => leaveWhenSignedOut(error, query.queryKey[0]) }),
+  mutationCache: new MutationCache({ onError: (error) => leaveWhenSignedOut(error, undefined) }),
+  defaultOptions: {
+    queries: {
+      staleTime: STALE_MS,
+      retry: (count, error) => count < RETRIES && mayGoBetter(error),
+      refetchOnWindowFocus: true,
+    },
+  },
+})
+
+function mayGoBetter(error: unknown): boolean {
+  if (error instanceof ApiError) return error.status >= 500
+  return isClientError(error) && error.kind !== 'aborted'
+}
+
+export function isSignedOut(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 401
+}
+
+interface CallOptions {
+  /** For what is measured rather than told by events: read again this often. */
+  readonly everyMs?: number | undefined
+  /** False: not yet, something else must be known first. */
+  readonly enabled?: boolean | undefined
+}
+
+/** Reads. The key of the cache is the operation and its input: `['listVolumes', {}]`. */
+export function useCall<Op extends CallableId>(
+  operation: Op,
+  input?: CallInput<Op>,
+  options: CallOptions = {},
+): UseQueryResult<Reply<Op>, ClientError> {
+  return useQuery<Reply<Op>, ClientError>({
+    queryKey: [operation, input ?? {}],
+    queryFn: ({ signal }) => call(operation, { ...input, signal } as CallInput<Op>),
+    ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
+    enabled: options.enabled ?? true,
+  })
+}
+
+/** Changes something. `changes` names the reads that are asked again when it went well. */
+export function useAction<Op extends CallableId>(
+  operation: Op,
+  changes: readonly CallableId[] = [],
+): UseMutationResult<Reply<Op>, ClientError, CallInput<Op>> {
+  return useMutation<Reply<Op>, ClientError, CallInput<Op>>({
+    mutationFn: (input) => call(operation, input),
+    onSuccess: () => refresh(changes),
+  })
+}
+
+/** Reads again what is on the screen of these operations, and what is not when it is next needed. */
+export async function refresh(operations: readonly CallableId[]): Promise<void> {
+  await Promise.all(operations.map((operation) => queries.invalidateQueries({ queryKey: [operation] })))
+}
+
+/** One call, outside of any component. */
+export function call<Op extends CallableId>(operation: Op, input: CallInput<Op>): Promise<Reply<Op>> {
+  return (client.call as (operation: Op, input: CallInput<Op>) => Promise<Reply<Op>>)(operation, input)
+}

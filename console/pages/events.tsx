@@ -1,0 +1,6 @@
+/** Not written yet. */
+import { Page } from '../ui/page.tsx'
+
+export function EventsPage() {
+  return <Page title="Events">…</Page>
+}

@@ -1,0 +1,134 @@
+/** The frame around every page: where one can go, who one is, what is left of the money. */
+import { useMutation } from '@tanstack/react-query'
+import { Link, Outlet, useRouter } from '@tanstack/react-router'
+import { useEffect, useRef, useState } from 'react'
+import { mayUse, signOut, useMe, type Me } from '../api/me.ts'
+import { useLiveEvents, useLiveState } from '../api/live.ts'
+import { useCall } from '../api/query.ts'
+import { Button } from '../ui/button.tsx'
+import { cx } from '../ui/class.ts'
+import { money } from '../ui/format.ts'
+import { SkeletonText } from '../ui/skeleton.tsx'
+import { toast } from '../ui/toast.tsx'
+import { sections } from './places.ts'
+import { ThemeButton } from './theme-button.tsx'
+
+export function Shell() {
+  const me = useMe()
+  const router = useRouter()
+  const [isMenuOpen, setMenuOpen] = useState(false)
+  const main = useRef<HTMLElement>(null)
+  useLiveEvents(mayUse(me, 'compute:read') || mayUse(me, 'billing:read'))
+  // Another page: the menu closes, and those who listen are taken to what is new.
+  useEffect(
+    () =>
+      router.subscribe('onResolved', ({ pathChanged, fromLocation }) => {
+        if (!pathChanged || fromLocation === undefined) return
+        setMenuOpen(false)
+        main.current?.focus({ preventScroll: true })
+      }),
+    [router],
+  )
+  return (
+    <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_1fr]">
+      <a
+        href="#main"
+        className="sr-only z-50 rounded-md bg-accent px-3 py-2 text-on-accent focus:not-sr-only focus:fixed focus:top-2 focus:left-2"
+      >
+        Skip to the page
+      </a>
+      <aside className="border-line bg-surface max-lg:border-b lg:sticky lg:top-0 lg:h-dvh lg:overflow-y-auto lg:border-r">
+        <div className="flex h-14 items-center justify-between gap-2 px-4">
+          <Link to="/" className="flex items-center gap-2 text-base font-semibold">
+            <img src="/favicon.svg" alt="" width="24" height="24" />
+            Berth
+          </Link>
+          <Button
+            look="quiet"
+            className="lg:hidden"
+            aria-expanded={isMenuOpen}
+            aria-controls="navigation"
+            onClick={() => setMenuOpen(!isMenuOpen)}
+          >
+            Menu
+          </Button>
+        </div>
+        <nav id="navigation" aria-label="Console" className={cx('px-2 pb-4', !isMenuOpen && 'max-lg:hidden')}>
+          <Navigation me={me} />
+        </nav>
+      </aside>
+      <div className="flex min-w-0 flex-col">
+        <TopBar me={me} />
+        <main id="main" ref={main} tabIndex={-1} className="flex-1 outline-none">
+          <Outlet />
+        </main>
+      </div>
+    </div>
+  )
+}
+
+function Navigation({ me }: { me: Me }) {
+  return sections.map((section) => {
+    const places = section.places.filter((place) => place.scopes.some((scope) => mayUse(me, scope)))
+    if (places.length === 0) return null
+    return (
+      <div key={section.title} className="mt-3 first:mt-0">
+        <h2 className="px-2 py-1 text-xs font-semibold text-muted">{section.title}</h2>
+        <ul>
+          {places.map((place) => (
+            <li key={place.to}>
+              <Link
+                to={place.to}
+                activeOptions={{ exact: ['/', '/supply', '/operator'].includes(place.to), includeSearch: false }}
+                className="block rounded-md px-2 py-1.5 text-sm text-muted hover:bg-sunken hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:font-medium aria-[current=page]:text-ink"
+              >
+                {place.label}
+              </Link>
+            </li>
+          ))}
+        </ul>
+      </div>
+    )
+  })
+}
+
+function TopBar({ me }: { me: Me }) {
+  const leave = useMutation({
+    mutationFn: signOut,
+    onError: () => toast('The server does not answer, so you are still signed in. Try again.', 'bad'),
+  })
+  return (
+    <header className="flex min-h-14 flex-wrap items-center justify-end gap-x-4 gap-y-1 border-b border-line bg-surface px-4 py-1 sm:px-6">
+      <LiveMark />
+      {mayUse(me, 'billing:read') && <Balance />}
+      <span className="min-w-0 truncate text-sm" title={`${me.email}, key ${me.key.name}`}>
+        <span className="sr-only">Signed in to the account </span>
+        {me.account.name}
+      </span>
+      <ThemeButton />
+      <Button look="quiet" busy={leave.isPending} onClick={() => leave.mutate()}>
+        Sign out
+      </Button>
+    </header>
+  )
+}
+
+function Balance() {
+  const balance = useCall('getCustomerBalance', {}, { everyMs: 30_000 })
+  const value = balance.data === undefined ? <SkeletonText className="w-16" /> : money(balance.data.balanceUsd)
+  return (
+    <Link to="/billing" className="text-sm text-muted hover:text-ink">
+      Balance <span className="font-medium text-ink tabular-nums">{value}</span>
+    </Link>
+  )
+}
+
+function LiveMark() {
+  const state = useLiveState()
+  if (state !== 'lost') return <span className="flex-1" />
+  return (
+    <span role="status" className="flex-1 text-sm text-warn">
+      The server does not answer; trying again …
+    </span>
+  )
+}

@@ -1,0 +1,41 @@
+/** A word with a tone. The word says it; the colour only helps. */
+import type { ReactNode } from 'react'
+import type { RentalStatus } from '../../src/contract/rental.ts'
+import { cx } from './class.ts'
+
+export type Tone = 'good' | 'warn' | 'bad' | 'info' | 'plain'
+
+const tones: Readonly<Record<Tone, string>> = {
+  good: 'bg-good-soft text-good',
+  warn: 'bg-warn-soft text-warn',
+  bad: 'bg-bad-soft text-bad',
+  info: 'bg-info-soft text-info',
+  plain: 'bg-sunken text-muted',
+}
+
+export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ReactNode }) {
+  return (
+    <span
+      className={cx(
+        'inline-flex items-center gap-1.5 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap',
+        tones[tone],
+      )}
+    >
+      <span aria-hidden="true" className="size-1.5 rounded-full bg-current" />
+      {children}
+    </span>
+  )
+}
+
+const statusTones = {
+  Pending: 'info',
+  Running: 'good',
+  Unknown: 'warn',
+  Failed: 'bad',
+  Terminating: 'info',
+  Terminated: 'plain',
+} as const satisfies Record<RentalStatus, Tone>
+
+export function RentalBadge({ status }: { status: RentalStatus }) {
+  return <Badge tone={statusTones[status]}>{status}</Badge>
+}

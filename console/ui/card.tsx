@@ -1,0 +1,65 @@
+/** Plain surfaces, and numbers with a name. */
+import { useId, type ReactNode } from 'react'
+import { cx } from './class.ts'
+
+interface CardProps {
+  readonly title?: string
+  readonly actions?: ReactNode
+  readonly className?: string
+  readonly children: ReactNode
+}
+
+export function Card({ title, actions, className, children }: CardProps) {
+  const id = useId()
+  return (
+    <section
+      aria-labelledby={title === undefined ? undefined : id}
+      className={cx('min-w-0 rounded-lg border border-line bg-surface p-4', className)}
+    >
+      {title !== undefined && (
+        <div className="mb-3 flex flex-wrap items-center justify-between gap-2">
+          <h2 id={id} className="text-base font-semibold">
+            {title}
+          </h2>
+          {actions}
+        </div>
+      )}
+      {children}
+    </section>
+  )
+}
+
+interface StatProps {
+  readonly label: string
+  readonly value: ReactNode
+  readonly detail?: ReactNode
+}
+
+/** Inside a `<Stats>`. */
+export function Stat({ label, value, detail }: StatProps) {
+  return (
+    <div className="min-w-0 rounded-lg border border-line bg-surface p-4">
+      <dt className="text-sm text-muted">{label}</dt>
+      <dd className="mt-1 text-2xl font-semibold tabular-nums">{value}</dd>
+      {detail !== undefined && <dd className="mt-0.5 min-h-5 text-sm text-muted">{detail}</dd>}
+    </div>
+  )
+}
+
+export function Stats({ children }: { children: ReactNode }) {
+  return <dl className="grid grid-cols-1 gap-3 sm:grid-cols-2 xl:grid-cols-4">{children}</dl>
+}
+
+/** Names and values, one under the other. */
+export function Facts({ facts }: { facts: ReadonlyArray<readonly [string, ReactNode]> }) {
+  return (
+    <dl className="grid grid-cols-[minmax(7rem,auto)_1fr] gap-x-6 gap-y-2 text-sm">
+      {facts.map(([name, value]) => (
+        <div key={name} className="contents">
+          <dt className="text-muted">{name}</dt>
+          <dd className="min-w-0 break-words">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

@@ -1,0 +1,60 @@
+/** Things to take along: a value with a button, or a block of code. */
+import { useEffect, useState } from 'react'
+import { Button } from './button.tsx'
+import { cx } from './class.ts'
+
+const SAID_MS = 2_000
+
+export function CopyButton({ text, label = 'Copy', className }: { text: string; label?: string; className?: string }) {
+  const [said, setSaid] = useState<'Copied' | 'Select it and copy by hand' | undefined>()
+  useEffect(() => {
+    if (said === undefined) return undefined
+    const timer = setTimeout(() => setSaid(undefined), SAID_MS)
+    return () => clearTimeout(timer)
+  }, [said])
+  const copy = (): void => {
+    // Without https the browser may give no clipboard.
+    const writing = navigator.clipboard?.writeText(text) ?? Promise.reject(new Error('there is no clipboard'))
+    writing.then(
+      () => setSaid('Copied'),
+      () => setSaid('Select it and copy by hand'),
+    )
+  }
+  return (
+    <Button onClick={copy} className={cx('shrink-0', className)}>
+      <span aria-live="polite">{said ?? label}</span>
+    </Button>
+  )
+}
+
+/** One line, to be pasted elsewhere. */
+export function CopyLine({ text, label }: { text: string; label: string }) {
+  return (
+    <div className="flex items-stretch gap-2">
+      <input
+        aria-label={label}
+        readOnly
+        value={text}
+        onFocus={(event) => event.target.select()}
+        className="min-w-0 flex-1 rounded-md border border-line bg-sunken px-3 py-2 font-mono text-sm"
+      />
+      <CopyButton text={text} />
+    </div>
+  )
+}
+
+export function CodeBlock({ code, label }: { code: string; label: string }) {
+  return (
+    <div className="relative">
+      <pre
+        aria-label={label}
+        tabIndex={0}
+        role="region"
+        className="max-h-96 overflow-auto rounded-md border border-line bg-sunken p-3 pr-24 font-mono text-sm"
+      >
+        {code}
+      </pre>
+      <CopyButton text={code} className="absolute top-2 right-2" />
+    </div>
+  )
+}

@@ -1,0 +1,57 @@
+/** Short words about what has just been done. They are read out, and go by themselves. */
+import { useSyncExternalStore } from 'react'
+import { cx } from './class.ts'
+
+const SHOWN_MS = 5_000
+const SHOWN = 3
+
+interface Toast {
+  readonly id: number
+  readonly text: string
+  readonly tone: 'good' | 'bad'
+}
+
+let toasts: readonly Toast[] = []
+let lastId = 0
+const listeners = new Set<() => void>()
+
+function set(next: readonly Toast[]): void {
+  toasts = next
+  for (const listener of listeners) listener()
+}
+
+export function toast(text: string, tone: Toast['tone'] = 'good'): void {
+  lastId += 1
+  const id = lastId
+  set([...toasts, { id, text, tone }].slice(-SHOWN))
+  setTimeout(() => set(toasts.filter((one) => one.id !== id)), SHOWN_MS)
+}
+
+export function Toasts() {
+  const shown = useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    () => toasts,
+  )
+  return (
+    <div
+      role="status"
+      aria-live="polite"
+      className="pointer-events-none fixed inset-x-0 bottom-4 z-50 flex flex-col items-center gap-2 px-4"
+    >
+      {shown.map((one) => (
+        <p
+          key={one.id}
+          className={cx(
+            'rounded-md border bg-surface px-4 py-2 text-sm font-medium shadow-raised',
+            one.tone === 'good' ? 'border-good text-good' : 'border-bad text-bad',
+          )}
+        >
+          {one.text}
+        </p>
+      ))}
+    </div>
+  )
+}

@@ -1,0 +1,158 @@
+/**
+ * The console in a real browser, over a real server. Whatever the browser complains about is collected: an error of a
+ * script, a broken rule of the page's policy, a request to another host. `look` judges a page as it stands: nothing of
+ * that kind, no serious fault for those who use it by keys or ear, in light and dark.
+ *
+ * With BERTH_SCREENSHOTS=<folder> each look leaves a picture there.
+ */
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { inject } from 'vitest'
+import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
+import { testServer, type TestServer, type TestServerOptions } from './server.ts'
+
+const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
+/** How long the browser waits for anything by itself. A busy build machine is slow, not broken. */
+const WAIT_MS = 20_000
+
+/** Why there is no browser here; undefined: there is. */
+export function whyNoBrowser(): string | undefined {
+  return CHROMIUM.some((one) => existsSync(one)) ? undefined : 'Chromium is not installed'
+}
+
+export const browserLeftOut = whyNoBrowser() === undefined ? '' : ` (left out: ${whyNoBrowser()})`
+
+export interface ConsoleBrowser {
+  readonly server: TestServer
+  /** A browser of somebody who has signed in with this key; null: nobody. */
+  readonly open: (key: string | null, options?: { width?: number; height?: number }) => Promise<ConsolePage>
+  readonly close: () => Promise<void>
+}
+
+export interface ConsolePage {
+  readonly page: Page
+  readonly context: BrowserContext
+  /** Opens a page of the console by its path, and waits for its heading. */
+  readonly visit: (path: string, heading: string | RegExp) => Promise<void>
+  /** Judges the page as it stands, in light and dark. Throws with everything that is wrong. */
+  readonly look: (name: string) => Promise<void>
+  /** What the browser has complained about since it was last asked. */
+  readonly faults: () => readonly string[]
+  readonly close: () => Promise<void>
+}
+
+export async function openBrowser(options: TestServerOptions = {}): Promise<ConsoleBrowser> {
+  const server = await testServer({ consoleDir: inject('consoleDir'), ...options })
+  const executablePath = CHROMIUM.find((one) => existsSync(one)) ?? ''
+  const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  const browser = await chromium.launch({ executablePath, args: [...asRoot, '--disable-dev-shm-usage'] })
+  return {
+    server,
+    open: (key, size) => openPage(browser, server.url, key, size),
+    close: async () => {
+      await browser.close()
+      await server.close()
+    },
+  }
+}
+
+async function openPage(
+  browser: Browser,
+  url: string,
+  key: string | null,
+  { width = 1280, height = 800 }: { width?: number; height?: number } = {},
+): Promise<ConsolePage> {
+  const context = await browser.newContext({
+    baseURL: url,
+    viewport: { width, height },
+    reducedMotion: 'reduce',
+    locale: 'en-US',
+    timezoneId: 'UTC',
+    permissions: ['clipboard-read', 'clipboard-write'],
+  })
+  context.setDefaultTimeout(WAIT_MS)
+  if (key !== null) await signIn(context, key)
+  const page = await context.newPage()
+  let complaints: string[] = []
+  watch(page, url, (text) => complaints.push(text))
+  const faults = (): readonly string[] => {
+    const told = complaints
+    complaints = []
+    return told
+  }
+  return {
+    page,
+    context,
+    faults,
+    visit: async (to, heading) => {
+      await page.goto(to)
+      await page.getByRole('heading', { level: 1, name: heading }).waitFor()
+    },
+    look: async (name) => {
+      const wrong = [...faults()]
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme })
+        wrong.push(...(await readAxe(page)).map((fault) => `${colorScheme}: ${fault}`))
+        await takePicture(page, `${name}-${colorScheme}`)
+      }
+      await page.emulateMedia({ colorScheme: 'light' })
+      if (wrong.length > 0) throw new Error(`${name}:\n${wrong.join('\n')}`)
+    },
+    close: async () => {
+      const left = faults()
+      await context.close()
+      if (left.length > 0) throw new Error(`The browser complained:\n${left.join('\n')}`)
+    },
+  }
+}
+
+async function signIn(context: BrowserContext, key: string): Promise<void> {
+  const reply = await context.request.post(SESSION_PATH, {
+    headers: { [CONSOLE_HEADER]: CONSOLE_HEADER_VALUE },
+    data: { key },
+  })
+  if (!reply.ok()) throw new Error(`Nobody could sign in: ${reply.status()} ${await reply.text()}`)
+}
+
+function watch(page: Page, url: string, complain: (text: string) => void): void {
+  page.on('pageerror', (error) => complain(`script: ${error.message}`))
+  page.on('console', (message) => {
+    if (message.type() !== 'error' && message.type() !== 'warning') return
+    // A refusal of the API is an answer; the browser notes each of them.
+    if (/^Failed to load resource: the server responded with a status of 4\d\d/.test(message.text())) return
+    complain(`console: ${message.text()}`)
+  })
+  page.on('request', (request) => {
+    const isOwn = request.url().startsWith(url) || /^(data|blob):/.test(request.url())
+    if (!isOwn) complain(`a request to ${request.url()}`)
+  })
+}
+
+let axe: Promise<string> | undefined
+
+interface AxeFault {
+  readonly id: string
+  readonly impact: string | null
+  readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
+}
+
+/** Serious and critical faults, each with the element that has it. */
+async function readAxe(page: Page): Promise<string[]> {
+  axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+  await page.evaluate(`${await axe};0`)
+  const found = (await page.evaluate(
+    `axe.run(document, { resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then((r) => r.violations)`,
+  )) as AxeFault[]
+  return found
+    .filter((fault) => fault.impact === 'serious' || fault.impact === 'critical')
+    .flatMap((fault) => fault.nodes.map((node) => `${fault.id}: ${node.html} (${node.failureSummary ?? ''})`))
+}
+
+async function takePicture(page: Page, name: string): Promise<void> {
+  const folder = process.env['BERTH_SCREENSHOTS']
+  if (folder === undefined) return
+  await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })
+}
