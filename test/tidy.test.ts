@@ -1,22 +1,24 @@
 /** A test over the source tree: borders between rooms, things that are not done, nothing dead, nothing said twice. */
 import fs from 'node:fs'
+import { builtinModules } from 'node:module'
 import { describe, expect, test } from 'vitest'
 import { bundleConfig } from '../rolldown.config.ts'
 import { bans, findBanned } from './tidy/bans.ts'
 import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
 import { listsOfCode, listsOfStore, readSchemaLists } from './tidy/schema-lists.ts'
-import { isTest, listFiles, parseSource, reach, readSources, type Source } from './tidy/source.ts'
+import { isCode, isTest, listFiles, parseSource, reach, readSources, type Source } from './tidy/source.ts'
 
-const sources = readSources(['src', 'test', 'bench', 'scripts'])
-const code = sources.filter(({ path }) => path.startsWith('src/') && !isTest(path))
-const entries = Object.values(bundleConfig.input)
+const sources = readSources(['src', 'console', 'test', 'bench', 'scripts'])
+const code = sources.filter(({ path }) => isCode(path))
+const CONSOLE = 'console/main.tsx'
+const entries = [...Object.values(bundleConfig.input), CONSOLE]
 
 const MAX_LINES = 400
 
 describe('rooms', () => {
   const rooms = readRooms()
 
-  test('the table in ARCHITECTURE.md names every folder of src/, and no other', () => {
+  test('the table in ARCHITECTURE.md names every folder of src/ and the console, and no other', () => {
     expect([...rooms.keys()].toSorted()).toEqual([...new Set(code.map(({ path }) => roomOf(path) ?? path))].toSorted())
   })
 
@@ -37,6 +39,8 @@ describe('rooms', () => {
     ['src/store/rental.ts', 'src/engines/driver.ts'],
     ['src/app/rental.ts', 'src/engines/mock/driver.ts'],
     ['src/cli/main.ts', 'src/server/settings.ts'],
+    ['console/main.tsx', 'src/store/rental.ts'],
+    ['src/server/http.ts', 'console/main.tsx'],
     ['src/base/money.ts', 'src/sim/clock.ts'],
     ['src/app/rental.ts', 'test/harness/server.ts'],
     ['src/app/rental.ts', 'src/app/rental.test.ts'],
@@ -45,8 +49,12 @@ describe('rooms', () => {
   })
 
   test('what browsers load is nothing of Node', () => {
-    const loaded = reach(sources, ['src/contract/api.ts', 'src/client/client.ts'])
-    const faults = code.filter(({ path, packages }) => loaded.has(path) && packages.some((name) => name !== 'zod'))
+    const loaded = reach(sources, ['src/contract/api.ts', 'src/client/client.ts', CONSOLE])
+    const isStrange = (path: string, name: string): boolean =>
+      path.startsWith('console/') ? builtinModules.includes(name.replace(/^node:/, '')) : name !== 'zod'
+    const faults = code.filter(
+      ({ path, packages }) => loaded.has(path) && packages.some((name) => isStrange(path, name)),
+    )
     expect(faults.map(({ path }) => path)).toEqual([])
   })
 })
@@ -69,24 +77,29 @@ describe('no file', () => {
   })
 
   test('puts work off', () => {
-    const places = listFiles(['src', 'test', 'bench', 'scripts', 'bin', 'schema', 'docs'], /\.(ts|mjs|sql|md)$/)
+    const places = listFiles(
+      ['src', 'console', 'test', 'bench', 'scripts', 'bin', 'schema', 'docs'],
+      /\.(tsx?|mjs|sql|md)$/,
+    )
     const marks = /\b(TO(?=DO)DO|FIX(?=ME)ME|XX(?=X)X)\b/
     expect(marks.test(['TO', 'DO'].join(''))).toBe(true)
     expect(places.filter((file) => marks.test(fs.readFileSync(file, 'utf8')))).toEqual([])
   })
 
   test('has a name that says nothing', () => {
-    const nameless = /(^|[/-])(utils?|helpers?|common|misc|managers?|services?|index)\.ts$/
+    const nameless = /(^|[/-])(utils?|helpers?|common|misc|managers?|services?|index)\.tsx?$/
     expect(nameless.test('src/base/string-utils.ts')).toBe(true)
     expect(sources.map(({ path }) => path).filter((path) => nameless.test(path) || /[A-Z_]/.test(path))).toEqual([])
   })
 
-  test(`in src/ is longer than ${MAX_LINES} lines`, () => {
-    const long = sources.filter(({ path, text }) => path.startsWith('src/') && text.split('\n').length > MAX_LINES)
+  test(`of code is longer than ${MAX_LINES} lines`, () => {
+    const long = sources.filter(
+      ({ path, text }) => /^(src|console)\//.test(path) && text.split('\n').length > MAX_LINES,
+    )
     expect(long.map(({ path }) => path)).toEqual([])
   })
 
-  test('in src/ begins without saying what it is for', () => {
+  test('of code begins without saying what it is for', () => {
     expect(code.filter(({ text }) => !/^\/(\*\*|\/)/.test(text)).map(({ path }) => path)).toEqual([])
   })
 })
@@ -96,7 +109,7 @@ describe('nothing is dead', () => {
   const isForTests = (path: string): boolean => /^src\/(sim\/|engines\/conformance)/.test(path)
   const tests = sources.filter(({ path }) => path.endsWith('.test.ts')).map(({ path }) => path)
 
-  test('every file of src/ is reached from an entry', () => {
+  test('every file of code is reached from an entry', () => {
     const reached = reach(sources, entries)
     const fromTests = reach(sources, tests)
     const dead = code.filter(({ path }) => !(isForTests(path) ? fromTests : reached).has(path))

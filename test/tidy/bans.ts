@@ -3,7 +3,7 @@
  * `sample` must be caught: a rule that would catch nothing is no rule. Each exception has its reason.
  */
 import { Visitor, type ParseResult } from 'rolldown/utils'
-import { isTest, lineOf, type Source } from './source.ts'
+import { isCode, isTest, lineOf, type Source } from './source.ts'
 
 type Program = ParseResult['program']
 type Handlers = NonNullable<ConstructorParameters<typeof Visitor>[0]>
@@ -28,7 +28,7 @@ export function findBanned(ban: Ban, source: Source): string[] {
   return lines
 }
 
-const inCode = (path: string): boolean => path.startsWith('src/') && !isTest(path)
+const inCode = isCode
 const inTests = isTest
 const anywhere = (): boolean => true
 
@@ -90,7 +90,7 @@ export const bans: readonly Ban[] = [
     name: 'writes to the console',
     instead: 'the log, or process.stdout in a main.ts',
     sample: "console.log('here')",
-    counts: (path) => path.startsWith('src/') || path.startsWith('test/'),
+    counts: (path) => isCode(path) || isTest(path),
     handlers: (found) => ({ MemberExpression: (node) => nameOf(node).startsWith('console.') && found(node) }),
   },
   {

@@ -7,12 +7,13 @@ export type Rooms = ReadonlyMap<string, readonly string[]>
 export function readRooms(): Rooms {
   const text = fs.readFileSync('ARCHITECTURE.md', 'utf8')
   const [, section = ''] = /^## Rooms\n(.*?)^## /ms.exec(text) ?? []
-  const rows = [...section.matchAll(/^\| `src\/(\w+)\/` \| ([^|]*) \|/gm)]
+  const rows = [...section.matchAll(/^\| `(?:src\/)?(\w+)\/` \| ([^|]*) \|/gm)]
   return new Map(rows.map(([, room = '', imports = '']) => [room, imports.match(/\w+/g) ?? []]))
 }
 
 export function roomOf(path: string): string | undefined {
-  return /^src\/(\w+)\//.exec(path)?.[1]
+  const [, room, own] = /^(?:src\/(\w+)|(console))\//.exec(path) ?? []
+  return room ?? own
 }
 
 /**
@@ -26,7 +27,7 @@ const knowsEngines = (from: string): boolean =>
 /** Why this import is not allowed; undefined: it is. */
 export function whyNot(rooms: Rooms, from: string, to: string): string | undefined {
   const [room = '', other] = [roomOf(from), roomOf(to)]
-  if (other === undefined) return to === 'package.json' ? undefined : `${from} imports ${to}, which is not in src/`
+  if (other === undefined) return to === 'package.json' ? undefined : `${from} imports ${to}, which is in no room`
   if (to.endsWith('.test.ts')) return `${from} imports the test ${to}`
   if (other === room) return undefined
   if (rooms.get(room)?.includes(other) !== true) return `${from} imports ${to}: ${room} may not know ${other}`

@@ -18,9 +18,14 @@ export function isTest(file: string): boolean {
   return file.startsWith('test/') || file.endsWith('.test.ts')
 }
 
+/** The server's side and the console. */
+export function isCode(file: string): boolean {
+  return /^(src|console)\//.test(file) && !isTest(file)
+}
+
 /** Every TypeScript file of these folders. */
 export function readSources(folders: readonly string[]): Source[] {
-  return listFiles(folders, /\.ts$/).map((file) => parseSource(file, fs.readFileSync(file, 'utf8')))
+  return listFiles(folders, /\.tsx?$/).map((file) => parseSource(file, fs.readFileSync(file, 'utf8')))
 }
 
 export function listFiles(folders: readonly string[], ending: RegExp): string[] {

@@ -1,0 +1,107 @@
+/** What holds for every page of the console: how much is loaded, that nothing moves or sticks out, keys, themes. */
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+
+const FIRST_LOAD_BYTES = 250_000
+const PHONE = { width: 390, height: 780 }
+
+/** Every page that needs no id, from the site map itself. */
+const pages = [...readFileSync('console/routes.tsx', 'utf8').matchAll(/^ +path: '([^'$]+)',?$/gm)].flatMap(
+  ([, path = '']) => (path === '/sign-in' ? [] : [path]),
+)
+
+describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browserLeftOut}`, () => {
+  let browser: ConsoleBrowser
+
+  beforeAll(async () => {
+    browser = await openBrowser()
+  })
+  afterAll(() => browser.close())
+
+  test(`loads less than ${FIRST_LOAD_BYTES / 1_000} KB at first`, async () => {
+    const { page, close } = await browser.open(browser.server.demoKey)
+    const sizes = new Map<string, number>()
+    page.on('requestfinished', async (request) => {
+      const size = await request.sizes()
+      sizes.set(new URL(request.url()).pathname, size.responseBodySize)
+    })
+    await page.goto('/', { waitUntil: 'networkidle' }).catch(() => {})
+    const files = [...sizes].filter(([path]) => path === '/' || /\.(js|css|woff2|svg)$/.test(path))
+    expect(files.length).toBeGreaterThan(4)
+    expect(files.reduce((sum, [, bytes]) => sum + bytes, 0)).toBeLessThan(FIRST_LOAD_BYTES)
+    await close()
+  })
+
+  test('fits a phone, moves nothing while it loads, and is told apart by its title', async () => {
+    expect(pages.length).toBeGreaterThan(25)
+    const { page, close } = await browser.open(browser.server.operatorKey, PHONE)
+    await page.addInitScript(() => {
+      const shifts: number[] = []
+      Object.assign(globalThis, { shifts })
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries() as Array<PerformanceEntry & { value: number; hadRecentInput: boolean }>)
+          if (!entry.hadRecentInput) shifts.push(entry.value)
+      }).observe({ type: 'layout-shift', buffered: true })
+    })
+    const wrong: string[] = []
+    const titles = new Set<string>()
+    for (const path of pages) {
+      await page.goto(path)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await page.getByRole('status', { name: 'Loading' }).waitFor({ state: 'detached' })
+      const { width, moved } = await page.evaluate(() => ({
+        width: document.documentElement.scrollWidth,
+        moved: (globalThis as unknown as { shifts: number[] }).shifts.reduce((sum, one) => sum + one, 0),
+      }))
+      if (width > PHONE.width) wrong.push(`${path} is ${width} px wide`)
+      if (moved > 0.01) wrong.push(`${path} moves by ${moved.toFixed(3)}`)
+      titles.add(await page.title())
+    }
+    expect(wrong).toEqual([])
+    expect(titles.size).toBe(pages.length)
+    await close()
+  })
+
+  test('is reached by keys alone, and the navigation opens on a phone', async () => {
+    const { page, visit, close } = await browser.open(browser.server.demoKey, PHONE)
+    await visit('/', /./)
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe('main')
+    await page.getByRole('button', { name: 'Menu' }).click()
+    await page.getByRole('navigation').getByRole('link', { name: 'SSH keys' }).click()
+    await page.getByRole('heading', { level: 1, name: 'SSH keys' }).waitFor()
+    expect(await page.getByRole('link', { name: 'SSH keys' }).isVisible()).toBe(false)
+    await close()
+  })
+
+  test('keeps the theme that was chosen', async () => {
+    const { page, visit, close } = await browser.open(browser.server.demoKey)
+    await visit('/', /./)
+    await page.getByRole('button', { name: /System theme/ }).click()
+    await page.getByRole('button', { name: /Light theme/ }).click()
+    await page.reload()
+    await page.getByRole('button', { name: /Dark theme/ }).waitFor()
+    expect(await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme)).toBe('dark')
+    await close()
+  })
+
+  test('leads to the sign-in page when the session has ended, and back', async () => {
+    const { key } = await browser.server.account()
+    const { page, visit, close } = await browser.open(key)
+    await visit('/', /./)
+    await page.context().clearCookies()
+    await page.getByRole('link', { name: 'Volumes' }).click()
+    await page.getByRole('heading', { name: /Sign in|Welcome/ }).waitFor()
+    expect(page.url()).toContain('next=%2Fvolumes')
+    await close()
+  })
+
+  test('that does not exist says so', async () => {
+    const { visit, look, close } = await browser.open(browser.server.demoKey)
+    await visit('/no/such/page', 'There is no such page')
+    await look('not-found')
+    await close()
+  })
+})
