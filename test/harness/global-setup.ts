@@ -1,10 +1,11 @@
 /** One PostgreSQL for the whole run, with a migrated template that each test file clones; one build of all programs. */
+import { execFile } from 'node:child_process'
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { build } from 'rolldown'
-import { build as buildConsole } from 'vite'
 import type { TestProject } from 'vitest/node'
 import { bundleConfig } from '../../rolldown.config.ts'
 import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
@@ -40,13 +41,20 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await build({ ...bundleConfig, output: { ...bundleConfig.output, dir: bundleDir } })
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
   const consoleDir = path.join(bundleDir, 'console')
-  await buildConsole({ configFile: 'vite.config.ts', logLevel: 'error', build: { outDir: consoleDir } })
+  await buildConsole(consoleDir)
   project.provide('consoleDir', consoleDir)
   return async () => {
     await postgres.stop()
     await removeFolder(dataDir)
     await removeFolder(bundleDir)
   }
+}
+
+/** In a process of its own: here NODE_ENV says `test`, for which React's development build would be taken. */
+async function buildConsole(outDir: string): Promise<void> {
+  const vite = path.resolve('node_modules', 'vite', 'bin', 'vite.js')
+  const args = [vite, 'build', '--config', 'vite.config.ts', '--logLevel', 'warn', '--outDir', outDir]
+  await promisify(execFile)(process.execPath, args, { env: { ...process.env, NODE_ENV: 'production' } })
 }
 
 export function withDatabase(url: string, database: string): string {
