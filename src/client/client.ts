@@ -6,9 +6,20 @@
  */
 import { api, type Api, type OperationId } from '../contract/api.ts'
 import type { BodyInputOf, Endpoint, ParamsOf, QueryInputOf, QueryOf, ReplyOf } from '../contract/endpoint.ts'
-import type { EventRecord } from '../contract/event.ts'
+import type { AccountEvent, EventRecord } from '../contract/event.ts'
 import { apiErrorOf, mayPass } from './error.ts'
-import { followEvents, type FollowOptions } from './follow.ts'
+import { followEvents, type EventSource, type FollowOptions } from './follow.ts'
+import {
+  MODEL_TIMEOUT_MS,
+  openChunks,
+  requestIdOf,
+  type Chunk,
+  type ChunkStream,
+  type InferenceAnswer,
+  type InferenceId,
+  type InferenceInput,
+  type StreamId,
+} from './inference.ts'
 import { pause } from './pause.ts'
 import {
   garbled,
@@ -26,8 +37,14 @@ export interface Client {
   readonly url: string
   /** Throws a `ClientError` (error.ts). */
   call<Op extends CallableId>(operation: Op, ...input: CallArguments<Op>): Promise<Reply<Op>>
+  /** Asks a model, and tells the id of the request beside the answer. */
+  infer<Op extends InferenceId>(operation: Op, input: InferenceInput<Op>): Promise<InferenceAnswer<Reply<Op>>>
+  /** The same, for an answer in parts. `timeoutMs` is how long nothing may come. */
+  stream<Op extends StreamId>(operation: Op, input: InferenceInput<Op>): Promise<ChunkStream<Chunk<Op>>>
   /** The events of the account, with no gap over reconnections. */
   follow(options?: FollowOptions): AsyncGenerator<EventRecord, void>
+  /** The same for the events of every account. For operators. */
+  followAll(options?: FollowOptions): AsyncGenerator<AccountEvent, void>
   /** Whether the server and what it needs are up. Needs no key. */
   ready(options?: CallOptions): Promise<Readiness>
 }
@@ -39,7 +56,7 @@ export interface Readiness {
 }
 
 /** A stream is followed, not called. */
-export type CallableId = Exclude<OperationId, 'followEvents'>
+export type CallableId = Exclude<OperationId, 'followEvents' | 'followAllEvents'>
 export type Reply<Op extends CallableId> = ReplyOf<Api[Op]>
 
 export type CallInput<Op extends CallableId> = Part<'params', ParamsOf<Api[Op]>> &
@@ -72,6 +89,7 @@ interface LooseInput extends CallOptions {
   readonly query?: Values | undefined
   readonly body?: unknown
   readonly idempotencyKey?: string | undefined
+  readonly sessionId?: string | undefined
 }
 
 export function makeClient(options: TransportOptions): Client {
@@ -88,20 +106,29 @@ export function makeClient(options: TransportOptions): Client {
       }),
     )
   }
+  const sourceOf = (list: 'listEvents' | 'listAllEvents', stream: Endpoint): EventSource => ({
+    newestId: async (signal) => {
+      const page = (await call(list, { query: { limit: 1 }, signal })) as Reply<typeof list>
+      return page.events[0]?.id ?? '0'
+    },
+    open: (after, signal) => transport.open(buildRequest(stream, { query: { after } }), signal),
+  })
   return {
     url: transport.url,
     call: call as Client['call'],
-    follow: (follow = {}) =>
-      followEvents(
-        {
-          newestId: async (signal) => {
-            const page = (await call('listEvents', { query: { limit: 1 }, signal })) as Reply<'listEvents'>
-            return page.events[0]?.id ?? '0'
-          },
-          open: (after, signal) => transport.open(buildRequest(api.followEvents, { query: { after } }), signal),
-        },
-        follow,
-      ),
+    infer: ((operation: InferenceId, input: LooseInput) =>
+      transport.within({ timeoutMs: MODEL_TIMEOUT_MS, ...input }, async (signal) => {
+        const { response, text } = await transport.send(buildRequest(api[operation], input), signal)
+        if (!response.ok) throw apiErrorOf(response.status, response.headers, text)
+        return { requestId: requestIdOf(response), answer: parseAnswer(transport.url, text) }
+      })) as Client['infer'],
+    stream: (operation: StreamId, input: LooseInput & { readonly body: object }) => {
+      const request = buildRequest(api[operation], { ...input, body: { ...input.body, stream: true } })
+      return openChunks(transport, request, input)
+    },
+    follow: (input = {}) => followEvents(sourceOf('listEvents', api.followEvents), input),
+    followAll: (input = {}) =>
+      followEvents(sourceOf('listAllEvents', api.followAllEvents), input) as AsyncGenerator<AccountEvent, void>,
     ready: (input = {}) =>
       transport.within(input, async (signal) => {
         const { response, text } = await transport.send({ method: 'GET', path: '/readyz', headers: {} }, signal)
@@ -113,7 +140,7 @@ export function makeClient(options: TransportOptions): Client {
 }
 
 function buildRequest(endpoint: Endpoint, input: LooseInput): Request {
-  const { idempotencyKey, body } = input
+  const { idempotencyKey, sessionId, body } = input
   if (idempotencyKey !== undefined && endpoint.idempotent !== true) {
     throw new TypeError(`${endpoint.method} ${endpoint.path} takes no idempotency key`)
   }
@@ -128,6 +155,7 @@ function buildRequest(endpoint: Endpoint, input: LooseInput): Request {
       Accept: endpoint.media ?? 'application/json',
       ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       ...(idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey }),
+      ...(sessionId === undefined ? {} : { 'X-Session-Id': sessionId }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   }

@@ -85,6 +85,22 @@ test('without a beginning gives what happens from now on', async () => {
   await events.return()
 })
 
+test('an operator follows the events of every account, from now on or after one', async () => {
+  const operator = makeClient({ url: server.url, key: server.operatorKey })
+  const { events: before } = await operator.call('listAllEvents', { query: { limit: 1 } })
+  await emit(1)
+  const { id } = await server.account({ usd: '1' })
+  const events = operator.followAll({ after: before[0]?.id ?? '0' })
+  const seen = [await events.next(), await events.next(), await events.next()].map(({ value }) => value)
+  await events.return()
+  expect(seen).toMatchObject([
+    { accountId: 'demo', type: 'key.created' },
+    { accountId: id, type: 'key.created' },
+    { accountId: id, type: 'balance.credited' },
+  ])
+  await expect(client.followAll().next()).rejects.toMatchObject({ kind: 'api', status: 403 })
+})
+
 test('ends with the refusal of a key', async () => {
   const refused = makeClient({ url: server.url, key: 'bk_wrong' }).follow().next()
   await expect(refused).rejects.toMatchObject({ kind: 'api', status: 401 })

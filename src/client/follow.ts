@@ -7,7 +7,7 @@ import type { SseMessage } from '../base/sse.ts'
 import type { EventRecord } from '../contract/event.ts'
 import { ApiError, mayPass, TransportError } from './error.ts'
 import { pause } from './pause.ts'
-import { makeSseReader } from './sse.ts'
+import { readMessages } from './sse.ts'
 
 /** The server sends a sign of life each `sseHeartbeatMs`; three missing ones mean that the line is dead. */
 const SILENCE_MS = 3 * limits.sseHeartbeatMs
@@ -72,21 +72,12 @@ async function* listen(
   const connection = new AbortController()
   const end = (): void => connection.abort()
   outer.addEventListener('abort', end, { once: true })
-  let silence = setTimeout(end, SILENCE_MS)
+  const silence = setTimeout(end, SILENCE_MS)
   try {
     const response = await source.open(after, connection.signal)
     onOpen()
-    const reader = response.body?.getReader()
-    if (reader === undefined) return
-    const decoder = new TextDecoder()
-    const messages = makeSseReader()
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) return
-      clearTimeout(silence)
-      silence = setTimeout(end, SILENCE_MS)
-      yield* messages.push(decoder.decode(value, { stream: true }))
-    }
+    clearTimeout(silence)
+    yield* readMessages(response, { silenceMs: SILENCE_MS, onSilence: end })
   } catch (error) {
     // Cut in the middle, or silent for too long: the caller comes back after the last event.
     if (error instanceof ApiError || error instanceof TransportError) throw error

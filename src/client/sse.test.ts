@@ -31,9 +31,30 @@ test.each(['\n', '\r\n', '\r'])('lines may end in %j', (end) => {
   expect([...read, ...reader.push('\n')]).toEqual([{ id: '1', data: 'a\nb' }, { data: 'c' }])
 })
 
-test('a line without end is refused instead of kept', () => {
+test.each([
+  ['a line', 'x'.repeat(100_000)],
+  ['a message', `data: ${'x'.repeat(100_000)}\n`],
+])('%s without end is refused instead of kept', (_, part) => {
   const reader = makeSseReader()
   expect(() => {
-    for (let n = 0; n < 20; n += 1) reader.push('x'.repeat(100_000))
+    for (let n = 0; n < 20; n += 1) reader.push(part)
   }).toThrow(RangeError)
+})
+
+test('messages may be as long in all as they like, each within the limit of its caller', () => {
+  const message = `data: ${'x'.repeat(90)}\n\n`
+  const reader = makeSseReader(100)
+  expect(Array.from({ length: 50 }, () => reader.push(message)).flat()).toHaveLength(50)
+  expect(() => reader.push(`data: ${'x'.repeat(100)}`)).toThrow(RangeError)
+})
+
+test('a message of megabytes is read back from chunks as small as packets', () => {
+  const data = 'picture '.repeat(1_250_000)
+  const text = formatSse({ data })
+  const reader = makeSseReader(16 * 1_048_576)
+  const size = 1_400
+  const read = Array.from({ length: Math.ceil(text.length / size) }, (_, n) =>
+    reader.push(text.slice(n * size, (n + 1) * size)),
+  ).flat()
+  expect(read.map((message) => message.data === data)).toEqual([true])
 })

@@ -1,0 +1,130 @@
+/**
+ * Calls of models. Beside the answer a caller needs the id of the request, by which its cost is asked; and an answer
+ * may come in parts. Nothing here is tried again by itself: a model's answer costs money each time.
+ */
+import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import type { BodyInputOf, ChunkOf } from '../contract/endpoint.ts'
+import type { inferenceEndpoints } from '../contract/inference.ts'
+import type { Client } from './client.ts'
+import { ApiError, isClientError, TransportError, unreachable } from './error.ts'
+import { pause } from './pause.ts'
+import { readMessages } from './sse.ts'
+import { parseAnswer, type CallOptions, type Request, type Transport } from './transport.ts'
+
+/** Servers have limits of their own, and tell when one is passed. This one is for servers that are gone. */
+export const MODEL_TIMEOUT_MS = 3_600_000
+/** A picture of the largest size travels as one line. */
+const CHUNK_CHARS = 64 * 1_048_576
+/** On another server than the one that has answered, a cost is known within a second. */
+const COST_TRIES = 8
+const COST_EVERY_MS = 250
+/** Of a stream that had begun well: its status was sent before it broke. */
+const BROKEN_STATUS = 502
+
+type Inference = typeof inferenceEndpoints
+
+/** What asks a model for something. */
+export type InferenceId = Exclude<keyof Inference, 'listModels'>
+/** Those that can answer in parts. */
+export type StreamId = { [Op in InferenceId]: ChunkOf<Inference[Op]> extends undefined ? never : Op }[InferenceId]
+
+export interface InferenceInput<Op extends InferenceId> extends CallOptions {
+  readonly body: BodyInputOf<Inference[Op]>
+  /** Calls of one conversation find their beginning in the same engine's cache. */
+  readonly sessionId?: string | undefined
+}
+
+export interface InferenceAnswer<T> {
+  /** For `getRequestCost` and `getInferenceRequest`. */
+  readonly requestId: string
+  readonly answer: T
+}
+
+/** An event that tells of an error is thrown as an `ApiError`. */
+export type Chunk<Op extends StreamId> = Exclude<ChunkOf<Inference[Op]>, { readonly type: 'error' }>
+
+/** Each part as it comes, once. It has to be read to its end or left (`break`); `signal` ends it at any time. */
+export interface ChunkStream<T> extends AsyncIterable<T> {
+  readonly requestId: string
+}
+
+export function requestIdOf(response: Response): string {
+  return response.headers.get('x-inference-request-id') ?? ''
+}
+
+export async function openChunks<T>(
+  transport: Transport,
+  request: Request,
+  { signal, timeoutMs = MODEL_TIMEOUT_MS }: CallOptions,
+): Promise<ChunkStream<T>> {
+  const connection = new AbortController()
+  const end = (): void => connection.abort()
+  signal?.addEventListener('abort', end, { once: true })
+  const close = (): void => signal?.removeEventListener('abort', end)
+  const problemOf = (error: unknown): unknown => {
+    if (signal?.aborted === true) return new TransportError('aborted', 'The call was aborted', error)
+    if (connection.signal.aborted) {
+      return new TransportError('timeout', `${transport.url} has said nothing for ${timeoutMs / 1_000} s`, error)
+    }
+    return isClientError(error) ? error : unreachable(transport.url, error)
+  }
+  const opening = setTimeout(end, timeoutMs)
+  try {
+    if (signal?.aborted === true) end()
+    const response = await transport.open(request, connection.signal)
+    const requestId = requestIdOf(response)
+    const read = async function* (): AsyncGenerator<T, void> {
+      const options = { maxChars: CHUNK_CHARS, silenceMs: timeoutMs, onSilence: end }
+      try {
+        for await (const { data } of readMessages(response, options)) {
+          if (data === '[DONE]') return
+          yield readChunk(transport.url, data, requestId) as T
+        }
+        throw new TransportError('unreachable', 'The answer was cut')
+      } catch (error) {
+        throw problemOf(error)
+      } finally {
+        close()
+      }
+    }
+    return { requestId, [Symbol.asyncIterator]: read }
+  } catch (error) {
+    close()
+    throw problemOf(error)
+  } finally {
+    clearTimeout(opening)
+  }
+}
+
+interface ErrorChunk {
+  readonly error?: { readonly message: string; readonly type: string; readonly code: string | null } | null
+}
+
+function readChunk(url: string, data: string, requestId: string): unknown {
+  const value = parseAnswer(url, data)
+  const { error } = value as ErrorChunk
+  if (error === undefined || error === null) return value
+  const { message, type, code } = error
+  throw new ApiError(message, {
+    status: BROKEN_STATUS,
+    code: type,
+    issues: [],
+    requestId,
+    ...(code === null ? {} : { reason: code }),
+  })
+}
+
+/** What a request has cost. undefined: it is not known yet; `getRequestCost` tells it later. */
+export async function fetchCost(
+  client: Pick<Client, 'call'>,
+  requestId: string,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<NanoUsd | undefined> {
+  for (let attempt = 1; requestId !== '' && attempt <= COST_TRIES && !signal.aborted; attempt += 1) {
+    const { requests } = await client.call('getRequestCost', { body: { requestIds: [requestId] }, signal })
+    const [known] = requests
+    if (known !== undefined) return nanoUsdOf(BigInt(known.costNanoUsd))
+    await pause(COST_EVERY_MS, signal)
+  }
+  return undefined
+}
