@@ -52,9 +52,19 @@ it('writes keys that only their owner can read, says what to try, and what it sa
   for (const name of ['operator.key', 'demo.key', 'demo_ssh_key', 'secret.key']) {
     expect(`${name} ${((await stat(path.join(dir, name))).mode & 0o777).toString(8)}`).toBe(`${name} 600`)
   }
+  expect(server.output()).toMatch(/^Berth is ready at \S+ \(\d+\.\d s\): open it in a browser\.\n/)
   expect(server.output()).toContain(`${server.url}/docs`)
+  // The models that need a download are left out, and so is what to try with them.
+  expect(server.output()).not.toContain('chat')
   expect(server.output()).toContain('demo.key')
-  const demo = caller(server.url, readFileSync(path.join(dir, 'demo.key'), 'utf8').trim())
+  const key = readFileSync(path.join(dir, 'demo.key'), 'utf8').trim()
+  const welcome = await caller(server.url, null)('GET', '/console/welcome')
+  expect(welcome.body).toEqual({
+    demoKey: key,
+    keyFile: path.join(dir, 'demo.key'),
+    operatorKeyFile: path.join(dir, 'operator.key'),
+  })
+  const demo = caller(server.url, key)
   expect((await demo('GET', '/billing/get_current_balance')).body.credits).toBe(10_000)
   expect((await caller(server.url, null)('GET', '/healthz')).status).toBe(200)
   expect((await caller(server.url, null)('GET', '/readyz')).body.checks).toEqual({

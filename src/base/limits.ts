@@ -28,8 +28,18 @@ export const limits = {
   sseBufferedBytes: 1_048_576,
   sseHeartbeatMs: 15_000,
   keyCacheEntries: 50_000,
+  /** Of what is typed to sign in; a key has 67. */
+  apiKeyChars: 1_000,
+  consoleSessionsPerKey: 20,
+  consoleSessionMs: 7 * 24 * 3_600_000,
+  consoleFiles: 2_000,
+  consoleFileBytes: 16_777_216,
   models: 1_000,
   deploymentsPerModel: 100,
+  /** How far the operator's view of traffic goes back. */
+  trafficMinutes: 180,
+  /** How far a supplier's earnings by day go back. */
+  earningsDays: 90,
   rateSubjects: 100_000,
   drainMs: 8_000,
   requestTimeoutMs: 30_000,

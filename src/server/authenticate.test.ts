@@ -14,6 +14,7 @@ import { insertMember } from '../store/account.ts'
 import { findApiKey } from '../store/api-key.ts'
 import { openDatabase, transact, type Database } from '../store/database.ts'
 import { makeAuthenticator, type Authenticator } from './authenticate.ts'
+import type { Credentials } from './credentials.ts'
 
 let fixture: IdentityTest
 beforeAll(async () => {
@@ -45,7 +46,8 @@ async function startServer(): Promise<Started> {
   await waitFor('it to listen', () => server.isCaching())
   return { server, database, lookUps: () => lookUps, losses: () => losses }
 }
-const bearer = (text: string) => `Bearer ${text}`
+const sent = (header: string): Credentials => ({ kind: 'authorization', header })
+const bearer = (text: string): Credentials => sent(`Bearer ${text}`)
 /** Far less than a cached key is believed, so only a notification is so quick; far more than a busy machine needs. */
 const SOON_MS = 10_000
 const within = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: SOON_MS, interval: 5 })
@@ -65,22 +67,26 @@ describe('what is not a key', () => {
     const { server, lookUps } = await startServer()
     const { keyText } = await openTestAccount(fixture)
     const typo = keyText.slice(0, -1) + (keyText.endsWith('A') ? 'B' : 'A')
-    const cases: Array<[string | undefined, string]> = [
-      [undefined, 'missing_key'],
-      ['', 'missing_key'],
-      [keyText, 'not_bearer'],
-      ['Basic dXNlcjpwYXNz', 'not_bearer'],
-      ['Bearer', 'not_bearer'],
-      [`Bearer ${keyText} ${keyText}`, 'not_bearer'],
-      ['Bearer sk-something-else', 'malformed_key'],
+    const cases: Array<[Credentials, string]> = [
+      [{ kind: 'none' }, 'missing_key'],
+      [sent(''), 'missing_key'],
+      [sent(keyText), 'not_bearer'],
+      [sent('Basic dXNlcjpwYXNz'), 'not_bearer'],
+      [sent('Bearer'), 'not_bearer'],
+      [bearer(`${keyText} ${keyText}`), 'not_bearer'],
+      [bearer('sk-something-else'), 'malformed_key'],
       [bearer(keyText.slice(0, -10)), 'malformed_key'],
       [bearer(typo), 'mistyped_key'],
+      [{ kind: 'key', text: `Bearer ${keyText}` }, 'malformed_key'],
+      [{ kind: 'key', text: typo }, 'mistyped_key'],
     ]
-    for (const [header, reason] of cases) {
-      const answer = await server.authenticate(header)
+    for (const [credentials, reason] of cases) {
+      const answer = await server.authenticate(credentials)
       expect(answer).toMatchObject({ ok: false, kind: 'unauthenticated', reason })
-      const sent = header?.split(' ').filter((word) => word.length > 6) ?? []
-      for (const word of sent) expect(JSON.stringify(answer)).not.toContain(word)
+      const texts = Object.values(credentials as Record<string, string>).flatMap((text) => text.split(' '))
+      for (const word of texts.filter((text) => /[-_\d]/.test(text))) {
+        expect(JSON.stringify(answer)).not.toContain(word)
+      }
     }
     expect(lookUps()).toBe(0)
   })
@@ -104,7 +110,7 @@ describe('a good key', () => {
     const { server, lookUps } = await startServer()
     const { keyText, actor } = await openTestAccount(fixture)
     const first = await Promise.all(Array.from({ length: 20 }, () => server.authenticate(bearer(keyText))))
-    for (let n = 0; n < 200; n += 1) await server.authenticate(`bearer  ${keyText} `)
+    for (let n = 0; n < 200; n += 1) await server.authenticate(sent(`bearer  ${keyText} `))
     expect(lookUps()).toBe(1)
     expect(first[19]).toMatchObject({ ok: true, value: { ...actor, keyName: 'First key', requestsPerMinute: null } })
   })
@@ -264,6 +270,10 @@ describe('when the connection that listens is lost', () => {
     const { keyText } = await openTestAccount(fixture)
     await database.pool.end()
     expect(await server.authenticate(bearer(keyText))).toMatchObject({ kind: 'unavailable' })
+    // Neither is a session taken for one that has ended.
+    const session: Credentials = { kind: 'session', token: 'any' }
+    expect(await server.authenticate(session)).toMatchObject({ kind: 'unavailable' })
+    expect(await server.isStillValid(session)).toBe(true)
     await server.close()
   })
 })

@@ -1,23 +1,28 @@
 /**
  * Who sends this request. In the steady state that costs one hash and a look into memory (key-cache.ts), no database
- * call; expiry is compared with the clock each time. Each way to get a key wrong has its own sentence, and none repeats
- * what was sent.
+ * call; expiry is compared with the clock each time. A session of the console costs one look into the database, and its
+ * key is then looked at like any other. Each way to get it wrong has its own sentence, and none repeats what was sent.
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { Actor } from '../app/app.ts'
+import { keyOfConsoleSession } from '../app/console-session.ts'
 import { parseApiKey, type ApiKeyParts } from '../base/api-key.ts'
 import { formatInstant, type Clock, type Instant } from '../base/instant.ts'
 import { defaultRates, limits } from '../base/limits.ts'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { assertNever, fail, ok, type Failure, type Result } from '../base/result.ts'
+import { within } from '../base/within.ts'
 import { effectiveScopes, holdsScope } from '../domain/api-key.ts'
 import { quotaOf } from '../domain/quota.ts'
 import type { Caller } from '../gateway/call.ts'
 import { writeLastUsed, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
+import type { Credentials } from './credentials.ts'
 import { makeKeyCache, remember } from './key-cache.ts'
 import type { Log } from './listener.ts'
 
 const FLUSH_MS = 5_000
+/** A look-up of a session that takes longer counts as none. */
+const LOOK_UP_MS = 2_000
 
 /** The caller, with what the server needs to know of the key beside. */
 export interface Authenticated extends Actor {
@@ -30,7 +35,9 @@ export interface Authenticated extends Actor {
 }
 
 export interface Authenticator {
-  authenticate(authorization: string | undefined): Promise<Result<Authenticated>>
+  authenticate(credentials: Credentials): Promise<Result<Authenticated>>
+  /** For what goes on for long: false once the key or the session has ended. */
+  isStillValid(credentials: Credentials): Promise<boolean>
   /** The inference caller behind a key, when `authenticated` came from this authenticator. */
   callerOf(authenticated: Authenticated): Caller
   /** For one connection: who sends, when that can be told from memory and the key may call models. */
@@ -68,25 +75,45 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
   }
   const flushing = setInterval(() => void flushLastUsed(), FLUSH_MS).unref()
 
-  return {
-    authenticate: async (authorization) => {
-      const given = readAuthorization(authorization)
-      if (!given.ok) return given
-      const { publicId, secretHash } = given.value
-      let key: KnownKey | undefined
-      try {
-        key = await cache.find(publicId)
-      } catch (error) {
-        log.warn({ err: error }, 'a key could not be looked up')
-        return fail('unavailable', 'API keys cannot be checked at the moment; try again', { retryAfterMs: 1_000 })
+  const findKey = async (given: ApiKeyParts): Promise<Result<KnownKey>> => {
+    const key = await cache.find(given.publicId)
+    // What only the holder of the secret may learn comes after the comparison.
+    return key === undefined || !timingSafeEqual(key.secret_hash, given.secretHash) ? invalidKey() : ok(key)
+  }
+  const findKeyOfSession = async (token: string): Promise<Result<KnownKey>> => {
+    const looking = keyOfConsoleSession(database, clock, token)
+    const publicId = await within(LOOK_UP_MS, looking, 'the database did not answer in time')
+    if (publicId === undefined) return refuse('session_ended', 'You have been signed out; sign in again')
+    const key = await cache.find(publicId)
+    return key === undefined ? invalidKey() : ok(key)
+  }
+  const authenticate = async (credentials: Credentials): Promise<Result<Authenticated>> => {
+    let found: Result<KnownKey>
+    try {
+      if (credentials.kind === 'session') found = await findKeyOfSession(credentials.token)
+      else {
+        const given = readKey(credentials)
+        found = given.ok ? await findKey(given.value) : given
       }
-      // What only the holder of the secret may learn comes after the comparison.
-      if (key === undefined || !timingSafeEqual(key.secret_hash, secretHash)) return invalidKey()
-      const now = clock.now()
-      const refused = refuseStanding(key, now)
-      if (refused !== undefined) return refused
-      remember(used, publicId, now, limits.keyCacheEntries)
-      return ok(authenticated(key))
+    } catch (error) {
+      log.warn({ err: error }, 'a key could not be looked up')
+      return fail('unavailable', 'API keys cannot be checked at the moment; try again', { retryAfterMs: 1_000 })
+    }
+    if (!found.ok) return found
+    const key = found.value
+    const now = clock.now()
+    const refused = refuseStanding(key, now)
+    if (refused !== undefined) return refused
+    remember(used, key.public_id, now, limits.keyCacheEntries)
+    return ok(authenticated(key))
+  }
+
+  return {
+    authenticate,
+    isStillValid: async (credentials) => {
+      const answer = await authenticate(credentials)
+      // That nothing can be looked up at the moment says nothing of this one.
+      return answer.ok || answer.kind === 'unavailable'
     },
     callerOf: (given) => callerOf(given.key),
     identifier: () => {
@@ -150,12 +177,31 @@ function makeCaller(key: KnownKey): Caller {
   }
 }
 
-function readAuthorization(authorization: string | undefined): Result<ApiKeyParts> {
-  if (authorization === undefined || authorization.trim() === '') {
-    return refuse('missing_key', 'This operation needs an API key: send the header "Authorization: Bearer <API key>"')
+function readKey(credentials: Exclude<Credentials, { kind: 'session' }>): Result<ApiKeyParts> {
+  switch (credentials.kind) {
+    case 'none':
+      return missingKey()
+    case 'authorization':
+      return readAuthorization(credentials.header)
+    case 'key':
+      return readKeyText(credentials.text)
+    case 'cross-site':
+      return fail('forbidden', 'The cookie of the console counts only on requests that the console itself sends', {
+        reason: 'cross_site',
+      })
+    default:
+      return assertNever(credentials)
   }
+}
+
+function readAuthorization(authorization: string): Result<ApiKeyParts> {
+  if (authorization.trim() === '') return missingKey()
   const [, text] = /^Bearer +(\S+) *$/i.exec(authorization) ?? []
   if (text === undefined) return refuse('not_bearer', 'The Authorization header must read "Bearer <API key>"')
+  return readKeyText(text)
+}
+
+function readKeyText(text: string): Result<ApiKeyParts> {
   const parsed = parseApiKey(text)
   if (parsed.kind === 'key') return ok(parsed.key)
   return parsed.kind === 'typo'
@@ -172,6 +218,10 @@ function refuseStanding(key: KnownKey, now: Instant): Failure | undefined {
     return fail('forbidden', 'This account is suspended; ask the operator', { reason: 'account_suspended' })
   }
   return undefined
+}
+
+function missingKey(): Failure {
+  return refuse('missing_key', 'This operation needs an API key: send the header "Authorization: Bearer <API key>"')
 }
 
 function invalidKey(): Failure {

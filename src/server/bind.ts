@@ -13,6 +13,7 @@ import { holdsScope } from '../domain/api-key.ts'
 import type { Caller } from '../gateway/call.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
+import { credentialsOf, type Credentials } from './credentials.ts'
 import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import { resumeAfter, type EventStreams } from './event-stream.ts'
 import type { HandlerRequest, Handlers } from './handler.ts'
@@ -69,7 +70,9 @@ async function answer(
   const idempotencyKey = readIdempotencyKey(endpoint, request)
   if (!idempotencyKey.ok) return send(reply, failurePage(endpoint, idempotencyKey))
 
-  if (operation === 'followEvents') return follow(binding, endpoint, caller.value, request, reply)
+  if (operation === 'followEvents' || operation === 'followAllEvents') {
+    return follow(binding, endpoint, caller.value, request, reply)
+  }
   if (operation === 'getRentalLogs') return showLogs(binding, endpoint, caller.value, read.input, request, reply)
   if (operation === 'createChatCompletion' || operation === 'createCompletion') {
     const kind = operation === 'createCompletion' ? 'completion' : 'chat'
@@ -164,7 +167,7 @@ async function admit(
     const rate = rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)
     return rate.allowed ? { ok: true, value: nobody } : tooMany(reply, rate, binding.app.clock.now())
   }
-  const caller = await authenticator.authenticate(request.headers.authorization)
+  const caller = await authenticator.authenticate(credentialsOf(request))
   if (!caller.ok) {
     // Only those who fail are counted by address: a thousand customers may share one.
     const rate = rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
@@ -210,7 +213,7 @@ function setRateHeaders(reply: FastifyReply, rate: RateAnswer, now: Instant): vo
   reply.header('X-RateLimit-Reset', Math.max(0, Math.ceil((rate.resetAt - now) / 1_000)))
 }
 
-function tooMany(reply: FastifyReply, rate: RateAnswer, now: Instant): Failure {
+export function tooMany(reply: FastifyReply, rate: RateAnswer, now: Instant): Failure {
   setRateHeaders(reply, rate, now)
   return fail('rate_limited', `More than ${rate.limit} requests a minute`, {
     reason: 'rate_limited',
@@ -259,16 +262,26 @@ async function follow(
 ): Promise<unknown> {
   const lastId = request.headers['last-event-id']
   const { after } = request.query as { after?: string }
-  const stillValid = async (): Promise<boolean> =>
-    (await binding.authenticator.authenticate(request.headers.authorization)).ok
+  const credentials = credentialsOf(request)
+  const stillValid = (): Promise<boolean> => mayStillCall(binding, endpoint, credentials)
   handHeadersOver(reply)
   const opened = await binding.streams.open(
     actor,
-    { after: resumeAfter(typeof lastId === 'string' ? lastId : undefined, after), stillValid },
+    {
+      of: endpoint === api.followAllEvents ? 'everyone' : 'account',
+      after: resumeAfter(typeof lastId === 'string' ? lastId : undefined, after),
+      stillValid,
+    },
     reply.raw,
   )
   if (!opened.ok) return send(reply, failurePage(endpoint, opened), opened)
   return reply.hijack()
+}
+
+/** Also the scope is asked for again: a member who was made a viewer keeps the key, and may do less with it. */
+async function mayStillCall(binding: Binding, endpoint: Endpoint, credentials: Credentials): Promise<boolean> {
+  const caller = await binding.authenticator.authenticate(credentials)
+  return caller.ok ? mayCall(endpoint.access, caller.value) : caller.kind === 'unavailable'
 }
 
 async function showLogs(
@@ -281,8 +294,8 @@ async function showLogs(
 ): Promise<unknown> {
   const { id } = input.params as { id: string }
   const { follow = false, tail } = input.query as { follow?: boolean; tail: number }
-  const stillValid = async (): Promise<boolean> =>
-    (await binding.authenticator.authenticate(request.headers.authorization)).ok
+  const credentials = credentialsOf(request)
+  const stillValid = (): Promise<boolean> => binding.authenticator.isStillValid(credentials)
   handHeadersOver(reply)
   const opened = await binding.logs.open(actor, { id, follow, tail, stillValid }, reply.raw)
   if (!opened.ok) return send(reply, failurePage(endpoint, opened), opened)
@@ -296,7 +309,7 @@ function handHeadersOver(reply: FastifyReply): void {
   }
 }
 
-function send(reply: FastifyReply, page: ErrorPage, failure?: Failure): FastifyReply {
+export function send(reply: FastifyReply, page: ErrorPage, failure?: Failure): FastifyReply {
   if (failure?.retryAfterMs !== undefined) reply.header('Retry-After', Math.ceil(failure.retryAfterMs / 1_000))
   return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
 }

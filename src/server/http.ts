@@ -1,4 +1,4 @@
-/** The HTTP server: the contract, and the few paths beside it. */
+/** The HTTP server: the contract, the few paths beside it, and the console for what nothing else answers. */
 import Fastify, {
   LogController,
   type FastifyError,
@@ -15,6 +15,10 @@ import { describeApi } from '../contract/openapi.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import { newRequestId } from '../gateway/gateway.ts'
 import { bind, type Binding } from './bind.ts'
+import { addConsoleRoutes } from './console.ts'
+import { makeConsolePages } from './console-pages.ts'
+import type { WelcomeOptions } from './console-welcome.ts'
+import { credentialsOf } from './credentials.ts'
 import { errorPage, failurePage, type ErrorPage } from './error-page.ts'
 import { renderReference } from './reference.ts'
 
@@ -22,6 +26,9 @@ export interface HttpOptions extends Binding {
   readonly log: Logger
   readonly metrics: Metrics
   readonly trustProxy: boolean
+  /** Where the built console is; undefined: where a build puts it. */
+  readonly consoleDir: string | undefined
+  readonly welcome: WelcomeOptions
   readonly ready: () => Promise<{ ok: boolean; checks: Record<string, string> }>
 }
 
@@ -62,7 +69,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     reply.header('Cache-Control', 'no-store')
     if (endpoint?.inference !== true || isSmall(request)) return undefined
     // Room for a large body is only for those who have shown a key.
-    const caller = await options.authenticator.authenticate(request.headers.authorization)
+    const caller = await options.authenticator.authenticate(credentialsOf(request))
     if (caller.ok) return undefined
     const page = failurePage(endpoint, caller)
     return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
@@ -88,7 +95,9 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     if (page.status === 503) reply.header('Retry-After', '1')
     return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
   })
+  const pages = makeConsolePages(options.consoleDir)
   server.setNotFoundHandler(async (request, reply) => {
+    if (await pages.answer(request, reply)) return reply
     const page = errorPage(familyOf(request), 404, {
       message: `There is no ${request.method} ${request.url.split('?')[0]}; /docs lists every operation`,
       reason: 'unknown_path',
@@ -97,6 +106,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   })
   bind(server, options)
   addPlainRoutes(server, options)
+  addConsoleRoutes(server, options)
   return server
 }
 
@@ -117,7 +127,7 @@ function isSmall(request: FastifyRequest): boolean {
 }
 
 function familyOf(request: FastifyRequest): Family {
-  return request.url.startsWith('/v2') ? 'v2' : 'v1'
+  return /^\/(v2|console)/.test(request.url) ? 'v2' : 'v1'
 }
 
 /** Errors before a handler (bad JSON, too large …) and surprises. Nothing of the cause is shown. */
@@ -191,9 +201,8 @@ function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
       .type('text/html; charset=utf-8')
       .send((reference ??= renderReference())),
   )
-  server.get('/', async (_request, reply) => reply.redirect('/docs'))
   server.get('/metrics', async (request, reply) => {
-    const caller = await options.authenticator.authenticate(request.headers.authorization)
+    const caller = await options.authenticator.authenticate(credentialsOf(request))
     if (!caller.ok || !holdsScope(caller.value.scopes, 'operator')) {
       const page = errorPage('v2', caller.ok ? 403 : 401, { message: 'Metrics need a key with the scope operator' })
       return reply.code(page.status).send(page.body)

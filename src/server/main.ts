@@ -1,8 +1,7 @@
 /** `berth serve`: starts a server, says what to try next, and ends it cleanly. */
-import path from 'node:path'
 import { openData } from './open-data.ts'
 import type { RunningServer } from './serve.ts'
-import { readSettings, SettingsError, type Settings } from './settings.ts'
+import { readSettings, SettingsError } from './settings.ts'
 import { usage, welcome } from './welcome.ts'
 
 /** Ctrl-C drains; whatever has not ended by then is cut off. */
@@ -23,18 +22,14 @@ async function main(): Promise<void> {
   // The rest of the program is loaded while PostgreSQL starts.
   const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
   const server = await serve(settings, { data, newOperatorKey })
-  process.stdout.write(welcome(server.url, relative(settings), server.made, performance.now() - startedAt))
+  const { url, made } = server
+  process.stdout.write(welcome({ url, settings, made, tookMs: performance.now() - startedAt }))
   stopOnSignal(server)
   void server.broken.then((why) => {
     if (ending) return
     process.stderr.write(`${why}; stopping.\n`)
     return end(server, 1)
   })
-}
-
-function relative(settings: Settings): string {
-  const folder = path.relative(process.cwd(), settings.dataDir)
-  return folder === '' || folder.startsWith('..') ? settings.dataDir : folder
 }
 
 let ending = false

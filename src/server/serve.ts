@@ -22,6 +22,7 @@ import { makeFront, type Front } from '../gateway/front.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { makeAuthenticator, type Authenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
+import type { WelcomeOptions } from './console-welcome.ts'
 import { readOrCreateSecret } from './data-folder.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
@@ -38,6 +39,7 @@ import { openData, type OpenData } from './open-data.ts'
 import { makeRateLimiter } from './rate-limit.ts'
 import { openLogs } from './session-door.ts'
 import { SettingsError, type Settings } from './settings.ts'
+import { shownFolder } from './welcome.ts'
 
 export interface RunningServer {
   readonly url: string
@@ -49,6 +51,9 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
+/** Of requests and answers, should a log line ever have their headers. */
+const SECRET_HEADERS = ['req.headers.authorization', 'req.headers.cookie', 'res.headers["set-cookie"]']
+
 export interface ServeOptions {
   /** Opened by the caller already; closed by the server. */
   readonly data?: OpenData
@@ -59,11 +64,15 @@ export interface ServeOptions {
   readonly newOperatorKey?: boolean
   /** Without them the server answers and changes nothing by itself: tests drive the reconcilers by hand. */
   readonly runLoops?: boolean
+  /** Where the built console is; else beside the program. */
+  readonly consoleDir?: string
+  /** Whether the console may tell the demo key to who sits at this machine; else on embedded defaults only. */
+  readonly handsOverDemoKey?: boolean
 }
 
 export async function serve(settings: Settings, options: ServeOptions = {}): Promise<RunningServer> {
   const clock = options.clock ?? systemClock
-  const log = options.log ?? pino({ level: settings.logLevel, redact: ['req.headers.authorization'] })
+  const log = options.log ?? pino({ level: settings.logLevel, redact: SECRET_HEADERS })
   const closing: Array<() => Promise<unknown>> = []
   const close = async (): Promise<void> => {
     for (const step of closing.splice(0).toReversed()) await step()
@@ -169,6 +178,8 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     log,
     metrics,
     trustProxy: settings.trustProxy,
+    consoleDir: options.consoleDir,
+    welcome: welcomeOptions(settings, options, dataDir),
     ready: () => readiness(app),
   })
   const closeDoors = openHostDoors({
@@ -194,13 +205,23 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`
 }
 
+function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: string): WelcomeOptions {
+  return {
+    dataDir,
+    shownDir: shownFolder(settings.dataDir),
+    handsOverDemoKey: options.handsOverDemoKey ?? settings.databaseUrl === undefined,
+    host: settings.host,
+    trustProxy: settings.trustProxy,
+  }
+}
+
 /** Chats are answered on bare sockets; whatever else a connection brings goes where it would have gone. */
 function openFront(server: http.Server, gateway: Gateway, authenticator: Authenticator, clock: Clock): Front {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   const front = makeFront({
     gateway,
     identifier: () => authenticator.identifier(),
-    introduce: (authorization) => authenticator.authenticate(authorization),
+    introduce: (header) => authenticator.authenticate({ kind: 'authorization', header }),
     handOver: (socket) => {
       for (const listener of usual) listener.call(server, socket)
     },

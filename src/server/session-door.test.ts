@@ -5,6 +5,7 @@ import type { Insertable } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'
 import { revokeApiKey } from '../app/api-key.ts'
+import { endConsoleSession, startConsoleSession } from '../app/console-session.ts'
 import { randomName } from '../base/id.ts'
 import { toDate } from '../base/instant.ts'
 import type { MuxStream } from '../base/mux.ts'
@@ -185,6 +186,31 @@ test('a page of another site is refused, whatever key it has', async () => {
     expect(status).toBe(403)
     expect(body).toMatchObject({ code: 'FORBIDDEN', reason: 'foreign_origin' })
   }
+})
+
+test('who has signed in to the console needs no key, on its own pages; signing out ends the terminal', async () => {
+  const own = `http://${new URL(doors.httpUrl).host}`
+  const token = await transact(doors.database, (tx) => startConsoleSession(tx, owner.actor.keyId, undefined))
+  const Cookie = `berth_session=${token}`
+  const refused: Array<[Record<string, string>, number, string]> = [
+    [{}, 403, 'foreign_origin'],
+    [{ Origin: `${own}0` }, 403, 'foreign_origin'],
+    [{ Origin: 'null' }, 403, 'foreign_origin'],
+    [{ Origin: own, 'Sec-Fetch-Site': 'same-site' }, 403, 'cross_site'],
+    [{ Origin: own, Cookie: 'berth_session=ended' }, 401, 'session_ended'],
+    // Only a proxy may say by which name the client calls us, and there is none.
+    [{ Origin: 'http://gpu.example.test', 'X-Forwarded-Host': 'gpu.example.test' }, 403, 'foreign_origin'],
+  ]
+  for (const [headers, status, reason] of refused) {
+    expect(await refusal(rentalId, { headers: { Cookie, ...headers } })).toMatchObject({ status, body: { reason } })
+  }
+  const headers = { Cookie, Origin: own, 'Sec-Fetch-Site': 'same-origin' }
+  const terminal = await enter({ protocols: ['berth.terminal'], headers })
+  terminal.far.stream.write('hello')
+  await waitFor('the bytes', () => terminal.frames[0]?.bytes === 'hello')
+  await transact(doors.database, (tx) => endConsoleSession(tx, token))
+  await waitFor('the end', () => terminal.closed)
+  expect(terminal.closed?.code).toBe(1_008)
 })
 
 test('without a key, or with a wrong one, there is no terminal', async () => {

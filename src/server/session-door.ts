@@ -1,7 +1,8 @@
 /**
  * Sessions inside a customer's machine: a terminal over a WebSocket, and its log. Whoever asks is checked as for every
  * operation before the protocol is changed, so a refusal is an answer with a status and a body. Browsers cannot send
- * headers with a WebSocket; they offer the key as a subprotocol, which is never sent back.
+ * headers with a WebSocket; they offer the key as a subprotocol, which is never sent back. The console has its cookie,
+ * which counts only when the browser says that the page is ours.
  *
  * On the WebSocket binary frames are the bytes of the terminal. Text frames are JSON: `{ columns, rows }` to it,
  * `{ exitCode }` from it.
@@ -20,6 +21,7 @@ import { api } from '../contract/api.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import { findRental, type Rental } from '../store/rental.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
+import { credentialsOf, isOwnOrigin, type Credentials, type Sent } from './credentials.ts'
 import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import type { HostLink, HostLinks } from './host-links.ts'
 import type { RateLimiter } from './rate-limit.ts'
@@ -86,14 +88,10 @@ export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
     sockets.handleUpgrade(request, socket, head, (opened) => {
       open.set(opened, caller.accountId)
       opened.once('close', () => void open.delete(opened))
-      const authorization = authorizationOf(request)
+      const credentials = credentialsOfUpgrade(request, options.trustProxy)
       joinTerminal(opened, start(), {
         everyMs: options.checkMs ?? CHECK_MS,
-        stillValid: async () => {
-          const answer = await options.authenticator.authenticate(authorization)
-          // That keys cannot be looked up at the moment says nothing of this one.
-          return answer.ok || answer.kind === 'unavailable'
-        },
+        stillValid: () => options.authenticator.isStillValid(credentials),
       })
     })
   }
@@ -146,8 +144,8 @@ interface Refused {
 }
 
 async function check(options: SessionDoorOptions, request: IncomingMessage, id: number): Promise<Checked> {
-  const { app, links } = options
-  if (!isSameOrigin(request)) {
+  const { app, links, trustProxy } = options
+  if (!mayCome(request, trustProxy)) {
     return refused(fail('forbidden', 'Pages of other sites may not open a terminal', { reason: 'foreign_origin' }))
   }
   const caller = await admit(options, request)
@@ -175,7 +173,7 @@ async function admit(options: SessionDoorOptions, request: IncomingMessage): Pro
       reason: 'rate_limited',
       retryAfterMs: Math.max(1_000, resetAt - app.clock.now()),
     })
-  const caller = await authenticator.authenticate(authorizationOf(request))
+  const caller = await authenticator.authenticate(credentialsOfUpgrade(request, trustProxy))
   if (!caller.ok) {
     const rate = rates.takeLocal(`failed:${addressOf(request, trustProxy)}`, defaultRates.perAddressUnauthenticated)
     return rate.allowed ? caller : limited(rate.limit, rate.resetAt)
@@ -186,18 +184,31 @@ async function admit(options: SessionDoorOptions, request: IncomingMessage): Pro
   return fail('forbidden', `This key lacks the scope ${SCOPE}`, { reason: 'missing_scope' })
 }
 
-function authorizationOf(request: IncomingMessage): string | undefined {
-  if (request.headers.authorization !== undefined) return request.headers.authorization
+/** A header, a key among the subprotocols, or the console's cookie. */
+function credentialsOfUpgrade(request: IncomingMessage, trustProxy: boolean): Credentials {
   const offered = request.headers['sec-websocket-protocol']?.split(',').map((one) => one.trim()) ?? []
   const key = offered.find((one) => one.startsWith(KEY_PROTOCOL))
-  return key === undefined ? undefined : `Bearer ${key.slice(KEY_PROTOCOL.length)}`
+  if (request.headers.authorization === undefined && key !== undefined) {
+    return { kind: 'authorization', header: `Bearer ${key.slice(KEY_PROTOCOL.length)}` }
+  }
+  return credentialsOf(sentBy(request, trustProxy))
 }
 
-/** Only browsers send an origin, and they do not let a page choose it. */
-function isSameOrigin(request: IncomingMessage): boolean {
-  const { origin, host } = request.headers
-  if (origin === undefined) return true
-  return URL.canParse(origin) && new URL(origin).host === host
+/**
+ * Only browsers send an origin, and they do not let a page choose it. Programs send none; but a cookie is a browser's,
+ * and has one.
+ */
+function mayCome(request: IncomingMessage, trustProxy: boolean): boolean {
+  const isProgram = request.headers.origin === undefined
+  if (isProgram && credentialsOfUpgrade(request, trustProxy).kind !== 'session') return true
+  return isOwnOrigin(sentBy(request, trustProxy))
+}
+
+/** As fastify has it for what is not an upgrade. */
+function sentBy({ headers }: IncomingMessage, trustProxy: boolean): Sent {
+  const forwarded = headers['x-forwarded-host']
+  const last = typeof forwarded === 'string' ? forwarded.split(',').at(-1)?.trim() : undefined
+  return { headers, method: 'GET', host: (trustProxy && last) || (headers.host ?? '') }
 }
 
 function queryOf(request: IncomingMessage): Record<string, unknown> {

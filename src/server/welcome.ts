@@ -1,25 +1,33 @@
 /** What a start prints: where it is, and what to try next, ready to paste. */
+import path from 'node:path'
 import { DEMO_KEY, DEMO_SSH_KEY, OPERATOR_KEY } from './first-run.ts'
+import type { Settings } from './settings.ts'
 
-export function welcome(
-  url: string,
-  dataDir: string,
-  made: { operator: boolean; demo: boolean },
-  tookMs: number,
-): string {
-  const lines = [`Berth is ready at ${url} (${(tookMs / 1_000).toFixed(1)} s). API reference: ${url}/docs`]
+export interface Started {
+  readonly url: string
+  readonly settings: Pick<Settings, 'dataDir' | 'defaultModels' | 'localEngines'>
+  readonly made: { readonly operator: boolean; readonly demo: boolean }
+  readonly tookMs: number
+}
+
+export function welcome({ url, settings, made, tookMs }: Started): string {
+  const dataDir = shownFolder(settings.dataDir)
+  const hasChatModel = settings.defaultModels === 'all' && settings.localEngines
+  const lines = [
+    `Berth is ready at ${url} (${(tookMs / 1_000).toFixed(1)} s): open it in a browser.`,
+    `The API reference is at ${url}/docs.`,
+  ]
   if (made.operator) lines.push(`The operator's key is in ${dataDir}/${OPERATOR_KEY}.`)
   if (made.demo) {
     lines.push(
       `A demo account with $100 is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
       'The machines are simulated. With Docker, one more command puts this machine beside them, to be logged into:',
       '  npx berth agent run --simulate-gpus rtx4090:2',
-      'The chat model (323 MB) is downloaded first, and says 503 until then. Try:',
+      hasChatModel ? 'The chat model (323 MB) is downloaded first, and says 503 until then. Try:' : 'Try:',
       '',
       `  export BERTH_URL=${url} BERTH_KEY=$(cat ${dataDir}/${DEMO_KEY})`,
       '  curl -s $BERTH_URL/billing/get_current_balance -H "Authorization: Bearer $BERTH_KEY"',
-      `  curl -s $BERTH_URL/v1/chat/completions -H "Authorization: Bearer $BERTH_KEY" -H 'Content-Type: application/json' \\`,
-      `    -d '{"model": "tinyllama-1.1b-chat", "max_tokens": 40, "messages": [{"role": "user", "content": "Hello"}]}'`,
+      ...(hasChatModel ? chatExample : []),
       `  curl -s $BERTH_URL/v2/alpha/on-demand/virtual-machine-rentals -H "Authorization: Bearer $BERTH_KEY" \\`,
       `    -H 'Content-Type: application/json' -d '{"gpuCount": 1, "region": "mock-region"}'`,
       '  curl -s $BERTH_URL/v2/alpha/on-demand/virtual-machine-rentals -H "Authorization: Bearer $BERTH_KEY"',
@@ -29,6 +37,17 @@ export function welcome(
   lines.push('Ctrl-C stops it; everything is there again at the next start.')
   return `${lines.join('\n')}\n`
 }
+
+/** From where the server was started, if it is below. */
+export function shownFolder(dataDir: string): string {
+  const folder = path.relative(process.cwd(), dataDir)
+  return folder === '' || folder.startsWith('..') ? dataDir : folder
+}
+
+const chatExample = [
+  `  curl -s $BERTH_URL/v1/chat/completions -H "Authorization: Bearer $BERTH_KEY" -H 'Content-Type: application/json' \\`,
+  `    -d '{"model": "tinyllama-1.1b-chat", "max_tokens": 40, "messages": [{"role": "user", "content": "Hello"}]}'`,
+]
 
 const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_HOST', 'address to listen on (127.0.0.1)'],

@@ -67,6 +67,7 @@ export interface Tables extends HostTables {
     last_used_at: AtOrNull
     revoked_at: AtOrNull
   }
+  console_session: { token_hash: Buffer; api_key_id: string; created_at: At; expires_at: At }
   key_spend: { api_key_id: string; month: ColumnType<string, string, string>; spent_nano: Nano }
   ssh_key: { id: string; account_id: string; name: string; public_key: string; fingerprint: string; created_at: At }
   idempotency: {

@@ -27,6 +27,7 @@ export interface TestServer {
   readonly url: string
   readonly app: App
   readonly databaseUrl: string
+  readonly dataDir: string
   readonly operatorKey: string
   readonly demoKey: string
   /** Calls with a key; null sends none. */
@@ -49,6 +50,10 @@ export interface TestServerOptions {
   /** False: tests run the reconcilers by hand. */
   readonly runLoops?: boolean
   readonly databaseUrl?: string
+  /** A built console of the test's own. */
+  readonly consoleDir?: string
+  /** Whether the console tells the demo key, as on embedded defaults. */
+  readonly handsOverDemoKey?: boolean
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -76,6 +81,8 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     checkResponses: true,
     ...(options.clock === undefined ? {} : { clock: options.clock }),
     ...(options.runLoops === undefined ? {} : { runLoops: options.runLoops }),
+    ...(options.consoleDir === undefined ? {} : { consoleDir: options.consoleDir }),
+    ...(options.handsOverDemoKey === undefined ? {} : { handsOverDemoKey: options.handsOverDemoKey }),
   })
   await ensureDemo(server.app.database, dataDir)
   const as = (key: string | null): Call => caller(server.url, key)
@@ -87,6 +94,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     url: server.url,
     app: server.app,
     databaseUrl,
+    dataDir,
     operatorKey,
     demoKey,
     as,

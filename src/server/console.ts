@@ -1,0 +1,88 @@
+/**
+ * The server's side of the web console: signing in and out, and what the sign-in page may know. Everything else the
+ * console asks by the operations of the contract, as any program does, with its cookie for a key.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+import type { App } from '../app/app.ts'
+import { endConsoleSession, startConsoleSession } from '../app/console-session.ts'
+import { defaultRates, limits } from '../base/limits.ts'
+import { fail, type Failure, type Result } from '../base/result.ts'
+import { api } from '../contract/api.ts'
+import { SESSION_PATH, signIn, WELCOME_PATH } from '../contract/session.ts'
+import { transact } from '../store/database.ts'
+import type { Authenticated, Authenticator } from './authenticate.ts'
+import { send, tooMany } from './bind.ts'
+import { noteDemoTaken, welcomeFor, type WelcomeOptions } from './console-welcome.ts'
+import { isCrossSite, sessionCookie, sessionTokenOf } from './credentials.ts'
+import { failurePage, validationPage } from './error-page.ts'
+import type { RateLimiter } from './rate-limit.ts'
+import { validate } from './validation.ts'
+
+export interface ConsoleOptions {
+  readonly app: App
+  readonly authenticator: Authenticator
+  readonly rates: RateLimiter
+  readonly welcome: WelcomeOptions
+}
+
+export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOptions): void {
+  const { app, welcome } = options
+  server.post(SESSION_PATH, async (request, reply) => {
+    const counted = admitAddress(options, request, reply)
+    if (counted !== undefined) return refuse(reply, counted)
+    const body = validate(signIn, request.body)
+    if (!body.ok) return send(reply, validationPage('v2', 'body', body.issues))
+    const { key } = body.value as z.output<typeof signIn>
+    const caller = await checkKey(options, key, request, reply)
+    if (!caller.ok) return refuse(reply, caller)
+    const { keyId, accountId } = caller.value
+    const replaces = sessionTokenOf(request.headers)
+    const token = await transact(app.database, (tx) => startConsoleSession(tx, keyId, replaces))
+    noteDemoTaken(welcome, accountId)
+    const maxAgeS = limits.consoleSessionMs / 1_000
+    return reply.header('Set-Cookie', sessionCookie(token, { maxAgeS, isSecure: isSecure(request) })).send({})
+  })
+
+  server.delete(SESSION_PATH, async (request, reply) => {
+    const counted = admitAddress(options, request, reply)
+    if (counted !== undefined) return refuse(reply, counted)
+    const token = sessionTokenOf(request.headers)
+    if (token !== undefined) await transact(app.database, (tx) => endConsoleSession(tx, token))
+    return reply.header('Set-Cookie', sessionCookie('', { maxAgeS: 0, isSecure: isSecure(request) })).send({})
+  })
+
+  server.get(WELCOME_PATH, async (request, reply) => {
+    const counted = admitAddress(options, request, reply)
+    return counted === undefined ? welcomeFor(welcome, request) : refuse(reply, counted)
+  })
+}
+
+/** As for a public operation; and whoever comes from elsewhere may neither sign somebody in nor out. */
+function admitAddress(options: ConsoleOptions, request: FastifyRequest, reply: FastifyReply): Failure | undefined {
+  const rate = options.rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)
+  if (!rate.allowed) return tooMany(reply, rate, options.app.clock.now())
+  if (!isCrossSite(request)) return undefined
+  return fail('forbidden', 'Only the console itself may ask for this', { reason: 'cross_site' })
+}
+
+/** Those who fail are counted by address, together with those who fail at operations. */
+async function checkKey(
+  options: ConsoleOptions,
+  text: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Result<Authenticated>> {
+  const caller = await options.authenticator.authenticate({ kind: 'key', text })
+  if (caller.ok) return caller
+  const rate = options.rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
+  return rate.allowed ? caller : tooMany(reply, rate, options.app.clock.now())
+}
+
+function isSecure(request: FastifyRequest): boolean {
+  return request.protocol === 'https'
+}
+
+function refuse(reply: FastifyReply, failure: Failure): FastifyReply {
+  return send(reply, failurePage(api.getMe, failure), failure)
+}
