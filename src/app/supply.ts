@@ -1,13 +1,11 @@
 /** Machines as their suppliers and operators handle them. */
-import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import type { NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../base/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import { findAccount } from '../store/account.ts'
-import type { Db, Tx } from '../store/database.ts'
+import type { Tx } from '../store/database.ts'
 import { findHost, moveHost } from '../store/host.ts'
-import { readBalances } from '../store/ledger.ts'
-import { changeMachine, findMachine, listEarnings, type Machine, type MachineEarning } from '../store/machine.ts'
-import { sumPayouts } from '../store/payout.ts'
+import { changeMachine, findMachine, type Machine } from '../store/machine.ts'
 import type { Actor } from './app.ts'
 
 function noMachine(): ReturnType<typeof fail> {
@@ -80,17 +78,4 @@ export async function changeFleetMachine(
   const { reason, ...detail } = change
   await writeAudit(tx, { actor: actor.keyId, action: 'machine.change', subject: `machine:${id}`, reason, detail })
   return ok(changed)
-}
-
-export async function readEarnings(
-  db: Db,
-  accountId: string,
-): Promise<{ unpaid: NanoUsd; paidOut: NanoUsd; feeBp: number; machines: MachineEarning[] }> {
-  const [balances, paidOut, account, machines] = await Promise.all([
-    readBalances(db, accountId),
-    sumPayouts(db, accountId),
-    findAccount(db, accountId),
-    listEarnings(db, accountId),
-  ])
-  return { unpaid: balances.earnings, paidOut: nanoUsdOf(paidOut), feeBp: account?.platform_fee_bp ?? 0, machines }
 }

@@ -1,8 +1,8 @@
 /** One answer of a chat model, written as it comes; and the line about what it has used and cost. */
 import { formatUsdForPeople, nanoUsdToNumber, type NanoUsd } from '../base/money.ts'
-import type { Client } from '../client/client.ts'
+import type { Client, Reply } from '../client/client.ts'
 import { TransportError } from '../client/error.ts'
-import { callModel, costOf, readStream } from './inference-call.ts'
+import { fetchCost } from '../client/inference.ts'
 import { printable } from './screen.ts'
 import type { Session } from './session.ts'
 
@@ -20,11 +20,7 @@ export interface ChatRequest {
   readonly signal?: AbortSignal
 }
 
-interface Usage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly prompt_tokens_details?: { readonly cached_tokens?: number | null } | null
-}
+type Usage = Reply<'createChatCompletion'>['usage']
 
 export interface ChatAnswer {
   readonly requestId: string
@@ -35,31 +31,22 @@ export interface ChatAnswer {
   readonly usage: Usage | null
 }
 
-interface Chunk {
-  readonly choices?: ReadonlyArray<{
-    readonly delta?: { readonly content?: string | null }
-    readonly finish_reason?: string | null
-  }>
-  readonly usage?: Usage | null
-}
-
 /** `write` gets what may stand on a terminal. An answer that the signal has stopped is as far as it came. */
 export async function askChat(
-  session: Session,
+  { client }: Session,
   { model, messages, sampling, sessionId, signal }: ChatRequest,
   write: (text: string) => void,
 ): Promise<ChatAnswer> {
-  const body = { model, messages, ...sampling, stream: true, stream_options: { include_usage: true } }
+  const said = messages.map((message) => ({ ...message }))
+  const body = { model, messages: said, ...sampling, stream_options: { include_usage: true } }
   let [requestId, content] = ['', '']
   let [finishReason, usage]: [string | null, Usage | null] = [null, null]
-  const more = { ...(sessionId === undefined ? {} : { sessionId }), ...(signal === undefined ? {} : { signal }) }
   try {
-    const answer = await callModel(session, { operation: 'createChatCompletion', body, ...more })
+    const answer = await client.stream('createChatCompletion', { body, sessionId, signal })
     requestId = answer.requestId
-    for await (const event of readStream(session, answer.response, signal)) {
-      const chunk = event as Chunk
-      const [choice] = chunk.choices ?? []
-      const text = choice?.delta?.content ?? ''
+    for await (const chunk of answer) {
+      const [choice] = chunk.choices
+      const text = choice?.delta.content ?? ''
       content += text
       if (text !== '') write(shown(text))
       finishReason = choice?.finish_reason ?? finishReason
@@ -89,7 +76,7 @@ export interface ChatCost {
 }
 
 export async function chatCost(client: Client, { requestId }: ChatAnswer): Promise<ChatCost> {
-  const cost = await costOf(client, requestId)
+  const cost = await fetchCost(client, requestId)
   return { cost, costNanoUsd: cost === undefined ? null : nanoUsdToNumber(cost) }
 }
 

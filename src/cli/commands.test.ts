@@ -89,6 +89,8 @@ describe('for customers', () => {
     expect(types).toEqual(['balance.credited', 'key.created'])
     const { out: filtered } = await cli.berth(['events', '--type', 'key.created', '--key', key])
     expect(filtered).toMatch(/^.*key\.created.*First key.*\n.*key\.created.*for the test.*\n$/)
+    const { out: all } = await cli.berth(['events', '--all', '-n', '1'])
+    expect(all).toMatch(new RegExp(`^\\S+ \\S+  key\\.created +${id}  key:.*for the test.*\\n$`))
   })
 })
 

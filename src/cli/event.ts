@@ -1,9 +1,9 @@
 /** `berth events`: what happened, oldest first as in a log, and with -f what happens next. */
 import { InvalidArgumentError, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
-import { eventTypes, type EventRecord, type EventType } from '../contract/event.ts'
+import { eventTypes, type AccountEvent, type EventRecord, type EventType } from '../contract/event.ts'
 import { printable, type Screen, type Style } from './screen.ts'
-import type { Run } from './session.ts'
+import type { Run, Session } from './session.ts'
 import { time } from './wording.ts'
 
 const SHOWN = 20
@@ -13,6 +13,7 @@ interface EventOptions {
   readonly limit: number
   readonly after?: string
   readonly type?: EventType
+  readonly all?: true
 }
 
 export function addEventCommands(program: Command, run: Run): void {
@@ -23,29 +24,31 @@ export function addEventCommands(program: Command, run: Run): void {
     .option('-n, --limit <count>', 'how many to begin with', parseCount, SHOWN)
     .option('--after <id>', 'with -f: begin after this event, and leave none out', parseId)
     .option('--type <type>', 'only events of this type, such as rental.running', parseType)
-  command.action(
-    run('customer', async ({ client, screen }) => {
-      const { follow, limit, after, type } = command.opts<EventOptions>()
-      const show = (event: EventRecord): void => screen.showLine(event, () => eventLine(screen, event))
-      let last = after
-      if (after === undefined) {
-        const { events } = await client.call('listEvents', {
-          query: { limit, ...(type === undefined ? {} : { type }) },
-        })
-        events.toReversed().forEach(show)
-        if (events.length === 0 && follow !== true) screen.remark('No events yet.')
-        // With a type, the newest of its kind is not the newest of all, and what is between need not be read again.
-        last = type === undefined ? events[0]?.id : undefined
-      }
-      if (follow !== true) return
-      for await (const event of client.follow({ after: last })) {
-        if (type === undefined || event.type === type) show(event)
-      }
-    }),
-  )
+    .option('--all', 'for operators: those of every account')
+  const options = (): EventOptions => command.opts<EventOptions>()
+  const show = async ({ client, screen }: Session): Promise<void> => {
+    const { follow, limit, after, type, all } = options()
+    const showOne = (event: EventRecord | AccountEvent): void => screen.showLine(event, () => eventLine(screen, event))
+    let last = after
+    if (after === undefined) {
+      const query = { limit, ...(type === undefined ? {} : { type }) }
+      const { events } = await (all ? client.call('listAllEvents', { query }) : client.call('listEvents', { query }))
+      events.toReversed().forEach(showOne)
+      if (events.length === 0 && follow !== true) screen.remark('No events yet.')
+      // With a type, the newest of its kind is not the newest of all, and what is between need not be read again.
+      last = type === undefined ? events[0]?.id : undefined
+    }
+    if (follow !== true) return
+    for await (const event of all ? client.followAll({ after: last }) : client.follow({ after: last })) {
+      if (type === undefined || event.type === type) showOne(event)
+    }
+  }
+  // Which key is taken depends on whose events are asked for.
+  command.action((...given: unknown[]) => run(options().all ? 'operator' : 'customer', show)(...given))
 }
 
-function eventLine(screen: Screen, { at, type, subject, data }: EventRecord): string {
+function eventLine(screen: Screen, event: EventRecord | AccountEvent): string {
+  const { at, type, subject, data } = event
   const subjectText = `${subject.kind}:${subject.id}`
   const facts = Object.entries(data).map(
     ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
@@ -53,6 +56,7 @@ function eventLine(screen: Screen, { at, type, subject, data }: EventRecord): st
   const line = [
     screen.paint('dim', time(at)),
     screen.paint(styleOf(type), type.padEnd(TYPE_CHARS)),
+    ...('accountId' in event ? [printable(event.accountId)] : []),
     printable(subjectText),
   ]
   return [...line, printable(facts.join(' '))].join('  ').trimEnd()

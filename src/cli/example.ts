@@ -29,7 +29,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   'volumes attach': ['berth volumes attach datasets node-a'],
   'volumes detach': ['berth volumes detach datasets', 'berth volumes detach datasets node-a'],
   'volumes rm': ['berth volumes rm datasets'],
-  events: ['berth events -f', 'berth events --type rental.failed'],
+  events: ['berth events -f', 'berth events --type rental.failed', 'berth events -f --all'],
   'agent join': ['berth agent join --server https://gpu.example.com --token TOKEN --price 1.99'],
   'agent run': ['berth agent run', 'berth agent run --simulate-gpus h100:8 --price 0.10'],
   'agent status': ['berth agent status'],

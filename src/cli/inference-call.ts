@@ -1,115 +1,13 @@
-/**
- * Calls of models, as `chat`, `image` and `speak` make them: the typed client hides the header that names a request,
- * and reads no streams but that of events. A refusal is told with the models that can be called instead.
- */
-import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
-import { api } from '../contract/api.ts'
+/** What `chat`, `image` and `speak` have in common: which model is asked, and what to do where one refuses. */
 import type { Client, Reply } from '../client/client.ts'
-import { ApiError, apiErrorOf, TransportError, unreachable } from '../client/error.ts'
-import { pause } from '../client/pause.ts'
+import { ApiError } from '../client/error.ts'
 import type { Session } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 
-/** A picture of the largest size travels as one line. */
-const LINE_CHARS = 64 * 1_048_576
-/** On another server than the one that has answered, a cost is known within a second. */
-const COST_TRIES = 8
-const COST_EVERY_MS = 250
 /** Names in a sentence. */
 const NAMES = 8
 
-type ModelOperation = 'createChatCompletion' | 'generateImage' | 'generateAudio'
 type ModelKind = NonNullable<Reply<'listModels'>['data'][number]['kind']>
-
-export interface ModelCall {
-  readonly operation: ModelOperation
-  readonly body: Readonly<Record<string, unknown>>
-  /** Calls of one conversation find their beginning in the same engine's cache. */
-  readonly sessionId?: string
-  readonly signal?: AbortSignal
-}
-
-export interface ModelAnswer {
-  readonly requestId: string
-  readonly response: Response
-}
-
-export async function callModel({ client, key }: Session, call: ModelCall): Promise<ModelAnswer> {
-  const { operation, body, sessionId, signal } = call
-  const { method, path } = api[operation]
-  const headers = {
-    Authorization: `Bearer ${key}`,
-    'Content-Type': 'application/json',
-    ...(sessionId === undefined ? {} : { 'X-Session-Id': sessionId }),
-  }
-  const init = { method, headers, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }) }
-  const response = await fetch(`${client.url}${path}`, init).catch((error: unknown) => {
-    throw cut(client, error, signal)
-  })
-  if (!response.ok) throw apiErrorOf(response.status, response.headers, await response.text())
-  return { requestId: response.headers.get('x-inference-request-id') ?? '', response }
-}
-
-/** What each event of a stream holds, to its end. One that tells of an error ends it with that. */
-export async function* readStream(
-  { client }: Session,
-  response: Response,
-  signal?: AbortSignal,
-): AsyncGenerator<unknown, void> {
-  try {
-    for await (const line of linesOf(response)) {
-      const data = /^data: ?(.*)$/s.exec(line)?.[1]
-      if (data === undefined) continue
-      if (data === '[DONE]') return
-      const value = JSON.parse(data) as { error?: { message: string; type: string; code: string | null } }
-      if (value.error !== undefined && value.error !== null) throw broken(value.error)
-      yield value
-    }
-  } catch (error) {
-    if (error instanceof CliError) throw error
-    throw cut(client, error, signal)
-  }
-  throw new TransportError('unreachable', 'The answer was cut')
-}
-
-async function* linesOf(response: Response): AsyncGenerator<string, void> {
-  const decoder = new TextDecoder()
-  let parts: string[] = []
-  let chars = 0
-  for await (const chunk of response.body ?? []) {
-    const [first = '', ...lines] = decoder.decode(chunk, { stream: true }).split('\n')
-    parts.push(first)
-    chars += first.length
-    for (const line of lines) {
-      yield parts.join('').replace(/\r$/, '')
-      parts = [line]
-      chars = line.length
-    }
-    if (chars > LINE_CHARS) throw new RangeError('a line of the answer does not end')
-  }
-}
-
-function broken({ message, type, code }: { message: string; type: string; code: string | null }): CliError {
-  return new CliError(exitCodes.failed, sentence(message), ['Try it again.'], { code: type, reason: code })
-}
-
-function cut({ url }: Client, error: unknown, signal: AbortSignal | undefined): TransportError {
-  return signal?.aborted === true
-    ? new TransportError('aborted', 'The call was aborted', error)
-    : unreachable(url, error)
-}
-
-/** undefined: it is not known yet; `berth cost` tells it later. */
-export async function costOf(client: Client, requestId: string): Promise<NanoUsd | undefined> {
-  const never = new AbortController().signal
-  for (let attempt = 1; requestId !== '' && attempt <= COST_TRIES; attempt += 1) {
-    const { requests } = await client.call('getRequestCost', { body: { requestIds: [requestId] } })
-    const [known] = requests
-    if (known !== undefined) return nanoUsdOf(BigInt(known.costNanoUsd))
-    await pause(COST_EVERY_MS, never)
-  }
-  return undefined
-}
 
 /** The one that was named, else the favourite, else the first that can be called now, else the first. */
 export async function chooseModel(
@@ -153,7 +51,8 @@ export async function withModels<T>({ client }: Session, kind: ModelKind, work: 
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const { status, code, reason = '', requestId } = error
-    const next = await nextStepOf(client, kind, reason)
+    const isBroken = status === 502
+    const next = (await nextStepOf(client, kind, reason)) ?? (isBroken ? ['Try it again.'] : undefined)
     if (next === undefined) throw error
     const exitCode = status === 403 ? exitCodes.refused : exitCodes.failed
     throw new CliError(exitCode, sentence(error.message), next, { status, code, reason, requestId })

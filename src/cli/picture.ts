@@ -3,8 +3,9 @@ import { InvalidArgumentError, type Command } from 'commander'
 import { formatUsdForPeople, nanoUsdToNumber } from '../base/money.ts'
 import { pictureSide } from '../contract/inference.ts'
 import type { Reply } from '../client/client.ts'
+import { fetchCost, type Chunk } from '../client/inference.ts'
 import { parseDecimal, parseSeed } from './chat.ts'
-import { callModel, chooseModel, costOf, readStream, withModels } from './inference-call.ts'
+import { chooseModel, withModels } from './inference-call.ts'
 import { parseModelName } from './model-option.ts'
 import { addOutputOptions, checkOutput, writeOutput, type OutputOptions } from './output-file.ts'
 import { readPrompt } from './prompt.ts'
@@ -31,11 +32,6 @@ interface PictureOptions extends OutputOptions {
   readonly quiet?: true
 }
 
-type PictureEvent =
-  | { readonly type: 'queued'; readonly ahead: number }
-  | { readonly type: 'progress'; readonly step: number; readonly steps: number }
-  | ({ readonly type: 'result' } & Reply<'generateImage'>)
-
 export function addPictureCommands(program: Command, run: Run, shell: Shell): void {
   const command = program
     .command('image')
@@ -58,7 +54,7 @@ export function addPictureCommands(program: Command, run: Run, shell: Shell): vo
       const prompt = await readPrompt(image.args, EXAMPLE)
       const model = await chooseModel(session.client, 'image', { named: options.model, favourite: FAVOURITE })
       const bar = shell.colour.error && !session.json && options.quiet === undefined ? barIn(shell) : noBar
-      const body = { model_name: model, prompt, ...parametersOf(options), stream: true }
+      const body = { model_name: model, prompt, ...parametersOf(options) }
       await withModels(session, 'image', paintInto(session, options, body, bar))
     }),
   )
@@ -67,17 +63,18 @@ export function addPictureCommands(program: Command, run: Run, shell: Shell): vo
 async function paintInto(
   session: Session,
   options: OutputOptions,
-  body: { readonly model_name: string },
+  body: { readonly model_name: string; readonly prompt: string },
   bar: Bar,
 ): Promise<void> {
   const { client, screen } = session
-  const { requestId, response } = await callModel(session, { operation: 'generateImage', body })
-  const result = await followPicture(session, response, bar)
+  const events = await client.stream('generateImage', { body })
+  const { requestId } = events
+  const result = await followPicture(events, bar)
   const [picture] = result.images
   if (picture === undefined) throw new CliError(exitCodes.failed, 'The answer has no picture.', ['Try it again.'])
   const bytes = Buffer.from(picture.image, 'base64')
   writeOutput(options, bytes)
-  const cost = await costOf(client, requestId)
+  const cost = await fetchCost(client, requestId)
   const { output: file } = options
   const told = {
     file,
@@ -101,13 +98,12 @@ async function paintInto(
   ])
 }
 
-async function followPicture(session: Session, response: Response, bar: Bar): Promise<Reply<'generateImage'>> {
+async function followPicture(events: AsyncIterable<Chunk<'generateImage'>>, bar: Bar): Promise<Reply<'generateImage'>> {
   try {
-    for await (const event of readStream(session, response)) {
-      const told = event as PictureEvent
+    for await (const told of events) {
       if (told.type === 'result') return told
       if (told.type === 'queued') bar.draw(0, told.ahead === 0 ? 'next' : `${count(told.ahead, 'request')} before it`)
-      else if (told.type === 'progress') bar.draw(told.step / told.steps, `${told.step} of ${told.steps} steps`)
+      else bar.draw(told.step / told.steps, `${told.step} of ${told.steps} steps`)
     }
   } finally {
     bar.clear()

@@ -1,9 +1,9 @@
 /** `berth speak`: a text as speech, into a file. */
 import { Option, type Command } from 'commander'
 import { formatUsdForPeople, nanoUsdToNumber } from '../base/money.ts'
-import type { Reply } from '../client/client.ts'
+import { fetchCost } from '../client/inference.ts'
 import { parseDecimal } from './chat.ts'
-import { callModel, chooseModel, costOf, withModels } from './inference-call.ts'
+import { chooseModel, withModels } from './inference-call.ts'
 import { parseModelName } from './model-option.ts'
 import { addOutputOptions, checkOutput, writeOutput, type OutputOptions } from './output-file.ts'
 import { readPrompt } from './prompt.ts'
@@ -51,12 +51,12 @@ async function speakInto(
   body: { readonly model: string; readonly text: string },
 ): Promise<void> {
   const { client, screen } = session
-  const { requestId, response } = await callModel(session, { operation: 'generateAudio', body })
-  const { audio, duration, usage } = (await response.json()) as Reply<'generateAudio'>
+  const { requestId, answer } = await client.infer('generateAudio', { body })
+  const { audio, duration, usage } = answer
   const bytes = Buffer.from(audio, 'base64')
   if (bytes.length === 0) throw new CliError(exitCodes.failed, 'The answer has no sound.', ['Try it again.'])
   writeOutput(options, bytes)
-  const cost = await costOf(client, requestId)
+  const cost = await fetchCost(client, requestId)
   const { output: file } = options
   const told = {
     file,

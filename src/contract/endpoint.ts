@@ -31,6 +31,7 @@ export interface Endpoint<
   Query extends z.ZodType = z.ZodType,
   Body extends z.ZodType = z.ZodType,
   Response extends z.ZodType = z.ZodType,
+  Chunk extends z.ZodType = z.ZodType,
 > {
   readonly method: Method
   /** With `{name}` for path parameters, as OpenAPI writes them. */
@@ -47,7 +48,7 @@ export interface Endpoint<
   readonly body?: Body
   readonly response: Response
   /** What each `data:` line holds when the body asks for `stream: true`; without it the operation cannot stream. */
-  readonly chunk?: z.ZodType
+  readonly chunk?: Chunk
   /** How the answer travels when it is not JSON. */
   readonly media?: 'text/html' | 'text/plain' | 'text/event-stream'
   /** A create: takes an `Idempotency-Key` header. */
@@ -75,7 +76,8 @@ export function endpoint<
   Query extends z.ZodType = z.ZodUndefined,
   Body extends z.ZodType = z.ZodUndefined,
   Response extends z.ZodType = z.ZodType,
->(value: Endpoint<Params, Query, Body, Response>): Endpoint<Params, Query, Body, Response> {
+  Chunk extends z.ZodType = z.ZodUndefined,
+>(value: Endpoint<Params, Query, Body, Response, Chunk>): Endpoint<Params, Query, Body, Response, Chunk> {
   return value
 }
 
@@ -87,3 +89,4 @@ export type BodyInputOf<E> = E extends Endpoint<z.ZodType, z.ZodType, infer B> ?
 export type QueryInputOf<E> = E extends Endpoint<z.ZodType, infer Q> ? z.input<Q> : never
 export type ResponseOf<E> = E extends Endpoint<z.ZodType, z.ZodType, z.ZodType, infer R> ? z.input<R> : never
 export type ReplyOf<E> = E extends Endpoint<z.ZodType, z.ZodType, z.ZodType, infer R> ? z.output<R> : never
+export type ChunkOf<E> = E extends Endpoint<z.ZodType, z.ZodType, z.ZodType, z.ZodType, infer C> ? z.output<C> : never

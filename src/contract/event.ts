@@ -49,6 +49,10 @@ export const eventRecord = z
   .meta({ id: 'Event' })
 export type EventRecord = z.output<typeof eventRecord>
 
+/** As operators see it, among those of everyone. */
+const accountEvent = eventRecord.extend({ accountId: z.string() }).meta({ id: 'AccountEvent' })
+export type AccountEvent = z.output<typeof accountEvent>
+
 const webhookRecord = z
   .object({
     id: z.string(),
@@ -85,6 +89,13 @@ const webhookFields = {
   eventTypes: z.array(eventType).min(1).nullable().optional().describe('null or absent: all'),
 }
 
+const followQuery = z.strictObject({
+  after: z
+    .string()
+    .regex(/^\d{1,18}$/)
+    .optional(),
+})
+
 export const eventEndpoints = {
   listEvents: endpoint({
     method: 'GET',
@@ -110,12 +121,32 @@ export const eventEndpoints = {
     description:
       'Starts after the `Last-Event-ID` header or the `after` parameter, else with what happens from now on. Nothing is left out.',
     errors: [400, 401, 403, 500],
-    query: z.strictObject({
-      after: z
-        .string()
-        .regex(/^\d{1,18}$/)
-        .optional(),
-    }),
+    query: followQuery,
+    response: z.string(),
+    media: 'text/event-stream',
+  }),
+  listAllEvents: endpoint({
+    method: 'GET',
+    path: '/v2/operator/events',
+    family: 'v2',
+    tag: 'Operator',
+    access: ['operator'],
+    summary: 'Events of every account, newest first',
+    errors: [400, 401, 403, 500],
+    query: pageQuery.extend({ type: eventType.optional(), accountId: z.string().max(50).optional() }),
+    response: z.object({ events: z.array(accountEvent), nextCursor: z.string().nullable() }),
+  }),
+  followAllEvents: endpoint({
+    method: 'GET',
+    path: '/v2/operator/events/stream',
+    family: 'v2',
+    tag: 'Operator',
+    access: ['operator'],
+    summary: 'Follow the events of every account as server-sent events',
+    description:
+      'Each event has its `accountId`. Starts after the `Last-Event-ID` header or the `after` parameter, else with what happens from now on. Nothing is left out, and ids only grow.',
+    errors: [400, 401, 403, 500],
+    query: followQuery,
     response: z.string(),
     media: 'text/event-stream',
   }),

@@ -89,6 +89,19 @@ const auditRecord = z
   })
   .meta({ id: 'AuditRecord' })
 
+const trafficFields = {
+  requests: z.number(),
+  failed: z.number().describe('Not answered, or broken off by the engine; not those whose client went away'),
+  inputTokens: z.number().describe('Tokens only: pictures and speech have none'),
+  outputTokens: z.number(),
+  costUsd: z.string(),
+}
+
+const quantiles = z
+  .object({ p50: z.number(), p95: z.number() })
+  .nullable()
+  .describe('Of the requests that were answered, in milliseconds; null: there is none')
+
 const finding = z.object({ check: z.string(), subject: z.string(), detail: z.string() })
 
 const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
@@ -307,6 +320,32 @@ export const operatorEndpoints = {
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({ accountId: z.string().max(50).optional() }),
     response: z.object({ records: z.array(auditRecord), nextCursor: z.string().nullable() }),
+  }),
+  getTraffic: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/traffic',
+    summary: 'What models have answered in the last minutes, of everyone',
+    description:
+      'A request counts in the minute in which it ended. Gateways write requests down some moments after they have ended, so the last seconds fill up late; after an outage of the database minutes do. What is being worked on right now is in `health` of `GET /v2/operator/models`.',
+    errors: [400, 401, 403, 500],
+    query: z.strictObject({
+      minutes: z.coerce.number().int().min(1).max(limits.trafficMinutes).default(60).describe('With the one that runs'),
+    }),
+    response: z.object({
+      from: z.string(),
+      to: z.string(),
+      minutes: z
+        .array(z.object({ at: z.string(), ...trafficFields }).meta({ id: 'TrafficMinute' }))
+        .describe('Every minute, oldest first, those without a request too'),
+      models: z
+        .array(
+          z
+            .object({ model: z.string(), ...trafficFields, totalMs: quantiles, firstByteMs: quantiles })
+            .meta({ id: 'TrafficModel' }),
+        )
+        .describe('Over the whole time, the busiest first'),
+    }),
   }),
   verifyLedger: endpoint({
     ...operator,

@@ -1,5 +1,6 @@
 /** What a supplier does: price machines, take them off sale, see what they earn. */
 import { z } from 'zod'
+import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { pageQuery, priceUsdText, textIdParams } from './shared.ts'
 
@@ -48,13 +49,38 @@ export const supplyEndpoints = {
     ...supply,
     method: 'GET',
     path: '/v2/supply/earnings',
-    summary: 'What the machines have earned',
+    summary: 'What the machines have earned, in all and by day and machine',
+    description:
+      'Money counts on the UTC day on which it was posted, and the days sum to what the ledger has. GPU-hours are those that were charged, so both end with the last charge: what runs is charged every few minutes.',
     errors: [400, 401, 403, 500],
+    query: z.strictObject({
+      days: z.coerce.number().int().min(1).max(limits.earningsDays).default(30).describe('With today'),
+    }),
     response: z.object({
       unpaidUsd: z.string(),
       paidOutUsd: z.string(),
       platformFeePercentage: z.number(),
-      machines: z.array(z.object({ id: z.string(), earnedUsd: z.string() })),
+      machines: z.array(z.object({ id: z.string(), earnedUsd: z.string() })).describe('In all, since the beginning'),
+      from: z.string().describe('First of the days, UTC'),
+      to: z.string().describe('Today'),
+      earnedUsd: z.string().describe('In those days'),
+      byDay: z
+        .array(z.object({ day: z.string(), earnedUsd: z.string(), gpuHoursSold: z.number() }))
+        .describe('Every day, oldest first'),
+      byMachine: z
+        .array(
+          z.object({
+            id: z.string(),
+            earnedUsd: z.string(),
+            gpuHoursSold: z.number(),
+            gpuHours: z
+              .number()
+              .nullable()
+              .describe('Its GPUs times the hours since it joined, on sale or not; null: it is no longer yours'),
+            occupancyPercentage: z.number().nullable().describe('Sold of there, to a hundredth'),
+          }),
+        )
+        .describe(`In those days, by id; at most ${limits.plainListRows}`),
     }),
   }),
 }

@@ -4,6 +4,15 @@ import type { Desired } from '../contract/agent.ts'
 
 export type HostState = Desired['state']
 
+/** From which states an operator's action leads elsewhere. To be removed, a host has to be empty as well. */
+export const hostActions = {
+  drain: ['ready'],
+  resume: ['draining'],
+  quarantine: ['ready', 'draining', 'cleaning'],
+  release: ['quarantined'],
+  remove: ['ready', 'draining', 'cleaning', 'quarantined'],
+} as const satisfies Readonly<Record<string, readonly HostState[]>>
+
 /** Where tenants and neighbours find a host that has an address of its own. */
 export interface HostAddress {
   readonly hostname: string

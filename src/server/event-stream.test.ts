@@ -6,7 +6,8 @@ import { waitFor } from '../../test/harness/wait.ts'
 import { startWebhookTest, type WebhookTest } from '../../test/harness/webhook.ts'
 import type { Actor } from '../app/app.ts'
 import { limits } from '../base/limits.ts'
-import type { EventRecord } from '../contract/event.ts'
+import type { AccountEvent, EventRecord } from '../contract/event.ts'
+import type { NewEvent } from '../domain/event.ts'
 import { transact } from '../store/database.ts'
 import { listEventsAfter, recordEvent } from '../store/event.ts'
 import { makeEventStreams, resumeAfter, type EventStreams } from './event-stream.ts'
@@ -31,16 +32,20 @@ interface Served {
 }
 
 async function serve(
-  options: Parameters<typeof makeEventStreams>[1] & { stillValid?: () => Promise<boolean>; woken?: boolean } = {},
+  options: Parameters<typeof makeEventStreams>[1] & {
+    of?: 'account' | 'everyone'
+    stillValid?: () => Promise<boolean>
+    woken?: boolean
+  } = {},
 ): Promise<Served> {
-  const { stillValid = () => Promise.resolve(true), woken = true, ...settings } = options
+  const { of = 'account', stillValid = () => Promise.resolve(true), woken = true, ...settings } = options
   const streams = makeEventStreams(house.app, { pollMs: 60_000, ...settings })
   if (woken) house.database.onCommit = (wake) => wake.forEach((name) => streams.wake(name.replace(/^events:/, '')))
   const responses: http.ServerResponse[] = []
   const server = http.createServer((request, response) => {
     responses.push(response)
     const after = resumeAfter(request.headers['last-event-id'] as string | undefined, undefined)
-    void streams.open(actor, { after, stillValid }, response).then((opened) => {
+    void streams.open(actor, { of, after, stillValid }, response).then((opened) => {
       if (!opened.ok) response.writeHead(429).end(opened.reason)
       return undefined
     })
@@ -87,6 +92,14 @@ async function take(response: http.IncomingMessage, count: number): Promise<Even
   return taken
 }
 
+/** Is given an id, and is rolled back. */
+async function emitForNobody({ accountId }: Actor): Promise<void> {
+  const good: NewEvent = { accountId, type: 'rental.changed', subject: { kind: 'rental', id: '1' }, data: {} }
+  const bad = { ...good, subject: { kind: 'rental', id: null } } as unknown as NewEvent
+  const work = transact(house.database, async (tx) => [good, bad].forEach((event) => recordEvent(tx, event)))
+  await expect(work).rejects.toThrow('null value in column')
+}
+
 async function emitLarge(count: number): Promise<void> {
   const data = { filling: 'x'.repeat(15_000) }
   const { accountId } = actor
@@ -126,6 +139,40 @@ test('under many writers at once a reader that is cut and resumes sees each even
   await Promise.all(writers)
   const written = await listEventsAfter(house.database.db, actor.accountId, 0n, 10_000)
   expect(seen).toEqual(written.map((event) => event.id))
+})
+
+test('over all accounts, under many writers at once, a reader that is cut and resumes sees each event once, in order', async () => {
+  const { url } = await serve({ of: 'everyone' })
+  const others = await Promise.all(Array.from({ length: 8 }, () => house.account()))
+  const writers = others.map(async (other, writer) => {
+    for (let n = 0; n < 40; n += 1) {
+      await house.emit(other, 1 + ((writer + n) % 3))
+      // Ids that never come.
+      if (n % 4 === 0) await emitForNobody(other)
+    }
+  })
+  const expected = others.flatMap((_, writer) => Array.from({ length: 40 }, (__, n) => 1 + ((writer + n) % 3)))
+  const count = expected.reduce((sum, one) => sum + one, 0)
+  const seen: EventRecord[] = []
+  for (let cut = 7; seen.length < count; cut = (cut * 31) % 97) {
+    const response = await connect(url, seen.at(-1)?.id ?? '0')
+    seen.push(...(await take(response, Math.min(cut, count - seen.length))))
+  }
+  await Promise.all(writers)
+  const written = await house.database.db.selectFrom('event').select(['id', 'account_id']).orderBy('id').execute()
+  expect(seen.map((event) => [event.id, (event as AccountEvent).accountId])).toEqual(
+    written.map((row) => [row.id.toString(), row.account_id]),
+  )
+})
+
+test('what happens to anyone from now on wakes a stream over all accounts, and those count as any other', async () => {
+  const { url } = await serve({ of: 'everyone', perAccount: 1 })
+  await house.emit(actor)
+  const response = await connect(url)
+  expect((await connect(url)).statusCode).toBe(429)
+  const other = await house.account()
+  await house.emit(other)
+  expect(await take(response, 1)).toMatchObject([{ accountId: other.accountId, type: 'rental.running' }])
 })
 
 test('a lost wake-up costs a moment, not an event', async () => {

@@ -1,21 +1,27 @@
 /**
- * The events of an account as they happen, as server-sent events. The database is the only queue: a stream remembers
+ * The events of an account, or for operators of all of them, as they happen, as server-sent events. The database is the only queue: a stream remembers
  * the id that it wrote last and asks for what comes after, when it is woken and every few seconds besides, so a lost
  * wake-up costs a moment and never an event. Ids are in the order of commits (see schema/0006_events.sql), so a client
- * that comes back with the last id it saw misses nothing and sees nothing twice.
+ * that comes back with the last id it saw misses nothing and sees nothing twice. Over all accounts they are not, and
+ * store/all-events.ts sees to it that they are read as if they were.
  */
 import type { ServerResponse } from 'node:http'
 import type { Actor, App } from '../app/app.ts'
+import { SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../base/result.ts'
 import { formatSse, sseHeartbeat } from '../base/sse.ts'
 import type { EventRecord } from '../contract/event.ts'
+import { listAllEventsAfter, newestEventId } from '../store/all-events.ts'
+import type { Db } from '../store/database.ts'
 import { lastEventId, listEventsAfter } from '../store/event.ts'
 
 const BATCH_ROWS = 100
 const POLL_MS = 5_000
 
 export interface EventStreamOptions {
+  /** Whose events. The caller has seen to it that the actor may read them. */
+  readonly of: 'account' | 'everyone'
   /** The last event that the client has. undefined: it wants what happens from now on. */
   readonly after: bigint | undefined
   /** Asked at each heartbeat; the stream ends when the caller's key is no longer good. */
@@ -37,6 +43,14 @@ export function resumeAfter(lastEventIdHeader: string | undefined, after: string
   return text === undefined ? undefined : BigInt(text)
 }
 
+/** A writer of events hangs, and with it the answer to which is the newest that has none missing before it. */
+export function eventsNotSettled(): Failure {
+  return fail('unavailable', 'Events are being written right now; try again', {
+    reason: 'events_not_settled',
+    retryAfterMs: SECOND_MS,
+  })
+}
+
 interface Settings {
   readonly heartbeatMs: number
   readonly pollMs: number
@@ -53,26 +67,35 @@ const defaults: Settings = {
 
 export function makeEventStreams(app: App, options: Partial<Settings> = {}): EventStreams {
   const settings = { ...defaults, ...options }
+  /** By the account that has opened them, whose limit they count against. */
   const streams = new Map<string, Set<Stream>>()
+  const ofEveryone = new Set<Stream>()
   const running = new Set<Promise<void>>()
   let closed = false
   const all = (): Stream[] => [...streams.values()].flatMap((ofAccount) => [...ofAccount])
   const poll = setInterval(() => all().forEach((stream) => stream.wake()), settings.pollMs).unref()
 
   return {
-    open: async ({ accountId }, { after, stillValid = () => Promise.resolve(true) }, response) => {
+    open: async ({ accountId }, { of, after, stillValid = () => Promise.resolve(true) }, response) => {
       const ofAccount = streams.get(accountId) ?? new Set<Stream>()
       if (closed) return fail('unavailable', 'The server is stopping')
       if (ofAccount.size >= settings.perAccount) return tooMany(settings)
-      const stream = makeStream(app, { accountId, response, stillValid }, settings)
+      const source = of === 'everyone' ? eventsOfEveryone(app.database.db) : eventsOf(app.database.db, accountId)
+      const stream = makeStream(source, { response, stillValid }, settings)
       // Its place is taken before the first wait, so that many at once cannot slip in together.
       streams.set(accountId, ofAccount.add(stream))
+      if (of === 'everyone') ofEveryone.add(stream)
       const leave = (): void => {
         ofAccount.delete(stream)
+        ofEveryone.delete(stream)
         if (ofAccount.size === 0 && streams.get(accountId) === ofAccount) streams.delete(accountId)
       }
       try {
-        const start = after ?? (await lastEventId(app.database.db, accountId))
+        const start = after ?? (await source.newestId())
+        if (start === undefined) {
+          leave()
+          return eventsNotSettled()
+        }
         const run = stream.run(start).finally(() => {
           running.delete(run)
           leave()
@@ -84,7 +107,10 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
         throw error
       }
     },
-    wake: (accountId) => streams.get(accountId)?.forEach((stream) => stream.wake()),
+    wake: (accountId) => {
+      streams.get(accountId)?.forEach((stream) => stream.wake())
+      ofEveryone.forEach((stream) => stream.wake())
+    },
     close: async () => {
       closed = true
       clearInterval(poll)
@@ -101,6 +127,24 @@ function tooMany({ perAccount, heartbeatMs }: Settings): Failure {
   })
 }
 
+/** What a stream reads. */
+interface Source {
+  /** Where "from now on" begins. undefined: it cannot be said right now. */
+  newestId(): Promise<bigint | undefined>
+  listAfter(id: bigint): Promise<EventRecord[]>
+}
+
+function eventsOf(db: Db, accountId: string): Source {
+  return {
+    newestId: () => lastEventId(db, accountId),
+    listAfter: (id) => listEventsAfter(db, accountId, id, BATCH_ROWS),
+  }
+}
+
+function eventsOfEveryone(db: Db): Source {
+  return { newestId: () => newestEventId(db), listAfter: (id) => listAllEventsAfter(db, id, BATCH_ROWS) }
+}
+
 interface Stream {
   /** Writes until the stream is over. Does not throw. */
   run(after: bigint): Promise<void>
@@ -109,11 +153,11 @@ interface Stream {
 }
 
 function makeStream(
-  app: App,
-  client: { accountId: string; response: ServerResponse; stillValid: () => Promise<boolean> },
+  source: Source,
+  client: { response: ServerResponse; stillValid: () => Promise<boolean> },
   settings: Settings,
 ): Stream {
-  const { accountId, response, stillValid } = client
+  const { response, stillValid } = client
   const over = new AbortController()
   let news = true
   let goOn = (): void => {}
@@ -157,7 +201,7 @@ function makeStream(
         if (!news) await pause()
         if (!news) continue
         news = false
-        const batch = await listEventsAfter(app.database.db, accountId, last, BATCH_ROWS)
+        const batch = await source.listAfter(last)
         for (const event of batch) {
           if (over.signal.aborted) break
           await write(event)

@@ -24,7 +24,9 @@ export type Handler<Op extends OperationId> = (
 ) => Promise<Result<ResponseOf<Api[Op]>>>
 
 /** A missing handler does not compile. Streams (events, logs) and models are answered in their own ways. */
-export type Handlers = { [Op in Exclude<OperationId, 'followEvents' | 'getRentalLogs' | ModelOperation>]: Handler<Op> }
+export type Handlers = { [Op in Exclude<OperationId, StreamOperation | ModelOperation>]: Handler<Op> }
+
+type StreamOperation = 'followEvents' | 'followAllEvents' | 'getRentalLogs'
 
 /** What the gateway answers, see inference-door.ts. */
 type ModelOperation = keyof typeof inferenceEndpoints

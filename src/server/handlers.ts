@@ -13,6 +13,7 @@ import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { rentalHandlers } from './handlers/rental.ts'
 import { requestLogHandlers } from './handlers/request-log.ts'
 import { supplyHandlers } from './handlers/supply.ts'
+import { trafficHandlers } from './handlers/traffic.ts'
 import { volumeHandlers } from './handlers/volume.ts'
 
 let v2: Record<string, unknown> | undefined
@@ -30,5 +31,6 @@ export const handlers: Handlers = {
   ...operatorAccountHandlers,
   ...operatorFleetHandlers,
   ...modelHandlers,
+  ...trafficHandlers,
   ...hostHandlers,
 }

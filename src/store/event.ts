@@ -21,7 +21,7 @@ export async function writeEvents(tx: Tx): Promise<void> {
   for (const event of events) tx.wake.add(`events:${event.accountId}`)
 }
 
-interface EventRow {
+export interface EventRow {
   id: bigint
   at: Instant
   type: EventType
@@ -30,7 +30,7 @@ interface EventRow {
   data: Record<string, unknown>
 }
 
-const columns = ['id', 'at', 'type', 'subject_kind', 'subject_id', 'data'] as const
+export const eventColumns = ['id', 'at', 'type', 'subject_kind', 'subject_id', 'data'] as const
 
 /** Newest first. */
 export async function listEvents(
@@ -38,7 +38,7 @@ export async function listEvents(
   accountId: string,
   query: { before?: bigint; type?: EventType; subject?: { kind: string; id: string }; limit: number },
 ): Promise<EventRecord[]> {
-  let select = db.selectFrom('event').select(columns).where('account_id', '=', accountId)
+  let select = db.selectFrom('event').select(eventColumns).where('account_id', '=', accountId)
   if (query.before !== undefined) select = select.where('id', '<', query.before)
   if (query.type !== undefined) select = select.where('type', '=', query.type)
   if (query.subject !== undefined) {
@@ -52,7 +52,7 @@ export async function listEvents(
 export async function listEventsAfter(db: Db, accountId: string, after: bigint, limit: number): Promise<EventRecord[]> {
   const rows = await db
     .selectFrom('event')
-    .select(columns)
+    .select(eventColumns)
     .where('account_id', '=', accountId)
     .where('id', '>', after)
     .orderBy('id')

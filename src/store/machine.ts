@@ -232,23 +232,6 @@ export async function changeMachine(
     .executeTakeFirst()
 }
 
-export interface MachineEarning {
-  readonly machineId: string
-  readonly earned: NanoUsd
-}
-
-/** What each machine of a supplier has earned, by the segments that ran on it. */
-export async function listEarnings(db: Db, supplierId: string): Promise<MachineEarning[]> {
-  const rows = await sql<{ machine_id: string; earned: NanoUsd }>`
-    select node ->> 'machineId' as machine_id, sum(s.supplier_nano)::bigint as earned
-    from segment s
-    join rental r on r.id = s.rental_id
-    cross join lateral (select r.spec -> 'nodes' -> 0 as node) n
-    where s.supplier_id = ${supplierId}
-    group by 1 order by 1`.execute(db)
-  return rows.rows.map((row) => ({ machineId: row.machine_id, earned: row.earned }))
-}
-
 export async function readMachines(db: Db, ids: readonly string[]): Promise<Map<string, Machine>> {
   if (ids.length === 0) return new Map()
   const rows = await db.selectFrom('machine').selectAll().where('id', 'in', ids).execute()

@@ -229,9 +229,18 @@ test('the supplier changes the price: what runs keeps the old one; both sides ar
   await journey.pass()
 
   // 100 minutes at 0.333333333: 0.555555555, of which the house keeps a fifth; parts of a nano-dollar go down.
-  const { machines, ...earnings } = await succeed(supplier.call, 'GET', '/v2/supply/earnings')
-  expect(earnings).toEqual({ unpaidUsd: '0.444444444', paidOutUsd: '0.000000000', platformFeePercentage: 20 })
-  expect(machines).toEqual([{ id: node, earnedUsd: '0.444444444' }])
+  const { byMachine, ...earnings } = await succeed(supplier.call, 'GET', '/v2/supply/earnings?days=2')
+  const earnedUsd = '0.444444444'
+  const today = journey.now().slice(0, 10)
+  expect(earnings).toMatchObject({ unpaidUsd: earnedUsd, paidOutUsd: '0.000000000', platformFeePercentage: 20 })
+  expect(earnings).toMatchObject({ earnedUsd, to: today, machines: [{ id: node, earnedUsd }] })
+  expect(earnings.byDay).toEqual([
+    { day: earnings.from, earnedUsd: '0.000000000', gpuHoursSold: 0 },
+    { day: today, earnedUsd, gpuHoursSold: 1.666667 },
+  ])
+  const { gpuHours, occupancyPercentage, ...sold } = byMachine.find((one: { id: string }) => one.id === node)
+  expect(sold).toEqual({ id: node, earnedUsd, gpuHoursSold: 1.666667 })
+  expect(occupancyPercentage).toBeCloseTo((100 * 1.666667) / gpuHours, 2)
   const { rentals } = await succeed(journey.operator, 'GET', `/v2/operator/rentals?accountId=${ada.id}`)
   expect(await chargedFor(ada.call, { rentalId: rentals[0].id })).toBe(usd('0.555555555'))
   expect(await eventTypesOf(ada.call, `rental:${rentals[0].id}`)).toContain('rental.terminated')

@@ -75,6 +75,20 @@ describe('events', () => {
     expect(seen).toEqual([7, 6, 5, 4, 3, 2, 1])
   })
 
+  test('of every account are listed newest first, page by page, each with its account', async () => {
+    const other = await house.account()
+    for (let n = 0; n < 3; n += 1) for (const owner of [actor, other]) await house.emit(owner)
+    const first = await get('listAllEvents', { query: { limit: 4 } })
+    const second = await get('listAllEvents', { query: { limit: 4, cursor: first.nextCursor ?? '' } })
+    const accounts = [...first.events, ...second.events].map((event) => event.accountId)
+    expect(accounts.toReversed()).toEqual(Array.from({ length: 3 }, () => [actor.accountId, other.accountId]).flat())
+    expect(second.nextCursor).toBeNull()
+    const ofOne = await get('listAllEvents', { query: { accountId: other.accountId, type: 'rental.running' } })
+    expect(ofOne.events).toHaveLength(3)
+    expect(await get('listAllEvents', { query: { type: 'volume.active' } })).toEqual({ events: [], nextCursor: null })
+    expect(reasonOf(await call('listAllEvents', { query: { cursor: 'nonsense' } }))).toEqual(['invalid', 'bad_cursor'])
+  })
+
   test('are filtered by type and by subject', async () => {
     await house.emit(actor, 2)
     await transact(house.database, async (tx) =>

@@ -15,11 +15,13 @@ import { formatInstant, formatInstantOrNull, instantOf, type Instant } from '../
 import { failField, ok } from '../../base/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
+import { listAllEvents, newestEventId } from '../../store/all-events.ts'
 import { transact } from '../../store/database.ts'
 import { listEvents } from '../../store/event.ts'
 import type { DeliveryOfEvent } from '../../store/webhook-delivery.ts'
 import { listWebhooks, type Webhook } from '../../store/webhook.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
+import { eventsNotSettled } from '../event-stream.ts'
 import type { Handlers } from '../handler.ts'
 
 export const eventHandlers = {
@@ -36,6 +38,22 @@ export const eventHandlers = {
       ...(before === undefined ? {} : { before }),
       ...(type === undefined ? {} : { type }),
       ...(subject === undefined ? {} : { subject }),
+    })
+    const { rows, nextCursor } = pageOf(found, limit, (event) => event.id)
+    return ok({ events: rows, nextCursor })
+  },
+
+  listAllEvents: async ({ database }, { query }) => {
+    const { limit, cursor, type, accountId } = query
+    const before = cursor === undefined ? undefined : decodeIdCursor(cursor)
+    if (cursor !== undefined && before === undefined) return badCursor()
+    const upTo = before === undefined ? await newestEventId(database.db) : before - 1n
+    if (upTo === undefined) return eventsNotSettled()
+    const found = await listAllEvents(database.db, {
+      upTo,
+      limit: rowsToAsk(limit),
+      ...(type === undefined ? {} : { type }),
+      ...(accountId === undefined ? {} : { accountId }),
     })
     const { rows, nextCursor } = pageOf(found, limit, (event) => event.id)
     return ok({ events: rows, nextCursor })

@@ -2,7 +2,8 @@
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, parseUsd } from '../../base/money.ts'
 import { ok } from '../../base/result.ts'
-import { changeSuppliedMachine, readEarnings } from '../../app/supply.ts'
+import { readEarnings } from '../../app/earning.ts'
+import { changeSuppliedMachine } from '../../app/supply.ts'
 import { transact } from '../../store/database.ts'
 import { listFleet, type Machine } from '../../store/machine.ts'
 import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
@@ -29,13 +30,27 @@ export const supplyHandlers = {
     return changed.ok ? ok(suppliedMachine(changed.value)) : changed
   },
 
-  getEarnings: async (app, { actor }) => {
-    const earnings = await readEarnings(app.database.db, actor.accountId)
+  getEarnings: async (app, { actor, query }) => {
+    const earnings = await readEarnings(app, actor, query.days)
     return ok({
       unpaidUsd: formatUsd(earnings.unpaid),
       paidOutUsd: formatUsd(earnings.paidOut),
       platformFeePercentage: earnings.feeBp / 100,
-      machines: earnings.machines.map((machine) => ({ id: machine.machineId, earnedUsd: formatUsd(machine.earned) })),
+      machines: earnings.machines.map(({ machineId, earned }) => ({ id: machineId, earnedUsd: formatUsd(earned) })),
+      from: earnings.from,
+      to: earnings.to,
+      earnedUsd: formatUsd(earnings.earned),
+      byDay: earnings.byDay.map(({ day, earned, gpuHoursSold }) => ({
+        day,
+        earnedUsd: formatUsd(earned),
+        gpuHoursSold,
+      })),
+      byMachine: earnings.byMachine.map(({ machineId, earned, ...sale }) => ({
+        id: machineId,
+        earnedUsd: formatUsd(earned),
+        ...sale,
+        occupancyPercentage: sale.gpuHours ? Math.round((sale.gpuHoursSold / sale.gpuHours) * 10_000) / 100 : null,
+      })),
     })
   },
 } satisfies Partial<Handlers>

@@ -1,0 +1,83 @@
+/** The promises: every minute is there, the sums are those of the log, and only what is asked for counts. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openAccount } from '../../test/harness/books.ts'
+import { openPurseBooks, type PurseBooks } from '../../test/harness/purse-books.ts'
+import { addMs, instantOf, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
+import { nanoUsdOf, sumUsd, usd } from '../base/money.ts'
+import type { InferenceRecord } from '../domain/purse.ts'
+import { readTraffic } from './traffic.ts'
+
+const MINUTES = 5
+const chat = { inputTokens: 100, cachedTokens: 30, outputTokens: 7, pixelSteps: 0, characters: 0 }
+const spoken = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 900 }
+/** Half a minute into the one that runs. */
+const now = instantOf(Date.UTC(2026, 0, 1, 12, 0, 30))
+const first = instantOf(Date.UTC(2026, 0, 1, 11, 56))
+
+let books: PurseBooks
+
+beforeAll(async () => {
+  books = await openPurseBooks()
+  books.clock.advance(now - books.clock.now())
+  const treasury = await books.startTreasury()
+  const accounts = [await openAccount(books, 'one', usd('1')), await openAccount(books, 'two', usd('1'))] as const
+  const holds = [
+    await books.fill(treasury, accounts[0], usd('0.1')),
+    await books.fill(treasury, accounts[1], usd('0.1')),
+  ]
+  const records: InferenceRecord[] = []
+  const record = (at: Instant, more: Partial<InferenceRecord> = {}): void => {
+    const n = records.length
+    const its = { units: chat, at, totalMs: n + 1, firstByteMs: null, ...more }
+    records.push(books.recordOf(accounts[n % 2 === 0 ? 0 : 1], holds[n % 2] ?? null, nanoUsdOf(11n), its))
+  }
+  // The last instant before, and the first of the first minute.
+  record(addMs(first, -1), { model: 'before' })
+  record(first, { model: 'a', firstByteMs: 5 })
+  // Minute 1 stays empty. In minute 2: 20 of one model, the slowest of which failed.
+  for (let n = 1; n <= 20; n += 1)
+    record(addMs(first, 2 * MINUTE_MS + n), { model: 'b', totalMs: n * 10, firstByteMs: n })
+  record(addMs(first, 3 * MINUTE_MS - 1), { model: 'b', outcome: 'failed', status: 503, totalMs: 99_999, cost: '0' })
+  record(addMs(first, 3 * MINUTE_MS), { model: 'b', outcome: 'cut', totalMs: 88_888 })
+  record(addMs(first, 3 * MINUTE_MS), { model: 'c', outcome: 'broken', totalMs: 77_777 })
+  record(addMs(first, 4 * MINUTE_MS + 29 * SECOND_MS), { model: 'voice', operation: 'speech', units: spoken })
+  await treasury.settle(records)
+})
+afterAll(() => books.close())
+
+test('each minute has the requests that ended in it, and an empty one is there too', async () => {
+  const { from, to, minutes } = await readTraffic(books.app, MINUTES)
+  expect([from, to]).toEqual([first, now])
+  const of = (n: number, requests: number, failed: number, paid: number, tokens = requests) => ({
+    minute: addMs(first, n * MINUTE_MS),
+    requests,
+    failed,
+    inputTokens: BigInt(100 * tokens),
+    outputTokens: BigInt(7 * tokens),
+    cost: BigInt(11 * paid),
+  })
+  // Characters to speak are no tokens.
+  expect(minutes).toEqual([of(0, 1, 0, 1), of(1, 0, 0, 0), of(2, 21, 1, 20), of(3, 2, 1, 2), of(4, 1, 0, 1, 0)])
+})
+
+test('each model has its totals, and how long those took that were answered', async () => {
+  const { minutes, models } = await readTraffic(books.app, MINUTES)
+  expect(models.map(({ model, requests, failed }) => [model, requests, failed])).toEqual([
+    ['b', 22, 1],
+    ['a', 1, 0],
+    ['c', 1, 1],
+    ['voice', 1, 0],
+  ])
+  // Of 10, 20 … 200: the tenth and the nineteenth.
+  expect(models[0]).toMatchObject({ totalMs: [100, 190], firstByteMs: [10, 19] })
+  expect(models[1]).toMatchObject({ totalMs: [2, 2], firstByteMs: [5, 5] })
+  expect(models[2]).toMatchObject({ totalMs: null, firstByteMs: null })
+  expect(models[3]).toMatchObject({ firstByteMs: null })
+  expect(sumUsd(models.map((one) => one.cost))).toBe(sumUsd(minutes.map((one) => one.cost)))
+})
+
+test('one minute is the one that runs', async () => {
+  const { minutes, models } = await readTraffic(books.app, 1)
+  expect(minutes).toMatchObject([{ minute: addMs(first, 4 * MINUTE_MS), requests: 1 }])
+  expect(models).toMatchObject([{ model: 'voice' }])
+})

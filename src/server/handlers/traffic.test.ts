@@ -1,0 +1,41 @@
+/** The promise: what the log has is on the wire as the contract says, money to the nano-dollar. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openAccount } from '../../../test/harness/books.ts'
+import { openPurseBooks, type PurseBooks } from '../../../test/harness/purse-books.ts'
+import { usd } from '../../base/money.ts'
+import { api } from '../../contract/api.ts'
+import { trafficHandlers } from './traffic.ts'
+
+let books: PurseBooks
+beforeAll(async () => {
+  books = await openPurseBooks()
+})
+afterAll(() => books.close())
+
+test('traffic in the form of the contract', async () => {
+  const actor = await openAccount(books, 'caller', usd('1'))
+  const treasury = await books.startTreasury()
+  const holdKey = await books.fill(treasury, actor, usd('0.5'))
+  await treasury.settle([books.recordOf(actor, holdKey, usd('0.000000123'))])
+  const asked = { operation: 'getTraffic', actor, params: undefined, body: undefined } as const
+  const found = await trafficHandlers.getTraffic(books.app, {
+    ...asked,
+    query: api.getTraffic.query?.parse({ minutes: '2' }) ?? { minutes: 2 },
+    requestId: 'req_1',
+    idempotencyKey: undefined,
+  })
+  if (!found.ok) throw new Error('refused')
+  expect(api.getTraffic.response.parse(found.value)).toEqual(found.value)
+  const counted = { requests: 1, failed: 0, inputTokens: 10, outputTokens: 20, costUsd: '0.000000123' }
+  const none = { requests: 0, failed: 0, inputTokens: 0, outputTokens: 0, costUsd: '0.000000000' }
+  expect(found.value).toEqual({
+    from: '2026-01-01T11:59:00.000Z',
+    to: '2026-01-01T12:00:00.000Z',
+    minutes: [
+      { at: '2026-01-01T11:59:00.000Z', ...none },
+      { at: '2026-01-01T12:00:00.000Z', ...counted },
+    ],
+    // The log keeps whole milliseconds.
+    models: [{ model: 'model-a', ...counted, totalMs: { p50: 80, p95: 80 }, firstByteMs: { p50: 13, p95: 13 } }],
+  })
+})

@@ -1,0 +1,38 @@
+/** What models answer, for operators, on the wire. */
+import { readTraffic } from '../../app/traffic.ts'
+import { formatInstant } from '../../base/instant.ts'
+import { formatUsd } from '../../base/money.ts'
+import { ok } from '../../base/result.ts'
+import type { Traffic, TrafficModel } from '../../store/traffic.ts'
+import type { Handlers } from '../handler.ts'
+
+export const trafficHandlers = {
+  getTraffic: async (app, { query }) => {
+    const { from, to, minutes, models } = await readTraffic(app, query.minutes)
+    return ok({
+      from: formatInstant(from),
+      to: formatInstant(to),
+      minutes: minutes.map((one) => ({ at: formatInstant(one.minute), ...trafficOnWire(one) })),
+      models: models.map((one) => ({
+        model: one.model,
+        ...trafficOnWire(one),
+        totalMs: quantilesOnWire(one.totalMs),
+        firstByteMs: quantilesOnWire(one.firstByteMs),
+      })),
+    })
+  },
+} satisfies Partial<Handlers>
+
+function trafficOnWire({ requests, failed, inputTokens, outputTokens, cost }: Traffic) {
+  return {
+    requests,
+    failed,
+    inputTokens: Number(inputTokens),
+    outputTokens: Number(outputTokens),
+    costUsd: formatUsd(cost),
+  }
+}
+
+function quantilesOnWire(found: TrafficModel['totalMs']): { p50: number; p95: number } | null {
+  return found === null ? null : { p50: found[0], p95: found[1] }
+}

@@ -1,0 +1,119 @@
+/** The promises: over all accounts no event is left out, none comes twice, and one writer who hangs stops nobody for good. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { waitFor } from '../../test/harness/wait.ts'
+import { startWebhookTest, type WebhookTest } from '../../test/harness/webhook.ts'
+import type { Actor } from '../app/app.ts'
+import { listAllEvents, listAllEventsAfter, newestEventId } from './all-events.ts'
+import type { Db, Tx } from './database.ts'
+import { writeEvents } from './event.ts'
+
+let house: WebhookTest
+let db: Db
+let early: Actor
+let late: Actor
+
+beforeAll(async () => {
+  house = await startWebhookTest()
+  db = house.database.db
+  early = await house.account()
+  late = await house.account()
+})
+afterAll(() => house.close())
+
+/** Writes an event, and commits or rolls back when it is told to. */
+async function writeSlowly({ accountId }: Actor): Promise<(end: 'commit' | 'roll back') => Promise<void>> {
+  let tell: (end: 'commit' | 'roll back') => void = () => {}
+  const told = new Promise<'commit' | 'roll back'>((resolve) => (tell = resolve))
+  let wrote = (): void => {}
+  const isWritten = new Promise<void>((resolve) => (wrote = resolve))
+  const work = db.transaction().execute(async (inner) => {
+    const subject = { kind: 'rental', id: '17' } as const
+    const event = { accountId, type: 'rental.running', subject, data: { slow: true } } as const
+    const tx: Tx = { db: inner, clock: house.clock, events: [event], wake: new Set() }
+    await writeEvents(tx)
+    wrote()
+    if ((await told) === 'roll back') throw new Error('rolled back')
+  })
+  const ended = work.catch((error: unknown) => {
+    if (!(error instanceof Error && error.message === 'rolled back')) throw error
+  })
+  await isWritten
+  return (end) => {
+    tell(end)
+    return ended
+  }
+}
+
+/** An event, so that the next id is the one after it, whatever was rolled back before. */
+async function begin(): Promise<bigint> {
+  await house.emit(early)
+  const newest = await newestEventId(db)
+  if (newest === undefined) throw new Error('somebody still writes')
+  return newest
+}
+
+async function accountsAfter(id: bigint): Promise<string[]> {
+  return (await listAllEventsAfter(db, id, 100)).map((event) => event.accountId)
+}
+
+test('while an event with a lower id may still come, those above it wait and those below it do not', async () => {
+  const start = await begin()
+  await house.emit(late)
+  const end = await writeSlowly(early)
+  await house.emit(late)
+  const [after, newest] = await Promise.all([accountsAfter(start), newestEventId(db)])
+  expect(after).toEqual([late.accountId])
+  expect(newest).toBeUndefined()
+
+  await end('commit')
+  expect(await accountsAfter(start)).toEqual([late.accountId, early.accountId, late.accountId])
+  const events = await listAllEventsAfter(db, start, 100)
+  expect(events.map((event) => BigInt(event.id) - start)).toEqual([1n, 2n, 3n])
+  expect(await newestEventId(db)).toBe(start + 3n)
+})
+
+test('a reader that is waiting goes on when the writer is done, and not before', async () => {
+  const start = await begin()
+  const end = await writeSlowly(early)
+  await house.emit(late)
+  const reading = accountsAfter(start)
+  await end('commit')
+  expect(await reading).toEqual([early.accountId, late.accountId])
+})
+
+test('an id that was rolled back is passed over, also while others write', async () => {
+  const start = await begin()
+  const end = await writeSlowly(early)
+  await house.emit(late)
+  await end('roll back')
+  await house.emit(late)
+  expect(await accountsAfter(start)).toEqual([late.accountId, late.accountId])
+
+  // Somebody writes at every moment. Those who begin after the reader has looked are not waited for.
+  let endLast = await writeSlowly(early)
+  let isRead = false
+  const reading = accountsAfter(start).finally(() => (isRead = true))
+  let turn = 0
+  await waitFor('the reader to go on', async () => {
+    const next = await writeSlowly((turn += 1) % 2 === 0 ? early : late)
+    await endLast('roll back')
+    endLast = next
+    return isRead
+  })
+  expect(await reading).toEqual([late.accountId, late.accountId])
+  await endLast('roll back')
+})
+
+test('a page is no longer than was asked for, and begins where the one before ended', async () => {
+  const start = await begin()
+  const end = await writeSlowly(early)
+  await house.emit(late, 3)
+  await end('commit')
+  const first = await listAllEventsAfter(db, start, 2)
+  const second = await listAllEventsAfter(db, start + 2n, 2)
+  expect([...first, ...second].map((event) => BigInt(event.id) - start)).toEqual([1n, 2n, 3n, 4n])
+  const newestFirst = await listAllEvents(db, { upTo: start + 3n, limit: 2 })
+  expect(newestFirst.map((event) => BigInt(event.id) - start)).toEqual([3n, 2n])
+  const ofOne = await listAllEvents(db, { upTo: start + 4n, accountId: early.accountId, limit: 1 })
+  expect(ofOne).toMatchObject([{ accountId: early.accountId, id: (start + 1n).toString() }])
+})
