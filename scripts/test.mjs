@@ -36,6 +36,8 @@ const needs = [
   { command: 'nft', package: 'nftables', neededBy: machines },
   { command: 'mke2fs', package: 'e2fsprogs', neededBy: storage },
   { command: 'ganesha.nfsd', package: 'nfs-ganesha', neededBy: storage },
+  { command: 'zsh', package: 'zsh', neededBy: 'the test of completions' },
+  { command: 'fish', package: 'fish', neededBy: 'the test of completions' },
   { command: 'chromium', package: 'chromium', neededBy: 'the tests of the console' },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
 ]

@@ -25,6 +25,8 @@ interface Place {
   readonly options: readonly string[]
   /** Where an argument takes one of a few words. */
   readonly choices: readonly string[]
+  /** By the option before it, where the value of an option is one of a few words. */
+  readonly values: ReadonlyArray<readonly [option: string, words: string]>
   /** Further words that lead here. */
   readonly aliases: readonly string[]
 }
@@ -37,6 +39,9 @@ function placesOf(program: Command): Place[] {
       commands: command.commands.map((one) => one.name()),
       options: [...new Set([...flagsOf(command), ...everywhere, '--help'])],
       choices: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+      values: command.options.flatMap(({ long, argChoices }) =>
+        long === undefined || argChoices === undefined ? [] : [[long, argChoices.join(' ')] as const],
+      ),
       aliases: command.aliases().map((alias) => `${parent} ${alias}`),
     },
     ...command.commands.flatMap((one) => visit(one, `${path} ${one.name()}`, path)),
@@ -59,75 +64,115 @@ function wordsOf({ commands, choices }: Place): string {
   return [...commands, ...choices].join(' ')
 }
 
+/** The words after an option, as `<place> <option>`. */
+function valuesOf(places: readonly Place[]): Array<readonly [after: string, words: string]> {
+  return places.flatMap(({ path, values }) => values.map(([option, words]) => [`${path} ${option}`, words] as const))
+}
+
+/** What bash and zsh read alike: from `place` to what may follow it, and after `last` to the values of an option. */
+function cases(places: readonly Place[]): { steps: string; offers: string; values: string } {
+  const lines = (rows: readonly string[], indent: string): string => rows.map((row) => indent + row).join('\n')
+  return {
+    steps: lines(
+      stepsOf(places).map(([from, to]) => `'${from}') place='${to}' ;;`),
+      '      ',
+    ),
+    offers: lines(
+      places.map((place) => `'${place.path}') candidates='${wordsOf(place)}' options='${place.options.join(' ')}' ;;`),
+      '    ',
+    ),
+    values: lines(
+      valuesOf(places).map(([after, words]) => `'${after}') candidates='${words}' options='' ;;`),
+      '    ',
+    ),
+  }
+}
+
 const scripts: Readonly<Record<ShellName, (places: readonly Place[]) => string>> = {
-  bash: (places) => `# berth completion for bash. To use it in every shell: eval "$(berth completion bash)" in ~/.bashrc
+  bash: (places) => {
+    const { steps, offers, values } = cases(places)
+    return `# berth completion for bash. To use it in every shell: eval "$(berth completion bash)" in ~/.bashrc
 _berth() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" place='' word words='' options=''
+  local current="\${COMP_WORDS[COMP_CWORD]}" place='' word last='' candidates='' options=''
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     [[ $word == -- ]] && return
+    last=$word
     case "$place $word" in
-${stepsOf(places)
-  .map(([from, to]) => `      '${from}') place='${to}' ;;`)
-  .join('\n')}
+${steps}
     esac
   done
   case "$place" in
-${places.map((place) => `    '${place.path}') words='${wordsOf(place)}' options='${place.options.join(' ')}' ;;`).join('\n')}
+${offers}
   esac
-  [[ $current == -* ]] && words=$options
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  case "$place $last" in
+${values}
+  esac
+  [[ $current == -* ]] && candidates=$options
+  COMPREPLY=($(compgen -W "$candidates" -- "$current"))
 }
 complete -o default -F _berth berth
-`,
-  zsh: (places) => `#compdef berth
+`
+  },
+  zsh: (places) => {
+    const { steps, offers, values } = cases(places)
+    return `#compdef berth
 # berth completion for zsh. To use it in every shell: eval "$(berth completion zsh)" in ~/.zshrc, after compinit
 _berth() {
-  local place='' word candidates='' options=''
+  local place='' word last='' candidates='' options=''
   for word in "\${(@)words[2,CURRENT-1]}"; do
     [[ $word == -- ]] && { _files; return }
+    last=$word
     case "$place $word" in
-${stepsOf(places)
-  .map(([from, to]) => `      '${from}') place='${to}' ;;`)
-  .join('\n')}
+${steps}
     esac
   done
   case "$place" in
-${places.map((place) => `    '${place.path}') candidates='${wordsOf(place)}' options='${place.options.join(' ')}' ;;`).join('\n')}
+${offers}
+  esac
+  case "$place $last" in
+${values}
   esac
   [[ $PREFIX == -* ]] && candidates=$options
   if [[ -n $candidates ]]; then compadd -- \${=candidates}; else _files; fi
 }
 if [[ $funcstack[1] == _berth ]]; then _berth "$@"; else compdef _berth berth; fi
-`,
-  fish: (
-    places,
-  ) => `# berth completion for fish. To use it in every shell: berth completion fish > ~/.config/fish/completions/berth.fish
+`
+  },
+  fish: (places) => {
+    const steps = stepsOf(places).map(([from, to]) => `            case '${from}'\n                set place '${to}'`)
+    const offers = places.map(
+      (place) =>
+        `        case '${place.path}'\n            set candidates ${wordsOf(place)}\n            set options ${place.options.join(' ')}`,
+    )
+    const values = valuesOf(places).map(
+      ([after, words]) => `        case '${after}'\n            set candidates ${words}`,
+    )
+    return `# berth completion for fish. To use it in every shell: berth completion fish > ~/.config/fish/completions/berth.fish
 function __berth_words
     set -l place ''
     set -l words (commandline -opc)
     for word in $words[2..-1]
+        test "$word" = -- && return
         switch "$place $word"
-${stepsOf(places)
-  .map(([from, to]) => `            case '${from}'\n                set place '${to}'`)
-  .join('\n')}
+${steps.join('\n')}
         end
     end
     set -l candidates
     set -l options
     switch "$place"
-${places
-  .map(
-    (place) =>
-      `        case '${place.path}'\n            set candidates ${wordsOf(place)}\n            set options ${place.options.join(' ')}`,
-  )
-  .join('\n')}
+${offers.join('\n')}
+    end
+    switch "$place $words[-1]"
+${values.join('\n')}
     end
     if string match -q -- '-*' (commandline -ct)
         printf '%s\\n' $options
-    else
+    else if test (count $candidates) -gt 0
         printf '%s\\n' $candidates
     end
 end
-complete -c berth -a '(__berth_words)'
-`,
+# Files are offered only where nothing of ours can follow.
+complete -c berth -n 'test (count (__berth_words)) -gt 0' -f -a '(__berth_words)'
+`
+  },
 }
