@@ -17,12 +17,14 @@ import { isSignedOut } from './api/query.ts'
 import { accountsSearch } from './pages/accounts-search.ts'
 import { auditSearch } from './pages/audit-search.ts'
 import { billingSearch } from './pages/billing-search.ts'
+import { eventsSearch } from './pages/events-search.ts'
 import { fleetSearch } from './pages/fleet-search.ts'
 import { marketplaceSearch } from './pages/marketplace-search.ts'
 import { playgroundSearch } from './pages/playground-search.ts'
 import { rentSearch } from './pages/rent-search.ts'
 import { rentalSearch } from './pages/rental-search.ts'
 import { rentalsSearch } from './pages/rentals-search.ts'
+import { requestsSearch } from './pages/requests-search.ts'
 import { usageSearch } from './pages/usage-search.ts'
 import { NotFound } from './shell/not-found.tsx'
 import { Shell } from './shell/shell.tsx'
@@ -106,6 +108,7 @@ const customer = [
   createRoute({
     ...within,
     path: '/events',
+    validateSearch: eventsSearch,
     component: lazyRouteComponent(() => import('./pages/events.tsx'), 'EventsPage'),
   }),
 ] as const
@@ -132,6 +135,7 @@ const models = [
   createRoute({
     ...within,
     path: '/requests',
+    validateSearch: requestsSearch,
     component: lazyRouteComponent(() => import('./pages/requests.tsx'), 'RequestsPage'),
   }),
 ] as const

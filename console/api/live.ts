@@ -18,6 +18,7 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
     'getRental',
     'listVirtualMachineRentals',
     'listBareMetalRentals',
+    'getInstance',
     'listInstances',
     'listInstanceHistory',
     'listRentalOptions',

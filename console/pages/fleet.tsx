@@ -1,6 +1,46 @@
-/** Not written yet. */
+/** The operator's fleet: machines and hosts, what engines show, rentals of everyone, images, and why an order fits. */
+import { getRouteApi } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { useOperatorEvents } from '../api/live-operator.ts'
 import { Page } from '../ui/page.tsx'
+import { Tabs } from '../ui/tabs.tsx'
+import { FleetEngines } from './fleet-engines.tsx'
+import { FleetHosts } from './fleet-hosts.tsx'
+import { FleetImages } from './fleet-images.tsx'
+import { FleetMachines } from './fleet-machines.tsx'
+import { FleetPlacement } from './fleet-placement.tsx'
+import { FleetRentals } from './fleet-rentals.tsx'
+import type { FleetTab } from './fleet-search.ts'
+
+const route = getRouteApi('/shell/operator/fleet')
+
+const tabs = [
+  { name: 'machines', label: 'Machines' },
+  { name: 'hosts', label: 'Hosts' },
+  { name: 'engines', label: 'Engines' },
+  { name: 'rentals', label: 'Rentals' },
+  { name: 'images', label: 'Base images' },
+  { name: 'placement', label: 'Explain placement' },
+] as const satisfies ReadonlyArray<{ name: FleetTab; label: string }>
+
+const panels: Readonly<Record<FleetTab, () => ReactNode>> = {
+  machines: () => <FleetMachines />,
+  hosts: () => <FleetHosts />,
+  engines: () => <FleetEngines />,
+  rentals: () => <FleetRentals />,
+  images: () => <FleetImages />,
+  placement: () => <FleetPlacement />,
+}
 
 export function FleetPage() {
-  return <Page title="Fleet">…</Page>
+  const { tab = 'machines' } = route.useSearch()
+  const navigate = route.useNavigate()
+  useOperatorEvents()
+  return (
+    <Page title="Fleet" intro="Every machine that can be sold, whoever supplies it, and what runs on it.">
+      <Tabs label="Fleet" tabs={tabs} chosen={tab} onChoose={(name) => void navigate({ search: { tab: name } })}>
+        {panels[tab]()}
+      </Tabs>
+    </Page>
+  )
 }

@@ -1,6 +1,219 @@
-/** Not written yet. */
+/**
+ * Every machine of the marketplace, thousands of them. Filters and order stand in the address; both are worked out in
+ * the page, so that nothing is asked of the server while one looks around.
+ */
+import { getRouteApi } from '@tanstack/react-router'
+import { useDeferredValue, useMemo, useState } from 'react'
+import { useMay } from '../api/me.ts'
+import { Button, ButtonLink } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { ErrorNotice } from '../ui/error-notice.tsx'
+import { count, money, number } from '../ui/format.ts'
 import { Page } from '../ui/page.tsx'
+import { Skeleton } from '../ui/skeleton.tsx'
+import { VirtualTable, type Column } from '../ui/table.tsx'
+import { FilterFields, type Change } from './marketplace-filter.tsx'
+import { filterMachines, sortMachines, useMachines, type MachineRow, type SortName } from './marketplace-machine.ts'
+import { RentDialog } from './marketplace-rent.tsx'
+
+const route = getRouteApi('/shell/marketplace')
+/** The cheapest first. */
+const USUAL_SORT: SortName = 'price'
 
 export function MarketplacePage() {
-  return <Page title="Marketplace">…</Page>
+  const { rows, isReading, error, retry } = useMachines()
+  return (
+    <Page
+      title="Marketplace"
+      intro="Containers on machines of many suppliers, paid by the GPU and hour. Press a column’s name to sort."
+      actions={<ButtonLink to="/rent">Virtual machines and bare metal</ButtonLink>}
+    >
+      {rows !== undefined ? (
+        <MachineList rows={rows} isReading={isReading} />
+      ) : error !== null ? (
+        <ErrorNotice error={error} onRetry={retry} />
+      ) : (
+        <Skeleton rows={14} />
+      )}
+      {rows !== undefined && error !== null && <ErrorNotice error={error} onRetry={retry} />}
+    </Page>
+  )
+}
+
+function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReading: boolean }) {
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const [clears, setClears] = useState(0)
+  const [renting, setRenting] = useState<MachineRow | undefined>()
+  const mayRent = useMay('compute:write')
+  const { gpu, free, price, region, sort = USUAL_SORT, down = false } = search
+  // Typing goes on while thousands of rows are looked through.
+  const text = useDeferredValue(search.text)
+  const fitting = useMemo(
+    () => filterMachines(rows, { gpu, free, price, region, text }),
+    [rows, gpu, free, price, region, text],
+  )
+  const shown = useMemo(() => sortMachines(fitting, sort, down), [fitting, sort, down])
+  const columns = useMemo(() => columnsOf(setRenting, mayRent), [mayRent])
+
+  const change: Change = (changed) =>
+    void navigate({ search: (before) => ({ ...before, ...changed }), replace: true, resetScroll: false })
+  const clear = (): void => {
+    setClears(clears + 1)
+    change({ gpu: undefined, free: undefined, price: undefined, region: undefined, text: undefined })
+  }
+  const sortBy = (name: string): void => {
+    const chosen = name as SortName
+    const turn = chosen === sort && !down
+    change({ sort: chosen === USUAL_SORT && !turn ? undefined : chosen, down: turn ? true : undefined })
+  }
+  const isFiltered = [gpu, free, price, region, search.text].some((value) => value !== undefined)
+  return (
+    <>
+      <FilterFields key={clears} rows={rows} search={search} onChange={change} />
+      <div className="flex min-h-9 flex-wrap items-center justify-between gap-2">
+        <p role="status" className="text-sm text-muted">
+          {isFiltered ? `${number(shown.length)} of ${count(rows.length, 'machine')}` : count(rows.length, 'machine')}
+          {isReading && ', reading more …'}
+        </p>
+        {isFiltered && <Button onClick={clear}>Clear filters</Button>}
+      </div>
+      <VirtualTable
+        label="Machines"
+        columns={columns}
+        rows={shown}
+        rowKey={idOf}
+        sorting={{ name: sort, isDown: down }}
+        onSort={sortBy}
+        minWidth="63rem"
+        shows={JSON.stringify([gpu, free, price, region, text, sort, down])}
+        empty={<NoMachines isFiltered={isFiltered} onClear={clear} />}
+      />
+      {renting !== undefined && <RentDialog machine={renting} onClose={() => setRenting(undefined)} />}
+    </>
+  )
+}
+
+function NoMachines({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
+  if (isFiltered) {
+    return (
+      <Empty title="No machine fits these filters" action={<Button onClick={onClear}>Show all machines</Button>}>
+        Ask for fewer GPUs, another model or region, or a higher price.
+      </Empty>
+    )
+  }
+  return (
+    <Empty
+      title="No machines are on sale"
+      action={<ButtonLink to="/rent">Look at virtual machines and bare metal</ButtonLink>}
+    >
+      Machines stand here as soon as a supplier has joined one.
+    </Empty>
+  )
+}
+
+function idOf(row: MachineRow): string {
+  return row.id
+}
+
+function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): ReadonlyArray<Column<MachineRow>> {
+  return [
+    {
+      name: 'gpu',
+      header: 'GPU',
+      width: 'minmax(10rem, 1.5fr)',
+      sortable: true,
+      cell: (row) => <TwoLines first={row.gpu} second={row.id} />,
+    },
+    {
+      name: 'free',
+      header: 'Free',
+      width: '5rem',
+      align: 'right',
+      sortable: true,
+      cell: (row) => <span className={row.free === 0 ? 'text-muted' : ''}>{`${row.free} of ${row.total}`}</span>,
+    },
+    {
+      name: 'vram',
+      header: 'VRAM',
+      width: '5rem',
+      align: 'right',
+      sortable: true,
+      cell: (row) => `${number(row.vramGb)} GB`,
+    },
+    {
+      name: 'cpu',
+      header: 'CPU',
+      width: 'minmax(7.5rem, 1fr)',
+      sortable: true,
+      cell: (row) => <TwoLines first={count(row.cores, 'core')} second={row.cpu} />,
+    },
+    {
+      name: 'ram',
+      header: 'RAM',
+      width: '5.5rem',
+      align: 'right',
+      sortable: true,
+      cell: (row) => `${number(row.ramGb)} GB`,
+    },
+    {
+      name: 'disk',
+      header: 'Disk',
+      width: '6.25rem',
+      align: 'right',
+      sortable: true,
+      cell: (row) => `${number(row.diskGb)} GB`,
+    },
+    {
+      name: 'region',
+      header: 'Region',
+      width: 'minmax(6rem, 0.8fr)',
+      sortable: true,
+      cell: (row) => <TwoLines first={row.region} second={row.cluster} />,
+    },
+    {
+      name: 'supplier',
+      header: 'Supplier',
+      width: 'minmax(7rem, 1fr)',
+      sortable: true,
+      cell: (row) => <span title={row.supplier}>{row.supplier}</span>,
+    },
+    {
+      name: 'price',
+      header: <Named name="Price" more=" per GPU and hour" />,
+      width: '5.25rem',
+      align: 'right',
+      sortable: true,
+      cell: (row) => <span className="font-medium">{money(row.pricePerGpu)}</span>,
+    },
+    { name: 'rent', header: <span className="sr-only">Rent</span>, width: '5.25rem', cell: rentCell },
+  ]
+
+  function rentCell(row: MachineRow) {
+    const why = !mayRent ? 'This key may not rent' : row.free === 0 ? 'None of its GPUs is free' : undefined
+    return (
+      <Button aria-label={`Rent ${row.id}`} title={why} disabled={why !== undefined} onClick={() => onRent(row)}>
+        Rent
+      </Button>
+    )
+  }
+}
+
+/** Short for those who see the table, whole for those who hear it. */
+function Named({ name, more }: { name: string; more: string }) {
+  return (
+    <>
+      {name}
+      <span className="sr-only">{more}</span>
+    </>
+  )
+}
+
+function TwoLines({ first, second }: { first: string; second: string }) {
+  return (
+    <span className="block leading-tight" title={second}>
+      <span className="block truncate">{first}</span>
+      <span className="block truncate text-xs text-muted">{second}</span>
+    </span>
+  )
 }

@@ -1,6 +1,74 @@
-/** Not written yet. */
+/** Virtual machines and bare metal of the house. What is chosen stands in the address, so that it can be passed on. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { RentalType } from '../../src/contract/rental.ts'
+import { useMay } from '../api/me.ts'
+import { useCall } from '../api/query.ts'
+import { Answer } from '../ui/answer.tsx'
+import { Button, ButtonLink } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
 import { Page } from '../ui/page.tsx'
+import { Skeleton } from '../ui/skeleton.tsx'
+import { Tabs } from '../ui/tabs.tsx'
+import { RentForm } from './rent-form.tsx'
+import { choose, type Wish } from './rent-option.ts'
+import { ReservationDialog } from './rent-reservation.tsx'
+
+const route = getRouteApi('/shell/rent')
+
+const kinds = [
+  { name: 'virtual-machine', label: 'Virtual machine' },
+  { name: 'bare-metal', label: 'Bare metal' },
+] as const satisfies ReadonlyArray<{ name: RentalType; label: string }>
 
 export function RentPage() {
-  return <Page title="Rent">…</Page>
+  const { kind = 'virtual-machine', ...wish } = route.useSearch()
+  const navigate = route.useNavigate()
+  const options = useCall('listRentalOptions')
+  const [isAsking, setAsking] = useState(false)
+  const mayRent = useMay('compute:write')
+  const change = (changed: Wish): void =>
+    void navigate({ search: (before) => ({ ...before, ...changed }), replace: true, resetScroll: false })
+  return (
+    <Page
+      title="Rent a machine"
+      intro="Virtual machines with some GPUs, or whole machines for yourself. One hour of the price is set aside when you order; you pay for the time it runs."
+      actions={
+        <Button
+          onClick={() => setAsking(true)}
+          disabled={!mayRent}
+          title={mayRent ? undefined : 'This key may not rent'}
+        >
+          Ask for a large reservation
+        </Button>
+      }
+    >
+      <Tabs
+        label="Kind of machine"
+        tabs={kinds}
+        chosen={kind}
+        onChoose={(name) => void navigate({ search: { kind: name }, replace: true, resetScroll: false })}
+      >
+        <Answer of={options} skeleton={<Skeleton rows={12} />}>
+          {(list) => {
+            const choices = choose(list, kind, wish)
+            if (choices === undefined) return <NothingOffered kind={kind} />
+            return <RentForm key={kind} kind={kind} choices={choices} onWish={change} />
+          }}
+        </Answer>
+      </Tabs>
+      {isAsking && <ReservationDialog onClose={() => setAsking(false)} />}
+    </Page>
+  )
+}
+
+function NothingOffered({ kind }: { kind: RentalType }) {
+  return (
+    <Empty
+      title={kind === 'bare-metal' ? 'No bare metal is offered' : 'No virtual machines are offered'}
+      action={<ButtonLink to="/marketplace">Look at the marketplace</ButtonLink>}
+    >
+      The operator has no machines of this kind on sale right now.
+    </Empty>
+  )
 }

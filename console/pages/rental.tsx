@@ -1,6 +1,226 @@
-/** Not written yet. */
+/** One virtual machine or bare-metal rental: how it is, how it is reached, what it does and costs, and its end. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useState, type ReactNode } from 'react'
+import type { Reply } from '../../src/client/client.ts'
+import { isLiving } from '../../src/domain/rental.ts'
+import { useMay } from '../api/me.ts'
+import { useAction, useCall } from '../api/query.ts'
+import { RentalBadge } from '../ui/badge.tsx'
+import { Button, ButtonLink } from '../ui/button.tsx'
+import { Card, Facts } from '../ui/card.tsx'
+import { ErrorNotice } from '../ui/error-notice.tsx'
+import { date, money, moneyOfNumber, time } from '../ui/format.ts'
 import { Page } from '../ui/page.tsx'
+import { Skeleton } from '../ui/skeleton.tsx'
+import { Tabs } from '../ui/tabs.tsx'
+import { toast } from '../ui/toast.tsx'
+import { EventList } from './event-list.tsx'
+import { ChangeDialog } from './rental-change.tsx'
+import { CostSoFar } from './rental-cost.tsx'
+import { TerminateButton, TerminateDialog } from './rental-end.tsx'
+import { FailureNotice, StuckNotice } from './rental-failure.tsx'
+import { RentalLogs } from './rental-logs.tsx'
+import { callName, machineOfRental } from './rental-machine.ts'
+import { RentalMetrics } from './rental-metrics.tsx'
+import { RentalReach } from './rental-reach.tsx'
+import type { RentalTab } from './rental-search.ts'
+import { RentalTerminal } from './rental-terminal.tsx'
+import { RentalTimeline } from './rental-timeline.tsx'
+import { RentalVolumes } from './rental-volumes.tsx'
+import { kindWords } from './rental-words.ts'
+
+const route = getRouteApi('/shell/rentals/$id')
+
+type Rental = Reply<'getRental'>
 
 export function RentalPage() {
-  return <Page title="Rental">…</Page>
+  const { id } = route.useParams()
+  const rental = useCall('getRental', { params: { id: Number(id) } })
+  if (rental.data !== undefined) return <OneRental rental={rental.data} readAtMs={rental.dataUpdatedAt} />
+  return (
+    <Page title={`Rental ${id}`} actions={<ButtonLink to="/rentals">All rentals</ButtonLink>}>
+      {rental.error === null ? (
+        <Skeleton rows={10} />
+      ) : (
+        <ErrorNotice error={rental.error} onRetry={() => void rental.refetch()} />
+      )}
+    </Page>
+  )
+}
+
+function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
+  const [open, setOpen] = useState<'change' | 'end' | undefined>()
+  const { status } = rental
+  const machine = machineOfRental(rental)
+  const name = callName(machine)
+  const cost = (
+    <CostSoFar costUsd={rental.costSoFarUsd} readAtMs={readAtMs} pricePerHour={machine.pricePerHour} status={status} />
+  )
+  return (
+    <Page
+      title={name}
+      intro={`${kindWords[rental.rentalType]}, ${machine.gpus}, ${rental.region}`}
+      actions={
+        <>
+          <ChangeButton rental={rental} onClick={() => setOpen('change')} />
+          <TerminateButton status={status} onClick={() => setOpen('end')} />
+        </>
+      }
+    >
+      {status === 'Failed' && (
+        <FailureNotice reason={rental.statusReason ?? 'engine_failure'} message={rental.statusMessage} />
+      )}
+      {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
+      <RentalTabs rental={rental} cost={cost} />
+      {open === 'change' && <ChangeDialog rental={rental} onClose={() => setOpen(undefined)} />}
+      {open === 'end' && <EndRental rental={rental} name={name} cost={cost} onClose={() => setOpen(undefined)} />}
+    </Page>
+  )
+}
+
+function ChangeButton({ rental, onClick }: { rental: Rental; onClick: () => void }) {
+  const mayWrite = useMay('compute:write')
+  const why = isLiving(rental.status)
+    ? mayWrite
+      ? undefined
+      : 'This needs the scope compute:write'
+    : `It is ${rental.status}`
+  return (
+    <Button disabled={why !== undefined} title={why} onClick={onClick}>
+      Change
+    </Button>
+  )
+}
+
+interface EndRentalProps {
+  readonly rental: Rental
+  readonly name: string
+  readonly cost: ReactNode
+  readonly onClose: () => void
+}
+
+function EndRental({ rental, name, cost, onClose }: EndRentalProps) {
+  const changes = ['getRental', 'listVirtualMachineRentals', 'listBareMetalRentals', 'getCustomerBalance'] as const
+  const endVirtual = useAction('terminateVirtualMachineRental', changes)
+  const endMetal = useAction('terminateBareMetalRental', changes)
+  const end = rental.rentalType === 'bare-metal' ? endMetal : endVirtual
+  const { currentTerm } = rental
+  return (
+    <TerminateDialog
+      name={name}
+      cost={cost}
+      reservedUntil={currentTerm.termType === 'reserved' ? currentTerm.reservedUntil : null}
+      busy={end.isPending}
+      error={end.error}
+      onClose={onClose}
+      onConfirm={() =>
+        end.mutate(
+          { body: { rentalId: rental.id } },
+          {
+            onSuccess: () => {
+              toast(`${name} ends; its bill has stopped`)
+              onClose()
+            },
+          },
+        )
+      }
+    />
+  )
+}
+
+const tabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string }> = [
+  { name: 'state', label: 'State' },
+  { name: 'metrics', label: 'Metrics' },
+  { name: 'terminal', label: 'Terminal' },
+  { name: 'logs', label: 'Logs' },
+  { name: 'volumes', label: 'Volumes' },
+  { name: 'events', label: 'Events' },
+]
+
+function RentalTabs({ rental, cost }: { rental: Rental; cost: ReactNode }) {
+  const { tab = 'state' } = route.useSearch()
+  const navigate = route.useNavigate()
+  const id = String(rental.id)
+  const isRunning = rental.status === 'Running'
+  const panels: Readonly<Record<RentalTab, ReactNode>> = {
+    state: <StatePanel rental={rental} cost={cost} />,
+    metrics: <RentalMetrics id={id} isRunning={isRunning} />,
+    terminal: <RentalTerminal id={id} isRunning={isRunning} />,
+    logs: <RentalLogs id={id} />,
+    volumes: <RentalVolumes rental={rental} />,
+    events: <EventList label="Events of this rental" events={rental.events} empty={null} hideSubject />,
+  }
+  return (
+    <Tabs
+      label="About this rental"
+      tabs={tabs}
+      chosen={tab}
+      onChoose={(next) => void navigate({ search: next === 'state' ? {} : { tab: next }, replace: true })}
+    >
+      {panels[tab]}
+    </Tabs>
+  )
+}
+
+function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
+  return (
+    <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
+      <Card title="State" actions={<RentalBadge status={rental.status} />}>
+        {rental.status === 'Pending' && rental.statusMessage !== null && (
+          <p role="status" className="mb-3 text-sm">
+            {rental.statusMessage}
+          </p>
+        )}
+        <RentalTimeline events={rental.events} status={rental.status} />
+      </Card>
+      <div className="flex min-w-0 flex-col gap-4">
+        <RentalReach
+          name={rental.name ?? String(rental.id)}
+          status={rental.status}
+          ssh={rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined}
+          ports={rental.portMappings}
+        />
+        <Card title="Cost">
+          <Facts facts={costFacts(rental, cost)} />
+        </Card>
+        <Card title="Machine">
+          <Facts facts={machineFacts(rental)} />
+        </Card>
+      </div>
+    </div>
+  )
+}
+
+type Fact = readonly [string, ReactNode]
+
+function costFacts(rental: Rental, cost: ReactNode): Fact[] {
+  const { currentTerm: term, spendingLimitUsd, autoTerminateAt } = rental
+  const price = `${moneyOfNumber(term.costPerHour)} an hour`
+  return [
+    [
+      'So far',
+      <span key="cost" className="font-medium">
+        {cost}
+      </span>,
+    ],
+    ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the usual price` : price],
+    ['Term', term.termType === 'reserved' ? `Reserved until ${date(term.reservedUntil)}` : 'On demand'],
+    ['Ends by itself', autoTerminateAt === null ? 'No' : time(autoTerminateAt)],
+    ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
+  ]
+}
+
+function machineFacts(rental: Rental): Fact[] {
+  const [node] = rental.nodes
+  const size = node === undefined ? '—' : `${node.cpuCount} CPUs, ${node.ramGb} GB memory, ${node.storageGb} GB disk`
+  return [
+    ['Name', rental.name ?? '—'],
+    ['Number', rental.id],
+    ['GPUs', `${machineOfRental(rental).gpus}, ${rental.gpuFormFactor.toUpperCase()}`],
+    [rental.nodes.length > 1 ? `Each of ${rental.nodes.length} machines` : 'Size', size],
+    ['Network', rental.connectionType],
+    ['Started', time(rental.startedAt)],
+    ...(rental.terminatedAt === null ? [] : [['Ended', time(rental.terminatedAt)] as const]),
+    ['Ordered by', rental.createdBy.email],
+  ]
 }

@@ -6,7 +6,7 @@ export function money(usd: string | NanoUsd): string {
   const amount = typeof usd === 'string' ? parseUsd(usd) : usd
   if (amount === undefined) return `$${String(usd)}`
   const text = formatUsdForPeople(amount)
-  return text.startsWith('-') ? `−$${text.slice(1)}` : `$${text}`
+  return text.replace('-', '−')
 }
 
 /** For prices that the interface gives as numbers. */

@@ -3,7 +3,7 @@
  * which makes only the rows that can be seen. Both take the same columns.
  */
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { useRef, type ReactNode } from 'react'
+import { memo, useCallback, useEffect, useRef, type ReactNode } from 'react'
 import { cx } from './class.ts'
 
 export interface Column<Row> {
@@ -15,6 +15,14 @@ export interface Column<Row> {
   readonly wideOnly?: boolean
   /** For virtual tables: its share of the width, as a CSS grid track. Default `1fr`. */
   readonly width?: string
+  /** For virtual tables with `onSort`: rows can be put in its order. */
+  readonly sortable?: boolean
+}
+
+export interface Sorting {
+  /** Of a column. */
+  readonly name: string
+  readonly isDown: boolean
 }
 
 interface TableProps<Row> {
@@ -69,24 +77,44 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
 const ROW_PX = 44
 const OVERSCAN = 12
 
-/** Rows are of one height and stand in a box that scrolls. */
-export function VirtualTable<Row>({ label, columns, rows, rowKey, empty }: TableProps<Row>) {
+interface VirtualTableProps<Row> extends TableProps<Row> {
+  /** In which order the rows are given; the header says so. */
+  readonly sorting?: Sorting
+  /** A header of a sortable column was pressed. */
+  readonly onSort?: (name: string) => void
+  /** Narrower than this, the box scrolls sideways. A CSS length; default 56rem. */
+  readonly minWidth?: string
+  /** When this changes, other rows are shown than before, and reading begins at the top. */
+  readonly shows?: string
+}
+
+/**
+ * Rows are of one height and stand in a box that scrolls. A row that stays on the screen is not made again, as long as
+ * `columns` and the row are the same values as before; for thousands of rows give a `rowKey` that stays the same, too.
+ */
+export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
+  const { label, columns, rows, rowKey, empty, sorting, onSort, minWidth = '56rem', shows } = props
   const box = useRef<HTMLDivElement>(null)
+  // All positions are worked out anew when this function is another one.
+  const getItemKey = useCallback(
+    (index: number) => {
+      const row = rows[index]
+      return row === undefined ? index : rowKey(row)
+    },
+    [rows, rowKey],
+  )
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW_PX,
     overscan: OVERSCAN,
-    getItemKey: (index) => {
-      const row = rows[index]
-      return row === undefined ? index : rowKey(row)
-    },
+    getItemKey,
   })
+  useEffect(() => {
+    box.current?.scrollTo({ top: 0 })
+  }, [shows])
   if (rows.length === 0) return empty
   const template = columns.map((column) => column.width ?? 'minmax(0, 1fr)').join(' ')
-  const row = 'grid items-center min-w-[56rem]'
-  const side = (column: Column<Row>): string =>
-    cx('truncate px-3', column.align === 'right' && 'text-right tabular-nums')
   return (
     <div
       ref={box}
@@ -95,39 +123,32 @@ export function VirtualTable<Row>({ label, columns, rows, rowKey, empty }: Table
       role="region"
       aria-label={label}
     >
-      <div role="table" aria-label={label} aria-rowcount={rows.length + 1}>
+      <div role="table" aria-label={label} aria-rowcount={rows.length + 1} style={{ minWidth }}>
         <div role="rowgroup" className="sticky top-0 z-10 border-b border-line bg-surface text-muted">
           <div
             role="row"
             aria-rowindex={1}
-            className={cx(row, 'h-11 font-medium')}
+            className="grid h-11 items-center font-medium"
             style={{ gridTemplateColumns: template }}
           >
             {columns.map((column) => (
-              <div key={column.name} role="columnheader" className={side(column)}>
-                {column.header}
-              </div>
+              <HeaderCell key={column.name} column={column} sorting={sorting} onSort={onSort} />
             ))}
           </div>
         </div>
         <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map((item) => {
-            const value = rows[item.index]
-            if (value === undefined) return null
+            const row = rows[item.index]
+            if (row === undefined) return null
             return (
-              <div
+              <VirtualRow
                 key={item.key}
-                role="row"
-                aria-rowindex={item.index + 2}
-                className={cx(row, 'absolute inset-x-0 top-0 h-11 border-b border-line hover:bg-sunken')}
-                style={{ gridTemplateColumns: template, transform: `translateY(${item.start}px)` }}
-              >
-                {columns.map((column) => (
-                  <div key={column.name} role="cell" className={side(column)}>
-                    {column.cell(value)}
-                  </div>
-                ))}
-              </div>
+                row={row}
+                columns={columns}
+                template={template}
+                index={item.index}
+                startPx={item.start}
+              />
             )
           })}
         </div>
@@ -135,3 +156,65 @@ export function VirtualTable<Row>({ label, columns, rows, rowKey, empty }: Table
     </div>
   )
 }
+
+function sideOf({ align }: { readonly align?: 'right' }): string {
+  return cx('truncate px-3', align === 'right' && 'text-right tabular-nums')
+}
+
+interface HeaderProps<Row> {
+  readonly column: Column<Row>
+  readonly sorting: Sorting | undefined
+  readonly onSort: ((name: string) => void) | undefined
+}
+
+function HeaderCell<Row>({ column, sorting, onSort }: HeaderProps<Row>) {
+  const { name, header, sortable } = column
+  if (sortable !== true || onSort === undefined) {
+    return (
+      <div role="columnheader" className={sideOf(column)}>
+        {header}
+      </div>
+    )
+  }
+  const order = sorting?.name !== name ? 'none' : sorting.isDown ? 'descending' : 'ascending'
+  return (
+    <div role="columnheader" aria-sort={order} className={sideOf(column)}>
+      <button
+        type="button"
+        onClick={() => onSort(name)}
+        className="max-w-full truncate rounded px-1 -mx-1 font-medium -outline-offset-2 hover:text-ink"
+      >
+        {header}
+        <span aria-hidden="true">{{ none: '', ascending: ' ↑', descending: ' ↓' }[order]}</span>
+      </button>
+    </div>
+  )
+}
+
+interface RowProps<Row> {
+  readonly row: Row
+  readonly columns: ReadonlyArray<Column<Row>>
+  readonly template: string
+  readonly index: number
+  readonly startPx: number
+}
+
+function PlainRow<Row>({ row, columns, template, index, startPx }: RowProps<Row>) {
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      className="absolute inset-x-0 top-0 grid h-11 items-center border-b border-line hover:bg-sunken"
+      style={{ gridTemplateColumns: template, transform: `translateY(${startPx}px)` }}
+    >
+      {columns.map((column) => (
+        <div key={column.name} role="cell" className={sideOf(column)}>
+          {column.cell(row)}
+        </div>
+      ))}
+    </div>
+  )
+}
+
+// `memo` forgets that the function is generic.
+const VirtualRow = memo(PlainRow) as typeof PlainRow

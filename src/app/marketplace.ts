@@ -1,13 +1,13 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
-import { fail, failField, ok, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { shareOfMachine } from '../domain/machine.ts'
 import { pricePerHour } from '../domain/term.ts'
-import type { Tx } from '../store/database.ts'
+import type { Db, Tx } from '../store/database.ts'
 import { findMachine } from '../store/machine.ts'
 import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
-import { placeOrder, terminateRental } from './rental.ts'
+import { findAnyRental, placeOrder, terminateRental } from './rental.ts'
 
 export interface InstanceOrder {
   readonly clusterName: string
@@ -68,12 +68,22 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
   })
 }
 
+/** The caller's own instance in any state, by its name or the number of its rental. */
+export async function findInstance(db: Db, actor: Actor, idOrName: string): Promise<Result<Rental>> {
+  const rental = await findAnyRental(db, actor, idOrName)
+  return rental.ok && rental.value.kind === 'container' ? rental : noInstance(idOrName)
+}
+
 /** By name. Ending what has ended succeeds again. */
 export async function terminateInstance(tx: Tx, actor: Actor, id: string): Promise<Result<Rental>> {
   const found = await findRentalByName(tx.db, id)
   const rental = found === undefined ? undefined : await lockRental(tx, found.id)
   if (rental === undefined || rental.account_id !== actor.accountId || rental.kind !== 'container') {
-    return fail('not_found', `There is no instance ${id}`, { reason: 'instance_not_found' })
+    return noInstance(id)
   }
   return ok(await terminateRental(tx, rental, 'customer_request', tx.clock.now()))
+}
+
+function noInstance(id: string): Failure {
+  return fail('not_found', `There is no instance ${id}`, { reason: 'instance_not_found' })
 }

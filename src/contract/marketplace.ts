@@ -1,7 +1,9 @@
-/** Marketplace machines and instances (v1). */
+/** Marketplace machines and instances: v1, but for the detail of an instance, which v1 does not have. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { detailFields, rentalStatus } from './rental.ts'
+import { idOrNameParams } from './rental-session.ts'
 import { labelText, nonNegativeUsdText, timeText } from './shared.ts'
 
 const price = z.object({ amount: z.number(), period: z.string(), agent: z.string() })
@@ -87,6 +89,43 @@ const marketplaceInstance = z
     }),
   })
   .meta({ id: 'MarketplaceInstance' })
+
+const instanceDetail = z
+  .object({
+    rentalId: z.int32().describe('Its number, under which events speak of it and terminals are opened'),
+    name: z.string().describe('What the marketplace calls its id'),
+    label: z.string().nullable(),
+    status: rentalStatus,
+    instanceStatus: instanceStatus.describe('The same state in the word of the marketplace'),
+    createdAt: z.string(),
+    startedAt: z.string().nullable(),
+    terminatedAt: z.string().nullable(),
+    machine: z.object({
+      clusterName: z.string(),
+      nodeName: z.string(),
+      supplierId: z.string().describe('`house` where it is of no supplier'),
+      region: z.string(),
+      gpuModel: z.string(),
+      simulated: z.boolean().describe('Its GPUs are only declared'),
+    }),
+    gpuCount: z.int32(),
+    resources: z
+      .object({
+        cpuModel: z.string(),
+        cpuCount: z.number().describe('Virtual cores'),
+        ramGb: z.number(),
+        storageGb: z.number(),
+      })
+      .describe('Its share of the machine'),
+    image: z
+      .object({ name: z.string(), tag: z.string().nullable() })
+      .nullable()
+      .describe("null: the supplier's default"),
+    pricePerHourUsd: z.string().describe('Of the whole instance'),
+    sshCommand: z.string().describe('Empty while nobody can log in'),
+    ...detailFields,
+  })
+  .meta({ id: 'InstanceDetail' })
 
 const port = z.int().min(1).max(65_535)
 const image = z.object({
@@ -193,5 +232,16 @@ export const marketplaceEndpoints = {
     errors: [401, 403, 404, 422, 500],
     body: z.object({ id: z.string().min(1).max(200) }).meta({ id: 'TerminateMarketplaceInstance' }),
     response: z.object({ status: z.literal('success') }),
+  }),
+  getInstance: endpoint({
+    method: 'GET',
+    path: '/v2/alpha/on-demand/instances/{id}',
+    family: 'v2',
+    tag: 'Marketplace',
+    access: ['compute:read'],
+    summary: 'One instance, whatever its state, with its cost and its events',
+    errors: [400, 401, 403, 404, 500],
+    params: idOrNameParams,
+    response: instanceDetail,
   }),
 }

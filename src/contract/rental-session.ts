@@ -9,7 +9,7 @@ const gpuMeasurement = gpuMetrics
   .meta({ id: 'GpuMeasurement' })
 
 /** Also instances of the marketplace, which are known by their names. */
-const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('Its id, or its name') })
+export const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('Its id, or its name') })
 
 const LOG_LINES = 1_000
 const MOST_LOG_LINES = 100_000

@@ -134,27 +134,26 @@ const activeVirtualMachineRental = z
   .object({ ...activeFields, rentalType: z.literal('virtual-machine') })
   .meta({ id: 'ActiveVirtualMachineRental' })
 
-const rentalDetail = z
-  .object({
-    ...activeFields,
-    rentalType,
-    statusReason: z.string().nullable().describe('Why it is Failed, Terminating or Terminated, as a word for programs'),
-    statusSince: z.string(),
-    stuckSince: z.string().nullable().describe('Set while the state has lasted longer than it should'),
-    terminateRequestedAt: z.string().nullable(),
-    autoTerminateAt: z.string().nullable(),
-    spendingLimitUsd: z.string().nullable(),
-    costSoFarUsd: z.string(),
-    statusMessage: z
-      .string()
-      .nullable()
-      .describe('What it is doing while it is Pending, or why it is Failed, in a sentence'),
-    portMappings: z
-      .array(z.object({ port: z.number(), host: z.string(), publicPort: z.number() }))
-      .describe('Where each of its ports is reached from outside, while it runs'),
-    events: z.array(eventRecord),
-  })
-  .meta({ id: 'RentalDetail' })
+/** What one rental tells of itself, of whichever kind it is. */
+export const detailFields = {
+  statusReason: z.string().nullable().describe('Why it is Failed, Terminating or Terminated, as a word for programs'),
+  statusSince: z.string(),
+  stuckSince: z.string().nullable().describe('Set while the state has lasted longer than it should'),
+  terminateRequestedAt: z.string().nullable(),
+  autoTerminateAt: z.string().nullable(),
+  spendingLimitUsd: z.string().nullable(),
+  costSoFarUsd: z.string(),
+  statusMessage: z
+    .string()
+    .nullable()
+    .describe('What it is doing while it is Pending, or why it is Failed, in a sentence'),
+  portMappings: z
+    .array(z.object({ port: z.number(), host: z.string(), publicPort: z.number() }))
+    .describe('Where each of its ports is reached from outside, while it runs'),
+  events: z.array(eventRecord),
+}
+
+const rentalDetail = z.object({ ...activeFields, rentalType, ...detailFields }).meta({ id: 'RentalDetail' })
 
 /** Beyond the interface: both creates and the change of a rental take them. */
 const guards = {

@@ -18,7 +18,7 @@ export interface ConsolePages {
 }
 
 /** Below these, an address that does not exist is a program's mistake. */
-const others = /^\/(v1|v2|billing|console|assets)(\/|$)/
+const others = /^\/((v1|v2|console|assets)(\/|$)|billing\/)/
 
 /** A program as it was checked out, before its first build. */
 const NOT_BUILT = `<!doctype html>

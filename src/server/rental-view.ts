@@ -148,29 +148,32 @@ function termRecord(term: Term) {
   }
 }
 
-export function rentalDetail(
-  app: App,
-  rental: Rental,
-  around: RentalSurroundings,
-  more: {
-    costSoFar: NanoUsd
-    events: EventRecord[]
-    publicPorts: ReadonlyMap<number, number> | undefined
-    doing: string | undefined
-  },
-) {
+/** What a detail tells beyond the row of the rental. */
+export interface DetailFacts {
+  readonly costSoFar: NanoUsd
+  readonly events: EventRecord[]
+  readonly publicPorts: ReadonlyMap<number, number> | undefined
+  /** What its host says of it while it starts. */
+  readonly doing: string | undefined
+}
+
+export function rentalDetail(app: App, rental: Rental, around: RentalSurroundings, facts: DetailFacts) {
+  return { ...activeRental<RentalType>(app, rental, around), ...detailFields(rental, facts) }
+}
+
+/** What one rental tells of itself, of whichever kind it is. */
+export function detailFields(rental: Rental, facts: DetailFacts) {
   return {
-    ...activeRental<RentalType>(app, rental, around),
     statusReason: rental.status_reason,
     statusSince: formatInstant(rental.status_since),
     stuckSince: formatInstantOrNull(rental.stuck_at),
     terminateRequestedAt: formatInstantOrNull(rental.terminate_requested_at),
     autoTerminateAt: formatInstantOrNull(rental.auto_terminate_at),
     spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),
-    costSoFarUsd: formatUsd(more.costSoFar),
-    statusMessage: statusMessage(rental, more.doing, more.events),
-    portMappings: portMappings(rental, more.publicPorts),
-    events: more.events,
+    costSoFarUsd: formatUsd(facts.costSoFar),
+    statusMessage: statusMessage(rental, facts.doing, facts.events),
+    portMappings: portMappings(rental, facts.publicPorts),
+    events: facts.events,
   }
 }
 
@@ -185,7 +188,7 @@ export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, nu
   })
 }
 
-/** `doing`: what its host says of it. Why it failed was told once, in an event. */
+/** Why it failed was told once, in an event. */
 function statusMessage(rental: Rental, doing: string | undefined, events: readonly EventRecord[]): string | null {
   if (rental.status === 'Pending') return doing ?? null
   if (rental.status !== 'Failed') return null

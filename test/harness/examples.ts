@@ -111,6 +111,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listInstancesByPost: none,
   listInstanceHistory: page,
   terminateInstance: (its) => owned(undefined, { id: its.instanceToEnd }),
+  // Ended ones are shown too.
+  getInstance: (its) => owned({ id: its.instanceToEnd }),
   createChatCompletion: withBody(exampleBodies.createChatCompletion),
   createCompletion: withBody(exampleBodies.createCompletion),
   listModels: none,

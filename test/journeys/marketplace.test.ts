@@ -254,3 +254,116 @@ test('the supplier changes the price: what runs keeps the old one; both sides ar
   expect(houseUsd.payouts).toBe('0.400000000')
   expect(await recountBooks(journey)).toEqual([])
 })
+
+const detailOf = (id: string | number) => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${id}`)
+
+test('one instance tells where it runs, what it costs and what happened, by its name and by its number', async () => {
+  const image = { name: 'pytorch/pytorch', tag: '2.4', port: 8888 }
+  const guards = { auto_terminate_at: '2026-03-01T00:00:00Z', spending_limit_usd: '40' }
+  const orderedAt = journey.now()
+  const name = await rent('mock-iad-h100-01', { gpu_count: 3, image, label: 'notebook', ...guards })
+  const ordered = await detailOf(name)
+  expect(ordered).toMatchObject({ status: 'Pending', instanceStatus: 'creating', startedAt: null, sshCommand: '' })
+  expect(ordered).toMatchObject({ costSoFarUsd: '0.000000000', pricePerHourUsd: '6.570000000', portMappings: [] })
+  await start()
+  const startedAt = journey.now()
+  await journey.advance(20 * 60_000)
+
+  const running = await detailOf(name)
+  const { instances: mine } = await succeed(ada.call, 'GET', instances)
+  const listed = mine.find((instance: { id: string }) => instance.id === name)
+  const { events, rentalId, ...told } = running
+  expect(told).toEqual({
+    name,
+    label: 'notebook',
+    status: 'Running',
+    instanceStatus: 'online',
+    createdAt: orderedAt,
+    startedAt,
+    terminatedAt: null,
+    machine: {
+      clusterName: 'mock-iad',
+      nodeName: 'mock-iad-h100-01',
+      supplierId: listed.instance.supplier_id,
+      region: 'us-east',
+      gpuModel: 'NVIDIA-H100-SXM5-80GB',
+      simulated: true,
+    },
+    gpuCount: 3,
+    resources: { cpuModel: 'Intel Xeon Platinum 8480C', cpuCount: 84, ramGb: 768, storageGb: 11_520 },
+    image: { name: 'pytorch/pytorch', tag: '2.4' },
+    // Three GPUs at 2.19 an hour, for a third of an hour.
+    pricePerHourUsd: '6.570000000',
+    costSoFarUsd: '2.190000000',
+    sshCommand: listed.sshCommand,
+    portMappings: [{ port: 8888, host: listed.portMappings[0].domain, publicPort: 8888 }],
+    statusReason: null,
+    statusMessage: null,
+    statusSince: startedAt,
+    stuckSince: null,
+    terminateRequestedAt: null,
+    autoTerminateAt: '2026-03-01T00:00:00.000Z',
+    spendingLimitUsd: '40.000000000',
+  })
+  expect(events.map((event: { type: string }) => event.type)).toEqual(['rental.running', 'rental.created'])
+  expect(await detailOf(rentalId)).toEqual(running)
+
+  await end(name)
+  await journey.pass()
+  const endedAt = journey.now()
+  await journey.advance(HOUR_MS)
+  const ended = await detailOf(name)
+  expect(ended).toMatchObject({
+    rentalId,
+    status: 'Terminated',
+    instanceStatus: 'terminated',
+    statusReason: 'customer_request',
+    terminateRequestedAt: endedAt,
+    terminatedAt: endedAt,
+    costSoFarUsd: '2.190000000',
+    machine: running.machine,
+    sshCommand: '',
+    portMappings: [],
+  })
+  expect(ended.events[0]).toMatchObject({ type: 'rental.terminated', data: { name } })
+  expect(await chargedFor(ada.call, { rentalId })).toBe(usd(ended.costSoFarUsd))
+})
+
+test("another account's instance is not there, nor is a virtual machine an instance", async () => {
+  const name = await rent('mock-iad-h100-01')
+  const { rentalId, image } = await detailOf(name)
+  expect(image).toBe(null)
+  const machine = await journey.rentVirtualMachine(ada.call)
+  const asked: Array<[Call, string | number]> = [
+    [supplier.call, name],
+    [supplier.call, rentalId],
+    [ada.call, machine.id],
+    [ada.call, machine.name],
+    [ada.call, 'never-was-there'],
+    [ada.call, '4294967296'],
+  ]
+  for (const [by, id] of asked) {
+    const reply = await by('GET', `/v2/alpha/on-demand/instances/${id}`)
+    expect([id, reply.status, reply.body.reason]).toEqual([id, 404, 'instance_not_found'])
+  }
+  expect((await ada.call('GET', `/v2/alpha/on-demand/rentals/${rentalId}`)).status).toBe(404)
+})
+
+// oxfmt-ignore
+const failures = [
+  { label: 'fault-boot-fails',     reason: 'boot_failed',       statusMessage: null },
+  { label: 'fault-create-refused', reason: 'refused_by_engine', statusMessage: 'The engine refused the request.' },
+]
+
+test('an instance that could not start says why, and has cost nothing', async () => {
+  for (const { label, reason, statusMessage } of failures) {
+    const name = await rent('mock-iad-h100-01', { label })
+    await start()
+    const failed = await detailOf(name)
+    expect(failed).toMatchObject({ label, status: 'Failed', instanceStatus: 'failed', statusReason: reason })
+    expect(failed).toMatchObject({ statusMessage, startedAt: null, costSoFarUsd: '0.000000000', sshCommand: '' })
+    const told = failed.events.find((event: { type: string }) => event.type === 'rental.failed')
+    expect(told.data).toMatchObject({ name, reason })
+  }
+  expect(await recountBooks(journey)).toEqual([])
+})

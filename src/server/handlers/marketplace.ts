@@ -1,4 +1,4 @@
-/** v1 marketplace on the wire. */
+/** The marketplace on the wire. */
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { floorDivide, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
@@ -6,7 +6,7 @@ import { ok, type Failure } from '../../base/result.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { createInstance, terminateInstance } from '../../app/marketplace.ts'
+import { createInstance, findInstance, terminateInstance } from '../../app/marketplace.ts'
 import { rentalTag } from '../../app/rental.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
@@ -22,6 +22,8 @@ import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { readPublicPorts, readWorkloadMessages } from '../../store/workload.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
+import { instanceDetail, isSimulated, shownSupplier, sshCommand } from '../instance-view.ts'
+import { readDetailFacts } from '../rental-facts.ts'
 import { portMappings } from '../rental-view.ts'
 
 export const marketplaceHandlers = {
@@ -89,6 +91,21 @@ export const marketplaceHandlers = {
     const ended = await transact(app.database, (tx) => terminateInstance(tx, actor, body.id))
     return ended.ok ? ok({ status: 'success' as const }) : ended
   },
+
+  getInstance: async (app, { actor, params }) => {
+    const { db } = app.database
+    const rental = await findInstance(db, actor, params.id)
+    if (!rental.ok) return rental
+    const { id } = rental.value
+    const [machines, terms, facts] = await Promise.all([
+      readMachines(db, machineIds([rental.value])),
+      readTerms(db, [id]),
+      readDetailFacts(app, rental.value),
+    ])
+    const term = terms.get(id)
+    if (term === undefined) throw new Error(`rental ${id} has no term`)
+    return ok(instanceDetail(rental.value, machineOf(rental.value, machines), term.costPerHour, facts))
+  },
 } satisfies Partial<Handlers>
 
 const wireNames: Readonly<Record<string, string>> = {
@@ -144,8 +161,7 @@ async function listInstances(app: App, accountId: string, query: PageQuery) {
   )
   return ok({
     instances: rentals.map((rental) => {
-      const machine = machines.get(rental.spec.nodes[0]?.machineId ?? '')
-      if (machine === undefined) throw new Error(`rental ${rental.id} stands on no machine`)
+      const machine = machineOf(rental, machines)
       const price = perGpu(terms.get(rental.id)?.costPerHour ?? nanoUsdOf(0n), rental.gpu_count)
       return {
         ...instanceRecord(rental, machine, price),
@@ -162,14 +178,12 @@ async function listInstances(app: App, accountId: string, query: PageQuery) {
 }
 
 function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
-  const ssh = rental.provider_data?.sshNetworking?.[0]
-  const running = rental.status === 'Running' && ssh !== undefined
   return {
     id: rental.name,
     created: formatInstant(rental.created_at),
     start: formatInstantOrNull(rental.started_at),
     end: formatInstantOrNull(rental.terminated_at),
-    sshCommand: running ? `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}` : '',
+    sshCommand: sshCommand(rental),
     userMetadata: rental.label === null ? {} : { label: rental.label },
     instance: {
       ...listedMachine(machine, []),
@@ -191,6 +205,12 @@ function statusMessage(rental: Rental, doing: string | undefined): { status_mess
 
 function machineIds(rentals: readonly Rental[]): string[] {
   return [...new Set(rentals.flatMap((rental) => rental.spec.nodes.map((node) => node.machineId)))]
+}
+
+function machineOf(rental: Rental, machines: ReadonlyMap<string, Machine>): Machine {
+  const machine = machines.get(rental.spec.nodes[0]?.machineId ?? '')
+  if (machine === undefined) throw new Error(`rental ${rental.id} stands on no machine`)
+  return machine
 }
 
 /** Exact, since the whole price was this times the count. */
@@ -220,14 +240,11 @@ function listedMachine(machine: ListedMachine, occupants: readonly Occupant[]) {
       hardware: Array.from({ length: occupant.gpus }, () => ({ gpu })),
     })),
     location: { region: machine.region },
-    network: {
-      type: machine.network_type,
-      simulated: machine.driver === 'mock' || machine.hardware.simulated === true,
-    },
+    network: { type: machine.network_type, simulated: isSimulated(machine) },
     gpus_total: machine.gpus_total,
     gpus_reserved: machine.gpus_total - free,
     has_persistent_storage: machine.has_persistent_storage,
-    supplier_id: machine.supplier_id ?? 'house',
+    supplier_id: shownSupplier(machine),
     pricing: { price: priceOf(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n)) },
     reserved: free <= 0 || machine.status !== 'node_ready',
     cluster_name: machine.cluster_name,

@@ -1,25 +1,24 @@
 /** v2 rentals on the wire. */
 import { limits, MAX_INT32 } from '../../base/limits.ts'
-import { costOfSpan, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
-import { formatInstant, parseInstant, type Instant } from '../../base/instant.ts'
-import { parseUsd } from '../../base/money.ts'
+import { formatInstant, parseInstant } from '../../base/instant.ts'
+import { parseUsd, usdToNumber } from '../../base/money.ts'
 import { fail, failField, ok, type Result } from '../../base/result.ts'
 import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { orderBareMetal, orderVirtualMachine } from '../../app/order.ts'
-import { changeRental, findAnyRental, ownRental, rentalTag, terminateRental } from '../../app/rental.ts'
+import { changeRental, findAnyRental, ownRental, terminateRental } from '../../app/rental.ts'
 import { listRentalOptions } from '../../app/rental-option.ts'
 import { listPeople } from '../../store/account.ts'
 import { transact, type Db } from '../../store/database.ts'
-import { listEvents, recordEvent } from '../../store/event.ts'
+import { recordEvent } from '../../store/event.ts'
 import { listReserveOptions } from '../../store/price.ts'
 import { findRental, listRentals, lockRental, readTerms, type Rental } from '../../store/rental.ts'
-import { listSegments } from '../../store/segment.ts'
 import { insertReservationRequest } from '../../store/reservation.ts'
 import { listAttachments, readVolumes } from '../../store/volume.ts'
-import { listRentedGpus, readPublicPorts, readWorkloadMessages } from '../../store/workload.ts'
+import { listRentedGpus } from '../../store/workload.ts'
 import type { Handlers } from '../handler.ts'
+import { readDetailFacts } from '../rental-facts.ts'
 import { activeRental, rentalDetail, rentalRecord, type RentalSurroundings } from '../rental-view.ts'
 
 export const rentalHandlers = {
@@ -159,25 +158,9 @@ async function readSurroundings(db: Db, rentals: readonly Rental[]): Promise<Ren
   return { terms, people, attachments, volumes }
 }
 
-const DETAIL_EVENTS = 100
-
 async function readDetail(app: App, rental: Rental) {
-  const { db } = app.database
-  const isHosted = rental.driver === 'host' || rental.driver === 'private-cloud'
-  const tag = rentalTag(app, rental)
-  const [around, events, costSoFar, publicPorts, messages] = await Promise.all([
-    readSurroundings(db, [rental]),
-    listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: DETAIL_EVENTS }),
-    readCost(db, rental, app.clock.now()),
-    readPublicPorts(db, isHosted && rental.external_id !== null ? [rental.external_id] : []),
-    readWorkloadMessages(db, isHosted && rental.status === 'Pending' ? [tag] : []),
-  ])
-  return rentalDetail(app, rental, around, {
-    events,
-    costSoFar,
-    publicPorts: publicPorts.get(rental.external_id ?? ''),
-    doing: messages.get(tag),
-  })
+  const [around, facts] = await Promise.all([readSurroundings(app.database.db, [rental]), readDetailFacts(app, rental)])
+  return rentalDetail(app, rental, around, facts)
 }
 
 function whyUnmeasured(rental: Rental): string {
@@ -185,19 +168,6 @@ function whyUnmeasured(rental: Rental): string {
   if (rental.driver === 'mock') return 'The machine is simulated: there is nothing to measure'
   if (rental.driver !== 'host' && rental.driver !== 'private-cloud') return 'This engine measures nothing'
   return 'Its host has measured nothing yet'
-}
-
-/** Closed stretches as charged, the open one as it stands now. */
-async function readCost(db: Db, rental: Rental, now: Instant): Promise<NanoUsd> {
-  const until = rental.status === 'Unknown' && rental.seen_at !== null ? rental.seen_at : now
-  let cost = 0n
-  for (const segment of await listSegments(db, rental.id)) {
-    cost +=
-      segment.ended_at === null
-        ? costOfSpan(segment.price_nano_per_hour, Math.max(0, until - segment.started_at))
-        : segment.settled_nano
-  }
-  return nanoUsdOf(cost)
 }
 
 async function terminate(
