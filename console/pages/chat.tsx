@@ -190,7 +190,7 @@ function Composer({ draft, onDraft, isBusy, isWrong, onSend, onStop }: ComposerP
     if (canSend) onSend()
   }
   return (
-    <form onSubmit={submit} className="mt-3 flex items-end gap-2 border-t border-line pt-3">
+    <form onSubmit={submit} className="mt-3 flex items-start gap-2 border-t border-line pt-3">
       <TextArea
         label="Message"
         hideLabel
@@ -204,15 +204,13 @@ function Composer({ draft, onDraft, isBusy, isWrong, onSend, onStop }: ComposerP
         onChange={(event) => onDraft(event.target.value)}
         onKeyDown={sendOnEnter}
       />
-      <div className="mb-6">
-        {isBusy ? (
-          <Button onClick={onStop}>Stop</Button>
-        ) : (
-          <Button type="submit" look="primary" disabled={!canSend}>
-            Send
-          </Button>
-        )}
-      </div>
+      {isBusy ? (
+        <Button onClick={onStop}>Stop</Button>
+      ) : (
+        <Button type="submit" look="primary" disabled={!canSend}>
+          Send
+        </Button>
+      )}
     </form>
   )
 }

@@ -35,7 +35,7 @@ export function ModelsPage() {
   return (
     <Page
       title="Models"
-      intro="Run by this server’s own engines, or by servers of yours. Changes count for the next request."
+      intro="Run by this server’s own engines, or by servers of yours."
       actions={add}
     >
       <Answer of={models} skeleton={<Skeleton rows={8} />}>

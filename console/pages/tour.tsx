@@ -93,7 +93,7 @@ function Step({ number, title, isDone, actions, children }: StepProps) {
         <h2 className="font-semibold">
           {title}
           <span className={isDone ? 'ml-2 text-sm font-medium text-good' : 'sr-only'}>
-            {isDone ? 'Done' : ', not done yet'}
+            {isDone ? 'Done' : '(not done yet)'}
           </span>
         </h2>
         <p className="max-w-prose text-sm text-muted">{children}</p>

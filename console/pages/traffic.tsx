@@ -8,7 +8,7 @@ import { Answer } from '../ui/answer.tsx'
 import { TextLink } from '../ui/button.tsx'
 import { Card, Stat, Stats } from '../ui/card.tsx'
 import { SelectField } from '../ui/field.tsx'
-import { ago, count, money, moneyOfNumber, number } from '../ui/format.ts'
+import { count, money, moneyOfNumber, number, span } from '../ui/format.ts'
 import { LineChart } from '../ui/line-chart.tsx'
 import { useNow } from '../ui/now.ts'
 import { Page } from '../ui/page.tsx'
@@ -25,7 +25,7 @@ export function TrafficPage() {
   const [minutes, setMinutes] = useState<number>(60)
   const traffic = useCall('getTraffic', { query: { minutes } }, { everyMs: EVERY_MS })
   useOperatorEvents()
-  const span = (
+  const chooseSpan = (
     <SelectField
       label="Span"
       hideLabel
@@ -35,7 +35,7 @@ export function TrafficPage() {
     />
   )
   return (
-    <Page title="Traffic" intro="Calls of models and events of every account, as they happen." actions={span}>
+    <Page title="Traffic" intro="Calls of models and events of every account, as they happen." actions={chooseSpan}>
       <StuckWarning />
       <Answer of={traffic} skeleton={<TrafficSkeleton />}>
         {(reply) => (
@@ -81,8 +81,8 @@ function StuckWarning() {
       <ul className="mt-1">
         {rentals.slice(0, STUCK_NAMED).map((rental) => (
           <li key={rental.id}>
-            {rental.name} of {nameOf(rental.accountId)} is {rental.status}; it should have gone on{' '}
-            {ago(rental.stuckSince, now)}.
+            {rental.name} of {nameOf(rental.accountId)}: {rental.status} for{' '}
+            {span(now - Date.parse(rental.statusSince))}
           </li>
         ))}
       </ul>
@@ -102,10 +102,10 @@ function Totals({ traffic }: { traffic: Traffic }) {
   const input = sum(minutes.map((minute) => minute.inputTokens))
   const output = sum(minutes.map((minute) => minute.outputTokens))
   const cost = sumUsd(minutes.map((minute) => usd(minute.costUsd)))
-  const span = `in the last ${minutes.length} minutes`
+  const inSpan = `in the last ${minutes.length} minutes`
   return (
     <Stats>
-      <Stat label="Requests" value={number(requests)} detail={span} />
+      <Stat label="Requests" value={number(requests)} detail={inSpan} />
       <Stat
         label="Failed"
         value={number(failed)}

@@ -114,13 +114,20 @@ function columnsOf(
       header: 'Volume',
       cell: (volume) => (
         <>
-          <span className="block font-medium break-all">{volume.label}</span>
-          <span className="block text-xs text-muted">number {volume.id}</span>
+          <span className="block max-w-56 truncate font-medium" title={volume.label}>
+            {volume.label}
+          </span>
+          <span className="block text-xs whitespace-nowrap text-muted">number {volume.id}</span>
         </>
       ),
     },
     { name: 'state', header: 'State', cell: (volume) => <State volume={volume} /> },
-    { name: 'size', header: 'Size', align: 'right', cell: (volume) => `${number(volume.sizeGb)} GB` },
+    {
+      name: 'size',
+      header: 'Size',
+      align: 'right',
+      cell: (volume) => <span className="whitespace-nowrap">{number(volume.sizeGb)} GB</span>,
+    },
     { name: 'region', header: 'Region', cell: (volume) => <span className="whitespace-nowrap">{volume.region}</span> },
     { name: 'price', header: 'Price', align: 'right', cell: (volume) => <Price perHour={priceOf(volume)} /> },
     {

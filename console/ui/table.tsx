@@ -43,7 +43,7 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
   return (
     // Narrow screens scroll the table, not the page; it can be reached by keys.
     <div
-      className="overflow-x-auto rounded-lg border border-line bg-surface"
+      className="relative overflow-x-auto rounded-lg border border-line bg-surface"
       tabIndex={0}
       role="region"
       aria-label={label}
@@ -118,7 +118,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   return (
     <div
       ref={box}
-      className="max-h-[70dvh] overflow-auto rounded-lg border border-line bg-surface text-sm"
+      className="relative max-h-[70dvh] overflow-auto rounded-lg border border-line bg-surface text-sm"
       tabIndex={0}
       role="region"
       aria-label={label}

@@ -1,0 +1,70 @@
+/** What the pages that call models share: which models there are, and what a request has cost, as soon as it is known. */
+import { useQueries, type UseQueryResult } from '@tanstack/react-query'
+import type { NanoUsd } from '../../src/base/money.ts'
+import type { Reply } from '../../src/client/client.ts'
+import { isClientError, TransportError, type ClientError } from '../../src/client/error.ts'
+import { fetchCost } from '../../src/client/inference.ts'
+import { client } from './client.ts'
+import { isSignedOut, refresh, useCall } from './query.ts'
+
+export type Model = Reply<'listModels'>['data'][number]
+export type ModelKind = NonNullable<Model['kind']>
+
+/** No event tells that a model has become ready. */
+const MODELS_EVERY_MS = 5_000
+/** For costs that are still not known after the first tries. */
+const COST_EVERY_MS = 3_000
+const SESSION_BYTES = 16
+
+export function useModels(): UseQueryResult<Reply<'listModels'>, ClientError> {
+  return useCall('listModels', undefined, { everyMs: MODELS_EVERY_MS })
+}
+
+export type CostAnswer = UseQueryResult<NanoUsd | null>
+
+/** In the order of the ids. null: it is not known yet, and asked again. */
+export function useCosts(requestIds: readonly string[]): CostAnswer[] {
+  return useQueries({
+    queries: requestIds.map((requestId) => ({
+      queryKey: ['requestCost', requestId],
+      queryFn: async ({ signal }: { signal: AbortSignal }) => (await fetchCost(client, requestId, signal)) ?? null,
+      enabled: requestId !== '',
+      staleTime: Number.POSITIVE_INFINITY,
+      refetchInterval: (query: { state: { data?: NanoUsd | null | undefined } }) =>
+        query.state.data === null ? COST_EVERY_MS : (false as const),
+    })),
+  })
+}
+
+/** After each request, however it has ended: it may have cost something. */
+export async function noteRequest(): Promise<void> {
+  await refresh(['getCustomerBalance', 'listInferenceRequests', 'getUsageSummary'])
+}
+
+/** What went wrong with a request, to be shown. Whoever is signed out by now goes to sign in. */
+export function problemOf(error: unknown): ClientError {
+  if (isSignedOut(error)) {
+    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`)
+  }
+  if (isClientError(error)) return error
+  return new TransportError(
+    'garbled',
+    `This page has failed: ${error instanceof Error ? error.message : String(error)}`,
+  )
+}
+
+export function isStopped(error: unknown): boolean {
+  return error instanceof TransportError && error.kind === 'aborted'
+}
+
+/** The name of a conversation. Without https a browser makes no UUIDs. */
+export function newSessionId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(SESSION_BYTES))
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/** Base64 as the interface gives pictures and sounds, as a file that the browser can show. */
+export function fileOf(base64: string, type: 'image/png' | 'audio/mpeg'): string {
+  const bytes = Uint8Array.from(atob(base64), (character) => character.codePointAt(0) ?? 0)
+  return URL.createObjectURL(new Blob([bytes], { type }))
+}

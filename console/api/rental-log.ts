@@ -1,0 +1,129 @@
+/** The log of a machine, followed: a stream of text that goes on until the machine, the host or the page ends. */
+import { useEffect, useRef, useState } from 'react'
+import { apiErrorOf, isClientError, unreachable, type ClientError } from '../../src/client/error.ts'
+import { api } from '../../src/contract/api.ts'
+import { consoleFetch } from './client.ts'
+
+const TAIL_LINES = 500
+const KEPT_LINES = 2_000
+/** A line without end is broken into pieces of this size. */
+const LINE_CHARS = 10_000
+/** Lines come in bursts; the screen is told of them together. */
+const SHOW_EVERY_MS = 100
+
+interface RentalLog {
+  readonly state: 'opening' | 'open' | 'ended'
+  readonly lines: readonly string[]
+  /** Lines that have come while it was paused. */
+  readonly waiting: number
+  readonly error: ClientError | null
+}
+
+const opening: RentalLog = { state: 'opening', lines: [], waiting: 0, error: null }
+
+export function useRentalLog(id: string, isPaused: boolean): RentalLog {
+  const [log, setLog] = useState<RentalLog>(opening)
+  const paused = useRef(isPaused)
+  const show = useRef(() => {})
+  useEffect(() => {
+    paused.current = isPaused
+    show.current()
+  }, [isPaused])
+  useEffect(() => {
+    const controller = new AbortController()
+    let lines: readonly string[] = []
+    let fresh = 0
+    let state: RentalLog['state'] = 'opening'
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const tell = (error: ClientError | null = null): void => {
+      clearTimeout(timer)
+      timer = undefined
+      if (controller.signal.aborted) return
+      // What is kept is bounded, so that what waits is too.
+      if (paused.current && state !== 'ended') return setLog((before) => ({ ...before, state, waiting: fresh }))
+      fresh = 0
+      setLog({ state, lines, waiting: 0, error })
+    }
+    show.current = tell
+    const take = (more: readonly string[]): void => {
+      lines = [...lines, ...more].slice(-KEPT_LINES)
+      fresh = Math.min(KEPT_LINES, fresh + more.length)
+      timer ??= setTimeout(tell, SHOW_EVERY_MS)
+    }
+    const opened = (): void => {
+      state = 'open'
+      tell()
+    }
+    const follow = async (): Promise<void> => {
+      let failure: ClientError | null = null
+      try {
+        await followLog(id, controller.signal, opened, take)
+      } catch (error) {
+        failure = isClientError(error) ? error : unreachable(location.origin, error)
+      }
+      state = 'ended'
+      tell(failure)
+    }
+    void follow()
+    return () => {
+      controller.abort()
+      clearTimeout(timer)
+    }
+  }, [id])
+  return log
+}
+
+async function followLog(
+  id: string,
+  signal: AbortSignal,
+  opened: () => void,
+  take: (lines: readonly string[]) => void,
+): Promise<void> {
+  const response = await openLog(id, { follow: true, tail: TAIL_LINES }, signal)
+  opened()
+  const decoder = new TextDecoder()
+  const reader = response.body?.getReader()
+  let rest = ''
+  for (;;) {
+    const { done, value } = (await reader?.read()) ?? { done: true, value: undefined }
+    const pieces = (rest + decoder.decode(value, { stream: !done })).split('\n')
+    rest = pieces.pop() ?? ''
+    while (rest.length > LINE_CHARS) {
+      pieces.push(rest.slice(0, LINE_CHARS))
+      rest = rest.slice(LINE_CHARS)
+    }
+    if (done && rest !== '') pieces.push(rest)
+    if (pieces.length > 0) take(pieces.map(plain))
+    if (done) return
+  }
+}
+
+/** Whether the server can look into the machine at all; the same is true of its terminal. Throws why it cannot. */
+export async function checkSight(id: string): Promise<void> {
+  const response = await openLog(id, { follow: false, tail: 0 }, new AbortController().signal)
+  await response.body?.cancel()
+}
+
+async function openLog(
+  id: string,
+  { follow, tail }: { follow: boolean; tail: number },
+  signal: AbortSignal,
+): Promise<Response> {
+  const path = api.getRentalLogs.path.replace('{id}', encodeURIComponent(id)) as `/${string}`
+  const response = await consoleFetch(`${path}?follow=${follow}&tail=${tail}`, { signal }).catch((error: unknown) => {
+    throw unreachable(location.origin, error)
+  })
+  if (!response.ok) throw apiErrorOf(response.status, response.headers, await response.text())
+  return response
+}
+
+function plain(line: string): string {
+  return (
+    line
+      .replace(/\r$/, '')
+      // eslint-disable-next-line no-control-regex
+      .replaceAll(/\u001B(\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001B]*(\u0007|\u001B\\)?|[@-_])/g, '')
+      // eslint-disable-next-line no-control-regex
+      .replaceAll(/[\u0000-\u0008\u000B-\u001F\u007F]/g, '')
+  )
+}

@@ -1,0 +1,78 @@
+/** What was done, in words; what the log keeps beside it, one line a value. */
+import type { Reply } from '../../src/client/client.ts'
+import { nanoUsdOf, parseUsd } from '../../src/base/money.ts'
+import { money } from '../ui/format.ts'
+
+export type AuditRecord = Reply<'listAudit'>['records'][number]
+
+const actions: Readonly<Record<string, string>> = {
+  'account.create': 'Opened an account',
+  'account.change': 'Changed an account',
+  'account.credit': 'Added money',
+  'balance.purchase': 'Added money (purchase)',
+  'balance.credit': 'Gave money (gift)',
+  'balance.adjustment': 'Adjusted a balance',
+  'balance.refund': 'Refunded a rental',
+  'balance.payout': 'Paid out earnings',
+  'price_book.change': 'Changed the price book',
+  'machine.change': 'Changed a machine',
+  'host.join': 'A machine joined',
+  'host.rejoin': 'A machine joined again',
+  'host.add': 'Added a host',
+  'host.move': 'Moved a host',
+  'host.change': 'Changed a host',
+  'join_token.create': 'Made a join token',
+  'join_token.revoke': 'Revoked a join token',
+  'base_image.add': 'Named a base image',
+  'base_image.remove': 'Forgot a base image',
+  'model.create': 'Offered a model',
+  'model.change': 'Changed a model',
+  'model.delete': 'Took a model away',
+  'deployment.create': 'Named a deployment',
+  'deployment.change': 'Changed a deployment',
+  'deployment.delete': 'Took a deployment away',
+  'operator_key.renew': 'Renewed the operator’s key',
+  'purse.overdrawn': 'A purse was overdrawn',
+  'request.not_settled': 'A request could not be settled',
+}
+
+/** One that has no words here says itself. */
+export function actionWords(action: string): string {
+  return actions[action] ?? action.replaceAll(/[._]/g, ' ')
+}
+
+const LINES_SHOWN = 200
+
+/** `changed.quota.gpus` and its value, for every value there is. */
+export function detailLines(detail: Readonly<Record<string, unknown>>): ReadonlyArray<readonly [string, string]> {
+  const lines: Array<readonly [string, string]> = []
+  const walk = (path: string, value: unknown): void => {
+    if (lines.length >= LINES_SHOWN) return
+    if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) {
+      for (const [name, inner] of Object.entries(value)) walk(path === '' ? name : `${path}.${name}`, inner)
+    } else lines.push([path, valueWords(path, value)])
+  }
+  walk('', detail)
+  return lines.filter(([path]) => path !== '')
+}
+
+function valueWords(path: string, value: unknown): string {
+  if (value === null) return 'none'
+  if (typeof value === 'string' && path.endsWith('Usd') && parseUsd(value) !== undefined) return money(value)
+  if (typeof value === 'string' && /nano_per_[a-z_]+$/.test(path) && /^\d{1,18}$/.test(value))
+    return money(nanoUsdOf(BigInt(value)))
+  if (typeof value === 'object') return Array.isArray(value) ? 'empty list' : 'nothing'
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+/** What matters most, for the table. */
+export function summaryOf({ detail, subject }: AuditRecord): string {
+  const amount = detail['amountUsd']
+  if (typeof amount === 'string') return money(amount)
+  const { gpus, storage, reserveOptions } = detail
+  if (Array.isArray(gpus) && Array.isArray(storage) && Array.isArray(reserveOptions)) {
+    const rows = gpus.length + storage.length + reserveOptions.length
+    return `${rows} ${rows === 1 ? 'price' : 'prices'}`
+  }
+  return subject ?? ''
+}

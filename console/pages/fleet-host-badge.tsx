@@ -1,0 +1,15 @@
+/** The state of a host. */
+import { Badge, type Tone } from '../ui/badge.tsx'
+import type { FleetHost } from './fleet-read.ts'
+
+const stateTones = {
+  ready: 'good',
+  draining: 'warn',
+  cleaning: 'info',
+  quarantined: 'bad',
+  left: 'plain',
+} as const satisfies Record<FleetHost['state'], Tone>
+
+export function HostBadge({ state }: { state: FleetHost['state'] }) {
+  return <Badge tone={stateTones[state]}>{state}</Badge>
+}

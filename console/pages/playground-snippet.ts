@@ -1,0 +1,198 @@
+/**
+ * The same request as code to take along, which runs as it stands once BERTH_KEY is set. Whatever was typed goes through
+ * a literal of the language: JSON in single quotes for a shell, where only the single quote means something; JSON's own
+ * strings for Python and TypeScript, both of which read every escape that JSON writes.
+ */
+type Body = Readonly<Record<string, unknown>>
+
+export const languages = ['curl', 'python', 'typescript'] as const
+export type Language = (typeof languages)[number]
+export type Snippets = Readonly<Record<Language, string>>
+
+/** What the official `openai` package knows by name; the rest goes along beside it. */
+const openAiNames: ReadonlySet<string> = new Set([
+  'model',
+  'messages',
+  'max_tokens',
+  'temperature',
+  'top_p',
+  'seed',
+  'stop',
+  'frequency_penalty',
+  'presence_penalty',
+])
+
+export function chatSnippets(url: string, body: Body): Snippets {
+  const known = Object.entries(body).filter(([name]) => openAiNames.has(name))
+  const more = Object.entries(body).filter(([name]) => !openAiNames.has(name))
+  return {
+    curl: curl(`${url}/v1/chat/completions`, { ...body, stream: true }, ['-N']),
+    python: lines(
+      '# pip install openai',
+      'import os',
+      '',
+      'from openai import OpenAI',
+      '',
+      `client = OpenAI(base_url=${text(`${url}/v1`)}, api_key=os.environ["BERTH_KEY"])`,
+      'stream = client.chat.completions.create(',
+      ...known.map(([name, value]) => `    ${name}=${python(value, 1)},`),
+      ...(more.length === 0 ? [] : [`    extra_body=${python(Object.fromEntries(more), 1)},`]),
+      '    stream=True,',
+      ')',
+      'for chunk in stream:',
+      '    if chunk.choices:',
+      '        print(chunk.choices[0].delta.content or "", end="", flush=True)',
+      'print()',
+    ),
+    typescript: lines(
+      '// npm install openai; then: npx tsx chat.mts',
+      "import OpenAI from 'openai'",
+      '',
+      `const client = new OpenAI({ baseURL: ${text(`${url}/v1`)}, apiKey: process.env.BERTH_KEY })`,
+      ...(more.length === 0
+        ? []
+        : ["// Beyond what OpenAI's own interface has.", `const more = ${typescript(Object.fromEntries(more), 0)}`]),
+      'const stream = await client.chat.completions.create({',
+      ...known.map(([name, value]) => `  ${name}: ${typescript(value, 1)},`),
+      ...(more.length === 0 ? [] : ['  ...more,']),
+      '  stream: true,',
+      '})',
+      "for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? '')",
+      "process.stdout.write('\\n')",
+    ),
+  }
+}
+
+export function pictureSnippets(url: string, body: Body): Snippets {
+  return fileSnippets({
+    url: `${url}/v1/image/generation`,
+    body,
+    file: 'picture.png',
+    field: 'image',
+    python: 'answer["images"][0]["image"]',
+    typescript: ['as { images: Array<{ image: string }> }', "answer.images[0]?.image ?? ''"],
+  })
+}
+
+export function speechSnippets(url: string, body: Body): Snippets {
+  return fileSnippets({
+    url: `${url}/v1/audio/generation`,
+    body,
+    file: 'speech.mp3',
+    field: 'audio',
+    python: 'answer["audio"]',
+    typescript: ['as { audio: string }', 'answer.audio'],
+  })
+}
+
+interface FileAnswer {
+  readonly url: string
+  readonly body: Body
+  readonly file: string
+  /** Where the answer has its base64: its name, and how the languages reach it. */
+  readonly field: string
+  readonly python: string
+  readonly typescript: readonly [type: string, value: string]
+}
+
+function fileSnippets({
+  url,
+  body,
+  file,
+  field,
+  python: pythonValue,
+  typescript: [type, value],
+}: FileAnswer): Snippets {
+  return {
+    curl: `${curl(url, body, ['--fail'])} | sed -E 's/.*"${field}":"([^"]+)".*/\\1/' | base64 --decode > ${file}`,
+    python: lines(
+      'import base64',
+      'import json',
+      'import os',
+      'import urllib.request',
+      '',
+      `body = ${python(body, 0)}`,
+      'request = urllib.request.Request(',
+      `    ${text(url)},`,
+      '    data=json.dumps(body).encode(),',
+      '    headers={',
+      '        "Authorization": f"Bearer {os.environ[\'BERTH_KEY\']}",',
+      '        "Content-Type": "application/json",',
+      '    },',
+      ')',
+      'with urllib.request.urlopen(request) as response:',
+      '    answer = json.load(response)',
+      `with open("${file}", "wb") as file:`,
+      `    file.write(base64.b64decode(${pythonValue}))`,
+    ),
+    typescript: lines(
+      `// npx tsx ${file.replace(/\..*/, '')}.mts`,
+      "import { writeFile } from 'node:fs/promises'",
+      '',
+      `const body = ${typescript(body, 0)}`,
+      `const response = await fetch(${text(url)}, {`,
+      "  method: 'POST',",
+      // eslint-disable-next-line no-template-curly-in-string
+      "  headers: { Authorization: `Bearer ${process.env.BERTH_KEY}`, 'Content-Type': 'application/json' },",
+      '  body: JSON.stringify(body),',
+      '})',
+      'if (!response.ok) throw new Error(await response.text())',
+      `const answer = (await response.json()) ${type}`,
+      `await writeFile('${file}', Buffer.from(${value}, 'base64'))`,
+    ),
+  }
+}
+
+function curl(url: string, body: Body, options: readonly string[]): string {
+  return [
+    `curl -sS ${options.join(' ')} ${inShell(url)}`,
+    '  -H "Authorization: Bearer $BERTH_KEY"',
+    "  -H 'Content-Type: application/json'",
+    `  -d ${inShell(JSON.stringify(body, null, 2))}`,
+  ].join(' \\\n')
+}
+
+/** Between single quotes nothing means anything to a shell, but the quote that ends them. */
+function inShell(word: string): string {
+  return `'${word.replaceAll("'", String.raw`'\''`)}'`
+}
+
+function text(value: string): string {
+  return JSON.stringify(value)
+}
+
+function python(value: unknown, depth: number): string {
+  if (value === null || value === undefined) return 'None'
+  if (typeof value === 'boolean') return value ? 'True' : 'False'
+  if (typeof value !== 'object') return JSON.stringify(value)
+  const [open, close, items] = Array.isArray(value)
+    ? (['[', ']', value.map((one: unknown) => python(one, depth + 1))] as const)
+    : (['{', '}', Object.entries(value).map(([name, one]) => `${text(name)}: ${python(one, depth + 1)}`)] as const)
+  return block(open, close, items, { depth, indent: '    ' })
+}
+
+function typescript(value: unknown, depth: number): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const [open, close, items] = Array.isArray(value)
+    ? (['[', ']', value.map((one: unknown) => typescript(one, depth + 1))] as const)
+    : (['{ ', ' }', Object.entries(value).map(([name, one]) => `${name}: ${typescript(one, depth + 1)}`)] as const)
+  return block(open, close, items, { depth, indent: '  ' })
+}
+
+const LINE_CHARS = 80
+
+function block(
+  open: string,
+  close: string,
+  items: readonly string[],
+  { depth, indent }: { depth: number; indent: string },
+): string {
+  const line = `${open}${items.join(', ')}${close}`
+  if (line.length <= LINE_CHARS && !line.includes('\n')) return line
+  const inner = indent.repeat(depth + 1)
+  return `${open.trim()}\n${items.map((one) => `${inner}${one},\n`).join('')}${indent.repeat(depth)}${close.trim()}`
+}
+
+function lines(...all: readonly string[]): string {
+  return all.join('\n')
+}

@@ -1,0 +1,104 @@
+/**
+ * The order of a virtual machine or of bare metal. What is chosen of the offer stands in the address, the rest here;
+ * the price beside it changes with every choice.
+ */
+import { useState, type FormEvent } from 'react'
+import { systemClock } from '../../src/base/instant.ts'
+import { nanoUsdOf, zeroUsd } from '../../src/base/money.ts'
+import type { RentalType } from '../../src/contract/rental.ts'
+import { useMay } from '../api/me.ts'
+import { useCall } from '../api/query.ts'
+import { errorBesideFields, fieldError } from '../ui/field-error.ts'
+import {
+  noDetails,
+  SetUpCard,
+  ShapeCard,
+  TermCard,
+  type Details,
+  type RentFaults,
+  type RentPlace,
+} from './rent-card.tsx'
+import { hasFaults, readGuards } from './rent-guards.tsx'
+import type { Choices, Wish } from './rent-option.ts'
+import { useRent } from './rent-order.ts'
+import { readPorts } from './rent-ports.ts'
+import { NoSshKey } from './rent-ssh.tsx'
+import { readStorage } from './rent-storage.tsx'
+import { RentSummary } from './rent-summary.tsx'
+import { chooseTerm } from './rent-term.ts'
+import { useVolumePrice } from './volumes-price.ts'
+
+/** By the field that shows it, where the server's refusal names it. */
+const places = {
+  region: 'region',
+  gpu: 'gpuType',
+  network: 'networkType',
+  count: 'gpuCount',
+  term: 'termPeriodDays',
+  ports: 'customPorts',
+  label: 'label',
+  endsAt: 'autoTerminateAt',
+  limitUsd: 'spendingLimitUsd',
+  volumeLabel: 'storageVolume.label',
+  volumeSizeGb: 'storageVolume.sizeInGb',
+  volumeId: 'storageVolume.id',
+} as const satisfies Record<RentPlace, string>
+
+interface RentFormProps {
+  readonly kind: RentalType
+  readonly choices: Choices
+  readonly onWish: (wish: Wish) => void
+}
+
+export function RentForm({ kind, choices, onWish }: RentFormProps) {
+  const [details, setDetails] = useState<Details>(noDetails)
+  const [isTried, setTried] = useState(false)
+  const terms = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
+  const { order, error, isPending } = useRent(kind)
+  const { chosen } = choices
+  const term = chooseTerm(terms, details.days, chosen.perHour)
+  const { guards, faults: guardFaults } = readGuards(details.guards, systemClock.now())
+  const { ports, fault: portsFault } = readPorts(details.ports)
+  const { wish: storage, faults: storageFaults } = readStorage(details.storage)
+  const newVolumeGb = storage?.isNew === true ? storage.sizeInGb : 0
+  const volumePrice = useVolumePrice(chosen.option.region, newVolumeGb)
+  const local: RentFaults = {
+    ...guardFaults,
+    ports: portsFault,
+    volumeLabel: storageFaults.label,
+    volumeSizeGb: storageFaults.sizeGb,
+    volumeId: storageFaults.id,
+  }
+  const faults = Object.fromEntries(
+    Object.entries(places).map(([place, path]) => [
+      place,
+      (isTried ? local[place as RentPlace] : undefined) ?? fieldError(error, path),
+    ]),
+  ) as RentFaults
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    setTried(true)
+    if (!hasFaults(local)) order({ ...details, chosen, term, guards, ports, storage })
+  }
+  const cards = { details, faults, onChange: (changed: Partial<Details>) => setDetails({ ...details, ...changed }) }
+  return (
+    <form onSubmit={submit} noValidate className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
+      <div className="flex min-w-0 flex-col gap-4">
+        <NoSshKey />
+        <ShapeCard kind={kind} choices={choices} onWish={onWish} faults={faults} />
+        <TermCard terms={terms} term={term} listPrice={chosen.perHour} {...cards} />
+        <SetUpCard kind={kind} region={chosen.option.region} {...cards} />
+      </div>
+      <RentSummary
+        chosen={chosen}
+        term={term}
+        storage={newVolumeGb === 0 ? undefined : { sizeGb: newVolumeGb, perHour: volumePrice }}
+        perHour={nanoUsdOf(
+          (term?.perHour ?? chosen.perHour) + (newVolumeGb === 0 ? zeroUsd : (volumePrice ?? zeroUsd)),
+        )}
+        isPending={isPending}
+        error={errorBesideFields(error, Object.values(places))}
+      />
+    </form>
+  )
+}

@@ -1,0 +1,102 @@
+/** An order as the server takes it, and where one goes when it is placed. */
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { CallInput } from '../../src/client/client.ts'
+import type { ClientError } from '../../src/client/error.ts'
+import type { RentalRecord, RentalType } from '../../src/contract/rental.ts'
+import { useAction } from '../api/query.ts'
+import { toast } from '../ui/toast.tsx'
+import type { Guards } from './rent-guards.tsx'
+import type { Choices } from './rent-option.ts'
+import type { StorageWish } from './rent-storage.tsx'
+import type { ChosenTerm } from './rent-term.ts'
+
+export const cudaVersions = [
+  { value: 'cuda12.8', label: 'CUDA 12.8' },
+  { value: 'cuda12.9', label: 'CUDA 12.9' },
+] as const
+export type CudaVersion = (typeof cudaVersions)[number]['value']
+
+interface Order {
+  readonly chosen: Choices['chosen']
+  readonly term: ChosenTerm | undefined
+  /** When its term ends. */
+  readonly goesOn: boolean
+  readonly guards: Guards
+  /** Bare metal. Empty: the usual one. */
+  readonly cuda: CudaVersion | ''
+  readonly storage: StorageWish | undefined
+  /** Virtual machines. */
+  readonly ports: number[]
+}
+
+interface Renting {
+  readonly order: (order: Order) => void
+  readonly error: ClientError | null
+  readonly isPending: boolean
+}
+
+export function useRent(kind: RentalType): Renting {
+  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const navigate = useNavigate()
+  const changed = ['listRentalOptions', 'getCustomerBalance', 'listVolumes'] as const
+  const machine = useAction('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])
+  const metal = useAction('createBareMetalRental', ['listBareMetalRentals', ...changed])
+  const onSuccess = ({ id, label, name }: RentalRecord): void => {
+    toast(`${label ?? name ?? 'The rental'} is starting`)
+    void navigate({ to: '/rentals/$id', params: { id: String(id) } })
+  }
+  if (kind === 'virtual-machine') {
+    return {
+      order: (order) => machine.mutate({ body: virtualMachineBody(order), idempotencyKey }, { onSuccess }),
+      error: machine.error,
+      isPending: machine.isPending,
+    }
+  }
+  return {
+    order: (order) => metal.mutate({ body: bareMetalBody(order), idempotencyKey }, { onSuccess }),
+    error: metal.error,
+    isPending: metal.isPending,
+  }
+}
+
+function commonBody({ chosen, term, goesOn, guards }: Order) {
+  const { option, gpuCount } = chosen
+  return {
+    gpuCount,
+    gpuType: option.gpuType,
+    networkType: option.connectionType,
+    ...(term === undefined
+      ? {}
+      : {
+          termType: 'reserved' as const,
+          termPeriodDays: term.days,
+          discountPercentage: term.percentage,
+          convertToOnDemandOnExpiry: goesOn,
+        }),
+    ...(guards.label === undefined ? {} : { label: guards.label }),
+    ...(guards.endsAt === undefined ? {} : { autoTerminateAt: guards.endsAt }),
+    ...(guards.limitUsd === undefined ? {} : { spendingLimitUsd: guards.limitUsd }),
+  }
+}
+
+type VirtualMachineBody = CallInput<'createVirtualMachineRental'>['body']
+type BareMetalBody = CallInput<'createBareMetalRental'>['body']
+
+/** The offer names no region of a kind that an order of that kind could not. */
+function virtualMachineBody(order: Order): VirtualMachineBody {
+  return {
+    ...commonBody(order),
+    region: order.chosen.option.region as NonNullable<VirtualMachineBody['region']>,
+    ...(order.ports.length === 0 ? {} : { customPorts: order.ports }),
+  }
+}
+
+function bareMetalBody(order: Order): BareMetalBody {
+  return {
+    ...commonBody(order),
+    region: order.chosen.option.region as NonNullable<BareMetalBody['region']>,
+    ...(order.cuda === '' ? {} : { cudaVersion: order.cuda }),
+    ...(order.storage === undefined ? {} : { storageVolume: order.storage }),
+  }
+}

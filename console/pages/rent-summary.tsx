@@ -1,0 +1,70 @@
+/** What is about to be ordered and what it costs, beside the form and in sight while one chooses. */
+import type { ReactNode } from 'react'
+import type { NanoUsd } from '../../src/base/money.ts'
+import type { ClientError } from '../../src/client/error.ts'
+import { useMay } from '../api/me.ts'
+import { Button } from '../ui/button.tsx'
+import { Card } from '../ui/card.tsx'
+import { ErrorNotice } from '../ui/error-notice.tsx'
+import { money, number } from '../ui/format.ts'
+import { Notice } from '../ui/notice.tsx'
+import { PriceFacts, TooLittle, useAffordable } from './rent-money.tsx'
+import type { Choices } from './rent-option.ts'
+import type { ChosenTerm } from './rent-term.ts'
+
+interface RentSummaryProps {
+  readonly chosen: Choices['chosen']
+  readonly term: ChosenTerm | undefined
+  /** A new volume; its price is undefined where nobody has said it. */
+  readonly storage: { readonly sizeGb: number; readonly perHour: NanoUsd | undefined } | undefined
+  /** Of all of it. */
+  readonly perHour: NanoUsd
+  readonly isPending: boolean
+  readonly error: ClientError | null
+}
+
+export function RentSummary({ chosen, term, storage, perHour, isPending, error }: RentSummaryProps) {
+  const affordable = useAffordable(perHour)
+  const mayRent = useMay('compute:write')
+  const { option, gpuCount, free } = chosen
+  const why = !mayRent
+    ? 'This key may not rent'
+    : free === 0
+      ? 'Nothing of this shape is free'
+      : affordable.isEnough === false
+        ? 'The balance does not cover the first hour'
+        : undefined
+  const more: Array<readonly [string, ReactNode]> = []
+  if (term !== undefined) {
+    more.push(['List price', `${money(chosen.perHour)} an hour, −${term.percentage} %`])
+    more.push([`${term.days} days in all`, money(term.total)])
+  }
+  if (storage !== undefined) {
+    const size = `${number(storage.sizeGb)} GB`
+    more.push(
+      storage.perHour === undefined
+        ? ['Storage', `${size}; its price comes on top`]
+        : ['Of it storage', `${size}, ${money(storage.perHour)} an hour`],
+    )
+  }
+  return (
+    <Card title="Price" className="lg:sticky lg:top-4">
+      <div className="flex flex-col gap-4">
+        <p className="text-sm text-muted">
+          {gpuCount} × {option.gpuType.toUpperCase()} in {option.region}
+        </p>
+        <div aria-live="polite">
+          <PriceFacts perHour={perHour} more={more} />
+        </div>
+        {free === 0 && (
+          <Notice tone="warn">Nothing of this shape is free right now. Choose another region or GPU.</Notice>
+        )}
+        <TooLittle of={affordable} />
+        {error !== null && <ErrorNotice error={error} />}
+        <Button type="submit" look="primary" busy={isPending} disabled={why !== undefined} title={why}>
+          Rent for {money(perHour)} an hour
+        </Button>
+      </div>
+    </Card>
+  )
+}

@@ -1,0 +1,55 @@
+/** The end of a machine, asked for once more: what it has cost, and that its data goes. */
+import type { ReactNode } from 'react'
+import type { ClientError } from '../../src/client/error.ts'
+import type { RentalStatus } from '../../src/contract/rental.ts'
+import { mayMove } from '../../src/domain/rental.ts'
+import { useMay } from '../api/me.ts'
+import { Button } from '../ui/button.tsx'
+import { ConfirmDialog } from '../ui/dialog.tsx'
+import { date } from '../ui/format.ts'
+
+export function TerminateButton({ status, onClick }: { status: RentalStatus; onClick: () => void }) {
+  const mayWrite = useMay('compute:write')
+  const why = mayMove(status, 'Terminating')
+    ? mayWrite
+      ? undefined
+      : 'This needs the scope compute:write'
+    : status === 'Terminating'
+      ? 'It is ending already'
+      : 'It has ended'
+  return (
+    <Button look="danger" disabled={why !== undefined} title={why} onClick={onClick}>
+      Terminate
+    </Button>
+  )
+}
+
+interface TerminateDialogProps {
+  readonly name: string
+  readonly cost: ReactNode
+  /** The end of a reserved term that it is in. */
+  readonly reservedUntil: string | null
+  readonly busy: boolean
+  readonly error: ClientError | null
+  readonly onConfirm: () => void
+  readonly onClose: () => void
+}
+
+export function TerminateDialog({ name, cost, reservedUntil, ...rest }: TerminateDialogProps) {
+  return (
+    <ConfirmDialog title={`Terminate ${name}?`} action="Terminate" {...rest}>
+      <div className="flex flex-col gap-2">
+        <p>The machine goes, and everything on its disk with it. This cannot be undone.</p>
+        <p>
+          It has cost <span className="font-medium text-ink">{cost}</span>. The bill stops when you confirm.
+        </p>
+        {reservedUntil !== null && (
+          <p className="text-warn">
+            It is reserved until {date(reservedUntil)}. Ending it early costs nothing more, but the price of its term is
+            given up.
+          </p>
+        )}
+      </div>
+    </ConfirmDialog>
+  )
+}

@@ -1,0 +1,116 @@
+/** A new volume: where, how large, and what that costs. */
+import { useState, type FormEvent } from 'react'
+import { DAY_MS } from '../../src/base/instant.ts'
+import { costOfSpan, zeroUsd } from '../../src/base/money.ts'
+import { storageRegion } from '../../src/contract/region.ts'
+import { useAction, useCall } from '../api/query.ts'
+import { Button } from '../ui/button.tsx'
+import { Facts } from '../ui/card.tsx'
+import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { ErrorNotice } from '../ui/error-notice.tsx'
+import { errorBesideFields, fieldError } from '../ui/field-error.ts'
+import { SelectField, TextField } from '../ui/field.tsx'
+import { money } from '../ui/format.ts'
+import { Notice } from '../ui/notice.tsx'
+import { toast } from '../ui/toast.tsx'
+import { hasFaults } from './rent-guards.tsx'
+import { MONTH_DAYS, TooLittle, useAffordable } from './rent-money.tsx'
+import { useVolumePrice } from './volumes-price.ts'
+import { MOST_GB, readVolume, STEP_GB, usualVolume, type VolumeTexts } from './volumes-size.ts'
+
+const fields = ['region', 'label', 'sizeInGb'] as const
+
+export function CreateDialog({ onClose }: { onClose: () => void }) {
+  const regions = useRegions()
+  const [wished, setRegion] = useState<string | undefined>()
+  const region = wished ?? regions[0] ?? ''
+  const [texts, setTexts] = useState<VolumeTexts>(usualVolume)
+  const [isTried, setTried] = useState(false)
+  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const create = useAction('createVolume', ['listVolumes', 'getCustomerBalance'])
+  const { label, sizeGb, faults } = readVolume(texts)
+  const price = useVolumePrice(region, sizeGb)
+  const affordable = useAffordable(price ?? zeroUsd)
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    setTried(true)
+    const known = storageRegion.safeParse(region)
+    if (hasFaults(faults) || !known.success) return
+    create.mutate(
+      { body: { region: known.data, label, sizeInGb: sizeGb }, idempotencyKey },
+      {
+        onSuccess: () => {
+          toast(`${label} is being made`)
+          onClose()
+        },
+      },
+    )
+  }
+  const type = (name: keyof VolumeTexts) => (event: { target: { value: string } }) =>
+    setTexts({ ...texts, [name]: event.target.value })
+  const said = errorBesideFields(create.error, fields)
+  return (
+    <Dialog title="Create a volume" onClose={onClose}>
+      <form onSubmit={submit} noValidate className="flex flex-col gap-4">
+        <SelectField
+          label="Region"
+          value={region}
+          onChange={(event) => setRegion(event.target.value)}
+          choices={regions.map((name) => ({ value: name, label: name }))}
+          hint="Only machines of this region can have it."
+          error={fieldError(create.error, 'region')}
+        />
+        <TextField
+          label="Label"
+          value={texts.label}
+          onChange={type('label')}
+          placeholder="datasets"
+          hint="Machines mount it at /mnt/ and this name."
+          error={(isTried ? faults.label : undefined) ?? fieldError(create.error, 'label')}
+        />
+        <TextField
+          label="Size in GB"
+          type="number"
+          min={STEP_GB}
+          max={MOST_GB}
+          step={STEP_GB}
+          value={texts.sizeGb}
+          onChange={type('sizeGb')}
+          hint={`From ${STEP_GB}, in steps of ${STEP_GB}. It cannot be changed later.`}
+          error={(isTried || texts.sizeGb !== '' ? faults.sizeGb : undefined) ?? fieldError(create.error, 'sizeInGb')}
+        />
+        <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
+          {price === undefined ? (
+            <Notice>The price of storage in this region stands with the volume once it is made.</Notice>
+          ) : (
+            <Facts
+              facts={[
+                ['Per hour', <strong key="hour">{money(price)}</strong>],
+                ['Per day', money(costOfSpan(price, DAY_MS))],
+                [`Per ${MONTH_DAYS} days`, money(costOfSpan(price, MONTH_DAYS * DAY_MS))],
+              ]}
+            />
+          )}
+        </div>
+        <TooLittle of={affordable} />
+        {said !== null && <ErrorNotice error={said} />}
+        <DialogButtons>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" busy={create.isPending} disabled={affordable.isEnough === false}>
+            Create the volume
+          </Button>
+        </DialogButtons>
+      </form>
+    </Dialog>
+  )
+}
+
+/** Where machines can carry one comes first; all others follow. */
+function useRegions(): readonly string[] {
+  const options = useCall('listRentalOptions').data ?? []
+  const withMetal = new Set<string>(
+    options.filter(({ machineType }) => machineType === 'bare-metal').map(({ region }) => region),
+  )
+  const all: readonly string[] = storageRegion.options
+  return [...all.filter((name) => withMetal.has(name)), ...all.filter((name) => !withMetal.has(name))]
+}

@@ -1,0 +1,292 @@
+/**
+ * Bars that stand side by side, each of one or more parts. The drawing is for the eyes; every bar can also be reached by
+ * keys (arrows move from one to the next) and says what it shows, and the same values stand in a table one press away.
+ * Values are whole numbers of any size, so that money stays exact; only their heights are floats.
+ */
+import { useState, type KeyboardEvent, type ReactNode } from 'react'
+import { Button } from './button.tsx'
+import { cx } from './class.ts'
+import { Table, type Column } from './table.tsx'
+
+export interface Bar {
+  readonly key: string
+  /** Short, for the axis: "Nov 15". */
+  readonly name: string
+  /** One value for each part of the chart. */
+  readonly values: readonly bigint[]
+  /** More about it, for its own note and the table: "12 requests". */
+  readonly detail?: string
+}
+
+interface BarChartProps {
+  readonly label: string
+  /** What a bar is: "Day". */
+  readonly barName: string
+  /** From the bottom up. One part has no legend. */
+  readonly parts: readonly string[]
+  readonly bars: readonly Bar[]
+  readonly format: (value: bigint) => string
+}
+
+const HEIGHT_PX = 220
+const TOP_PX = 10
+/** Of a bar's place; the rest is air. */
+const BAR_SHARE = 0.72
+/** Names under the axis: as many as can be read on a telephone, the others are left out. */
+const AXIS_NAMES = 8
+/** What is more than nothing can be seen. */
+const THINNEST_PX = 2
+
+const looks = [
+  { fill: 'fill-accent', mark: 'bg-accent' },
+  { fill: 'fill-info', mark: 'bg-info' },
+  { fill: 'fill-warn', mark: 'bg-warn' },
+  { fill: 'fill-good', mark: 'bg-good' },
+  { fill: 'fill-bad', mark: 'bg-bad' },
+  { fill: 'fill-line-strong', mark: 'bg-line-strong' },
+] as const
+
+/** More parts than this are put together by who draws the chart. */
+export const CHART_PARTS = looks.length
+
+export function BarChart(props: BarChartProps) {
+  const [isTable, setTable] = useState(false)
+  const { parts } = props
+  return (
+    <div>
+      <div className="mb-2 flex min-h-9 flex-wrap items-center justify-between gap-2">
+        {parts.length > 1 && !isTable ? <Legend parts={parts} /> : <span />}
+        <Button look="quiet" onClick={() => setTable(!isTable)}>
+          {isTable ? 'Show as chart' : 'Show as table'}
+        </Button>
+      </div>
+      {isTable ? <ChartTable {...props} /> : <Drawing {...props} />}
+    </div>
+  )
+}
+
+function Legend({ parts }: { parts: readonly string[] }) {
+  return (
+    <ul className="flex flex-wrap gap-x-4 gap-y-1 text-sm text-muted">
+      {parts.map((part, index) => (
+        <li key={part} className="flex items-center gap-1.5">
+          <span aria-hidden="true" className={cx('size-2.5 rounded-xs', lookOf(index).mark)} />
+          {part}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Drawing({ label, bars, parts, format }: BarChartProps) {
+  const [shown, setShown] = useState<number>()
+  // The one bar that the Tab key reaches; the arrows go on from there.
+  const [reached, setReached] = useState(bars.length - 1)
+  const top = roundUp(bars.reduce((most, bar) => (sumOf(bar) > most ? sumOf(bar) : most), 0n))
+  const place = 100 / bars.length
+  const move = (event: KeyboardEvent<HTMLElement>, index: number): void => {
+    const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: bars.length - 1 }[event.key]
+    const next = to === undefined ? null : event.currentTarget.parentElement?.children[to]
+    if (!(next instanceof HTMLElement)) return
+    event.preventDefault()
+    next.focus()
+  }
+  return (
+    <div className="flex gap-2">
+      <div aria-hidden="true" className="relative shrink-0 text-right text-xs text-muted" style={{ height: HEIGHT_PX }}>
+        <Ticks top={top} format={format} />
+      </div>
+      <div className="min-w-0 flex-1">
+        <div className="relative" style={{ height: HEIGHT_PX }} onPointerLeave={() => setShown(undefined)}>
+          <svg aria-hidden="true" className="size-full">
+            {tickShares.map((share) => (
+              <line
+                key={share}
+                x1="0"
+                x2="100%"
+                y1={yOf(share)}
+                y2={yOf(share)}
+                className={share === 0 ? 'stroke-line-strong' : 'stroke-line'}
+              />
+            ))}
+            {bars.map((bar, index) => (
+              <BarParts key={bar.key} bar={bar} top={top} xShare={place * (index + (1 - BAR_SHARE) / 2)} wide={place} />
+            ))}
+          </svg>
+          <div role="group" aria-label={label} className="absolute inset-0 flex">
+            {bars.map((bar, index) => (
+              <button
+                key={bar.key}
+                type="button"
+                tabIndex={index === Math.min(reached, bars.length - 1) ? 0 : -1}
+                aria-label={describe(bar, parts, format)}
+                onPointerEnter={() => setShown(index)}
+                onFocus={() => {
+                  setReached(index)
+                  setShown(index)
+                }}
+                onBlur={() => setShown(undefined)}
+                onKeyDown={(event) => move(event, index)}
+                className={cx('h-full flex-1 -outline-offset-2', shown === index && 'bg-ink/5')}
+              />
+            ))}
+          </div>
+          <Note bars={bars} index={shown} parts={parts} format={format} />
+        </div>
+        <AxisNames bars={bars} />
+      </div>
+    </div>
+  )
+}
+
+function BarParts({ bar, top, xShare, wide }: { bar: Bar; top: bigint; xShare: number; wide: number }) {
+  let under = 0
+  return bar.values.map((value, index) => {
+    if (value <= 0n) return null
+    const height = Math.max((Number(value) / Number(top)) * (HEIGHT_PX - TOP_PX), THINNEST_PX)
+    under += height
+    return (
+      <rect
+        // Its place is what a part is.
+        // eslint-disable-next-line react/no-array-index-key
+        key={index}
+        x={`${xShare}%`}
+        width={`${wide * BAR_SHARE}%`}
+        y={HEIGHT_PX - under}
+        height={height}
+        className={lookOf(index).fill}
+      />
+    )
+  })
+}
+
+/** What the bar under the pointer or the focus shows. Near the right edge it opens to the left. */
+function Note({
+  bars,
+  index,
+  parts,
+  format,
+}: Omit<BarChartProps, 'label' | 'barName'> & { index: number | undefined }) {
+  const bar = index === undefined ? undefined : bars[index]
+  if (index === undefined || bar === undefined) return null
+  const middle = ((index + 0.5) / bars.length) * 100
+  const side = middle > 50 ? { right: `${100 - middle}%` } : { left: `${middle}%` }
+  return (
+    <div
+      aria-hidden="true"
+      style={side}
+      className="pointer-events-none absolute top-1 z-10 rounded-md border border-line bg-surface px-3 py-2 text-xs whitespace-nowrap shadow-raised"
+    >
+      <p className="font-medium">{bar.name}</p>
+      {parts.length > 1 &&
+        parts.map((part, n) => {
+          const value = bar.values[n] ?? 0n
+          if (value === 0n) return null
+          return (
+            <p key={part} className="flex items-center gap-1.5">
+              <span className={cx('size-2 rounded-xs', lookOf(n).mark)} />
+              <span className="flex-1 text-muted">{part}</span>
+              <span className="pl-3 tabular-nums">{format(value)}</span>
+            </p>
+          )
+        })}
+      <p className="font-medium tabular-nums">{format(sumOf(bar))}</p>
+      {bar.detail !== undefined && <p className="text-muted">{bar.detail}</p>}
+    </div>
+  )
+}
+
+const tickShares = [0, 0.5, 1] as const
+
+/** The longest of them makes the place of all, so that nothing is cut. */
+function Ticks({ top, format }: { top: bigint; format: BarChartProps['format'] }): ReactNode {
+  const texts = tickShares.map((share) => ({ share, text: format((top * BigInt(share * 2)) / 2n) }))
+  const longest = texts.reduce((most, { text }) => (text.length > most.length ? text : most), '')
+  return (
+    <>
+      <span className="invisible tabular-nums">{longest}</span>
+      {texts.map(({ share, text }) => (
+        <span key={share} className="absolute right-0 -translate-y-1/2 tabular-nums" style={{ top: yOf(share) }}>
+          {text}
+        </span>
+      ))}
+    </>
+  )
+}
+
+function AxisNames({ bars }: { bars: readonly Bar[] }) {
+  const every = Math.ceil(bars.length / AXIS_NAMES)
+  return (
+    <div aria-hidden="true" className="mt-1 flex h-5 text-xs text-muted">
+      {bars.map((bar, index) => (
+        <span key={bar.key} className="relative flex-1">
+          {/* Counted from the newest, which always has its name. */}
+          {(bars.length - 1 - index) % every === 0 && (
+            <span
+              className={cx(
+                'absolute whitespace-nowrap',
+                index === bars.length - 1 && every > 1 ? 'right-0' : 'left-1/2 -translate-x-1/2',
+              )}
+            >
+              {bar.name}
+            </span>
+          )}
+        </span>
+      ))}
+    </div>
+  )
+}
+
+function ChartTable({ label, barName, parts, bars, format }: BarChartProps) {
+  const hasDetail = bars.some((bar) => bar.detail !== undefined)
+  const columns = columnsOf(barName, parts, format, hasDetail)
+  return <Table label={label} columns={columns} rows={bars} rowKey={(bar) => bar.key} empty={null} />
+}
+
+function columnsOf(
+  barName: string,
+  parts: readonly string[],
+  format: BarChartProps['format'],
+  hasDetail: boolean,
+): ReadonlyArray<Column<Bar>> {
+  return [
+    { name: 'name', header: barName, cell: (bar) => <span className="whitespace-nowrap">{bar.name}</span> },
+    ...parts.map((part, index): Column<Bar> => ({
+      name: part,
+      header: part,
+      align: 'right',
+      cell: (bar) => format(bar.values[index] ?? 0n),
+    })),
+    ...(parts.length > 1
+      ? [{ name: 'sum', header: 'Total', align: 'right', cell: (bar) => format(sumOf(bar)) } as Column<Bar>]
+      : []),
+    ...(hasDetail
+      ? [{ name: 'detail', header: 'Detail', align: 'right', cell: (bar) => bar.detail } as Column<Bar>]
+      : []),
+  ]
+}
+
+function describe(bar: Bar, parts: readonly string[], format: BarChartProps['format']): string {
+  const split = bar.values.flatMap((value, index) => (value === 0n ? [] : [`${parts[index] ?? ''} ${format(value)}`]))
+  const details = parts.length > 1 && split.length > 0 ? ` (${split.join(', ')})` : ''
+  return `${bar.name}: ${format(sumOf(bar))}${details}${bar.detail === undefined ? '' : `, ${bar.detail}`}`
+}
+
+function sumOf(bar: Bar): bigint {
+  return bar.values.reduce((sum, value) => sum + value, 0n)
+}
+
+function lookOf(index: number): (typeof looks)[number] {
+  return looks[index % looks.length] ?? looks[0]
+}
+
+function yOf(share: number): number {
+  return share === 0 ? HEIGHT_PX - 0.5 : HEIGHT_PX - share * (HEIGHT_PX - TOP_PX)
+}
+
+/** The next of 2, 4, 10, 20, 40 …: a top whose half is a round number too. */
+function roundUp(value: bigint): bigint {
+  for (let unit = 1n; ; unit *= 10n) {
+    for (const step of [2n, 4n, 10n]) if (unit * step >= value) return unit * step
+  }
+}

@@ -1,0 +1,111 @@
+/** The canvas of a `LineChart`, loaded by it. A canvas knows no CSS, so it is made anew when the theme changes. */
+import { useEffect, useRef } from 'react'
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+import { lineColour } from './line-colour.ts'
+import type { LineChartProps } from './line-chart.tsx'
+import { readColour, useScheme } from './scheme.ts'
+
+interface LinePlotProps extends Pick<LineChartProps, 'times' | 'series' | 'format'> {
+  readonly max: number | undefined
+  readonly height: number
+  /** Which point the pointer is at; null: none. */
+  readonly onPoint: (index: number | null) => void
+}
+
+const AXIS_FONT = '12px system-ui, sans-serif'
+const CHAR_PX = 7
+const AXIS_GAP_PX = 14
+const DAY_S = 86_400
+
+/** Other lines, another height or another theme: another canvas. */
+export function LinePlot(props: LinePlotProps) {
+  const scheme = useScheme()
+  const names = props.series.map(({ label }) => label).join('\n')
+  return <Canvas key={`${scheme}\n${props.height}\n${names}`} {...props} />
+}
+
+function Canvas(props: LinePlotProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | null>(null)
+  const latest = useRef(props)
+  useEffect(() => {
+    latest.current = props
+    plot.current?.setData(dataOf(props))
+  })
+  useEffect(() => {
+    const element = box.current
+    if (element === null) return undefined
+    const made = new uPlot(optionsOf(latest, element), dataOf(latest.current), element)
+    plot.current = made
+    const watcher = new ResizeObserver(() => {
+      if (element.clientWidth > 0) made.setSize({ width: element.clientWidth, height: latest.current.height })
+    })
+    watcher.observe(element)
+    return () => {
+      watcher.disconnect()
+      made.destroy()
+      plot.current = null
+    }
+  }, [])
+  return <div ref={box} aria-hidden="true" className="absolute inset-0 overflow-hidden" />
+}
+
+function dataOf({ times, series }: LinePlotProps): uPlot.AlignedData {
+  return [[...times], ...series.map(({ values }) => [...values])]
+}
+
+function optionsOf(latest: { readonly current: LinePlotProps }, element: HTMLElement): uPlot.Options {
+  const { series, height } = latest.current
+  const colour = (word: string): string => readColour(element, word)
+  const axis = {
+    stroke: colour('muted'),
+    font: AXIS_FONT,
+    grid: { stroke: colour('line'), width: 1 },
+    ticks: { show: false },
+  }
+  return {
+    width: Math.max(1, element.clientWidth),
+    height,
+    legend: { show: false },
+    cursor: { y: false, drag: { setScale: false } },
+    scales: { y: { range: (_, min, max) => rangeOf(min, max, latest.current.max) } },
+    series: [
+      {},
+      ...series.map(({ label }, index) => {
+        const { word, isDashed } = lineColour(index)
+        return { label, stroke: colour(word), width: 2, ...(isDashed ? { dash: [6, 4] } : {}) }
+      }),
+    ],
+    axes: [
+      { ...axis, values: (_, splits, _axis, _space, stepS) => splits.map((at) => timeText(at, stepS)) },
+      {
+        ...axis,
+        values: (_, splits) => splits.map((value) => latest.current.format(value)),
+        size: (_, values) => AXIS_GAP_PX + CHAR_PX * Math.max(2, ...(values ?? []).map((text) => text.length)),
+      },
+    ],
+    hooks: { setCursor: [({ cursor }) => latest.current.onPoint(cursor.idx ?? null)] },
+  }
+}
+
+/** Scales begin at nothing, so that a small change does not look like a great one. */
+function rangeOf(min: number | null, max: number | null, most: number | undefined): [number, number] {
+  const low = Math.min(0, min ?? 0)
+  const [, high] = uPlot.rangeNum(low, Math.max(max ?? 0, low), 0.1, true)
+  return [low, most ?? (high === null || high <= low ? low + 1 : high)]
+}
+
+const days = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric' })
+const minutes = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
+const seconds = new Intl.DateTimeFormat('en', {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+})
+
+function timeText(atS: number, stepS: number): string {
+  const format = stepS >= DAY_S ? days : stepS >= 60 ? minutes : seconds
+  return format.format(atS * 1_000)
+}

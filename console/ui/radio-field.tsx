@@ -1,0 +1,64 @@
+/** One of a few, all of them on the screen at once: what cannot be chosen stays visible and says why. */
+import { useId } from 'react'
+import { cx } from './class.ts'
+
+export interface RadioChoice {
+  readonly value: string
+  readonly label: string
+  /** A few words below, in a line or two: what is free, what it costs, why it cannot be had. */
+  readonly detail?: string | undefined
+  readonly disabled?: boolean
+}
+
+interface RadioFieldProps {
+  readonly label: string
+  readonly choices: readonly RadioChoice[]
+  readonly value: string
+  readonly onChange: (value: string) => void
+  readonly error?: string | undefined
+}
+
+export function RadioField({ label, choices, value, onChange, error }: RadioFieldProps) {
+  const id = useId()
+  return (
+    <fieldset aria-describedby={error === undefined ? undefined : `${id}-error`} className="min-w-0">
+      <legend className="mb-1 text-sm font-medium">{label}</legend>
+      <div className="grid grid-cols-2 gap-2 sm:grid-cols-[repeat(auto-fill,minmax(9.5rem,1fr))]">
+        {choices.map((choice) => (
+          <label
+            key={choice.value}
+            className={cx(
+              'flex min-w-0 cursor-pointer items-start gap-2 rounded-md border px-2.5 py-2 text-sm',
+              'has-focus-visible:outline-2 has-focus-visible:outline-offset-2 has-focus-visible:outline-accent',
+              choice.value === value ? 'border-accent bg-accent-soft' : 'border-line-strong bg-surface',
+              choice.disabled === true && 'cursor-not-allowed border-dashed',
+            )}
+          >
+            <input
+              type="radio"
+              name={id}
+              value={choice.value}
+              checked={choice.value === value}
+              disabled={choice.disabled}
+              onChange={() => onChange(choice.value)}
+              className="mt-0.5 size-4 shrink-0 accent-accent outline-none"
+            />
+            <span className="min-w-0">
+              <span className={cx('block font-medium break-words', choice.disabled === true && 'text-muted')}>
+                {choice.label}
+              </span>
+              {choice.detail !== undefined && (
+                <span className="block text-xs whitespace-pre-line text-muted">{choice.detail}</span>
+              )}
+            </span>
+          </label>
+        ))}
+      </div>
+      {error !== undefined && (
+        <p id={`${id}-error`} className="mt-1 text-sm text-bad">
+          {error}
+        </p>
+      )}
+    </fieldset>
+  )
+}

@@ -1,0 +1,50 @@
+/** One instance of the marketplace as v2 shows it, and what v1 and v2 say of instances and machines in the same words. */
+import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
+import { formatUsd, type NanoUsd } from '../base/money.ts'
+import { instanceStatus } from '../domain/rental.ts'
+import type { ListedMachine, Machine } from '../store/machine.ts'
+import type { Rental } from '../store/rental.ts'
+import { detailFields, type DetailFacts } from './rental-view.ts'
+
+export function instanceDetail(rental: Rental, machine: Machine, costPerHour: NanoUsd, facts: DetailFacts) {
+  const { clusterName, region, gpuModel, resources, image } = rental.spec
+  return {
+    rentalId: rental.id,
+    name: rental.name,
+    label: rental.label,
+    status: rental.status,
+    instanceStatus: instanceStatus(rental.status, rental.create_asked_at),
+    createdAt: formatInstant(rental.created_at),
+    startedAt: formatInstantOrNull(rental.started_at),
+    terminatedAt: formatInstantOrNull(rental.terminated_at),
+    machine: {
+      clusterName,
+      nodeName: machine.id,
+      supplierId: shownSupplier(machine),
+      region,
+      gpuModel,
+      simulated: isSimulated(machine),
+    },
+    gpuCount: rental.gpu_count,
+    resources,
+    image,
+    pricePerHourUsd: formatUsd(costPerHour),
+    sshCommand: sshCommand(rental),
+    ...detailFields(rental, facts),
+  }
+}
+
+/** Empty while nobody can log in. */
+export function sshCommand(rental: Rental): string {
+  const ssh = rental.provider_data?.sshNetworking?.[0]
+  return rental.status === 'Running' && ssh !== undefined ? `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}` : ''
+}
+
+export function shownSupplier(machine: ListedMachine): string {
+  return machine.supplier_id ?? 'house'
+}
+
+/** Its GPUs are only declared. */
+export function isSimulated(machine: ListedMachine): boolean {
+  return machine.driver === 'mock' || machine.hardware.simulated === true
+}

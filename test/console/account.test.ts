@@ -1,0 +1,171 @@
+/** Where the money went: usage and billing in a real browser, after a week of machines and requests to models. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { addMs, DAY_MS, formatInstant, HOUR_MS, systemClock, type Clock } from '../../src/base/instant.ts'
+import { formatUsdForPeople, usd } from '../../src/base/money.ts'
+import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { serveModel } from '../harness/inference.ts'
+import { succeed } from '../harness/journey.ts'
+import type { Call } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
+
+const DAYS = 6
+
+describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut}`, () => {
+  let browser: ConsoleBrowser
+  let account: { id: string; key: string; call: Call }
+  let laptopKey: string
+  let rentalId: number
+  /** Runs, and can be put forward: what happens is spread over the days up to now. */
+  let behindMs = DAYS * DAY_MS
+  const clock: Clock = { now: () => addMs(systemClock.now(), -behindMs) }
+  const models: Array<() => Promise<void>> = []
+
+  beforeAll(async () => {
+    browser = await openBrowser({ clock })
+    const { server } = browser
+    for (const [name, words] of [
+      ['acme/large-chat', 1_800],
+      ['acme/small-chat', 900],
+    ] as const) {
+      const prices = { inputUsdPerMillion: '100', outputUsdPerMillion: '1000' }
+      const { upstream } = await serveModel(server, { name, model: prices, behaviour: { words } })
+      models.push(() => upstream.close())
+    }
+    account = await server.account({ usd: '250' })
+    const made = await succeed(account.call, 'POST', '/v2/api-keys', { name: 'laptop', scopes: ['inference'] })
+    laptopKey = made.key
+    rentalId = await spendAWeek()
+  })
+  afterAll(async () => {
+    await browser.close()
+    for (const close of models) await close()
+  })
+
+  async function chat(call: Call, model: string): Promise<void> {
+    const messages = [{ role: 'user', content: 'Tell me about harbours.' }]
+    await succeed(call, 'POST', '/v1/chat/completions', { model, messages, max_tokens: 4_000 })
+  }
+
+  /** Requests on every day, and a machine for two hours on two of them. Answers the last one. */
+  async function spendAWeek(): Promise<number> {
+    const laptop = browser.server.as(laptopKey)
+    let rented = 0
+    for (let day = 0; day <= DAYS; day += 1) {
+      await chat(account.call, 'acme/large-chat')
+      for (let n = 0; n < day % 3; n += 1) await chat(laptop, 'acme/small-chat')
+      if (day === 2 || day === 4) rented = await rentForAWhile(`training run ${day}`)
+      if (day < DAYS) behindMs -= day === 2 || day === 4 ? DAY_MS - 2 * HOUR_MS : DAY_MS
+    }
+    await waitFor('all requests to be in the books', async () => {
+      const { rows } = await succeed(account.call, 'GET', '/v2/usage/summary?by=key')
+      return rows.reduce((sum: number, row: { requests: number }) => sum + row.requests, 0) === 13
+    })
+    return rented
+  }
+
+  async function rentForAWhile(label: string): Promise<number> {
+    const base = '/v2/alpha/on-demand'
+    const order = { gpuCount: 1, region: 'mock-region', label }
+    const { id } = await succeed(account.call, 'POST', `${base}/virtual-machine-rentals`, order)
+    await waitFor('the machine runs', async () => {
+      const { status } = await succeed(account.call, 'GET', `${base}/rentals/${id}`)
+      return status === 'Running'
+    })
+    behindMs -= 2 * HOUR_MS
+    await succeed(account.call, 'POST', `${base}/virtual-machine-rentals/terminate`, { rentalId: id })
+    return id
+  }
+
+  test('usage shows each day, what it went to by name, and the same numbers as a table', async () => {
+    const { page, visit, look, close } = await browser.open(account.key)
+    await visit('/usage', 'Usage')
+    const summary = await succeed(account.call, 'GET', '/v2/usage/summary')
+    const total = formatUsdForPeople(usd(summary.totalUsd))
+    await page.getByText(total, { exact: true }).first().waitFor()
+    await page.getByRole('definition').filter({ hasText: /^13$/ }).waitFor()
+    expect(await page.getByRole('button', { name: '30 days' }).getAttribute('aria-pressed')).toBe('true')
+    await look('usage')
+
+    // By keys: the newest bar is reached first, arrows go to the days before.
+    const bars = page.getByRole('group', { name: 'Spent by day' }).getByRole('button')
+    expect(await bars.count()).toBe(30)
+    await bars.last().focus()
+    await page.keyboard.press('ArrowLeft')
+    const yesterday = formatInstant(addMs(systemClock.now(), -DAY_MS)).slice(0, 10)
+    const cost = summary.rows.find((row: { group: string }) => row.group === yesterday).costUsd
+    const focused = await page.locator(':focus').getAttribute('aria-label')
+    expect(focused).toContain(`: ${formatUsdForPeople(usd(cost))}, `)
+    await page.getByRole('button', { name: 'Show as table' }).click()
+    const table = page.getByRole('table', { name: 'Spent by day' })
+    expect(await table.getByRole('row').count()).toBe(1 + 30)
+
+    await page.getByRole('button', { name: '7 days' }).click()
+    await page.getByRole('tab', { name: 'By model' }).click()
+    await page.getByRole('table', { name: 'Spent by model' }).getByText('acme/large-chat').waitFor()
+    await page.getByRole('group', { name: 'Each day by model' }).getByRole('button').last().focus()
+    await look('usage-by-model')
+    await page.getByRole('tab', { name: 'By key' }).click()
+    await page.getByRole('table', { name: 'Spent by key' }).getByText('laptop').waitFor()
+    await page.getByRole('tab', { name: 'By rental' }).click()
+    await page.getByRole('table', { name: 'Spent by rental' }).getByText('training run 4').waitFor()
+    await look('usage-by-rental')
+    await page.waitForURL(/by=rental/)
+    await page.reload()
+    await page.getByRole('link', { name: `Rental ${rentalId}` }).waitFor()
+
+    await page.getByLabel('From').fill('2026-01-01')
+    await page.getByLabel('To', { exact: true }).fill('2025-12-01')
+    await page.getByText('The first day comes after the last.').waitFor()
+    await close()
+  })
+
+  test('billing says what is left, shows every line with its sign, and opens invoices', async () => {
+    const { page, context, visit, look, close } = await browser.open(account.key)
+    await visit('/billing', 'Billing')
+    const statement = page.getByRole('table', { name: 'Statement' })
+    await statement.getByText('+$250.00').waitFor()
+    await statement.getByRole('link', { name: `Rental ${rentalId}` }).waitFor()
+    await page.getByText('Nothing runs that is paid by the hour').waitFor()
+    expect(await page.getByLabel('Account id').inputValue()).toBe(account.id)
+    await look('billing')
+    // Money that the operator adds is there without a reload.
+    const credit = { amountUsd: '40', kind: 'credit', reason: 'for your patience' }
+    await succeed(browser.server.operator, 'POST', `/v2/operator/accounts/${account.id}/credit`, credit)
+    await statement.getByText('for your patience').waitFor()
+
+    await page.getByRole('tab', { name: 'Invoices' }).click()
+    await page
+      .getByRole('button', { name: /^Show / })
+      .first()
+      .click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('table', { name: 'Charges' }).getByText('Inference, acme/large-chat').waitFor()
+    await look('billing-invoice')
+    const [printed] = await Promise.all([
+      context.waitForEvent('page'),
+      dialog.getByRole('link', { name: 'Open to print or save' }).click(),
+    ])
+    await printed.getByText('acme/large-chat').first().waitFor()
+    await printed.close()
+    await dialog.getByRole('button', { name: 'Close' }).last().click()
+    await page.getByRole('tab', { name: 'Purchases' }).click()
+    await page.getByRole('table', { name: 'Purchases' }).getByText('+$250.00').waitFor()
+    await look('billing-purchases')
+    await close()
+  })
+
+  test('a new account is told what to do, also on a telephone', async () => {
+    const { key } = await browser.server.account()
+    const { page, visit, look, close } = await browser.open(key, { width: 390, height: 844 })
+    await visit('/usage', 'Usage')
+    await page.getByText('Nothing was spent on these days').waitFor()
+    await look('usage-empty')
+    await visit('/billing', 'Billing')
+    await page.getByText('The balance has not changed yet').waitFor()
+    await look('billing-empty')
+    await page.getByRole('tab', { name: 'Invoices' }).click()
+    await page.getByText('There is no invoice yet').waitFor()
+    expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
+    await close()
+  })
+})

@@ -1,0 +1,66 @@
+/** The marketplace in a real browser, with ten thousand machines on sale. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+
+/** A copy of the simulated fleet has 28 machines on the marketplace. */
+const COPIES = 358
+const MACHINES = '10,024 machines'
+
+describe.skipIf(whyNoBrowser() !== undefined)(`the marketplace${browserLeftOut}`, () => {
+  let browser: ConsoleBrowser
+
+  beforeAll(async () => {
+    browser = await openBrowser({ env: { BERTH_MOCK_SCALE: String(COPIES) } })
+  })
+  afterAll(() => browser.close())
+
+  test('ten thousand machines are a table of a few dozen rows; filters and order stand in the address', async () => {
+    const { page, visit, look, close } = await browser.open(browser.server.demoKey)
+    await visit('/marketplace', 'Marketplace')
+    await page.getByText(MACHINES, { exact: true }).waitFor()
+    const table = page.getByRole('table', { name: 'Machines' })
+    expect(await table.getAttribute('aria-rowcount')).toBe('10025')
+    // The cheapest first, and of those by name.
+    expect(await table.getByRole('row').nth(1).textContent()).toContain('mock-sin-rtx3090-01')
+    expect(await table.getByRole('row').count()).toBeLessThan(100)
+    await look('marketplace')
+    await page.getByRole('region', { name: 'Machines' }).evaluate((box) => box.scrollTo(0, box.scrollHeight))
+    await table.getByRole('button', { name: 'Rent mock-pdx-b200-02-c99', exact: true }).waitFor()
+    expect(await table.getByRole('row').last().getAttribute('aria-rowindex')).toBe('10025')
+    expect(await table.getByRole('row').count()).toBeLessThan(100)
+
+    // Two sites have such GPUs: 2 machines with 8 of them at $0.39, 3 with 4 at $0.35, in each copy.
+    await page.getByLabel('GPU model').selectOption('RTX-4090')
+    await page.getByText(`${(5 * COPIES).toLocaleString('en')} of ${MACHINES}`).waitFor()
+    await page.getByLabel('Free GPUs').selectOption('8 or more')
+    await page.getByLabel('Price at most').fill('0.39')
+    await page.getByLabel('Search').fill('FRA epyc')
+    await page.getByText(`${2 * COPIES} of ${MACHINES}`).waitFor()
+    const supplier = page.getByRole('columnheader', { name: 'Supplier' })
+    await supplier.getByRole('button').click()
+    await supplier.and(page.locator('[aria-sort=ascending]')).waitFor()
+    await supplier.getByRole('button').click()
+    await supplier.and(page.locator('[aria-sort=descending]')).waitFor()
+
+    await page.setViewportSize({ width: 390, height: 800 })
+    await page.reload()
+    await page.getByText(`${2 * COPIES} of ${MACHINES}`).waitFor()
+    expect(new URL(page.url()).search).toBe('?gpu=RTX-4090&free=8&price=0.39&text=FRA+epyc&sort=supplier&down=true')
+    expect(await page.getByLabel('Search').inputValue()).toBe('FRA epyc')
+    expect(await page.getByLabel('Price at most').inputValue()).toBe('0.39')
+    expect(await supplier.getAttribute('aria-sort')).toBe('descending')
+    const sidewaysPx = await page.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    )
+    expect(sidewaysPx).toBe(0)
+    await look('marketplace-390')
+    await page.getByLabel('Search').fill('nothing like it')
+    await page.getByText('No machine fits these filters').waitFor()
+    await look('marketplace-empty-390')
+    await page.getByRole('button', { name: 'Show all machines' }).click()
+    await page.getByText(MACHINES, { exact: true }).waitFor()
+    expect(await page.getByLabel('Search').inputValue()).toBe('')
+    expect(new URL(page.url()).search).toBe('?sort=supplier&down=true')
+    await close()
+  })
+})

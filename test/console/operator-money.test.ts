@@ -1,0 +1,267 @@
+/** What the operator does with accounts, money and prices in the console, and what the books say of it. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Locator, Page } from 'playwright-core'
+import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { succeed } from '../harness/journey.ts'
+import { testSshKey, type Call } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
+
+describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${browserLeftOut}`, () => {
+  let browser: ConsoleBrowser
+  let operator: Call
+
+  beforeAll(async () => {
+    browser = await openBrowser()
+    operator = browser.server.operator
+  })
+  afterAll(() => browser.close())
+
+  test('an account is opened, and money moves exactly, with a sentence before and an entry after', async () => {
+    await browser.server.account({ platformFeePercentage: 12.5 })
+    const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
+    await visit('/operator/accounts', 'Accounts')
+    await page.getByRole('button', { name: 'Open an account' }).click()
+    const opening = page.getByRole('dialog')
+    await opening.getByRole('button', { name: 'Open the account' }).click()
+    await opening.getByText('Give it a name.').waitFor()
+    await opening.getByText('Write an e-mail address.').waitFor()
+    await opening.getByLabel('Name').fill('Harbour Labs')
+    await opening.getByLabel('E-mail of the owner').fill('owner@harbour.example')
+    await look('accounts-open')
+    await opening.getByRole('button', { name: 'Open the account' }).click()
+    const key = await page.getByLabel('First key').inputValue()
+    const customer = browser.server.as(key)
+    expect((await succeed(customer, 'GET', '/v2/users/me')).key.scopes).not.toContain('supply')
+    await page.getByRole('link', { name: 'Go to the account' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Harbour Labs' }).waitFor()
+
+    await moveMoney(page, 'Add money', { 'Amount in USD': '12,50' }, 'Add the money')
+    await page.getByText('Write an amount above zero').waitFor()
+    await fill(page.getByRole('dialog'), { 'Amount in USD': '25.000000001', Reason: 'bank transfer 4711' })
+    await page.getByText('The balance goes from $0.00 to $25.000000001.').waitFor()
+    await look('account-credit')
+    await page.getByRole('dialog').getByRole('button', { name: 'Add the money' }).click()
+    await page.getByText('Harbour Labs has got $25.000000001.').waitFor()
+    expect(await balanceOf(customer)).toBe('25.000000001')
+
+    const down = { 'Amount in USD': '30', Reason: 'booked twice' }
+    await moveMoney(page, 'Adjust the balance', { ...down, Direction: 'down' }, 'Adjust')
+    await page.getByRole('alert').getByText('The balance does not cover $30.00').waitFor()
+    await look('account-adjust-refused')
+    expect(await balanceOf(customer)).toBe('25.000000001')
+    await fill(page.getByRole('dialog'), { 'Amount in USD': '5.000000001' })
+    await page.getByRole('dialog').getByRole('button', { name: 'Adjust' }).click()
+    await page.getByText('went down by $5.000000001').waitFor()
+    expect(await balanceOf(customer)).toBe('20.000000000')
+
+    const { rentalId, chargedUsd } = await rentAndEnd(customer)
+    const row = page.getByRole('row').filter({ hasText: 'Terminated' })
+    await row.getByRole('button', { name: `Refund rental ${rentalId}` }).click()
+    await fill(page.getByRole('dialog'), { 'Amount in USD': '19', Reason: 'a machine was slow' })
+    await page.getByRole('dialog').getByRole('button', { name: 'Refund' }).click()
+    await page
+      .getByRole('alert')
+      .getByText(/At most \$\S+ can be refunded/)
+      .waitFor()
+    await fill(page.getByRole('dialog'), { 'Amount in USD': chargedUsd })
+    await page.getByRole('dialog').getByRole('button', { name: 'Refund' }).click()
+    await page.getByText('was refunded to Harbour Labs').waitFor()
+    expect(await balanceOf(customer)).toBe('20.000000000')
+    await look('account')
+    await close()
+  })
+
+  test('quota, fee and standing of an account are changed for a reason', async () => {
+    const { id, key } = await browser.server.account({ usd: '10' })
+    const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
+    await visit(`/operator/accounts/${id}`, /^Test/)
+    await page.getByRole('button', { name: 'Change the quota' }).click()
+    await page.getByLabel('GPUs in use').fill('4')
+    await page.getByRole('button', { name: 'Save the quota' }).click()
+    await page.getByText('Say why').waitFor()
+    await page.getByLabel('Reason').fill('a new customer')
+    await look('account-quota')
+    await page.getByRole('button', { name: 'Save the quota' }).click()
+    await page.getByText(/^The quota of Test .* is changed/).waitFor()
+    await page.getByRole('button', { name: 'Make it a supplier' }).click()
+    await fill(page.getByRole('dialog'), { 'Fee in percent': '12.5', Reason: 'has machines' })
+    await page.getByRole('button', { name: 'Save the fee' }).click()
+    await page.getByText('12.5 %', { exact: true }).waitFor()
+    expect(await succeed(operator, 'GET', `/v2/operator/accounts/${id}`)).toMatchObject({
+      quota: { gpus: 4, volumes: 100 },
+      platformFeePercentage: 12.5,
+    })
+    await moveMoney(page, 'Pay out earnings', { 'Amount in USD': '3', Reason: 'by bank' }, 'Record the payout')
+    await page.getByRole('alert').getByText('The unpaid earnings do not cover $3.00').waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('button', { name: 'Suspend' }).click()
+    await fill(page.getByRole('dialog'), { Reason: 'card charge disputed' })
+    await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click()
+    await page.getByText('Its keys are refused').waitFor()
+    await waitFor('the key to be refused', async () => {
+      return (await browser.server.as(key)('GET', '/v2/users/me')).status === 403
+    })
+    await page.goto('/operator/accounts?standing=suspended')
+    await page.getByText(/^1 of \d accounts/).waitFor()
+    await page.getByLabel('Standing').selectOption('')
+    await page.getByLabel('Search by name or id').fill('harbour')
+    await page.getByRole('link', { name: 'Harbour Labs' }).waitFor()
+    await page.waitForURL(/find=harbour/)
+    await page.getByLabel('Search by name or id').fill('')
+    await look('accounts')
+    await close()
+  })
+
+  test('prices are changed together, customers see them, and the log says who, what and why', async () => {
+    const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
+    await visit('/operator/prices', 'Prices')
+    await page.getByLabel('Region', { exact: true }).selectOption('us-east-1')
+    await page.getByLabel('GPU', { exact: true }).selectOption('h100')
+    await page.getByLabel('Network', { exact: true }).selectOption('ethernet')
+    await page.getByLabel('Machine', { exact: true }).selectOption('virtual-machine')
+    await page.getByText('4 rows of 870').waitFor()
+    await page.getByLabel('Price for all rows shown').fill('2.25')
+    await page.getByRole('button', { name: 'Set for 4 rows' }).click()
+    const one = page.getByLabel('Price of virtual-machine us-east-1 h100 ethernet 1', { exact: true })
+    await one.fill('two')
+    await page.getByText('Virtual machine, 1 × H100, Ethernet, us-east-1: Write a price').waitFor()
+    expect(await page.getByRole('button', { name: 'Save 4 changes' }).isDisabled()).toBe(true)
+    await one.fill('2.49')
+    await page.getByRole('button', { name: 'Save 3 changes' }).waitFor()
+    await look('prices')
+    await page.getByRole('tab', { name: 'Storage' }).click()
+    await page.getByLabel('Price of storage in us-east-1').fill('0.0002')
+    await look('prices-storage')
+    await page.getByRole('tab', { name: 'Terms' }).click()
+    await page.getByLabel('Days').fill('180')
+    await page.getByLabel('Percent off', { exact: true }).fill('22.5')
+    await page.getByRole('button', { name: 'Add to the changes' }).click()
+    await look('prices-terms')
+    await page.getByRole('button', { name: 'Save 5 changes' }).click()
+    await page.getByRole('dialog').getByRole('cell', { name: '$0.0002' }).waitFor()
+    await page.getByLabel('Reason').fill('autumn prices')
+    await look('prices-save')
+    await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByText('5 changes saved.').waitFor()
+    const book = await succeed(operator, 'GET', '/v2/operator/price-book')
+    expect(book.reserveOptions).toContainEqual({ accountId: null, termPeriodDays: 180, discountPercentage: 22.5 })
+    expect(JSON.stringify(await succeed(browser.server.demo, 'GET', optionsPath))).toContain('2.25')
+
+    await visit('/operator/audit', 'Audit')
+    const entry = page.getByRole('row').filter({ hasText: 'autumn prices' })
+    await entry.getByText('Changed the price book').waitFor()
+    await look('audit')
+    await entry.getByRole('button').click()
+    await page.getByRole('dialog').getByText('$2.25').first().waitFor()
+    await look('audit-entry')
+    await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click()
+    await page.getByRole('row').filter({ hasText: 'booked twice' }).getByRole('link').click()
+    await page.getByRole('link', { name: 'Its audit log' }).click()
+    await page.waitForURL(/accountId=/)
+    await entry.waitFor({ state: 'detached' })
+    await page.getByText('bank transfer 4711').waitFor()
+    await close()
+  })
+
+  test('the books are recounted and held against the engines, in words', async () => {
+    const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
+    await visit('/operator/ledger', 'Ledger')
+    await page.getByRole('button', { name: 'Recount the books' }).click()
+    await page.getByText(/The books are right: \d+ checks, nothing found/).waitFor()
+    await page.getByText('All accounts together sum to zero').waitFor()
+    await page.getByRole('button', { name: 'Compare with the engines' }).click()
+    await page.getByText('1 engine: all show what the books say.').waitFor()
+    await look('ledger')
+    // A hand in the database, and nothing else, makes the books wrong.
+    const { db } = browser.server.app.database
+    await db
+      .updateTable('machine')
+      .set({ gpus_claimed: 1 })
+      .where('id', '=', await aFreeMachine())
+      .execute()
+    await page.getByRole('button', { name: 'Recount again' }).click()
+    await page.getByText('The books are wrong: 1 finding').waitFor()
+    await page.getByText('Broken: every machine counts the GPUs that are claimed').waitFor()
+    await look('ledger-wrong')
+    await close()
+
+    async function aFreeMachine(): Promise<string> {
+      const found = await db.selectFrom('machine').select('id').where('gpus_claimed', '=', 0).executeTakeFirstOrThrow()
+      return found.id
+    }
+  })
+
+  test('a telephone shows it all, and a customer’s key is told why it sees nothing', async () => {
+    const narrow = await browser.open(browser.server.operatorKey, { width: 390, height: 800 })
+    const { body } = await operator('GET', '/v2/operator/accounts?limit=1')
+    const pages = [
+      ['/operator/accounts', 'Accounts'],
+      [`/operator/accounts/${body.accounts[0].id}`, body.accounts[0].name as string],
+      ['/operator/prices', 'Prices'],
+      ['/operator/audit', 'Audit'],
+      ['/operator/ledger', 'Ledger'],
+    ] as const
+    for (const [path, heading] of pages) {
+      await narrow.visit(path, heading)
+      await narrow.page.getByRole('status', { name: 'Loading' }).waitFor({ state: 'detached' })
+      expect([path, await narrow.page.evaluate('document.documentElement.scrollWidth')]).toEqual([path, 390])
+    }
+    await narrow.visit('/operator/prices', 'Prices')
+    await narrow.look('prices-narrow')
+    await narrow.close()
+
+    const { page, visit, look, close } = await browser.open(browser.server.demoKey)
+    for (const [path, heading] of [
+      ['/operator/accounts', 'Accounts'],
+      ['/operator/prices', 'Prices'],
+      ['/operator/audit', 'Audit'],
+    ] as const) {
+      await visit(path, heading)
+      await page.getByRole('alert').getByText('Sign in with a key that has this scope').waitFor()
+    }
+    expect(await page.getByRole('navigation', { name: 'Console' }).getByText('Operator').count()).toBe(0)
+    await look('audit-refused')
+    await close()
+  })
+})
+
+const optionsPath = '/v2/alpha/on-demand/rental-options?machineType=virtual-machine&region=us-east-1'
+
+async function moveMoney(
+  page: Page,
+  open: string,
+  fields: Readonly<Record<string, string>>,
+  action: string,
+): Promise<void> {
+  await page.getByRole('button', { name: open }).click()
+  await fill(page.getByRole('dialog'), fields)
+  await page.getByRole('dialog').getByRole('button', { name: action }).click()
+}
+
+async function fill(dialog: Locator, fields: Readonly<Record<string, string>>): Promise<void> {
+  for (const [label, value] of Object.entries(fields)) {
+    const field = dialog.getByLabel(label)
+    if (label === 'Direction') await field.selectOption(value)
+    else await field.fill(value)
+  }
+}
+
+async function balanceOf(customer: Call): Promise<string> {
+  return (await succeed(customer, 'GET', '/v2/customer/balance')).balanceUsd as string
+}
+
+/** A short rental, and what it has cost to the nano-dollar. */
+async function rentAndEnd(customer: Call): Promise<{ rentalId: number; chargedUsd: string }> {
+  await succeed(customer, 'POST', '/v2/ssh-keys', { name: 'laptop', publicKey: testSshKey })
+  const path = '/v2/alpha/on-demand/virtual-machine-rentals'
+  const { id } = await succeed(customer, 'POST', path, { gpuCount: 1, region: 'mock-region' })
+  const statusIs = (status: string) => async (): Promise<boolean> =>
+    (await succeed(customer, 'GET', `/v2/alpha/on-demand/rentals/${id}`)).status === status
+  await waitFor('it to run', statusIs('Running'))
+  await succeed(customer, 'POST', `${path}/terminate`, { id })
+  await waitFor('it to be gone', statusIs('Terminated'))
+  const { entries } = await succeed(customer, 'GET', '/v2/customer/statement')
+  const charged = (entries as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
+  expect(charged).toHaveLength(1)
+  return { rentalId: id as number, chargedUsd: charged[0]?.amountUsd.replace('-', '') ?? '' }
+}

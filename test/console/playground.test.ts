@@ -1,0 +1,319 @@
+/** The pages that call models, in a real browser over a real server, with simulated engines behind it. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { formatUsdForPeople, nanoUsdOf } from '../../src/base/money.ts'
+import { startModelServer } from '../../src/sim/model-server.ts'
+import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from '../harness/inference.ts'
+import { startReceiver } from '../harness/receiver.ts'
+import { waitFor } from '../harness/wait.ts'
+
+const answer = [
+  'The three longest rivers of Europe are the Volga, the Danube and the Ural.\n\n',
+  'As a list in TypeScript:\n\n',
+  '```ts\n',
+  "const rivers = ['Volga', 'Danube', 'Ural']\n",
+  '```\n\n',
+  'The Volga alone is 3,531 km long, and <b>none</b> of this is markup.',
+]
+const usual = { words: answer.length, wordOf: (n: number) => answer[n] ?? `word${n} `, intervalMs: 0 }
+
+describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`, () => {
+  let browser: ConsoleBrowser
+  let model: TestModel
+  let customer: Awaited<ReturnType<ConsoleBrowser['server']['account']>>
+
+  beforeAll(async () => {
+    browser = await openBrowser()
+    customer = await browser.server.account({ usd: '25' })
+  })
+  afterAll(async () => {
+    await model.upstream.close()
+    await browser.close()
+  })
+
+  /** Of the request that was made last, by the interface. */
+  async function lastCost(): Promise<{ requestId: string; text: string }> {
+    const { requestId } = await lastLogged()
+    const { body } = await customer.call('POST', '/v2/usage/request-cost', { requestIds: [requestId] })
+    const nano = BigInt((body.requests as Array<{ costNanoUsd: number }>)[0]?.costNanoUsd ?? -1)
+    return { requestId, text: formatUsdForPeople(nanoUsdOf(nano)) }
+  }
+
+  async function lastLogged(): Promise<{
+    requestId: string
+    outcome: string
+    inputUnits: number
+    outputUnits: number
+  }> {
+    const { body } = await customer.call('GET', '/v2/usage/requests?limit=1')
+    return body.requests[0]
+  }
+
+  test('without a model, customers are told to wait and operators how to offer one', async () => {
+    const plain = await browser.open(customer.key)
+    await plain.visit('/chat', 'Chat')
+    await plain.page.getByText('There is no chat model yet').waitFor()
+    await plain.look('chat-empty')
+    await plain.visit('/requests', 'Requests')
+    await plain.page.getByText('No requests yet').waitFor()
+    await plain.look('requests-empty')
+    await plain.close()
+    const operator = await browser.open(browser.server.operatorKey)
+    await operator.visit('/pictures', 'Pictures')
+    expect(await operator.page.getByRole('link', { name: 'Offer a model' }).getAttribute('href')).toBe(
+      '/operator/models',
+    )
+    await operator.close()
+    model = await serveModel(browser.server, { name: 'meadow/rivers-8b', behaviour: usual })
+    await browser.server.operator('POST', '/v2/operator/models', {
+      name: 'meadow/rivers-70b',
+      kind: 'chat',
+      contextTokens: 131_072,
+      inputUsdPerMillion: '0.4',
+      outputUsdPerMillion: '0.8',
+    })
+  })
+
+  test('an answer comes in parts, with its tokens and its exact cost; the code of it runs', async () => {
+    const { page, look, close } = await browser.open(customer.key)
+    await page.goto('/chat?model=meadow/rivers-8b')
+    await page.getByLabel('System prompt').fill('You know geography.')
+    await page.getByLabel('Temperature').fill('3')
+    await page.getByText('A number from 0 to 2.').waitFor()
+    await page.getByLabel('Message').fill("Which are Europe's longest rivers?")
+    expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
+    await page.getByLabel('Temperature').fill('0.7')
+    await page.getByLabel('Message').press('Enter')
+    const log = page.getByRole('log')
+    await log.getByText('<b>none</b> of this is markup.').waitFor()
+    expect(await log.locator('pre').innerText()).toBe("const rivers = ['Volga', 'Danube', 'Ural']")
+    const sent = JSON.parse(model.upstream.requests.at(-1)?.body.toString() ?? '{}') as Record<string, unknown>
+    expect(sent).toMatchObject({
+      temperature: 0.7,
+      messages: [
+        { role: 'system', content: 'You know geography.' },
+        { role: 'user', content: "Which are Europe's longest rivers?" },
+      ],
+    })
+    const { inputUnits, outputUnits } = await waitFor('it is in the log', () => lastLogged())
+    const { text } = await lastCost()
+    expect(text).toBe(
+      `${formatUsdForPeople(nanoUsdOf(BigInt(inputUnits * NANO_PER_INPUT + outputUnits * NANO_PER_OUTPUT)))}`,
+    )
+    await log.getByText(`${inputUnits} tokens in · ${answer.length} out`).waitFor()
+    await log.getByText(text, { exact: true }).waitFor()
+    await page.getByText(`1 question, ${text} in all`).waitFor()
+    await look('chat')
+
+    await page.getByLabel('Message').fill('And "the" $HOME of `them`?\nIt\'s a question.')
+    await page.getByRole('button', { name: 'Copy as code' }).click()
+    await look('chat-code')
+    await page.getByRole('dialog').getByRole('button', { name: 'Copy', exact: true }).click()
+    await page.getByText('Copied').waitFor()
+    const code = (await page.evaluate('navigator.clipboard.readText()')) as string
+    const env = { ...process.env, BERTH_KEY: customer.key }
+    const { stdout } = await promisify(execFile)('bash', ['-c', code], { env })
+    expect(stdout).toContain('data: [DONE]')
+    const ran = JSON.parse(model.upstream.requests.at(-1)?.body.toString() ?? '{}') as { messages: unknown[] }
+    expect(ran.messages.at(-1)).toEqual({ role: 'user', content: 'And "the" $HOME of `them`?\nIt\'s a question.' })
+    expect(ran.messages).toHaveLength(4)
+    await page.getByRole('tab', { name: 'Python' }).click()
+    await page.getByRole('region', { name: 'The request in Python' }).getByText('from openai import OpenAI').waitFor()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await close()
+  })
+
+  test('an answer can be stopped, edited and asked again; what fails is told where it stands', async () => {
+    const { page, look, faults, close } = await browser.open(customer.key)
+    const { behaviour, requests } = model.upstream
+    await page.goto('/chat?model=meadow/rivers-8b')
+    Object.assign(behaviour, { words: 4_000, wordOf: (n: number) => `part${n} `, intervalMs: 10 })
+    await page.getByLabel('Message').fill('Tell me everything.')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByText('part1 ').waitFor()
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page.getByText('Stopped · ').waitFor()
+    await waitFor('the engine is left', () => requests.at(-1)?.abortedAt)
+    await waitFor('it is in the log as left', async () => (await lastLogged()).outcome === 'cut')
+    await page
+      .getByRole('log')
+      .getByText((await lastCost()).text, { exact: true })
+      .waitFor()
+
+    Object.assign(behaviour, usual)
+    await page.getByRole('button', { name: 'Edit question' }).click()
+    expect(await page.getByLabel('Message').inputValue()).toBe('Tell me everything.')
+    expect(await page.getByText('Stopped').count()).toBe(0)
+    behaviour.faultsOnce.push({ kind: 'reset', afterEvents: 2 })
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByRole('alert').waitFor()
+    await page.getByText('The three longest rivers').waitFor()
+    await look('chat-broken')
+    await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('of this is markup.').waitFor()
+    expect(await page.getByRole('alert').count()).toBe(0)
+
+    behaviour.fault = { kind: 'status', status: 500 }
+    await page.getByLabel('Message').fill('Once more?')
+    await page.getByLabel('Message').press('Enter')
+    await page.getByRole('alert').waitFor()
+    // The browser notes each status of a server that fails.
+    expect(faults()).toEqual([expect.stringMatching(/^console: Failed to load resource: .* status of 50\d/)])
+    behaviour.fault = undefined
+    await page.getByRole('button', { name: 'Clear' }).click()
+    await page.getByText('Ask something').waitFor()
+
+    await page.getByLabel('Model', { exact: true }).selectOption('meadow/rivers-70b')
+    await page.waitForURL(/model=meadow/)
+    await page.getByText('Nothing runs it at the moment.').waitFor()
+    await close()
+  })
+
+  test('chat fits a phone', async () => {
+    const { page, look, close } = await browser.open(customer.key, { width: 390, height: 844 })
+    await page.goto('/chat?model=meadow/rivers-8b')
+    await page.getByLabel('Message').fill('Which are the longest rivers of Europe?')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByText(/1 question, \$\d/).waitFor()
+    await look('chat-narrow')
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390)
+    await close()
+  })
+
+  test('the log shows what was asked of models, and texts once the account keeps them', async () => {
+    const { page, look, visit, close } = await browser.open(customer.key)
+    await visit('/requests', 'Requests')
+    const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row')
+    await rows.nth(1).waitFor()
+    await look('requests')
+    await page.getByLabel('Outcome').selectOption('cut')
+    await page.waitForURL(/outcome=cut/)
+    await expect.poll(() => rows.count()).toBe(2)
+    await page.getByRole('button', { name: 'Details' }).click()
+    await page.getByText('This account keeps no texts').waitFor()
+    await page.getByRole('button', { name: 'Keep texts from now on' }).click()
+    await page.getByText('Texts of requests are kept from now on.').waitFor()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await customer.call('POST', '/v1/chat/completions', {
+      model: model.name,
+      messages: [{ role: 'user', content: 'Is this kept?' }],
+    })
+    const { requestId } = await waitFor('it is in the log', async () => {
+      const last = await lastLogged()
+      return last.outcome === 'answered' && last
+    })
+    await page.goto(`/requests?request=${requestId}`)
+    await page.getByRole('region', { name: 'What was asked' }).getByText('Is this kept?').waitFor()
+    await look('requests-details')
+    await close()
+  })
+
+  test('a picture is followed step by step and can be stopped; a painted one has its seed, cost and file', async () => {
+    const painter = await startReceiver()
+    const apple = await drawApple()
+    painter.answer = ({ body }, response) => {
+      const { seed } = JSON.parse(body) as { seed: number }
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify({ images: [apple], info: JSON.stringify({ seed: seed === -1 ? 7 : seed }) }))
+    }
+    await browser.server.operator('POST', '/v2/operator/models', {
+      name: 'meadow/painter',
+      kind: 'image',
+      pixelStepUsdPerMillion: '0.001',
+    })
+    const deployment = { model: 'meadow/painter', url: painter.url, protocol: 'txt2img' }
+    await browser.server.operator('POST', '/v2/operator/deployments', deployment)
+    const { page, look, visit, close } = await browser.open(customer.key)
+    await visit('/pictures', 'Pictures')
+    await page.getByText('No picture yet').waitFor()
+    await page.getByLabel('Prompt', { exact: true }).fill('a red apple')
+    await page.getByLabel('Steps').fill('1000')
+
+    // Servers elsewhere do not tell their steps, so the first one is asked of an engine in the form of our own.
+    const engine = await startModelServer({ behaviour: { intervalMs: 20 } })
+    const path = '/v1/image/generation'
+    await page.route(`**${path}`, (route) => route.continue({ url: `http://${engine.host}:${engine.port}${path}` }))
+    await page.getByRole('button', { name: 'Paint' }).click()
+    await page.getByText(/^Step \d+ of 1000$/).waitFor()
+    await look('pictures-painting')
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page.getByText(/Stopped after \d+ step/).waitFor()
+    await waitFor('the engine is left', () => engine.requests.at(-1)?.abortedAt)
+    await page.unroute(`**${path}`)
+    await engine.close()
+
+    await page.getByLabel('Steps').fill('20')
+    await page.getByLabel('Seed').fill('11')
+    // 512 × 512 pixels in 20 steps, each a nano-dollar.
+    await page.getByText('Costs $0.00524288').waitFor()
+    await page.getByRole('button', { name: 'Paint' }).click()
+    const picture = page.getByRole('img', { name: 'a red apple' })
+    await picture.waitFor()
+    await expect.poll(() => picture.evaluate((one: { naturalWidth: number }) => one.naturalWidth)).toBe(512)
+    await page.getByText('$0.00524288', { exact: true }).waitFor()
+    const downloading = page.waitForEvent('download')
+    await page.getByRole('link', { name: 'Download' }).click()
+    expect((await downloading).suggestedFilename()).toBe('picture-11.png')
+    await page.getByRole('button', { name: 'Same with another seed' }).click()
+    const gallery = page.getByRole('list', { name: 'Pictures of this visit' }).getByRole('button')
+    await gallery.nth(1).waitFor()
+    const [, first] = painter.received
+      .filter(({ body }) => body !== '')
+      .map(({ body }) => JSON.parse(body).seed as number)
+    expect(first).not.toBe(11)
+    await look('pictures')
+    await close()
+    await painter.close()
+  })
+
+  test('a text is spoken, played here, and costs its characters; a failure can be tried again', async () => {
+    const voice = await serveModel(browser.server, {
+      name: 'meadow/voice',
+      model: {
+        kind: 'speech',
+        contextTokens: null,
+        maxOutputTokens: null,
+        inputUsdPerMillion: undefined,
+        outputUsdPerMillion: undefined,
+        characterUsdPerMillion: '5',
+      },
+    })
+    const { page, look, visit, faults, close } = await browser.open(customer.key)
+    await visit('/speech', 'Speech')
+    await page.getByLabel('Text').fill('The ship is in the harbour.')
+    await page.getByText('27 of 100,000 characters').waitFor()
+    await page.getByLabel('Speed').fill('9')
+    await page.getByText('A number from 0.1 to 5.').waitFor()
+    await page.getByLabel('Speed').fill('1.25')
+    await page.getByLabel('Voice').fill('kal')
+    voice.upstream.behaviour.fault = { kind: 'status', status: 500 }
+    await page.getByRole('button', { name: 'Speak' }).click()
+    await page.getByRole('alert').waitFor()
+    expect(faults()).toEqual([expect.stringMatching(/^console: Failed to load resource: .* status of 50\d/)])
+    voice.upstream.behaviour.fault = undefined
+    await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click()
+    const player = page.getByRole('list', { name: 'Spoken in this visit' }).locator('audio')
+    await player.waitFor()
+    await expect.poll(() => player.evaluate((one: { duration: number }) => one.duration)).toBeGreaterThan(0.5)
+    // 27 characters at 5,000 nano-dollars.
+    await page.getByText('$0.000135', { exact: true }).waitFor()
+    expect(JSON.parse(voice.upstream.requests.at(-1)?.body.toString() ?? '')).toMatchObject({
+      voice: 'kal',
+      speed: 1.25,
+    })
+    await look('speech')
+    await close()
+    await voice.upstream.close()
+  })
+})
+
+async function drawApple(): Promise<string> {
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="512" height="512"><rect width="512" height="512" fill="#f4efe6"/>
+    <path d="M256 170c-60-50-150-20-150 80 0 100 80 190 150 160 70 30 150-60 150-160 0-100-90-130-150-80z" fill="#c8322b"/>
+    <path d="M256 175c-4-40 6-70 30-95" stroke="#5b3a1e" stroke-width="14" fill="none" stroke-linecap="round"/>
+    <path d="M282 110c30-40 80-40 110-20-30 40-80 45-110 20z" fill="#4f8a3a"/></svg>`
+  return (await sharp(Buffer.from(svg)).png().toBuffer()).toString('base64')
+}

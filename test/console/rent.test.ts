@@ -1,0 +1,279 @@
+/** Renting of every kind, and volumes, in a real browser. */
+import type { Locator, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import type { Call } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
+
+/** Names and values in the order of the screen. */
+async function factsOf(place: Locator): Promise<Record<string, string>> {
+  const names = await place.locator('dt').allTextContents()
+  const values = await place.locator('dd').allTextContents()
+  return Object.fromEntries(names.map((name, index) => [name, values[index] ?? '']))
+}
+
+/** How far the page itself, and not a box in it, can be scrolled sideways. */
+function sidewaysPx(page: Page): Promise<number> {
+  return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+}
+
+function idIn(url: string): string {
+  return new URL(url).pathname.split('/').at(-1) ?? ''
+}
+
+async function waitForRental(call: Call, id: string, status: string) {
+  return waitFor(`rental ${id} is ${status}`, async () => {
+    const { body } = await call('GET', `/v2/alpha/on-demand/rentals/${id}`)
+    return body.status === status ? body : undefined
+  })
+}
+
+describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => {
+  let browser: ConsoleBrowser
+
+  beforeAll(async () => {
+    browser = await openBrowser()
+  })
+  afterAll(() => browser.close())
+
+  test('GPUs of the marketplace: price and runway are told before, and what runs counts afterwards', async () => {
+    const { key, call } = await browser.server.account({ usd: '20' })
+    const { page, visit, look, close } = await browser.open(key)
+    await visit('/marketplace', 'Marketplace')
+    await page.getByText('28 machines', { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Rent mock-fra-rtx4090-01', exact: true }).click()
+    const dialog = page.getByRole('dialog', { name: 'Rent RTX-4090' })
+    await dialog.getByLabel('GPUs').selectOption('2 GPUs')
+    // 2 × $0.39 an hour; $20 last for 25.64 hours.
+    expect(await factsOf(dialog)).toEqual({
+      'Per hour': '$0.78',
+      'Per day': '$18.72',
+      'Per 30 days': '$561.60',
+      Balance: '$20.00',
+      'Runs already': '$0.00 an hour',
+      'Balance lasts': '1 d 1 h',
+    })
+    await dialog.getByLabel('Label').fill('notebook')
+    await dialog.getByLabel('Ports').fill('8888, web')
+    await dialog.getByLabel('Spending limit').fill('a lot')
+    await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
+    await dialog.getByText('web is no port').waitFor()
+    await dialog.getByText('An amount such as 25.00').waitFor()
+    await look('marketplace-rent')
+    await dialog.getByLabel('Ports').fill('8888')
+    await dialog.getByLabel('Spending limit').fill('5')
+    await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
+    await page.waitForURL(/\/instances\/[a-z-]+$/)
+    await page.getByText('notebook is starting').waitFor()
+    const instance = await waitFor('the instance runs', async () => {
+      const { body } = await call('GET', '/v1/marketplace/instances')
+      return body.instances[0].instance.status === 'online' ? body.instances[0] : undefined
+    })
+    expect(instance).toMatchObject({
+      id: idIn(page.url()),
+      userMetadata: { label: 'notebook' },
+      instance: { gpu_count: 2, pricing: { price: { amount: 0.39 } } },
+    })
+
+    // 8 × $4.69 an hour are more than there is.
+    await visit('/marketplace?text=b200-01', 'Marketplace')
+    await page.getByRole('button', { name: 'Rent mock-pdx-b200-01' }).click()
+    const large = page.getByRole('dialog', { name: 'Rent B200-SXM-180GB' })
+    await large.getByText('$0.78 an hour').waitFor()
+    await large.getByLabel('GPUs').selectOption('8 GPUs')
+    await large.getByText('The first hour costs $37.52').waitFor()
+    expect(await large.getByRole('button', { name: 'Rent 8 GPUs' }).isDisabled()).toBe(true)
+    await look('marketplace-too-little')
+    await close()
+  })
+
+  test('who has no SSH key is told, and for a machine that was taken meanwhile the server speaks', async () => {
+    const { key } = await browser.server.account({ usd: '20', sshKey: false })
+    const { page, visit, close } = await browser.open(key)
+    await visit('/marketplace?region=ap-south', 'Marketplace')
+    await page.getByRole('button', { name: 'Rent mock-sin-rtx3090-01' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Rent RTX-3090' })
+    await dialog.getByRole('link', { name: 'Add a key' }).waitFor()
+    const other = await browser.server.account({ usd: '5' })
+    const node = { cluster_name: 'mock-sin', node_name: 'mock-sin-rtx3090-01', gpu_count: 1 }
+    expect((await other.call('POST', '/v1/marketplace/instances/create', node)).status).toBe(200)
+    await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
+    await dialog.getByRole('alert').getByText('has 0 free GPUs').waitFor()
+    await close()
+  })
+
+  test('a virtual machine: the price follows each choice, and what does not fit cannot be chosen', async () => {
+    const { key, call } = await browser.server.account({ usd: '100' })
+    const { page, visit, look, close } = await browser.open(key)
+    await visit('/rent', 'Rent a machine')
+    const price = page.getByRole('region', { name: 'Price' })
+    await page.getByRole('radio', { name: 'eu-north-2' }).check()
+    await page.getByRole('radio', { name: 'B200' }).check()
+    expect(await page.getByRole('radio', { name: 'Ethernet' }).isDisabled()).toBe(true)
+    await page.getByText('not with this GPU').waitFor()
+    await page.getByRole('radio', { name: 'mock-region' }).check()
+    await page.getByRole('radio', { name: 'H200' }).check()
+    await page.getByRole('radio', { name: 'Ethernet' }).check()
+    await page
+      .getByRole('group', { name: 'How many GPUs' })
+      .getByRole('radio', { name: /^4 GPUs/ })
+      .check()
+    await price.getByText('$12.76', { exact: true }).waitFor()
+    await page.getByRole('radio', { name: 'InfiniBand' }).check()
+    // 4 × ($3.19 + $0.30); $100 last for 7.16 hours.
+    await price.getByText('$13.96', { exact: true }).waitFor()
+    expect(await factsOf(price)).toMatchObject({ 'Per day': '$335.04', 'Balance lasts': '7 h 9 min' })
+    await page.reload()
+    await price.getByText('$13.96', { exact: true }).waitFor()
+    expect(Object.fromEntries(new URL(page.url()).searchParams)).toEqual({
+      region: 'mock-region',
+      gpu: 'h200',
+      network: 'infiniband',
+      count: '4',
+    })
+    // 30 days at 10 % less, 720 hours of it.
+    await page.getByRole('radio', { name: '30 days' }).check()
+    expect(await factsOf(price)).toMatchObject({
+      'Per hour': '$12.564',
+      'List price': '$13.96 an hour, −10 %',
+      '30 days in all': '$9,046.08',
+    })
+    await page.getByRole('checkbox', { name: 'Go on when the term ends' }).uncheck()
+    await page.getByLabel('Ports').fill('99999')
+    await page.getByLabel('Ends at').fill('2020-01-01T12:00')
+    await page.getByRole('button', { name: 'Rent for $12.564 an hour' }).click()
+    await page.getByText('99999 is no port').waitFor()
+    await page.getByText('Choose a time in the future').waitFor()
+    await look('rent-faults')
+    await page.getByLabel('Ports').fill('8080 8888')
+    await page.getByLabel('Ends at').fill('')
+    await page.getByLabel('Label').fill('training')
+    await page.getByLabel('Spending limit').fill('25')
+    await page.getByRole('button', { name: 'Rent for $12.564 an hour' }).click()
+    await page.waitForURL(/\/rentals\/\d+$/)
+    await page.getByText('training is starting').waitFor()
+    expect(await waitForRental(call, idIn(page.url()), 'Running')).toMatchObject({
+      label: 'training',
+      rentalType: 'virtual-machine',
+      region: 'mock-region',
+      gpuType: 'h200',
+      gpuCount: 4,
+      connectionType: 'infiniband',
+      convertToOnDemandOnExpiry: false,
+      spendingLimitUsd: '25.000000000',
+      currentTerm: { termType: 'reserved', termPeriodDays: 30, costPerHour: 12.564, originalCostPerHour: 13.96 },
+    })
+
+    await visit('/rent?region=mock-region&gpu=h100&count=1', 'Rent a machine')
+    await page.getByLabel('Label').fill('fault-no-capacity')
+    await page.getByRole('button', { name: 'Rent for $2.49 an hour' }).click()
+    await page.waitForURL(/\/rentals\/\d+$/)
+    await waitForRental(call, idIn(page.url()), 'Failed')
+    await close()
+  })
+
+  test('too little money and a large reservation', async () => {
+    const { key } = await browser.server.account({ usd: '1' })
+    const { page, visit, look, close } = await browser.open(key, { width: 390 })
+    await visit('/rent', 'Rent a machine')
+    await page.getByText('and $1.00 is available').waitFor()
+    expect(await page.getByRole('button', { name: /^Rent for/ }).isDisabled()).toBe(true)
+    expect(await sidewaysPx(page)).toBe(0)
+    await look('rent-390')
+    await page.getByRole('button', { name: 'Ask for a large reservation' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Ask for a large reservation' })
+    await dialog.getByLabel('GPUs').fill('many')
+    await dialog.getByRole('button', { name: 'Ask the operator' }).click()
+    await dialog.getByText('A whole number of GPUs').waitFor()
+    await dialog.getByLabel('GPUs').fill('512')
+    await look('rent-reservation-390')
+    await dialog.getByRole('button', { name: 'Ask the operator' }).click()
+    await page.getByText('The operator has been asked for 512 GPUs').waitFor()
+    await close()
+  })
+
+  test('bare metal with a new volume; then volumes are made, attached, detached and deleted', async () => {
+    const { key, call } = await browser.server.account({ usd: '100' })
+    const { page, visit, look, close } = await browser.open(key)
+    await visit('/volumes', 'Volumes')
+    await page.getByText('There are no volumes yet').waitFor()
+    await look('volumes-empty')
+
+    await visit('/rent?kind=bare-metal', 'Rent a machine')
+    const price = page.getByRole('region', { name: 'Price' })
+    await page.getByRole('radio', { name: 'us-central-1' }).check()
+    await page.getByRole('radio', { name: 'H100' }).check()
+    await page.getByRole('radio', { name: 'InfiniBand' }).check()
+    await page.getByRole('radio', { name: '2 machines' }).check()
+    // 16 × ($2.49 + $0.30).
+    await price.getByText('$44.64', { exact: true }).waitFor()
+    await page.getByLabel('CUDA version').selectOption('CUDA 12.9')
+    await page.getByRole('radio', { name: 'A new one' }).check()
+    await page.getByLabel('Volume label').fill('my data')
+    await page.getByLabel('Label', { exact: true }).fill('cluster')
+    await page.getByRole('button', { name: 'Rent for $44.64 an hour' }).click()
+    await page.getByText('Four characters or more').waitFor()
+    await page.getByLabel('Volume label').fill('datasets')
+    await page.getByLabel('Volume size in GB').fill('512')
+    await look('rent-bare-metal')
+    await page.getByRole('button', { name: 'Rent for $44.64 an hour' }).click()
+    await page.waitForURL(/\/rentals\/\d+$/)
+    const rentalId = Number(idIn(page.url()))
+    const rental = await waitForRental(call, String(rentalId), 'Running')
+    expect(rental).toMatchObject({ rentalType: 'bare-metal', gpuCount: 16, currentTerm: { costPerHour: 44.64 } })
+
+    await visit('/volumes', 'Volumes')
+    const datasets = page.getByRole('row', { name: /datasets/ })
+    await datasets.getByText('active').waitFor()
+    await datasets.getByRole('link', { name: 'cluster' }).waitFor()
+    // 512 × $0.0001, 720 hours of it.
+    await datasets.getByText('$0.0512 an hour').waitFor()
+    await datasets.getByText('$36.864 in 30 days').waitFor()
+    expect(await page.getByRole('button', { name: 'Delete datasets' }).getAttribute('title')).toBe('Detach it first')
+
+    await page.getByRole('button', { name: 'Create a volume' }).click()
+    const create = page.getByRole('dialog', { name: 'Create a volume' })
+    await create.getByLabel('Region').selectOption('us-central-1')
+    await create.getByLabel('Label').fill('scratch')
+    await create.getByLabel('Size in GB').fill('300')
+    await create.getByText('in steps of 256', { exact: false }).first().waitFor()
+    await create.getByLabel('Size in GB').fill('1024')
+    expect(await factsOf(create)).toEqual({ 'Per hour': '$0.1024', 'Per day': '$2.4576', 'Per 30 days': '$73.728' })
+    await look('volumes-create')
+    await create.getByRole('button', { name: 'Create the volume' }).click()
+    const scratch = page.getByRole('row', { name: /scratch/ })
+    await scratch.getByText('active').waitFor()
+
+    await page.getByRole('button', { name: 'Attach scratch' }).click()
+    const attach = page.getByRole('dialog', { name: 'Attach scratch' })
+    await attach.getByRole('checkbox', { name: 'cluster' }).check()
+    await look('volumes-attach')
+    await attach.getByRole('button', { name: 'Attach' }).click()
+    await scratch.getByRole('link', { name: 'cluster' }).waitFor()
+    await look('volumes')
+    await page.getByRole('button', { name: 'Use scratch' }).click()
+    const use = page.getByRole('dialog', { name: 'Use scratch' })
+    expect(await use.getByLabel('Go there').inputValue()).toBe('cd /mnt/scratch')
+    await use.getByText(/^198\.51\.100\.\d+$/).waitFor()
+    await look('volumes-use')
+    await use.getByRole('button', { name: 'Close' }).click()
+
+    await page.getByRole('button', { name: 'Detach scratch' }).click()
+    await page.getByRole('dialog', { name: 'Detach scratch' }).getByRole('button', { name: 'Detach' }).click()
+    await scratch.getByText('nothing').waitFor()
+    await page.getByRole('button', { name: 'Delete scratch' }).click()
+    const remove = page.getByRole('dialog', { name: 'Delete scratch' })
+    expect(await remove.getByRole('button', { name: 'Delete the volume' }).isDisabled()).toBe(true)
+    await remove.getByLabel('Type scratch to go on').fill('scratch')
+    await look('volumes-delete')
+    await remove.getByRole('button', { name: 'Delete the volume' }).click()
+    await scratch.waitFor({ state: 'detached' })
+    expect((await call('GET', '/v2/alpha/on-demand/storage-volumes')).body).toMatchObject([
+      { label: 'datasets', attachedRentals: [rentalId] },
+    ])
+    await page.setViewportSize({ width: 390, height: 800 })
+    expect(await sidewaysPx(page)).toBe(0)
+    await look('volumes-390')
+    await close()
+  })
+})

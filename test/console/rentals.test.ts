@@ -1,0 +1,338 @@
+/** Machines of one's own in the console: their state as it changes, logging in, looking inside, and their end. */
+import { generateKeyPairSync, randomInt } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { MuxStream } from '../../src/base/mux.ts'
+import { streamRequest, type Desired, type FromServer, type StreamRequest } from '../../src/contract/agent.ts'
+import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { TestAgent, testOffer } from '../harness/host-doors.ts'
+import { succeed } from '../harness/journey.ts'
+import type { Call, TestServer } from '../harness/server.ts'
+import { waitFor } from '../harness/wait.ts'
+
+const V2 = '/v2/alpha/on-demand'
+
+describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => {
+  let browser: ConsoleBrowser
+  let customer: { key: string; call: Call }
+
+  beforeAll(async () => {
+    // Ports of its own: several servers may run at a time.
+    const from = randomInt(31_100, 32_000)
+    browser = await openBrowser({ env: { BERTH_ENGINES: 'mock,host', BERTH_RELAY_PORTS: `${from}-${from + 20}` } })
+    customer = await browser.server.account({ usd: '250' })
+  })
+  afterAll(() => browser.close())
+
+  async function rent(label: string, more: Record<string, unknown> = {}): Promise<number> {
+    const body = { gpuCount: 1, region: 'mock-region', label, ...more }
+    const { id } = await succeed(customer.call, 'POST', `${V2}/virtual-machine-rentals`, body)
+    return id as number
+  }
+
+  async function status(id: number, wanted: string): Promise<void> {
+    await waitFor(`rental ${id} to be ${wanted}`, async () => {
+      const { body } = await customer.call('GET', `${V2}/rentals/${id}`)
+      return body.status === wanted
+    })
+  }
+
+  test('the first steps are told to who has nothing, and ticked off when they are done', async () => {
+    const newcomer = await browser.server.account({ usd: '20' })
+    const { page, visit, look, close } = await browser.open(newcomer.key)
+    await visit('/', 'Overview')
+    await page.getByText('Nothing is rented').waitFor()
+    await page.getByText('Nothing is being spent').waitFor()
+    await look('overview-first')
+    await page.getByRole('link', { name: 'Take the tour' }).click()
+    await page.getByRole('heading', { name: /Rent a machine.*not done/ }).waitFor()
+    await succeed(newcomer.call, 'POST', `${V2}/virtual-machine-rentals`, { gpuCount: 1, region: 'mock-region' })
+    await page.getByRole('heading', { name: /Rent a machine.*Done/ }).waitFor()
+    await look('tour')
+    await close()
+  })
+
+  test('a rental appears, runs, is told how to log into, changed and ended, without a reload', async () => {
+    const { page, visit, look, close } = await browser.open(customer.key)
+    await visit('/rentals', 'Rentals')
+    await page.getByText('Nothing is rented').waitFor()
+    const id = await rent('train', { spendingLimitUsd: '20' })
+    const row = page.getByRole('row', { name: /train/ })
+    await row.getByText('Running').waitFor()
+    await row.getByRole('link', { name: 'train' }).click()
+    await page.getByRole('heading', { level: 1, name: 'train' }).waitFor()
+    const timeline = page.getByRole('list', { name: 'Timeline' })
+    await timeline.getByText('Pending').first().waitFor()
+    await timeline.getByText('Next: Unknown, Failed or Terminating.').waitFor()
+    const command = await page.getByLabel('SSH command').inputValue()
+    expect(command).toMatch(/^ssh -p 22 -o HostKeyAlias=berth-\S+ -o StrictHostKeyChecking=accept-new ubuntu@[\d.]+$/)
+    await page.getByRole('button', { name: 'Copy' }).first().click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(command)
+    await look('rental')
+
+    await page.getByRole('button', { name: 'Change' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Label').fill('train-v2')
+    await dialog.getByLabel('Spending limit in USD').fill('a lot')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await dialog.getByText('An amount such as 25').waitFor()
+    await look('rental-change')
+    await dialog.getByLabel('Spending limit in USD').fill('25.50')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('heading', { level: 1, name: 'train-v2' }).waitFor()
+    await page.getByText('$25.50').waitFor()
+
+    await page.getByRole('tab', { name: 'Metrics' }).click()
+    await page.getByText('The machine is simulated: there is nothing to measure').waitFor()
+    await page.getByRole('tab', { name: 'Logs' }).click()
+    await page.getByRole('alert').waitFor()
+    await page.getByRole('tab', { name: 'Terminal' }).click()
+    await page.getByRole('button', { name: 'Open a terminal' }).click()
+    await page.getByText('Machines of this kind are entered by SSH only').waitFor()
+    await page.getByRole('tab', { name: 'Volumes' }).click()
+    await page.getByText('This machine takes no volumes').waitFor()
+    await page.getByRole('tab', { name: 'Events' }).click()
+    await page.getByRole('table', { name: 'Events of this rental' }).getByText('Rental changed').waitFor()
+    await look('rental-events')
+    await page.getByRole('tab', { name: 'State' }).click()
+
+    await page.getByRole('button', { name: 'Terminate' }).click()
+    await dialog.getByText('This cannot be undone').waitFor()
+    await look('rental-terminate')
+    await dialog.getByRole('button', { name: 'Terminate' }).click()
+    await timeline.getByText('Terminated').waitFor()
+    expect(await page.getByRole('button', { name: 'Terminate' }).isDisabled()).toBe(true)
+    expect(await page.getByRole('button', { name: 'Change' }).getAttribute('title')).toBe('It is Terminated')
+    const { body } = await customer.call('GET', `${V2}/rentals/${id}`)
+    const [dollars = '', nanos = ''] = (body.costSoFarUsd as string).split('.')
+    await page.getByText(`$${dollars}.${nanos.slice(0, 6)}`).waitFor()
+    await close()
+  })
+
+  test('what fails says why and what to do, and a state that changes is shown at once', async () => {
+    const { page, visit, look, close } = await browser.open(customer.key)
+    const failed = await rent('batch fault-boot-fails')
+    await status(failed, 'Failed')
+    await visit(`/rentals/${failed}`, /batch/)
+    await page
+      .getByRole('alert')
+      .getByText(/^It failed\./)
+      .waitFor()
+    await look('rental-failed')
+    const refused = await rent('fault-no-capacity')
+    await status(refused, 'Failed')
+    await visit(`/rentals/${refused}`, /fault-no-capacity/)
+    await page.getByText(/try another region, size or GPU/).waitFor()
+    const pending = await rent('warm-up fault-slow-boot')
+    await visit(`/rentals/${pending}`, /warm-up/)
+    await page.getByText('The SSH command stands here as soon as it runs.').waitFor()
+    await look('rental-pending')
+    // Somebody ends it elsewhere.
+    await succeed(customer.call, 'POST', `${V2}/virtual-machine-rentals/terminate`, { rentalId: pending })
+    await page.getByRole('list', { name: 'Timeline' }).getByText('Terminated').waitFor()
+    await close()
+  })
+
+  test('the lists have everything, by kind and state, and what has ended', async () => {
+    await status(await rent('notebook'), 'Running')
+    const metal = await succeed(customer.call, 'POST', `${V2}/bare-metal-rentals`, {
+      networkType: 'infiniband',
+      gpuCount: 8,
+      gpuType: 'h100',
+      region: 'us-central-1',
+      label: 'cluster-a',
+      storageVolume: { isNew: true, label: 'datasets', sizeInGb: 512 },
+    })
+    await status(metal.id as number, 'Running')
+    const { page, visit, look, close } = await browser.open(customer.key)
+    await visit('/rentals', 'Rentals')
+    const table = page.getByRole('table', { name: 'Rentals' })
+    await table.getByRole('row', { name: /cluster-a.*Bare metal/ }).waitFor()
+    await look('rentals')
+    await page.getByLabel('State').selectOption('Failed')
+    await table.getByRole('link', { name: 'fault-no-capacity' }).waitFor()
+    await table.getByRole('link', { name: 'notebook' }).waitFor({ state: 'detached' })
+    expect(page.url()).toContain('state=Failed')
+    await page.getByLabel('Name or label').fill('no such')
+    await page.getByText('No rental is like that').waitFor()
+    await page.getByRole('tab', { name: 'Ended' }).click()
+    await page.getByRole('table', { name: 'Ended rentals' }).getByText('Its end was asked for.').first().waitFor()
+    await look('rentals-ended')
+
+    await visit('/', 'Overview')
+    await page.getByRole('table', { name: 'Machines' }).getByText('cluster-a').waitFor()
+    await look('overview')
+    await visit('/events', 'Events')
+    await page.getByRole('table', { name: 'Events' }).getByText('Rental runs').first().waitFor()
+    await look('events')
+    await page.getByLabel('Kind').selectOption({ label: 'Rental failed' })
+    await page
+      .getByRole('row', { name: /Rental runs/ })
+      .first()
+      .waitFor({ state: 'detached' })
+    expect(page.url()).toContain('type=rental.failed')
+
+    await visit(`/rentals/${metal.id}?tab=volumes`, 'cluster-a')
+    await page.getByRole('cell', { name: 'datasets' }).waitFor()
+    await look('rental-volumes')
+    await page.getByRole('button', { name: 'Detach datasets' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Detach' }).click()
+    await page.getByText('No volume is attached').waitFor()
+    await page.getByRole('button', { name: 'Attach a volume' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Attach' }).click()
+    await page.getByRole('cell', { name: 'datasets' }).waitFor()
+    await close()
+  })
+
+  test('a container shows its GPUs at work, its output as it comes, and a terminal with every colour', async () => {
+    const host = await joinHost(browser.server)
+    try {
+      const { instance_name: name } = await succeed(customer.call, 'POST', '/v1/marketplace/instances/create', {
+        cluster_name: testOffer.clusterName,
+        node_name: host.id,
+        gpu_count: 2,
+        label: 'render',
+        image: { name: 'debian', tag: '12', port: 8080 },
+      })
+      const { page, visit, look, close } = await browser.open(customer.key)
+      await visit(`/instances/${name}`, 'render')
+      await page.getByLabel('SSH command').waitFor()
+      await page.getByText('at most $0.000').waitFor()
+      await look('instance')
+
+      host.measure(37)
+      await page.getByRole('tab', { name: 'Metrics' }).click()
+      await page
+        .getByRole('list', { name: /^Utilization/ })
+        .getByText('37 %')
+        .first()
+        .waitFor()
+      host.measure(82)
+      const last = page.getByRole('list', { name: /^Utilization/ }).getByText('82 %')
+      await last.first().waitFor()
+      await page.getByRole('table', { name: 'Last measurements' }).getByText('82 %').first().waitFor()
+      await page.locator('figure canvas').first().waitFor()
+      await look('instance-metrics')
+
+      await page.getByRole('tab', { name: 'Logs' }).click()
+      const log = await host.opened('logs')
+      expect(log.request).toMatchObject({ follow: true })
+      log.stream.write('\u001B[32mepoch 1\u001B[0m loss 0.91\nepoch 2 loss 0.74\n')
+      const lines = page.getByRole('log', { name: 'Logs' })
+      await lines.getByText('epoch 1 loss 0.91').waitFor()
+      await page.getByRole('button', { name: 'Pause' }).click()
+      log.stream.write('epoch 3 loss 0.55\n')
+      await page.getByText('Paused; 1 new line so far.').waitFor()
+      expect(await lines.textContent()).not.toContain('epoch 3')
+      await page.getByRole('button', { name: 'Go on' }).click()
+      await lines.getByText('epoch 3 loss 0.55').waitFor()
+      await look('instance-logs')
+
+      await page.getByRole('tab', { name: 'Terminal' }).click()
+      await waitFor('the end of the log', () => log.stream.destroyed)
+      await page.getByRole('button', { name: 'Open a terminal' }).click()
+      const { request, stream, heard, signals } = await host.opened('terminal')
+      expect(request).toMatchObject({ command: null })
+      stream.write('root@render:~# \u001B[31mred \u001B[1;32mbold green \u001B[0;38;2;120;80;200mviolet\u001B[0m ')
+      const screen = page.getByRole('group', { name: 'Terminal' })
+      await screen.locator('.xterm-rows').getByText('violet').waitFor()
+      const colours = await page.evaluate(readColours, ['red', 'bold green', 'violet'])
+      expect(colours).toMatchObject([
+        { color: 'rgb(179, 38, 30)' },
+        { color: 'rgb(20, 113, 58)', fontWeight: '700' },
+        { color: 'rgb(120, 80, 200)' },
+      ])
+      await screen.locator('.xterm-cursor').waitFor()
+      await page.keyboard.type('nvidia-smi\r')
+      await waitFor('the keys', () => heard().endsWith('nvidia-smi\r'))
+      await page.setViewportSize({ width: 900, height: 800 })
+      await waitFor('the size', () => signals.length > 0)
+      await look('instance-terminal')
+      stream.sendSignal({ exitCode: 3 })
+      stream.end('logout\r\n')
+      await page.getByText('The session has ended with exit code 3.').waitFor()
+
+      await page.getByRole('button', { name: 'Terminate' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Terminate' }).click()
+      await page.getByText('This container has ended.').waitFor()
+      await page.getByRole('tab', { name: 'State' }).click()
+      await page.getByRole('list', { name: 'Timeline' }).getByText('Terminated').waitFor()
+      await look('instance-ended')
+      await close()
+    } finally {
+      await host.end()
+    }
+  })
+})
+
+/** In the page: how the words on the terminal's screen are drawn. */
+function readColours(words: string[]): Array<{ color: string; fontWeight: string } | undefined> {
+  const spans = [...document.querySelectorAll('.xterm-rows span')]
+  return words.map((word) => {
+    const span = spans.find((one) => one.textContent?.trim() === word)
+    if (span === undefined) return undefined
+    const { color, fontWeight } = getComputedStyle(span)
+    return { color, fontWeight }
+  })
+}
+
+interface OpenedStream {
+  readonly request: StreamRequest
+  readonly stream: MuxStream
+  readonly signals: unknown[]
+  readonly heard: () => string
+}
+
+/** A host with a real line to the server. What is wanted of it, it says that it runs. */
+async function joinHost({ url, operator, nobody }: TestServer) {
+  const { token } = await succeed(operator, 'POST', '/v2/supply/join-tokens', {})
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  const { x } = publicKey.export({ format: 'jwk' })
+  const { hostId } = await succeed(nobody, 'POST', '/v2/agent/join', { token, publicKey: x, offer: testOffer })
+  const streams: OpenedStream[] = []
+  const agent = new TestAgent(url, { id: hostId as string, privateKey }, (request, stream) => {
+    const signals: unknown[] = []
+    let text = ''
+    stream.on('signal', (value) => signals.push(value))
+    stream.on('data', (piece: Buffer) => (text += piece.toString()))
+    streams.push({ request: streamRequest.parse(request), stream, signals, heard: () => text })
+  })
+  const act = ({ generation, workloads }: Desired): void =>
+    agent.report({
+      generation,
+      workloads: workloads
+        .filter(({ want }) => want === 'run')
+        .map(({ id, tag }) => ({ id, tag, state: 'running', sshUser: 'root', incarnation: '1', disks: [] })),
+    })
+  agent.socket.on('message', (data, isBinary) => {
+    const message = isBinary ? undefined : (JSON.parse((data as Buffer).toString()) as FromServer)
+    if (message?.type === 'desired') act(message)
+  })
+  await agent.enter()
+  await waitFor('the machine to be on sale', async () => {
+    const { body } = await nobody('POST', '/v1/marketplace', { filters: { cluster_name: testOffer.clusterName } })
+    return body.instances.length > 0
+  })
+  return {
+    id: hostId as string,
+    measure: (utilizationPercent: number) =>
+      agent.say({
+        type: 'metrics',
+        gpus: [0, 1].map((index) => ({
+          index,
+          utilizationPercent: utilizationPercent - 6 * index,
+          memoryUsedMib: 9_000 + 100 * utilizationPercent,
+          memoryTotalMib: testOffer.gpuRamMib,
+          powerWatts: 90 + 3 * utilizationPercent,
+          temperatureCelsius: null,
+        })),
+        cpuPercent: null,
+        memoryUsedGb: null,
+        diskFreeGb: null,
+      }),
+    /** The last stream of a kind, waited for. */
+    opened: (kind: StreamRequest['kind']): Promise<OpenedStream> =>
+      waitFor(`a stream of ${kind}`, () => streams.findLast(({ request }) => request.kind === kind)),
+    end: () => agent.end(),
+  }
+}
