@@ -104,7 +104,7 @@ const columns: ReadonlyArray<Column<Account>> = [
   { name: 'held', header: 'Held', align: 'right', cell: (account) => money(account.heldUsd) },
   {
     name: 'earnings',
-    header: 'Unpaid earnings',
+    header: 'Earnings',
     align: 'right',
     cell: (account) => (account.supplier ? money(account.earningsUsd) : '—'),
   },

@@ -43,25 +43,54 @@ export function actionWords(action: string): string {
 
 const LINES_SHOWN = 200
 
-/** `changed.quota.gpus` and its value, for every value there is. */
+/** `changed quota gpus` and its value, for every value there is. */
 export function detailLines(detail: Readonly<Record<string, unknown>>): ReadonlyArray<readonly [string, string]> {
   const lines: Array<readonly [string, string]> = []
   const walk = (path: string, value: unknown): void => {
     if (lines.length >= LINES_SHOWN) return
-    if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) {
-      for (const [name, inner] of Object.entries(value)) walk(path === '' ? name : `${path}.${name}`, inner)
+    if (isRow(path, value)) lines.push([path, rowWords(value)])
+    else if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) {
+      for (const [name, inner] of Object.entries(value)) {
+        const step = Array.isArray(value) ? String(Number.parseInt(name, 10) + 1) : plain(name)
+        walk(path === '' ? step : `${path} ${step}`, inner)
+      }
     } else lines.push([path, valueWords(path, value)])
   }
   walk('', detail)
   return lines.filter(([path]) => path !== '')
 }
 
+/** `platformFeeBp` and `gpu_count` as words; amounts keep the ending by which they are known. */
+function plain(name: string): string {
+  if (name.endsWith('Usd') || name.startsWith('nano_per')) return name
+  return name
+    .replaceAll('_', ' ')
+    .replaceAll(/([a-z])([A-Z])/g, '$1 $2')
+    .toLowerCase()
+}
+
+/** One of several of a kind, such as a price: it reads best in one line. */
+function isRow(path: string, value: unknown): value is Readonly<Record<string, unknown>> {
+  return / \d+$/.test(path) && typeof value === 'object' && value !== null
+}
+
+function rowWords(row: Readonly<Record<string, unknown>>): string {
+  return Object.entries(row)
+    .map(
+      ([name, value]) =>
+        `${plain(name)
+          .replace(/^nano_per_/, 'price a ')
+          .replaceAll('_', ' ')} ${valueWords(name, value)}`,
+    )
+    .join(', ')
+}
+
 function valueWords(path: string, value: unknown): string {
-  if (value === null) return 'none'
+  if (value === null || value === undefined) return 'none'
   if (typeof value === 'string' && path.endsWith('Usd') && parseUsd(value) !== undefined) return money(value)
   if (typeof value === 'string' && /nano_per_[a-z_]+$/.test(path) && /^\d{1,18}$/.test(value))
     return money(nanoUsdOf(BigInt(value)))
-  if (typeof value === 'object') return Array.isArray(value) ? 'empty list' : 'nothing'
+  if (typeof value === 'object' && Object.keys(value).length === 0) return 'nothing'
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
@@ -74,5 +103,17 @@ export function summaryOf({ detail, subject }: AuditRecord): string {
     const rows = gpus.length + storage.length + reserveOptions.length
     return `${rows} ${rows === 1 ? 'price' : 'prices'}`
   }
+  const { changed, name } = detail
+  if (typeof name === 'string') return name
+  if (typeof changed === 'object' && changed !== null) return Object.keys(changed).map(fieldWords).join(', ')
   return subject ?? ''
+}
+
+const fields: Readonly<Record<string, string>> = {
+  suspendedAt: 'standing',
+  platformFeeBp: 'supplier fee',
+}
+
+function fieldWords(name: string): string {
+  return fields[name] ?? name
 }

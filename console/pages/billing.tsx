@@ -71,12 +71,8 @@ function BalanceStats({ value }: { value?: Reply<'getCustomerBalance'> }) {
         detail={value === undefined ? <SkeletonText /> : <Lasts balance={value} />}
       />
       <Stat label="Available" value={show((is) => money(is.availableUsd))} detail="What something new can use" />
-      <Stat label="Held" value={show((is) => money(is.heldUsd))} detail="Set aside for what runs" />
-      <Stat
-        label="Spent an hour"
-        value={show((is) => money(is.hourlySpendUsd))}
-        detail="By machines and volumes, right now"
-      />
+      <Stat label="Held" value={show((is) => money(is.heldUsd))} detail="Set aside for what is in use" />
+      <Stat label="Spent an hour" value={show((is) => money(is.hourlySpendUsd))} detail="By machines and volumes" />
     </Stats>
   )
 }
@@ -84,11 +80,11 @@ function BalanceStats({ value }: { value?: Reply<'getCustomerBalance'> }) {
 /** In words, since a date alone says little. */
 function Lasts({ balance }: { balance: Reply<'getCustomerBalance'> }) {
   const now = useNow()
-  if ((parseUsd(balance.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Nothing runs that is paid by the hour'
+  if ((parseUsd(balance.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Nothing runs by the hour'
   if (balance.emptyAt === null) return 'Lasts for years at this rate'
   const leftMs = Date.parse(balance.emptyAt) - now
   if (leftMs <= 0) return <span className="text-bad">Used up; what it paid for ends</span>
-  return `Lasts ${span(leftMs)}, until ${time(balance.emptyAt)}`
+  return <span title={time(balance.emptyAt)}>{`Lasts ${span(leftMs)}, until ${date(balance.emptyAt)}`}</span>
 }
 
 /** This server takes no payments by itself, and says so. */

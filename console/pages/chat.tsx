@@ -204,10 +204,13 @@ function Composer({ draft, onDraft, isBusy, isWrong, onSend, onStop }: ComposerP
         onChange={(event) => onDraft(event.target.value)}
         onKeyDown={sendOnEnter}
       />
+      {/* Two buttons and not one that changes: the click that stops would go on to submit. */}
       {isBusy ? (
-        <Button onClick={onStop}>Stop</Button>
+        <Button key="stop" onClick={onStop}>
+          Stop
+        </Button>
       ) : (
-        <Button type="submit" look="primary" disabled={!canSend}>
+        <Button key="send" type="submit" look="primary" disabled={!canSend}>
           Send
         </Button>
       )}

@@ -33,9 +33,11 @@ const allColumns: ReadonlyArray<Column<EventRecord>> = [
 ]
 
 function When({ at }: { at: string }) {
+  // The server's clock may be a little ahead of this one.
+  const now = useNow()
   return (
     <time dateTime={at} title={time(at)} className="whitespace-nowrap text-muted">
-      {ago(at, useNow())}
+      {ago(at, Math.max(now, Date.parse(at)))}
     </time>
   )
 }
@@ -54,6 +56,8 @@ function Subject({ event }: { event: EventRecord }) {
           {text}
         </TextLink>
       )
+    case 'balance':
+      return <TextLink to="/billing">{text}</TextLink>
     case 'volume':
       return <TextLink to="/volumes">{text}</TextLink>
     default:

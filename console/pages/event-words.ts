@@ -68,5 +68,6 @@ export function eventSubject({ subject, data }: Pick<EventRecord, 'subject' | 'd
     const value = data[name]
     if (typeof value === 'string' && value !== '') return value
   }
-  return subject.kind === 'account' ? 'Account' : `${subject.kind} ${subject.id}`
+  if (subject.kind === 'balance' || subject.kind === 'account') return 'Account'
+  return `${subject.kind} ${subject.id}`
 }

@@ -125,7 +125,9 @@ function columnsOf(
       name: 'supplier',
       header: 'Supplier',
       wideOnly: true,
-      cell: (host) => (host.supplierId === null ? 'The house' : nameOf(host.supplierId)),
+      cell: (host) => (
+        <span className="whitespace-nowrap">{host.supplierId === null ? 'The house' : nameOf(host.supplierId)}</span>
+      ),
     },
     {
       name: 'open',
@@ -155,8 +157,8 @@ function reachWords({ address, driver }: FleetHost): string {
 }
 
 /** The busiest GPU stands for all of them. */
-function measureWords({ metrics }: FleetHost): string {
-  if (metrics === null) return '—'
+function measureWords({ metrics, state }: FleetHost): string {
+  if (metrics === null || state === 'left') return '—'
   const most = (values: ReadonlyArray<number | null>): number | undefined => {
     const known = values.filter((value) => value !== null)
     return known.length === 0 ? undefined : Math.max(...known)

@@ -132,7 +132,12 @@ function columnsOf(
       width: 'minmax(0, 1.3fr)',
       cell: (machine) => (machine.supplierId === null ? 'The house' : nameOf(machine.supplierId)),
     },
-    { name: 'status', header: 'Status', width: '7.5rem', cell: (machine) => <MachineBadge machine={machine} now={now} /> },
+    {
+      name: 'status',
+      header: 'Status',
+      width: '7.5rem',
+      cell: (machine) => <MachineBadge machine={machine} now={now} />,
+    },
     {
       name: 'change',
       header: <span className="sr-only">Change</span>,

@@ -14,7 +14,7 @@ import { Card } from '../ui/card.tsx'
 import { SelectField, TextField, type Choice } from '../ui/field.tsx'
 import { count } from '../ui/format.ts'
 import { Skeleton } from '../ui/skeleton.tsx'
-import { Table, type Column } from '../ui/table.tsx'
+import { Table, VirtualTable, type Column } from '../ui/table.tsx'
 
 const route = getRouteApi('/shell/operator/fleet')
 
@@ -112,7 +112,7 @@ function Report({ report }: { report: Placement }) {
         />
       </Card>
       <Card title="Why not elsewhere">
-        <Table
+        <VirtualTable
           label="Machines that would not do"
           columns={rejectedColumns}
           rows={rejected}

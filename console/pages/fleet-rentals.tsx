@@ -143,7 +143,12 @@ function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<C
       width: '7rem',
       cell: (rental) => <span title={time(rental.statusSince)}>{ago(rental.statusSince, now)}</span>,
     },
-    { name: 'why', header: 'Why', width: 'minmax(0, 1.3fr)', cell: (rental) => (rental.statusReason ?? '—').replaceAll('_', ' ') },
+    {
+      name: 'why',
+      header: 'Why',
+      width: 'minmax(0, 1.3fr)',
+      cell: (rental) => (rental.statusReason ?? '—').replaceAll('_', ' '),
+    },
   ]
 }
 

@@ -1,40 +1,24 @@
-/**
- * One container of the marketplace. The interface has no page of its own for one: it is found in the list of those that
- * run, or in the history; its number, under which events speak of it, comes with its measurements.
- */
+/** One container of the marketplace: how it is, how it is reached, what it does and costs, and its end. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
-import { costOfSpan } from '../../src/base/money.ts'
+import { usd } from '../../src/base/money.ts'
 import type { Reply } from '../../src/client/client.ts'
-import { useMay } from '../api/me.ts'
 import { useAction, useCall } from '../api/query.ts'
-import { Answer } from '../ui/answer.tsx'
 import { RentalBadge } from '../ui/badge.tsx'
 import { ButtonLink } from '../ui/button.tsx'
 import { Card, Facts } from '../ui/card.tsx'
-import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
-import { money, time } from '../ui/format.ts'
-import { useNow } from '../ui/now.ts'
+import { money, number, time } from '../ui/format.ts'
 import { Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 import { toast } from '../ui/toast.tsx'
 import { EventList } from './event-list.tsx'
-import { shortMoney } from './rental-cost.tsx'
+import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
-import { FailureNotice } from './rental-failure.tsx'
+import { FailureNotice, StuckNotice } from './rental-failure.tsx'
 import { RentalLogs } from './rental-logs.tsx'
-import {
-  callName,
-  gpuWords,
-  machineOfInstance,
-  mostCost,
-  priceOfGpus,
-  sshOfInstance,
-  type Instance,
-  type OwnMachine,
-} from './rental-machine.ts'
+import { callName, gpuWords, sshOfCommand } from './rental-machine.ts'
 import { RentalMetrics } from './rental-metrics.tsx'
 import { RentalReach } from './rental-reach.tsx'
 import type { RentalTab } from './rental-search.ts'
@@ -43,70 +27,71 @@ import { RentalTimeline } from './rental-timeline.tsx'
 
 const route = getRouteApi('/shell/instances/$id')
 
-type Ended = Reply<'listInstanceHistory'>['instance_history'][number]
+type Instance = Reply<'getInstance'>
 
 export function InstancePage() {
   const { id } = route.useParams()
-  const current = useCall('listInstances')
-  const instance = current.data?.instances.find((one) => one.id === id)
-  const history = useCall('listInstanceHistory', {}, { enabled: current.data !== undefined && instance === undefined })
-  const ended = history.data?.instance_history.find((one) => one.instance_name === id)
-  if (instance !== undefined) return <RunningInstance instance={instance} />
-  if (ended !== undefined) return <EndedInstance ended={ended} />
-  const failed = [current, history].find((one) => one.error !== null && one.data === undefined)
+  const instance = useCall('getInstance', { params: { id } })
+  if (instance.data !== undefined) return <OneInstance instance={instance.data} readAtMs={instance.dataUpdatedAt} />
   return (
     <Page title={id} actions={<ButtonLink to="/rentals">All rentals</ButtonLink>}>
-      {failed !== undefined && failed.error !== null ? (
-        <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} />
-      ) : history.data === undefined ? (
+      {instance.error === null ? (
         <Skeleton rows={10} />
       ) : (
-        <Empty title="There is no such instance" action={<ButtonLink to="/rentals">All rentals</ButtonLink>}>
-          It may be of another account, or its name was typed wrongly.
-        </Empty>
+        <ErrorNotice error={instance.error} onRetry={() => void instance.refetch()} />
       )}
     </Page>
   )
 }
 
-function RunningInstance({ instance }: { instance: Instance }) {
+function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: number }) {
   const [isEnding, setEnding] = useState(false)
-  const machine = machineOfInstance(instance)
-  const name = callName(machine)
+  const { status, machine } = instance
+  const name = callName(instance)
+  const cost = (
+    <CostSoFar
+      costUsd={instance.costSoFarUsd}
+      readAtMs={readAtMs}
+      pricePerHour={usd(instance.pricePerHourUsd)}
+      status={status}
+    />
+  )
   return (
     <Page
       title={name}
-      intro={`Container, ${machine.gpus}, ${machine.region}`}
-      actions={<TerminateButton status={machine.status} onClick={() => setEnding(true)} />}
+      intro={`Container, ${instance.gpuCount} × ${gpuWords(machine.gpuModel)}, ${machine.region}`}
+      actions={<TerminateButton status={status} onClick={() => setEnding(true)} />}
     >
-      <InstanceTabs id={machine.id} status={machine.status}>
-        {(events) => <StatePanel instance={instance} machine={machine} events={events} />}
-      </InstanceTabs>
-      {isEnding && <EndInstance machine={machine} onClose={() => setEnding(false)} />}
+      {status === 'Failed' && (
+        <FailureNotice reason={instance.statusReason ?? 'engine_failure'} message={instance.statusMessage} />
+      )}
+      {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
+      <InstanceTabs instance={instance} cost={cost} />
+      {isEnding && <EndInstance id={instance.name} name={name} cost={cost} onClose={() => setEnding(false)} />}
     </Page>
   )
 }
 
-function EndInstance({ machine, onClose }: { machine: OwnMachine; onClose: () => void }) {
-  const end = useAction('terminateInstance', [
-    'listInstances',
-    'listInstanceHistory',
-    'listMachines',
-    'getCustomerBalance',
-    'listEvents',
-  ])
-  const name = callName(machine)
+interface EndInstanceProps {
+  readonly id: string
+  readonly name: string
+  readonly cost: ReactNode
+  readonly onClose: () => void
+}
+
+function EndInstance({ id, name, cost, onClose }: EndInstanceProps) {
+  const end = useAction('terminateInstance', ['getInstance', 'listInstances', 'listMachines', 'getCustomerBalance'])
   return (
     <TerminateDialog
       name={name}
-      cost={<AtMost machine={machine} />}
+      cost={cost}
       reservedUntil={null}
       busy={end.isPending}
       error={end.error}
       onClose={onClose}
       onConfirm={() =>
         end.mutate(
-          { body: { id: machine.id } },
+          { body: { id } },
           {
             onSuccess: () => {
               toast(`${name} ends; its bill has stopped`)
@@ -119,14 +104,6 @@ function EndInstance({ machine, onClose }: { machine: OwnMachine; onClose: () =>
   )
 }
 
-type Events = Reply<'listEvents'>['events']
-
-interface InstanceTabsProps {
-  readonly id: string
-  readonly status: OwnMachine['status']
-  readonly children: (events: Events) => ReactNode
-}
-
 const tabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string }> = [
   { name: 'state', label: 'State' },
   { name: 'metrics', label: 'Metrics' },
@@ -135,32 +112,19 @@ const tabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string }> 
   { name: 'events', label: 'Events' },
 ]
 
-function InstanceTabs({ id, status, children }: InstanceTabsProps) {
+function InstanceTabs({ instance, cost }: { instance: Instance; cost: ReactNode }) {
   const { tab = 'state' } = route.useSearch()
   const navigate = route.useNavigate()
-  const number = useCall('getRentalMetrics', { params: { id } })
-  const events = useCall(
-    'listEvents',
-    { query: { limit: 100, subject: `rental:${number.data?.rentalId ?? 0}` } },
-    { enabled: number.data !== undefined },
-  )
-  const chosen = tab === 'volumes' ? 'state' : tab
-  const isRunning = status === 'Running'
+  const id = instance.name
+  const isRunning = instance.status === 'Running'
   const panels: Readonly<Record<Exclude<RentalTab, 'volumes'>, ReactNode>> = {
-    state: (
-      <Answer of={events} skeleton={<Skeleton rows={8} />}>
-        {(page) => children(page.events)}
-      </Answer>
-    ),
+    state: <StatePanel instance={instance} cost={cost} />,
     metrics: <RentalMetrics id={id} isRunning={isRunning} />,
     terminal: <RentalTerminal id={id} isRunning={isRunning} />,
     logs: <RentalLogs id={id} />,
-    events: (
-      <Answer of={events}>
-        {(page) => <EventList label="Events of this instance" events={page.events} empty={null} hideSubject />}
-      </Answer>
-    ),
+    events: <EventList label="Events of this instance" events={instance.events} empty={null} hideSubject />,
   }
+  const chosen = tab === 'volumes' ? 'state' : tab
   return (
     <Tabs
       label="About this instance"
@@ -173,100 +137,50 @@ function InstanceTabs({ id, status, children }: InstanceTabsProps) {
   )
 }
 
-interface StatePanelProps {
-  readonly instance: Instance
-  readonly machine: OwnMachine
-  readonly events: Events
-}
-
-function StatePanel({ instance, machine, events }: StatePanelProps) {
-  const failure = machine.status === 'Failed' ? events.find(({ type }) => type === 'rental.failed')?.data : undefined
-  const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode }) {
+  const { status, statusMessage } = instance
   return (
-    <div className="flex flex-col gap-4">
-      {failure !== undefined && (
-        <FailureNotice reason={text(failure['reason']) ?? 'engine_failure'} message={text(failure['detail'])} />
-      )}
-      <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-        <Card title="State" actions={<RentalBadge status={machine.status} />}>
-          {instance.status_message !== undefined && (
-            <p role="status" className="mb-3 text-sm">
-              {instance.status_message}
-            </p>
-          )}
-          <RentalTimeline events={events} status={machine.status} />
-        </Card>
-        <div className="flex min-w-0 flex-col gap-4">
-          <RentalReach
-            name={machine.name}
-            status={machine.status}
-            ssh={sshOfInstance(instance)}
-            ports={instance.portMappings.map(({ domain, port }) => ({ port: null, host: domain, publicPort: port }))}
-          />
-          <Card title="Cost and machine">
-            <Facts
-              facts={[
-                ['So far', <AtMost key="cost" machine={machine} />],
-                ['Price', `${money(machine.pricePerHour)} an hour`],
-                ['Name', machine.name],
-                ['GPUs', machine.gpus],
-                ['Machine', instance.instance.id],
-                ['Started', time(machine.startedAt)],
-              ]}
-            />
-          </Card>
-        </div>
-      </div>
+    <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
+      <RentalReach
+        name={instance.name}
+        status={status}
+        ssh={sshOfCommand(instance.sshCommand)}
+        ports={instance.portMappings}
+      />
+      <Card title="State" actions={<RentalBadge status={status} />}>
+        {status === 'Pending' && statusMessage !== null && (
+          <p role="status" className="mb-3 text-sm">
+            {statusMessage}
+          </p>
+        )}
+        <RentalTimeline events={instance.events} status={status} />
+      </Card>
+      <Card title="Cost and machine">
+        <Facts facts={factsOf(instance, cost)} />
+      </Card>
     </div>
   )
 }
 
-function AtMost({ machine }: { machine: OwnMachine }) {
-  const cost = mostCost(machine, useNow())
-  if (cost === undefined) return 'Nothing is charged at the moment'
-  return <span className="tabular-nums">at most {shortMoney(cost)}</span>
-}
-
-function EndedInstance({ ended }: { ended: Ended }) {
-  const maySeeMoney = useMay('billing:read')
-  return (
-    <Page
-      title={ended.instance_name}
-      intro="This container has ended."
-      actions={
-        <>
-          {maySeeMoney && <ButtonLink to="/billing">Statement</ButtonLink>}
-          <ButtonLink to="/rentals" search={{ tab: 'ended' }}>
-            Ended rentals
-          </ButtonLink>
-        </>
-      }
-    >
-      <InstanceTabs id={ended.instance_name} status="Terminated">
-        {(events) => (
-          <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-            <Card title="State" actions={<RentalBadge status="Terminated" />}>
-              <RentalTimeline events={events} status="Terminated" />
-            </Card>
-            <Card title="Cost and machine">
-              <Facts facts={endedFacts(ended)} />
-            </Card>
-          </div>
-        )}
-      </InstanceTabs>
-    </Page>
-  )
-}
-
-function endedFacts(ended: Ended): ReadonlyArray<readonly [string, ReactNode]> {
-  const { started_at: start, terminated_at: end } = ended
-  const price = priceOfGpus(ended.price.amount, ended.gpu_count)
-  const ms = start === null || end === null ? 0 : Math.max(0, Date.parse(end) - Date.parse(start))
+function factsOf(instance: Instance, cost: ReactNode): ReadonlyArray<readonly [string, ReactNode]> {
+  const { image, machine, resources, autoTerminateAt, spendingLimitUsd } = instance
+  const { cpuCount, ramGb, storageGb } = resources
   return [
-    ['Cost', `at most ${shortMoney(costOfSpan(price, ms))}`],
-    ['Price', `${money(price)} an hour`],
-    ['GPUs', `${ended.gpu_count} × ${gpuWords(ended.hardware.gpus[0]?.model)}`],
-    ['Started', time(start)],
-    ['Ended', time(end)],
+    [
+      'So far',
+      <span key="cost" className="font-medium">
+        {cost}
+      </span>,
+    ],
+    ['Price', `${money(instance.pricePerHourUsd)} an hour`],
+    ['Ends by itself', autoTerminateAt === null ? 'No' : time(autoTerminateAt)],
+    ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
+    ['Image', image === null ? 'The default' : [image.name, image.tag].filter(Boolean).join(':')],
+    ['Share', `${number(cpuCount)} CPUs, ${number(ramGb)} GB memory, ${number(storageGb)} GB disk`],
+    ['Machine', `${machine.nodeName} in ${machine.clusterName}`],
+    ['Name', instance.name],
+    ['Number', instance.rentalId],
+    ['Started', time(instance.startedAt)],
+    ...(instance.terminatedAt === null ? [] : [['Ended', time(instance.terminatedAt)] as const]),
   ]
 }

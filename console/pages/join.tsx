@@ -40,7 +40,7 @@ export function JoinPage() {
   const [idempotencyKey, setIdempotencyKey] = useState<string>(() => crypto.randomUUID())
   const create = useAction('createJoinToken', ['listJoinTokens'])
   const faults = faultsOf(wish)
-  const usesFault = faultOfUses(uses)
+  const usesFault = faultOfUses(uses, wish.name)
   const make = (): void => {
     setChecked(true)
     if (hasFault(faults) || usesFault !== undefined) return
@@ -145,7 +145,7 @@ function Arrivals({ token }: { token: Token }) {
   return (
     <section aria-labelledby="arrivals" className="flex flex-col gap-3">
       <h2 id="arrivals" className="text-base font-semibold">
-        3. It comes
+        3. The machine
       </h2>
       {hosts.error !== null && hosts.data === undefined && <ErrorNotice error={hosts.error} />}
       <div aria-live="polite" className="flex flex-col gap-3">
@@ -173,7 +173,8 @@ function Arrivals({ token }: { token: Token }) {
   )
 }
 
-function faultOfUses(text: string): string | undefined {
+function faultOfUses(text: string, name: string): string | undefined {
   const uses = /^\d{1,4}$/.test(text) ? Number.parseInt(text, 10) : 0
-  return uses >= 1 && uses <= MOST_USES ? undefined : `Write a number from 1 to ${MOST_USES}.`
+  if (uses < 1 || uses > MOST_USES) return `Write a number from 1 to ${MOST_USES}.`
+  return uses > 1 && name !== '' ? 'Several machines cannot have one name; leave the name empty.' : undefined
 }

@@ -46,7 +46,9 @@ export function checkWords(name: string): string {
 /** Of the books or of an engine. */
 export function findingWords(name: string): string {
   const promise = checks[name]
-  return promise === undefined ? (findings[name] ?? plain(name)) : `Broken: ${promise.toLowerCase()}`
+  return promise === undefined
+    ? (findings[name] ?? plain(name))
+    : `Broken: ${promise.charAt(0).toLowerCase()}${promise.slice(1)}`
 }
 
 export function houseWords(name: string): string {

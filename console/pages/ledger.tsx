@@ -123,7 +123,10 @@ function BooksVerdict({ verdict, atMs }: { verdict: Verdict; atMs: number }) {
       />
       <section>
         <h3 className="mb-1 text-sm font-semibold">The accounts of the house</h3>
-        <p className="mb-2 text-sm text-muted">What came in to each, less what went out.</p>
+        <p className="mb-2 text-sm text-muted">
+          What came in to each, less what went out: what customers pay in leaves funding, so it is below zero there and
+          above zero in their balances.
+        </p>
         <Table
           label="Accounts of the house"
           columns={[

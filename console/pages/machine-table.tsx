@@ -5,7 +5,7 @@ import { TextLink } from '../ui/button.tsx'
 import { money, span } from '../ui/format.ts'
 import { useNow } from '../ui/now.ts'
 import { Table, VirtualTable, type Column } from '../ui/table.tsx'
-import { shortMoney } from './rental-cost.tsx'
+import { LISTED_DECIMALS, shortMoney } from './rental-cost.tsx'
 import { callName, mostCost, type OwnMachine } from './rental-machine.ts'
 import { kindWords } from './rental-words.ts'
 
@@ -56,5 +56,9 @@ function Age({ since }: { since: string }) {
 function AboutCost({ machine }: { machine: OwnMachine }) {
   const cost = mostCost(machine, useNow())
   if (cost === undefined) return <span className="text-muted">—</span>
-  return <span title="Its price for the time since it started. Its page has the exact cost.">{shortMoney(cost)}</span>
+  return (
+    <span title="Its price for the time since it started. Its page has the exact cost.">
+      {shortMoney(cost, LISTED_DECIMALS)}
+    </span>
+  )
 }

@@ -18,10 +18,9 @@ interface FilterFieldsProps {
   readonly onChange: Change
 }
 
-/** Made anew (by its key) when all filters are cleared. */
 export function FilterFields({ rows, search, onChange }: FilterFieldsProps) {
-  const [text, setText] = useState(search.text ?? '')
-  const [price, setPrice] = useState(search.price === undefined ? '' : String(search.price))
+  const [text, setText] = useTyped(search.text ?? '')
+  const [price, setPrice] = useTyped(search.price === undefined ? '' : String(search.price))
   const models = useMemo(() => countsOf(rows, (row) => row.gpu), [rows])
   const regions = useMemo(() => countsOf(rows, (row) => row.region), [rows])
   const changePrice = (typed: string): void => {
@@ -76,6 +75,17 @@ export function FilterFields({ rows, search, onChange }: FilterFieldsProps) {
       />
     </div>
   )
+}
+
+/** What is typed goes ahead of the address; when nobody types, the address is right: filters were cleared elsewhere. */
+function useTyped(inAddress: string): [string, (typed: string) => void] {
+  const [typed, setTyped] = useState(inAddress)
+  const [seen, setSeen] = useState(inAddress)
+  if (seen !== inAddress) {
+    setSeen(inAddress)
+    if (!(document.activeElement instanceof HTMLInputElement)) setTyped(inAddress)
+  }
+  return [typed, setTyped]
 }
 
 /** Each value that there is, with how many rows have it. */

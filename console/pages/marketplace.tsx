@@ -43,7 +43,6 @@ export function MarketplacePage() {
 function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReading: boolean }) {
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const [clears, setClears] = useState(0)
   const [renting, setRenting] = useState<MachineRow | undefined>()
   const mayRent = useMay('compute:write')
   const { gpu, free, price, region, sort = USUAL_SORT, down = false } = search
@@ -58,10 +57,8 @@ function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReadi
 
   const change: Change = (changed) =>
     void navigate({ search: (before) => ({ ...before, ...changed }), replace: true, resetScroll: false })
-  const clear = (): void => {
-    setClears(clears + 1)
+  const clear = (): void =>
     change({ gpu: undefined, free: undefined, price: undefined, region: undefined, text: undefined })
-  }
   const sortBy = (name: string): void => {
     const chosen = name as SortName
     const turn = chosen === sort && !down
@@ -70,7 +67,7 @@ function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReadi
   const isFiltered = [gpu, free, price, region, search.text].some((value) => value !== undefined)
   return (
     <>
-      <FilterFields key={clears} rows={rows} search={search} onChange={change} />
+      <FilterFields rows={rows} search={search} onChange={change} />
       <div className="flex min-h-9 flex-wrap items-center justify-between gap-2">
         <p role="status" className="text-sm text-muted">
           {isFiltered ? `${number(shown.length)} of ${count(rows.length, 'machine')}` : count(rows.length, 'machine')}

@@ -47,7 +47,8 @@ export function MembersPage() {
     >
       {whyNot !== undefined && (
         <p className="text-sm text-muted">
-          {whyNot} You are a {me.role} here.
+          {whyNot}
+          {whyNot === ONLY_OWNERS && ` You are a ${me.role} here.`}
         </p>
       )}
       <Answer of={members}>
@@ -119,7 +120,7 @@ function columnsFor({ rows, me, whyNot, onChange, onRemove }: ColumnInput): Read
             <Button
               disabled={reason !== undefined}
               title={reason}
-              aria-label={`Change the role of ${member.email}`}
+              aria-label={`Change role of ${member.email}`}
               onClick={() => onChange(member)}
             >
               Change role

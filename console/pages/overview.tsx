@@ -9,7 +9,7 @@ import { ButtonLink, TextLink } from '../ui/button.tsx'
 import { Card, Stat, Stats } from '../ui/card.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
-import { count, money, span, time } from '../ui/format.ts'
+import { money, span, time } from '../ui/format.ts'
 import { useNow } from '../ui/now.ts'
 import { Page } from '../ui/page.tsx'
 import { Skeleton, SkeletonText } from '../ui/skeleton.tsx'
@@ -106,11 +106,7 @@ function Runway({ balance }: { balance: Reply<'getCustomerBalance'> | undefined 
     return <Stat label="Lasts for" value="—" detail={isEmpty ? 'The balance is empty' : 'Nothing is being spent'} />
   }
   return (
-    <Stat
-      label="Lasts for"
-      value={span(Date.parse(balance.emptyAt) - now)}
-      detail={`until ${time(balance.emptyAt)}, as things run`}
-    />
+    <Stat label="Lasts for" value={span(Date.parse(balance.emptyAt) - now)} detail={`until ${time(balance.emptyAt)}`} />
   )
 }
 
@@ -118,10 +114,7 @@ function Machines() {
   const { machines, failed } = useOwnMachines()
   const all = machines?.filter(({ status }) => isLiving(status) || status === 'Failed')
   return (
-    <Card
-      title="Machines"
-      actions={<TextLink to="/rentals">{all === undefined ? 'All rentals' : count(all.length, 'rental')}</TextLink>}
-    >
+    <Card title="Machines" actions={<TextLink to="/rentals">All rentals</TextLink>}>
       <div className="min-h-52">
         {failed?.error ? (
           <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} />
@@ -157,17 +150,15 @@ function RecentEvents() {
   const events = useCall('listEvents', { query: { limit: SHOWN_EVENTS } })
   return (
     <Card title="Recent events" actions={<TextLink to="/events">All events</TextLink>}>
-      <div className="min-h-52">
-        <Answer of={events} skeleton={<Skeleton rows={4} />}>
-          {(page) => (
-            <EventList
-              label="Recent events"
-              events={page.events}
-              empty={<Empty title="Nothing has happened yet">Whatever you rent, pay or change is told here.</Empty>}
-            />
-          )}
-        </Answer>
-      </div>
+      <Answer of={events} skeleton={<Skeleton rows={4} />}>
+        {(page) => (
+          <EventList
+            label="Recent events"
+            events={page.events}
+            empty={<Empty title="Nothing has happened yet">Whatever you rent, pay or change is told here.</Empty>}
+          />
+        )}
+      </Answer>
     </Card>
   )
 }

@@ -5,6 +5,7 @@ import { Card, Facts } from '../ui/card.tsx'
 import { cx } from '../ui/class.ts'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { count } from '../ui/format.ts'
+import { Progress } from '../ui/progress.tsx'
 import type { Painting, Picture } from './pictures-painting.ts'
 import { DownloadLink } from './playground-download.tsx'
 import { RequestCost } from './playground-cost.tsx'
@@ -25,11 +26,9 @@ export function PaintingView({ painting, onRetry }: { painting: Painting; onRetr
       <p role="status" className="mb-2 text-sm font-medium">
         {wordsOf(painting)}
       </p>
-      {/* Without a value the bar says that it is not known how far it is. */}
-      <progress
-        aria-label="Progress of the picture"
-        className="h-2 w-full accent-accent"
-        max={steps ?? 1}
+      <Progress
+        label="Progress of the picture"
+        most={steps ?? 1}
         value={state === 'painting' && steps !== null ? step : undefined}
       />
       <p className="mt-2 truncate text-sm text-muted">{order.prompt}</p>

@@ -111,10 +111,13 @@ function Pictures({ model, models }: { model: Model; models: readonly Model[] })
           </div>
           <div className="flex flex-wrap items-center justify-between gap-2">
             <p className="text-sm text-muted">{isWrong ? '' : estimate(model, values)}</p>
+            {/* Two buttons and not one that changes: the click that stops would go on to submit. */}
             {studio.isBusy ? (
-              <Button onClick={studio.stop}>Stop</Button>
+              <Button key="stop" onClick={studio.stop}>
+                Stop
+              </Button>
             ) : (
-              <Button type="submit" look="primary" disabled={!canPaint}>
+              <Button key="paint" type="submit" look="primary" disabled={!canPaint}>
                 Paint
               </Button>
             )}

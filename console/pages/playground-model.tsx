@@ -7,6 +7,7 @@ import { ButtonLink } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { SelectField } from '../ui/field.tsx'
 import { moneyOfNumber, number } from '../ui/format.ts'
+import { Notice } from '../ui/notice.tsx'
 
 interface WithModelProps {
   readonly kind: ModelKind
@@ -92,11 +93,13 @@ export function ModelField({ model, models, disabled, onChoose }: ModelFieldProp
 function NotReady({ model: { status } }: { model: Model }) {
   if (status !== 'loading' && status !== 'unavailable') return null
   return (
-    <p role="status" className="rounded-md bg-warn-soft px-3 py-2 text-sm text-warn">
-      {status === 'loading'
-        ? 'It is still being downloaded or started. Wait a moment: this page sees when it is ready.'
-        : 'Nothing runs it at the moment. Choose another model, or ask the operator to start a server for it.'}
-    </p>
+    <div role="status">
+      <Notice tone="warn">
+        {status === 'loading'
+          ? 'It is still being downloaded or started. Wait a moment: this page sees when it is ready.'
+          : 'Nothing runs it at the moment. Choose another model, or ask the operator to start a server for it.'}
+      </Notice>
+    </div>
   )
 }
 
@@ -109,5 +112,5 @@ function priceOf({ kind, context_length: context, input_price: input, output_pri
     parts.push(`${moneyOfNumber(model.pixel_step_price)} per million pixels and step`)
   }
   if (context !== null) parts.push(`context of ${number(context)} tokens`)
-  return parts.length === 0 ? 'Its price is on the page of each request.' : `${parts.join('; ')}.`
+  return parts.length === 0 ? 'What it costs stands beside each answer.' : `${parts.join('; ')}.`
 }

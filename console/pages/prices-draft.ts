@@ -145,7 +145,8 @@ function termChanges(book: PriceBook, draft: Draft) {
   })
 }
 
-function isSame(usd: string, enabled: boolean, typed: PriceDraft): boolean {
+/** Nothing is changed, however it is written. */
+export function isSame(usd: string, enabled: boolean, typed: PriceDraft): boolean {
   const price = parseUsd(typed.price)
   return price !== undefined && price === parseUsd(usd) && enabled === typed.enabled
 }

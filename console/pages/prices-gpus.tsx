@@ -9,6 +9,7 @@ import {
   draftOf,
   faultOfGpuPrice,
   gpuKey,
+  isSame,
   machineWord,
   networkWord,
   type Draft,
@@ -145,14 +146,17 @@ function columnsWith(
       cell: (row) => {
         const typed = typedOf(row)
         return (
-          <TextField
-            label={`Price of ${gpuKey(row)}`}
-            hideLabel
-            inputMode="decimal"
-            value={typed.price}
-            aria-invalid={faultOfGpuPrice(typed.price) === undefined ? undefined : true}
-            onChange={(event) => change([row], { price: event.target.value.trim() })}
-          />
+          // Room for the mark of the focus, which the row would cut.
+          <div className="p-1">
+            <TextField
+              label={`Price of ${gpuKey(row)}`}
+              hideLabel
+              inputMode="decimal"
+              value={typed.price}
+              aria-invalid={faultOfGpuPrice(typed.price) === undefined ? undefined : true}
+              onChange={(event) => change([row], { price: event.target.value.trim() })}
+            />
+          </div>
         )
       },
     },
@@ -174,7 +178,7 @@ function columnsWith(
       name: 'was',
       header: 'Was',
       align: 'right',
-      cell: (row) => (draft.gpus[gpuKey(row)] === undefined ? '' : money(row.perGpuHourUsd)),
+      cell: (row) => (isSame(row.perGpuHourUsd, row.enabled, typedOf(row)) ? '' : money(row.perGpuHourUsd)),
     },
   ]
 }

@@ -1,8 +1,8 @@
 /** Storage prices, one a region. */
-import { CheckField, TextField } from '../ui/field.tsx'
+import { TextField } from '../ui/field.tsx'
 import { money } from '../ui/format.ts'
 import { Table, type Column } from '../ui/table.tsx'
-import { draftOf, faultOfStoragePrice, type Draft, type DraftProps, type StoragePrice } from './prices-draft.ts'
+import { draftOf, faultOfStoragePrice, isSame, type Draft, type DraftProps, type StoragePrice } from './prices-draft.ts'
 
 export function StoragePrices({ book, draft, onDraft }: DraftProps) {
   const change = (row: StoragePrice, to: { price?: string; enabled?: boolean }): void =>
@@ -53,8 +53,10 @@ function columnsWith(
       name: 'enabled',
       header: 'Sold',
       cell: (row) => (
-        <CheckField
-          label={`In ${row.region}`}
+        <input
+          type="checkbox"
+          aria-label={`Sell storage in ${row.region}`}
+          className="size-4 accent-accent"
           checked={typedOf(row).enabled}
           onChange={(event) => change(row, { enabled: event.target.checked })}
         />
@@ -65,7 +67,7 @@ function columnsWith(
       header: 'Was',
       align: 'right',
       wideOnly: true,
-      cell: (row) => (draft.storage[row.region] === undefined ? '' : money(row.perGbHourUsd)),
+      cell: (row) => (isSame(row.perGbHourUsd, row.enabled, typedOf(row)) ? '' : money(row.perGbHourUsd)),
     },
   ]
 }

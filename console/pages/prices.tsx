@@ -48,11 +48,14 @@ function Book({ book }: { book: PriceBook }) {
   const parts = { book, draft, onDraft: setDraft }
   return (
     <>
-      <Tabs label="Kinds of prices" tabs={tabs} chosen={tab} onChoose={setTab}>
-        {tab === 'gpus' && <GpuPrices {...parts} />}
-        {tab === 'storage' && <StoragePrices {...parts} />}
-        {tab === 'terms' && <TermPrices {...parts} />}
-      </Tabs>
+      {/* What gets the focus comes to stand above the bar with the buttons. */}
+      <div className="[&_input]:scroll-mb-24">
+        <Tabs label="Kinds of prices" tabs={tabs} chosen={tab} onChoose={setTab}>
+          {tab === 'gpus' && <GpuPrices {...parts} />}
+          {tab === 'storage' && <StoragePrices {...parts} />}
+          {tab === 'terms' && <TermPrices {...parts} />}
+        </Tabs>
+      </div>
       <div className="sticky bottom-0 -mx-4 flex flex-wrap items-center justify-between gap-3 border-t border-line bg-surface px-4 py-3 sm:-mx-6 sm:px-6">
         <div role="status" className="min-w-0 text-sm text-muted">
           {list.length === 0 ? 'Nothing is changed.' : `${count(list.length, 'change')} not saved yet.`}

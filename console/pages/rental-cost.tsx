@@ -3,7 +3,9 @@ import { costOfSpan, formatUsd, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } fro
 import type { RentalStatus } from '../../src/contract/rental.ts'
 import { useNow } from '../ui/now.ts'
 
+/** Of a cost that moves on while one looks; lists have room for fewer. */
 const SHOWN_DECIMALS = 6
+export const LISTED_DECIMALS = 4
 
 interface CostSoFarProps {
   readonly costUsd: string
@@ -23,7 +25,7 @@ export function CostSoFar({ costUsd, readAtMs, pricePerHour, status }: CostSoFar
 }
 
 /** Of a fixed length, so that a number that moves does not dance: `$0.103168`. Nothing is rounded up. */
-export function shortMoney(amount: NanoUsd): string {
+export function shortMoney(amount: NanoUsd, shown = SHOWN_DECIMALS): string {
   const [whole = '0', decimals = ''] = formatUsd(amount).split('.')
-  return `$${whole.replace(/\B(?=(\d{3})+$)/g, ',')}.${decimals.slice(0, SHOWN_DECIMALS)}`
+  return `$${whole.replace(/\B(?=(\d{3})+$)/g, ',')}.${decimals.slice(0, shown)}`
 }

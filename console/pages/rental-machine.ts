@@ -31,17 +31,17 @@ export interface OwnMachine {
   readonly startedAt: string | null
 }
 
-export type Instance = Reply<'listInstances'>['instances'][number]
+type Instance = Reply<'listInstances'>['instances'][number]
 type Rental = Reply<'listVirtualMachineRentals'>[number] | Reply<'listBareMetalRentals'>[number] | Reply<'getRental'>
 
 /** All three lists as one answer: it is there when each of them is, and an error of one is its error. */
-export function useOwnMachines(enabled = true): {
+export function useOwnMachines(): {
   readonly machines: readonly OwnMachine[] | undefined
   readonly failed: UseQueryResult<unknown, ClientError> | undefined
 } {
-  const virtual = useCall('listVirtualMachineRentals', {}, { enabled })
-  const metal = useCall('listBareMetalRentals', {}, { enabled })
-  const instances = useCall('listInstances', {}, { enabled })
+  const virtual = useCall('listVirtualMachineRentals')
+  const metal = useCall('listBareMetalRentals')
+  const instances = useCall('listInstances')
   const failed = [virtual, metal, instances].find((one) => one.data === undefined && one.error !== null)
   if (virtual.data === undefined || metal.data === undefined || instances.data === undefined) {
     return { machines: undefined, failed }
@@ -69,7 +69,7 @@ export function machineOfRental(rental: Rental): OwnMachine {
   }
 }
 
-export function machineOfInstance({ id, created, start, userMetadata, instance }: Instance): OwnMachine {
+function machineOfInstance({ id, created, start, userMetadata, instance }: Instance): OwnMachine {
   return {
     kind: 'container',
     id,
@@ -95,7 +95,7 @@ const rentalStatuses = {
   unknown: 'Unknown',
 } as const satisfies Record<InstanceStatus, RentalStatus>
 
-export function priceOfGpus(perGpuHour: number, gpuCount: number): NanoUsd {
+function priceOfGpus(perGpuHour: number, gpuCount: number): NanoUsd {
   return nanoUsdOf((usdFromNumber(perGpuHour) ?? zeroUsd) * BigInt(gpuCount))
 }
 
@@ -123,8 +123,8 @@ export function sshCommand(name: string, { user, host, port }: Ssh): string {
   return `ssh -p ${port} -o HostKeyAlias=berth-${name} -o StrictHostKeyChecking=accept-new ${user}@${host}`
 }
 
-/** The marketplace gives the command as one text. */
-export function sshOfInstance({ sshCommand: text }: Instance): Ssh | undefined {
+/** The marketplace gives the command as one text; undefined: nobody can log in. */
+export function sshOfCommand(text: string): Ssh | undefined {
   const [, user, host, port] = /^ssh ([\w.-]+)@([\w.:-]+) -p (\d{1,5})$/.exec(text) ?? []
   if (user === undefined || host === undefined || port === undefined) return undefined
   return { user, host, port: Number.parseInt(port, 10) }

@@ -42,7 +42,7 @@ export function RentalMetrics({ id, isRunning }: { id: string; isRunning: boolea
                   </Card>
                 ))}
             </div>
-            <Table label="Last measurements" columns={columns} rows={gpus} rowKey={gpuName} empty={null} />
+            <Table label="Last measurements" columns={columnsOf(gpus)} rows={gpus} rowKey={gpuKey} empty={null} />
           </div>
         )
       }
@@ -85,17 +85,16 @@ function MeasureChart({
   samples: readonly Sample[]
   gpus: readonly Gpu[]
 }) {
-  const names = gpus.map(gpuName)
   const max = measure.max?.(gpus)
   return (
     <LineChart
       label={`${measure.title} of the GPUs`}
       times={samples.map(({ atS }) => atS)}
-      series={names.map((name) => ({
-        label: name,
+      series={gpus.map((gpu) => ({
+        label: nameAmong(gpus, gpu),
         values: samples.map((sample) => {
-          const gpu = sample.gpus.find((one) => gpuName(one) === name)
-          return gpu === undefined ? null : measure.read(gpu)
+          const then = sample.gpus.find((one) => gpuKey(one) === gpuKey(gpu))
+          return then === undefined ? null : measure.read(then)
         }),
       }))}
       format={measure.format}
@@ -107,24 +106,32 @@ function MeasureChart({
 const cellOf = (value: number | null, format: (value: number) => string): string =>
   value === null ? '—' : format(value)
 
-const columns: ReadonlyArray<Column<Gpu>> = [
-  { name: 'gpu', header: 'GPU', cell: gpuName },
-  ...measures.map(({ title, read, format }) => ({
-    name: title,
-    header: title,
-    align: 'right' as const,
-    cell: (gpu: Gpu) => cellOf(read(gpu), format),
-  })),
-  {
-    name: 'total',
-    header: 'Memory in all',
-    align: 'right',
-    cell: (gpu) => cellOf(inGib(gpu.memoryTotalMib), gib),
-  },
-]
+function columnsOf(gpus: readonly Gpu[]): ReadonlyArray<Column<Gpu>> {
+  return [
+    { name: 'gpu', header: 'GPU', cell: (gpu) => nameAmong(gpus, gpu) },
+    ...measures.map(({ title, read, format }) => ({
+      name: title,
+      header: title,
+      align: 'right' as const,
+      cell: (gpu: Gpu) => cellOf(read(gpu), format),
+    })),
+    {
+      name: 'total',
+      header: 'Memory in all',
+      align: 'right',
+      cell: (gpu) => cellOf(inGib(gpu.memoryTotalMib), gib),
+    },
+  ]
+}
 
-function gpuName({ machineId, gpuIndex }: Gpu): string {
-  return `GPU ${gpuIndex} of ${machineId}`
+function gpuKey({ machineId, gpuIndex }: Gpu): string {
+  return `${machineId} ${gpuIndex}`
+}
+
+/** Rentals of several machines have several of each number. */
+function nameAmong(gpus: readonly Gpu[], { machineId, gpuIndex }: Gpu): string {
+  const isAlone = gpus.every((gpu) => gpu.machineId === machineId)
+  return isAlone ? `GPU ${gpuIndex}` : `${machineId} GPU ${gpuIndex}`
 }
 
 /** Every measurement that was seen while the page was open, each once. */

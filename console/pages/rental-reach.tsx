@@ -4,9 +4,9 @@ import { CopyLine } from '../ui/copy.tsx'
 import type { RentalStatus } from '../../src/contract/rental.ts'
 import { sshCommand, type Ssh } from './rental-machine.ts'
 
-export interface Port {
-  /** Inside; null where the server does not say. */
-  readonly port: number | null
+interface Port {
+  /** Inside. */
+  readonly port: number
   readonly host: string
   readonly publicPort: number
 }
@@ -20,14 +20,16 @@ interface ReachProps {
 
 export function RentalReach({ name, status, ssh, ports }: ReachProps) {
   return (
-    <Card title="Log in">
+    <Card title="Log in" className="lg:col-span-2">
       {ssh === undefined ? (
         <p className="text-sm text-muted">{whyNot(status)}</p>
       ) : (
-        <div className="flex flex-col gap-3">
+        <div className="grid grid-cols-1 gap-3 lg:grid-cols-[2fr_1fr]">
           <CopyLine label="SSH command" text={sshCommand(name, ssh)} />
           <CopyLine label="With the command line of Berth" text={`berth ssh ${name}`} />
-          <p className="text-sm text-muted">It lets in the SSH keys that the account had when it was ordered.</p>
+          <p className="text-sm text-muted lg:col-span-2">
+            It lets in the SSH keys that the account had when it was ordered.
+          </p>
         </div>
       )}
       {ports.length > 0 && (
@@ -36,7 +38,7 @@ export function RentalReach({ name, status, ssh, ports }: ReachProps) {
           <ul className="mt-1 flex flex-col gap-1 font-mono text-sm">
             {ports.map(({ port, host, publicPort }) => (
               <li key={publicPort}>
-                {port !== null && <span className="text-muted">{port} → </span>}
+                <span className="text-muted">{port} → </span>
                 {host}:{publicPort}
               </li>
             ))}

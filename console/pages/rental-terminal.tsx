@@ -21,6 +21,7 @@ const TerminalScreen = lazy(() => import('../ui/terminal.tsx').then((module) => 
 type State =
   | { readonly is: 'closed' }
   | { readonly is: 'checking' }
+  | { readonly is: 'unreal' }
   | { readonly is: 'open'; readonly rentalId: number }
   | { readonly is: 'ended'; readonly rentalId: number; readonly words: string }
   | { readonly is: 'refused'; readonly error: ClientError }
@@ -35,7 +36,9 @@ export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boole
     try {
       await checkSight(id)
       // Instances are known by their names, terminals are opened by number.
-      const { rentalId } = await call('getRentalMetrics', { params: { id } })
+      const { rentalId, reason } = await call('getRentalMetrics', { params: { id } })
+      // Simulated machines have an empty log, and nothing that could be entered.
+      if (reason !== null && /simulated/.test(reason)) return setState({ is: 'unreal' })
       setSession((before) => before + 1)
       setState({ is: 'open', rentalId })
     } catch (problem) {
@@ -43,6 +46,11 @@ export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boole
     }
   }
   if (state.is === 'refused') return <ErrorNotice error={state.error} onRetry={() => void open()} />
+  if (state.is === 'unreal') {
+    return (
+      <Empty title="This machine is simulated">There is nothing to enter; real machines have a terminal here.</Empty>
+    )
+  }
   if (state.is === 'closed' || state.is === 'checking') {
     const why = isRunning ? (mayOpen ? undefined : 'This needs the scope compute:write') : 'It does not run'
     return (

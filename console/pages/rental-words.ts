@@ -26,6 +26,7 @@ export function meaningOf(status: RentalStatus): string {
 export function nextOf(status: RentalStatus): string | undefined {
   const next: readonly RentalStatus[] = rentalMoves[status]
   if (next.length === 0) return undefined
+  if (status === 'Failed') return 'Next: Terminating, when you ask for it. Until then it stays in the list.'
   const names = next.length === 1 ? next[0] : `${next.slice(0, -1).join(', ')} or ${next.at(-1)}`
   const limit = status in stateLimits ? stateLimits[status as keyof typeof stateLimits] : undefined
   if (limit === undefined) return `Next: ${names}.`

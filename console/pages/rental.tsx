@@ -165,21 +165,23 @@ function RentalTabs({ rental, cost }: { rental: Rental; cost: ReactNode }) {
 function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
   return (
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-      <Card title="State" actions={<RentalBadge status={rental.status} />}>
-        {rental.status === 'Pending' && rental.statusMessage !== null && (
-          <p role="status" className="mb-3 text-sm">
-            {rental.statusMessage}
-          </p>
-        )}
-        <RentalTimeline events={rental.events} status={rental.status} />
-      </Card>
+      <RentalReach
+        name={rental.name ?? String(rental.id)}
+        status={rental.status}
+        ssh={rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined}
+        ports={rental.portMappings}
+      />
       <div className="flex min-w-0 flex-col gap-4">
-        <RentalReach
-          name={rental.name ?? String(rental.id)}
-          status={rental.status}
-          ssh={rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined}
-          ports={rental.portMappings}
-        />
+        <Card title="State" actions={<RentalBadge status={rental.status} />}>
+          {rental.status === 'Pending' && rental.statusMessage !== null && (
+            <p role="status" className="mb-3 text-sm">
+              {rental.statusMessage}
+            </p>
+          )}
+          <RentalTimeline events={rental.events} status={rental.status} />
+        </Card>
+      </div>
+      <div className="flex min-w-0 flex-col gap-4">
         <Card title="Cost">
           <Facts facts={costFacts(rental, cost)} />
         </Card>

@@ -1,6 +1,5 @@
 /** The log of the account's calls of models, newest first, a page at a time. */
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
 import { useMay } from '../api/me.ts'
 import { useCall } from '../api/query.ts'
 import { useModels } from '../api/inference.ts'
@@ -11,6 +10,7 @@ import { SelectField } from '../ui/field.tsx'
 import { ago, money, time } from '../ui/format.ts'
 import { useNow } from '../ui/now.ts'
 import { Page } from '../ui/page.tsx'
+import { Pager, usePages } from '../ui/pager.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { Table, type Column } from '../ui/table.tsx'
 import { kindOf, OutcomeBadge, outcomes, seconds, usedBy, type LoggedRequest, type Outcome } from './requests-cells.tsx'
@@ -24,45 +24,35 @@ export function RequestsPage() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { model, outcome, request } = search
-  // Where the page begins, with those before it: the way back.
-  const [cursors, setCursors] = useState<readonly string[]>([])
-  const cursor = cursors.at(-1)
-  const query = { limit: ROWS, model, outcome, cursor }
-  const page = useCall('listInferenceRequests', { query })
   const change = (more: Partial<typeof search>): void => void navigate({ search: { ...search, ...more } })
-  const filter = (more: Partial<typeof search>): void => {
-    setCursors([])
-    change(more)
-  }
   return (
     <Page title="Requests" intro="What models were asked with the keys of this account, and what became of it.">
-      <Filters model={model} outcome={outcome} onChange={filter} />
-      <Answer of={page} skeleton={<Skeleton rows={10} />}>
-        {({ requests, nextCursor }) => (
-          <>
-            <Requests
-              requests={requests}
-              isFiltered={model !== undefined || outcome !== undefined}
-              onOpen={(id) => change({ request: id })}
-            />
-            {(cursor !== undefined || nextCursor !== null) && (
-              <nav aria-label="Pages" className="flex justify-end gap-2">
-                <Button disabled={cursor === undefined} onClick={() => setCursors(cursors.slice(0, -1))}>
-                  Newer
-                </Button>
-                <Button
-                  disabled={nextCursor === null}
-                  onClick={() => nextCursor !== null && setCursors([...cursors, nextCursor])}
-                >
-                  Older
-                </Button>
-              </nav>
-            )}
-          </>
-        )}
-      </Answer>
+      <Filters model={model} outcome={outcome} onChange={change} />
+      {/* Another filter begins at its first page. */}
+      <Log key={`${model} ${outcome}`} model={model} outcome={outcome} onOpen={(id) => change({ request: id })} />
       {request !== undefined && <RequestDialog id={request} onClose={() => change({ request: undefined })} />}
     </Page>
+  )
+}
+
+interface LogProps {
+  readonly model: string | undefined
+  readonly outcome: Outcome | undefined
+  readonly onOpen: (id: string) => void
+}
+
+function Log({ model, outcome, onOpen }: LogProps) {
+  const pages = usePages()
+  const page = useCall('listInferenceRequests', { query: { limit: ROWS, model, outcome, cursor: pages.cursor } })
+  return (
+    <Answer of={page} skeleton={<Skeleton rows={10} />}>
+      {({ requests, nextCursor }) => (
+        <div>
+          <Requests requests={requests} isFiltered={model !== undefined || outcome !== undefined} onOpen={onOpen} />
+          <Pager pages={pages} nextCursor={nextCursor} />
+        </div>
+      )}
+    </Answer>
   )
 }
 

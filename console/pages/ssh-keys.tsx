@@ -127,8 +127,8 @@ function AddDialog({ onClose }: { onClose: () => void }) {
   }
   const paste = (text: string): void => {
     setPublicKey(text)
-    // What most people would call it stands at the end of the key.
-    if (name === '') setName(sshKeyComment(text))
+    // What most people would call it stands at the end of the key; what was typed stays.
+    if (name === sshKeyComment(publicKey)) setName(sshKeyComment(text))
   }
   const left = errorBeside(add.error, ['name', 'publicKey'])
   return (

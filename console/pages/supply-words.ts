@@ -47,7 +47,8 @@ export function standingOf({ host, machine }: Supplied, nowMs: number): Standing
   const said = host === undefined ? undefined : standingOfHost(host, nowMs)
   if (said !== undefined) return said
   if (machine === undefined) {
-    return { word: 'Coming', tone: 'info', sentence: 'It has reported and is put into the catalogue in a moment.' }
+    // The house's machines are never listed as supplied.
+    return { word: 'Ready', tone: 'good', sentence: 'It takes tenants, and is in the catalogue in a moment.' }
   }
   return standingOfMachine(machine)
 }

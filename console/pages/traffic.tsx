@@ -56,7 +56,7 @@ type Traffic = Reply<'getTraffic'>
 function TrafficSkeleton() {
   return (
     <>
-      <Skeleton rows={2} className="h-24" />
+      <Skeleton rows={2} className="h-[6.9rem]" />
       <div className="grid gap-4 lg:grid-cols-2">
         {[0, 1, 2, 3].map((n) => (
           <Skeleton key={n} rows={5} className="h-72 rounded-lg border border-line bg-surface p-4" />

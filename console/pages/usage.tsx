@@ -20,6 +20,8 @@ import { daysOf, presetsAt, rangeFault, rangeOf, type Range } from './usage-rang
 
 const route = getRouteApi('/shell/usage')
 
+/** Charges raise no event. */
+const USAGE_EVERY_MS = 60_000
 /** An average needs no nano-dollars. */
 const SHOWN_NANO = 10_000n
 
@@ -39,7 +41,11 @@ export function UsagePage() {
   const range = rangeOf(search, now)
   const fault = rangeFault(range)
   const by = search.by ?? 'day'
-  const usage = useCall('getUsageSummary', { query: { ...range, by } }, { enabled: fault === undefined })
+  const usage = useCall(
+    'getUsageSummary',
+    { query: { ...range, by } },
+    { enabled: fault === undefined, everyMs: USAGE_EVERY_MS },
+  )
   const setRange = (next: Range): void => void navigate({ search: { ...search, ...next }, replace: true })
   return (
     <Page title="Usage" intro="What was spent, less what was given back. Days are those of UTC.">

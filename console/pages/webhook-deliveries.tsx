@@ -110,12 +110,11 @@ const states = {
 
 function LastAnswer({ delivery }: { delivery: Delivery }) {
   const { lastStatus, lastError } = delivery
-  if (lastStatus === null && lastError === null) return <span className="text-muted">None yet</span>
-  return (
-    <div className="min-w-32">
-      {lastStatus !== null && <span className="tabular-nums">{lastStatus}</span>}
-      {lastError !== null && <p className="text-muted">{lastError}</p>}
-    </div>
+  if (lastError !== null) return <span className="block min-w-32">{lastError}</span>
+  return lastStatus === null ? (
+    <span className="text-muted">None yet</span>
+  ) : (
+    <span className="tabular-nums">{lastStatus}</span>
   )
 }
 
@@ -127,7 +126,7 @@ function Again({ delivery }: { delivery: Delivery }) {
       { onSuccess: () => toast('It is sent again'), onError: (error) => toast(error.message, 'bad') },
     )
   return (
-    <Button busy={redeliver.isPending} onClick={send} aria-label={`Send ${delivery.eventType} again`}>
+    <Button busy={redeliver.isPending} onClick={send} aria-label={`Send again: ${delivery.eventType}`}>
       Send again
     </Button>
   )

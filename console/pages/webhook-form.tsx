@@ -35,7 +35,7 @@ export function WebhookForm({ webhook, onClose }: { webhook?: Webhook; onClose: 
     )
   }
   return (
-    <Dialog title={webhook === undefined ? 'Add a webhook' : 'Change the webhook'} onClose={onClose} wide>
+    <Dialog title={webhook === undefined ? 'Add a webhook' : 'Edit the webhook'} onClose={onClose} wide>
       <Fields webhook={webhook} onMade={setSecret} onClose={onClose} />
     </Dialog>
   )
@@ -104,7 +104,7 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
       <DialogButtons>
         <Button onClick={onClose}>Cancel</Button>
         <Button type="submit" look="primary" busy={create.isPending || change.isPending}>
-          {webhook === undefined ? 'Add' : 'Change'}
+          {webhook === undefined ? 'Add' : 'Save'}
         </Button>
       </DialogButtons>
     </form>

@@ -60,7 +60,7 @@ function OneWebhook({ webhook }: { webhook: Webhook }) {
           <Button look="primary" busy={test.isPending} onClick={sendTest}>
             Send a test
           </Button>
-          <Button onClick={() => setAsked('edit')}>Change</Button>
+          <Button onClick={() => setAsked('edit')}>Edit</Button>
           <WebhookSwitch webhook={webhook} />
           <Button onClick={() => setAsked('rotate')}>New secret</Button>
           <Button onClick={() => setAsked('delete')}>Delete</Button>

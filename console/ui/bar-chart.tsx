@@ -32,7 +32,7 @@ const HEIGHT_PX = 220
 const TOP_PX = 10
 /** Of a bar's place; the rest is air. */
 const BAR_SHARE = 0.72
-/** Names under the axis: as many as can be read on a telephone, the others are left out. */
+/** Names under the axis, at most; the others are left out. */
 const AXIS_NAMES = 8
 /** What is more than nothing can be seen. */
 const THINNEST_PX = 2
@@ -214,18 +214,20 @@ function Ticks({ top, format }: { top: bigint; format: BarChartProps['format'] }
   )
 }
 
+/** Counted from the newest, which always has its name. Narrow screens leave out every second one. */
 function AxisNames({ bars }: { bars: readonly Bar[] }) {
   const every = Math.ceil(bars.length / AXIS_NAMES)
+  const last = bars.length - 1
   return (
     <div aria-hidden="true" className="mt-1 flex h-5 text-xs text-muted">
       {bars.map((bar, index) => (
         <span key={bar.key} className="relative flex-1">
-          {/* Counted from the newest, which always has its name. */}
-          {(bars.length - 1 - index) % every === 0 && (
+          {(last - index) % every === 0 && (
             <span
               className={cx(
                 'absolute whitespace-nowrap',
-                index === bars.length - 1 && every > 1 ? 'right-0' : 'left-1/2 -translate-x-1/2',
+                index === last && every > 1 ? 'right-0' : 'left-1/2 -translate-x-1/2',
+                ((last - index) / every) % 2 === 1 && 'max-sm:hidden',
               )}
             >
               {bar.name}

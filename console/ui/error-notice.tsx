@@ -32,6 +32,10 @@ const byReason: Readonly<Record<string, string>> = {
   insufficient_balance: 'Add money to the account or end something that runs.',
   insufficient_funds: 'Add money to the account or end something that runs.',
   session_ended: 'Sign in again.',
+  engine_failed: 'Try again. If it stays like this, tell the operator the request below.',
+  model_loading: 'Wait a moment and try again: it is being downloaded or started.',
+  no_deployment: 'Choose another model, or ask the operator to start a server for this one.',
+  engine_timeout: 'Try again. If it stays like this, tell the operator the request below.',
 }
 
 function nextStep(error: ClientError): string | undefined {

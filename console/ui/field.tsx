@@ -129,7 +129,7 @@ export function CheckField({
         id={id}
         type="checkbox"
         {...rest}
-        className="mt-1 size-4 accent-accent"
+        className="mt-1 size-4 shrink-0 accent-accent"
         aria-describedby={hint === undefined ? undefined : `${id}-hint`}
       />
       <div>

@@ -1,5 +1,5 @@
 /** How amounts and times read. Money arrives as decimal text and stays exact; only its last digits may be left out. */
-import { formatUsdForPeople, parseUsd, usdFromNumber, type NanoUsd } from '../../src/base/money.ts'
+import { centsRoundedDown, formatUsdForPeople, parseUsd, usdFromNumber, type NanoUsd } from '../../src/base/money.ts'
 
 /** "12.5" → "$12.50"; small prices keep the digits that matter: "$0.0001". */
 export function money(usd: string | NanoUsd): string {
@@ -7,6 +7,12 @@ export function money(usd: string | NanoUsd): string {
   if (amount === undefined) return `$${String(usd)}`
   const text = formatUsdForPeople(amount)
   return text.replace('-', '−')
+}
+
+/** Whole cents, rounded down: where the eye passes by, and the width must not change with every reading. */
+export function cents(usd: string): string {
+  const amount = parseUsd(usd)
+  return amount === undefined ? money(usd) : `$${(centsRoundedDown(amount) / 100).toFixed(2)}`
 }
 
 /** For prices that the interface gives as numbers. */

@@ -13,10 +13,18 @@ interface LinePlotProps extends Pick<LineChartProps, 'times' | 'series' | 'forma
   readonly onPoint: (index: number | null) => void
 }
 
-const AXIS_FONT = '12px system-ui, sans-serif'
+const AXIS_FONT = "12px 'Inter Variable', system-ui, sans-serif"
 const CHAR_PX = 7
 const AXIS_GAP_PX = 14
+const TIME_AXIS_PX = 28
 const DAY_S = 86_400
+/** Whole seconds at least: a label has no more. */
+const SHORT_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800]
+const TIME_STEPS_S = [
+  ...SHORT_STEPS_S,
+  ...[1, 2, 3, 6, 12].map((hours) => hours * 3_600),
+  ...[1, 2, 7, 14, 30, 90, 365].map((days) => days * DAY_S),
+]
 
 /** Other lines, another height or another theme: another canvas. */
 export function LinePlot(props: LinePlotProps) {
@@ -57,11 +65,10 @@ function dataOf({ times, series }: LinePlotProps): uPlot.AlignedData {
 
 function optionsOf(latest: { readonly current: LinePlotProps }, element: HTMLElement): uPlot.Options {
   const { series, height } = latest.current
-  const colour = (word: string): string => readColour(element, word)
   const axis = {
-    stroke: colour('muted'),
+    stroke: readColour('muted'),
     font: AXIS_FONT,
-    grid: { stroke: colour('line'), width: 1 },
+    grid: { stroke: readColour('line'), width: 1 },
     ticks: { show: false },
   }
   return {
@@ -74,11 +81,16 @@ function optionsOf(latest: { readonly current: LinePlotProps }, element: HTMLEle
       {},
       ...series.map(({ label }, index) => {
         const { word, isDashed } = lineColour(index)
-        return { label, stroke: colour(word), width: 2, ...(isDashed ? { dash: [6, 4] } : {}) }
+        return { label, stroke: readColour(word), width: 2, ...(isDashed ? { dash: [6, 4] } : {}) }
       }),
     ],
     axes: [
-      { ...axis, values: (_, splits, _axis, _space, stepS) => splits.map((at) => timeText(at, stepS)) },
+      {
+        ...axis,
+        size: TIME_AXIS_PX,
+        incrs: TIME_STEPS_S,
+        values: (_, splits, _axis, _space, stepS) => splits.map((at) => timeText(at, stepS)),
+      },
       {
         ...axis,
         values: (_, splits) => splits.map((value) => latest.current.format(value)),

@@ -25,11 +25,15 @@ export function useScheme(): Scheme {
   return useSyncExternalStore(subscribe, readScheme)
 }
 
-/** A colour of the theme, `--word`. They are written as pairs; only the browser can say which of the two it is. */
-export function readColour(element: HTMLElement, word: string): string {
-  const before = element.style.color
-  element.style.color = `var(--${word})`
-  const colour = getComputedStyle(element).color
-  element.style.color = before
-  return colour
+/**
+ * A colour of the theme, `--word`. They are written as pairs; only the browser can say which of the two it is. It is
+ * asked with an element that is new: one that is there may be on its way from another colour.
+ */
+export function readColour(word: string): string {
+  const probe = document.createElement('span')
+  probe.style.color = `var(--${word})`
+  document.documentElement.append(probe)
+  const { color } = getComputedStyle(probe)
+  probe.remove()
+  return color
 }

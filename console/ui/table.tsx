@@ -75,7 +75,7 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
 }
 
 const ROW_PX = 44
-const OVERSCAN = 12
+const OVERSCAN = 8
 
 interface VirtualTableProps<Row> extends TableProps<Row> {
   /** In which order the rows are given; the header says so. */
@@ -204,7 +204,7 @@ function PlainRow<Row>({ row, columns, template, index, startPx }: RowProps<Row>
     <div
       role="row"
       aria-rowindex={index + 2}
-      className="absolute inset-x-0 top-0 grid h-11 items-center border-b border-line hover:bg-sunken"
+      className="absolute inset-x-0 top-0 grid h-11 items-center border-b border-line contain-content hover:bg-sunken"
       style={{ gridTemplateColumns: template, transform: `translateY(${startPx}px)` }}
     >
       {columns.map((column) => (

@@ -46,7 +46,7 @@ export function TerminalScreen(props: TerminalScreenProps) {
     }
   }, [])
   useEffect(() => {
-    if (screen.current !== null && box.current !== null) screen.current.options.theme = themeOf(box.current, scheme)
+    if (screen.current !== null) screen.current.options.theme = themeOf(scheme)
   }, [scheme])
   return (
     <div
@@ -158,12 +158,11 @@ const paletteWords = {
 } as const
 
 /** The colours of the page, by its scheme; a screen of another colour would stand out. */
-function themeOf(element: HTMLElement, scheme: Scheme): ITheme {
-  const colour = (word: string): string => readColour(element, word)
-  const ink = colour('ink')
-  const surface = colour('surface')
+function themeOf(scheme: Scheme): ITheme {
+  const ink = readColour('ink')
+  const surface = readColour('surface')
   const named = Object.entries(paletteWords).flatMap(([name, word]) => {
-    const value = colour(word)
+    const value = readColour(word)
     return [
       [name, value],
       [`bright${name[0]?.toUpperCase() ?? ''}${name.slice(1)}`, value],
@@ -173,12 +172,12 @@ function themeOf(element: HTMLElement, scheme: Scheme): ITheme {
     ...Object.fromEntries(named),
     background: surface,
     foreground: ink,
-    cursor: colour('accent'),
+    cursor: readColour('accent'),
     cursorAccent: surface,
-    selectionBackground: colour('accent-soft'),
-    black: scheme === 'light' ? ink : colour('line'),
-    brightBlack: colour('muted'),
-    white: scheme === 'light' ? colour('line') : ink,
+    selectionBackground: readColour('accent-soft'),
+    black: scheme === 'light' ? ink : readColour('line'),
+    brightBlack: readColour('muted'),
+    white: scheme === 'light' ? readColour('line') : ink,
     brightWhite: scheme === 'light' ? surface : ink,
   }
 }

@@ -53,7 +53,7 @@ test('the page is at / and wherever a browser asks for a page that nothing else 
     expect([answer.status, answer.text]).toEqual([200, index])
     expect(answer.headers).toMatchObject({ 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-cache' })
   }
-  for (const at of ['/rentals/12', '/models', '/v1x', '/consoles', '/billings/1?a=/v1/', '/no.such.file']) {
+  for (const at of ['/rentals/12', '/models', '/v1x', '/consoles', '/billing', '/billings/1?a=/v1/', '/no.such.file']) {
     const answer = await ask(server.url, at, { headers: accept })
     expect([at, answer.status, answer.text]).toEqual([at, 200, index])
   }

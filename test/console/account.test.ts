@@ -63,14 +63,20 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     return rented
   }
 
-  async function rentForAWhile(label: string): Promise<number> {
-    const base = '/v2/alpha/on-demand'
+  const base = '/v2/alpha/on-demand'
+
+  async function rent(label: string): Promise<number> {
     const order = { gpuCount: 1, region: 'mock-region', label }
     const { id } = await succeed(account.call, 'POST', `${base}/virtual-machine-rentals`, order)
     await waitFor('the machine runs', async () => {
       const { status } = await succeed(account.call, 'GET', `${base}/rentals/${id}`)
       return status === 'Running'
     })
+    return id
+  }
+
+  async function rentForAWhile(label: string): Promise<number> {
+    const id = await rent(label)
     behindMs -= 2 * HOUR_MS
     await succeed(account.call, 'POST', `${base}/virtual-machine-rentals/terminate`, { rentalId: id })
     return id
@@ -125,7 +131,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     const statement = page.getByRole('table', { name: 'Statement' })
     await statement.getByText('+$250.00').waitFor()
     await statement.getByRole('link', { name: `Rental ${rentalId}` }).waitFor()
-    await page.getByText('Nothing runs that is paid by the hour').waitFor()
+    await page.getByText('Nothing runs by the hour').waitFor()
+    await rent('left running')
+    await page.getByText(/^Lasts 3 d \d+ h, until /).waitFor()
     expect(await page.getByLabel('Account id').inputValue()).toBe(account.id)
     await look('billing')
     // Money that the operator adds is there without a reload.
@@ -154,9 +162,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await close()
   })
 
-  test('a new account is told what to do, also on a telephone', async () => {
+  test('a new account is told what to do, and everything fits a telephone', async () => {
+    const telephone = { width: 390, height: 844 }
     const { key } = await browser.server.account()
-    const { page, visit, look, close } = await browser.open(key, { width: 390, height: 844 })
+    const { page, visit, look, close } = await browser.open(key, telephone)
     await visit('/usage', 'Usage')
     await page.getByText('Nothing was spent on these days').waitFor()
     await look('usage-empty')
@@ -165,7 +174,16 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await look('billing-empty')
     await page.getByRole('tab', { name: 'Invoices' }).click()
     await page.getByText('There is no invoice yet').waitFor()
-    expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
     await close()
+
+    const used = await browser.open(account.key, telephone)
+    await used.visit('/billing', 'Billing')
+    await used.page.getByRole('table', { name: 'Statement' }).waitFor()
+    expect(await used.page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
+    await used.visit('/usage', 'Usage')
+    await used.page.getByRole('group', { name: 'Spent by day' }).getByRole('button').last().focus()
+    expect(await used.page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
+    await used.look('usage-telephone')
+    await used.close()
   })
 })

@@ -1,4 +1,5 @@
 /** What the operator does with accounts, money and prices in the console, and what the books say of it. */
+import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Locator, Page } from 'playwright-core'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
@@ -115,16 +116,16 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
   test('prices are changed together, customers see them, and the log says who, what and why', async () => {
     const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
     await visit('/operator/prices', 'Prices')
-    await page.getByLabel('Region', { exact: true }).selectOption('us-east-1')
+    await page.getByLabel('Region', { exact: true }).selectOption('us-central-1')
     await page.getByLabel('GPU', { exact: true }).selectOption('h100')
     await page.getByLabel('Network', { exact: true }).selectOption('ethernet')
     await page.getByLabel('Machine', { exact: true }).selectOption('virtual-machine')
     await page.getByText('4 rows of 870').waitFor()
     await page.getByLabel('Price for all rows shown').fill('2.25')
     await page.getByRole('button', { name: 'Set for 4 rows' }).click()
-    const one = page.getByLabel('Price of virtual-machine us-east-1 h100 ethernet 1', { exact: true })
+    const one = page.getByLabel('Price of virtual-machine us-central-1 h100 ethernet 1', { exact: true })
     await one.fill('two')
-    await page.getByText('Virtual machine, 1 × H100, Ethernet, us-east-1: Write a price').waitFor()
+    await page.getByText('Virtual machine, 1 × H100, Ethernet, us-central-1: Write a price').waitFor()
     expect(await page.getByRole('button', { name: 'Save 4 changes' }).isDisabled()).toBe(true)
     await one.fill('2.49')
     await page.getByRole('button', { name: 'Save 3 changes' }).waitFor()
@@ -133,7 +134,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByLabel('Price of storage in us-east-1').fill('0.0002')
     await look('prices-storage')
     await page.getByRole('tab', { name: 'Terms' }).click()
-    await page.getByLabel('Days').fill('180')
+    await page.getByLabel('Days', { exact: true }).fill('180')
     await page.getByLabel('Percent off', { exact: true }).fill('22.5')
     await page.getByRole('button', { name: 'Add to the changes' }).click()
     await look('prices-terms')
@@ -145,7 +146,20 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByText('5 changes saved.').waitFor()
     const book = await succeed(operator, 'GET', '/v2/operator/price-book')
     expect(book.reserveOptions).toContainEqual({ accountId: null, termPeriodDays: 180, discountPercentage: 22.5 })
-    expect(JSON.stringify(await succeed(browser.server.demo, 'GET', optionsPath))).toContain('2.25')
+    const options = (await succeed(browser.server.nobody, 'GET', optionsPath)) as Array<Record<string, unknown>>
+    const soldAt = options.filter(
+      (one) =>
+        one['region'] === 'us-central-1' &&
+        one['gpuType'] === 'h100' &&
+        one['connectionType'] === 'ethernet' &&
+        one['machineType'] === 'virtual-machine',
+    )
+    expect(soldAt.map((one) => [one['gpuCount'], one['costPerHour']])).toEqual([
+      [1, 2.49],
+      [2, 4.5],
+      [4, 9],
+      [8, 18],
+    ])
 
     await visit('/operator/audit', 'Audit')
     const entry = page.getByRole('row').filter({ hasText: 'autumn prices' })
@@ -173,22 +187,17 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByText('1 engine: all show what the books say.').waitFor()
     await look('ledger')
     // A hand in the database, and nothing else, makes the books wrong.
-    const { db } = browser.server.app.database
-    await db
-      .updateTable('machine')
-      .set({ gpus_claimed: 1 })
-      .where('id', '=', await aFreeMachine())
-      .execute()
+    await sql`update machine set gpus_claimed = 1, gpus_free = gpus_free - 1
+      where id = (select id from machine where gpus_claimed = 0 and gpus_free > 0 order by id limit 1)`.execute(
+      browser.server.app.database.db,
+    )
     await page.getByRole('button', { name: 'Recount again' }).click()
     await page.getByText('The books are wrong: 1 finding').waitFor()
-    await page.getByText('Broken: every machine counts the GPUs that are claimed').waitFor()
+    const found = page.getByRole('table', { name: 'Findings' }).getByRole('row').last()
+    expect(await found.textContent()).toContain('Broken: every machine counts the GPUs that are claimed')
+    expect(await found.textContent()).toContain('1 written down, 0 claimed')
     await look('ledger-wrong')
     await close()
-
-    async function aFreeMachine(): Promise<string> {
-      const found = await db.selectFrom('machine').select('id').where('gpus_claimed', '=', 0).executeTakeFirstOrThrow()
-      return found.id
-    }
   })
 
   test('a telephone shows it all, and a customer’s key is told why it sees nothing', async () => {
@@ -204,7 +213,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     for (const [path, heading] of pages) {
       await narrow.visit(path, heading)
       await narrow.page.getByRole('status', { name: 'Loading' }).waitFor({ state: 'detached' })
-      expect([path, await narrow.page.evaluate('document.documentElement.scrollWidth')]).toEqual([path, 390])
+      expect([path, await narrow.page.evaluate(sidewaysPx)]).toEqual([path, 0])
     }
     await narrow.visit('/operator/prices', 'Prices')
     await narrow.look('prices-narrow')
@@ -225,7 +234,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
   })
 })
 
-const optionsPath = '/v2/alpha/on-demand/rental-options?machineType=virtual-machine&region=us-east-1'
+const optionsPath = '/v2/alpha/on-demand/rental-options'
+/** How far the page itself can be scrolled sideways. */
+const sidewaysPx = 'Math.max(0, document.documentElement.scrollWidth - innerWidth)'
 
 async function moveMoney(
   page: Page,
@@ -258,10 +269,10 @@ async function rentAndEnd(customer: Call): Promise<{ rentalId: number; chargedUs
   const statusIs = (status: string) => async (): Promise<boolean> =>
     (await succeed(customer, 'GET', `/v2/alpha/on-demand/rentals/${id}`)).status === status
   await waitFor('it to run', statusIs('Running'))
-  await succeed(customer, 'POST', `${path}/terminate`, { id })
+  await succeed(customer, 'POST', `${path}/terminate`, { rentalId: id })
   await waitFor('it to be gone', statusIs('Terminated'))
-  const { entries } = await succeed(customer, 'GET', '/v2/customer/statement')
-  const charged = (entries as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
+  const { lines } = await succeed(customer, 'GET', '/v2/customer/statement')
+  const charged = (lines as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
   expect(charged).toHaveLength(1)
   return { rentalId: id as number, chargedUsd: charged[0]?.amountUsd.replace('-', '') ?? '' }
 }

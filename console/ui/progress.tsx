@@ -1,0 +1,26 @@
+/** How far something is. Without a value it is not known, and the bar says only that something goes on. */
+interface ProgressProps {
+  readonly label: string
+  readonly value: number | undefined
+  readonly most: number
+}
+
+export function Progress({ label, value, most }: ProgressProps) {
+  const percent = value === undefined ? undefined : Math.min(100, Math.max(0, (100 * value) / most))
+  return (
+    <div
+      role="progressbar"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={most}
+      aria-valuenow={value}
+      className="h-2 w-full overflow-hidden rounded-full bg-sunken"
+    >
+      {percent === undefined ? (
+        <div className="h-full w-full animate-pulse rounded-full bg-accent-soft" />
+      ) : (
+        <div className="h-full rounded-full bg-accent transition-[width]" style={{ width: `${percent}%` }} />
+      )}
+    </div>
+  )
+}

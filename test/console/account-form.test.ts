@@ -1,0 +1,101 @@
+/** What the account's forms make of what is typed, without a browser. */
+import { describe, expect, test } from 'vitest'
+import { bodyOf, draftFaults, emptyDraft, modelsOf } from '../../console/pages/keys-draft.ts'
+import { sshKeyComment, sshKeyFault } from '../../console/pages/ssh-keys-text.ts'
+import { daysOf, presetsAt, rangeFault, rangeOf } from '../../console/pages/usage-range.ts'
+import { instantOf } from '../../src/base/instant.ts'
+import { testSshKey } from '../harness/server.ts'
+
+const now = instantOf(Date.UTC(2026, 10, 15, 13, 30))
+
+describe('a key', () => {
+  const draft = { ...emptyDraft, name: ' laptop ', scopes: ['inference' as const] }
+
+  test('has no limit where nothing is typed', () => {
+    expect(draftFaults(draft, now)).toEqual({})
+    expect(bodyOf(draft, now)).toEqual({ name: 'laptop', scopes: ['inference'] })
+  })
+
+  test('is sent with everything that was typed', () => {
+    const full = {
+      ...draft,
+      expiry: '7',
+      monthlyLimitUsd: '25.50',
+      totalLimitUsd: '100',
+      requestsPerMinute: '600',
+      tokensPerMinute: '90000',
+      allowedModels: 'acme/large\n acme/small, acme/large\n',
+    }
+    expect(draftFaults(full, now)).toEqual({})
+    expect(bodyOf(full, now)).toEqual({
+      name: 'laptop',
+      scopes: ['inference'],
+      expiresAt: '2026-11-22T13:30:00.000Z',
+      monthlyLimitUsd: '25.50',
+      totalLimitUsd: '100',
+      requestsPerMinute: 600,
+      tokensPerMinute: 90_000,
+      allowedModels: ['acme/large', 'acme/small'],
+    })
+    expect(modelsOf(draft)).toEqual([])
+  })
+
+  test.each([
+    ['name', { name: ' ' }],
+    ['scopes', { scopes: [] }],
+    ['expiryDay', { expiry: 'day' }],
+    ['expiryDay', { expiry: 'day', expiryDay: '2026-11-13' }],
+    ['monthlyLimitUsd', { monthlyLimitUsd: '-1' }],
+    ['totalLimitUsd', { totalLimitUsd: '1,5' }],
+    ['requestsPerMinute', { requestsPerMinute: '0' }],
+    ['tokensPerMinute', { tokensPerMinute: '1.5' }],
+  ])('is told what is wrong with its %s (%o)', (field, part) => {
+    expect(Object.keys(draftFaults({ ...draft, ...part }, now))).toEqual([field])
+  })
+})
+
+describe('an SSH key', () => {
+  test('that is right has a name at its end', () => {
+    expect(sshKeyFault(`  ${testSshKey}\n`)).toBeUndefined()
+    expect(sshKeyComment(testSshKey)).toBe('test@example.test')
+  })
+
+  test.each([
+    ['', /^Paste/],
+    ['-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA', /private key/],
+    ['---- BEGIN SSH2 PUBLIC KEY ----\nAAAA', /ssh-keygen -i/],
+    [`${testSshKey}\n${testSshKey}`, /more than one line/],
+    ['ssh-dss AAAA', /too weak/],
+    [`from="10.0.0.1" ${testSshKey}`, /in front of the key/],
+    ['~/.ssh/id_ed25519.pub', /begins with “~\/\.ssh\/id_ed25519\.pub”/],
+    ['ssh-ed25519', /missing/],
+  ])('%j is told apart', (text, fault) => {
+    expect(sshKeyFault(text)).toMatch(fault)
+    expect(sshKeyComment(text)).toBe('')
+  })
+})
+
+describe('the days of usage', () => {
+  test('end today and are thirty, unless the address says otherwise', () => {
+    expect(rangeOf({}, now)).toEqual({ from: '2026-10-17', to: '2026-11-15' })
+    expect(rangeOf({ to: '2026-03-01' }, now)).toEqual({ from: '2026-01-31', to: '2026-03-01' })
+    expect(rangeOf({ from: '2026-11-01' }, now)).toEqual({ from: '2026-11-01', to: '2026-11-15' })
+    expect(daysOf({ from: '2026-02-27', to: '2026-03-01' })).toEqual(['2026-02-27', '2026-02-28', '2026-03-01'])
+  })
+
+  test('have presets that count today', () => {
+    expect(presetsAt(now).map(({ name, from }) => [name, from])).toEqual([
+      ['7 days', '2026-11-09'],
+      ['30 days', '2026-10-17'],
+      ['90 days', '2026-08-18'],
+      ['This month', '2026-11-01'],
+    ])
+  })
+
+  test('are a year at most, and in order', () => {
+    expect(rangeFault({ from: '2026-11-15', to: '2026-11-15' })).toBeUndefined()
+    expect(rangeFault({ from: '2026-11-16', to: '2026-11-15' })).toMatch(/after the last/)
+    expect(rangeFault({ from: '2025-11-15', to: '2026-11-15' })).toBeUndefined()
+    expect(rangeFault({ from: '2025-11-14', to: '2026-11-15' })).toMatch(/366 days/)
+  })
+})
