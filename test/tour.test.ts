@@ -29,7 +29,7 @@ import { waitFor } from './harness/wait.ts'
 const START = 'npm ci\nnpm start\n'
 const TOUR_HOST = '127.0.0.1:8420'
 const CHAT_MODEL = 'tinyllama-1.1b-chat'
-const WHOLE_TOUR_MS = 180_000
+const WHOLE_TOUR_MS = 240_000
 
 interface Step {
   readonly commands: string

@@ -6,6 +6,7 @@
 import { useState, type FormEvent } from 'react'
 import { positiveUsdText } from '../../src/contract/shared.ts'
 import { useAction } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
@@ -147,7 +148,7 @@ function Choices({ wish, set, rentalFault }: ChoicesProps) {
 
 function useMove(account: Account, onSuccess: () => void) {
   const reads = ['getAccount', 'listAccounts', 'listAudit', 'getCustomerBalance', 'getStatement'] as const
-  const [idempotencyKey] = useState<string>(() => crypto.randomUUID())
+  const [idempotencyKey] = useState<string>(() => makeOnceKey())
   const credit = useAction('creditAccount', reads)
   const adjust = useAction('adjustAccount', reads)
   const refund = useAction('refundCharge', reads)

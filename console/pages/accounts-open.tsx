@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Reply } from '../../src/client/client.ts'
 import { scopes, type Scope } from '../../src/contract/endpoint.ts'
 import { useAction } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button, ButtonLink } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
@@ -27,7 +28,7 @@ const scopeWords: Readonly<Record<Scope, string>> = {
 
 export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
   const create = useAction('createAccount', ['listAccounts', 'listAudit'])
-  const [idempotencyKey] = useState<string>(() => crypto.randomUUID())
+  const [idempotencyKey] = useState<string>(() => makeOnceKey())
   if (create.data !== undefined) return <Opened opened={create.data} onClose={onClose} />
   return (
     <Dialog title="Open an account" onClose={onClose}>

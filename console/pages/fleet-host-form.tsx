@@ -6,6 +6,7 @@ import { useState, type FormEvent } from 'react'
 import type { CallInput } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import { useAction } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
@@ -18,7 +19,7 @@ const paths = allFields.map((field) => field.path)
 
 export function HostForm({ onClose }: { onClose: () => void }) {
   const [values, setValues] = useState<Values>(firstValues)
-  const [key] = useState(() => crypto.randomUUID())
+  const [key] = useState(() => makeOnceKey())
   const action = useAction('addHost', ['listHosts', 'listFleet'])
   const set = (path: string, value: string): void =>
     setValues((before) => ({

@@ -2,6 +2,7 @@
 import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../src/client/client.ts'
 import { useAction, useCall } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Answer } from '../ui/answer.tsx'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -121,7 +122,7 @@ function ImageForm({ onClose }: { onClose: () => void }) {
   const [values, setValues] = useState({ name: '', source: '', sha256: '', loginUser: '' })
   const [arch, setArch] = useState<(typeof arches)[number]>('x64')
   const [isDefault, setDefault] = useState(false)
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const [idempotencyKey] = useState(() => makeOnceKey())
   const action = useAction('addBaseImage', ['listBaseImages'])
   const submit = (event: FormEvent): void => {
     event.preventDefault()

@@ -81,7 +81,7 @@ function StuckRentals() {
   const nameOf = useAccountName()
   const columns = stuckColumns(now, nameOf)
   return (
-    <Answer of={stuck} skeleton={null}>
+    <Answer of={stuck} skeleton={<></>}>
       {({ rentals }) =>
         rentals.length > 0 && (
           <Card title={`${count(rentals.length, 'rental')} that ${rentals.length === 1 ? 'hangs' : 'hang'}`}>

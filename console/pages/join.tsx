@@ -5,6 +5,7 @@
 import { useState } from 'react'
 import type { Reply } from '../../src/client/client.ts'
 import { useAction, useCall } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button, ButtonLink, Spinner } from '../ui/button.tsx'
 import { Card } from '../ui/card.tsx'
 import { CodeBlock } from '../ui/copy.tsx'
@@ -37,7 +38,7 @@ export function JoinPage() {
   const [uses, setUses] = useState('1')
   const [hours, setHours] = useState('24')
   const [isChecked, setChecked] = useState(false)
-  const [idempotencyKey, setIdempotencyKey] = useState<string>(() => crypto.randomUUID())
+  const [idempotencyKey, setIdempotencyKey] = useState<string>(() => makeOnceKey())
   const create = useAction('createJoinToken', ['listJoinTokens'])
   const faults = faultsOf(wish)
   const usesFault = faultOfUses(uses, wish.name)
@@ -47,7 +48,7 @@ export function JoinPage() {
     create.mutate(
       { body: { uses: Number.parseInt(uses, 10), expiresInHours: Number.parseInt(hours, 10) }, idempotencyKey },
       // The next press makes another one.
-      { onSuccess: () => setIdempotencyKey(crypto.randomUUID()) },
+      { onSuccess: () => setIdempotencyKey(makeOnceKey()) },
     )
   }
   const made = create.data

@@ -5,6 +5,7 @@ import type { Reply } from '../../src/client/client.ts'
 import { scopes, type Scope } from '../../src/contract/endpoint.ts'
 import { mayUse, useMe } from '../api/me.ts'
 import { useAction, useCall } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
@@ -61,7 +62,7 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
 function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => void; onClose: () => void }) {
   const now = instantOf(useNow())
   const [draft, setDraft] = useState<KeyDraft>(emptyDraft)
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const [idempotencyKey] = useState(() => makeOnceKey())
   const [wasTried, setTried] = useState(false)
   const create = useAction('createApiKey', ['listApiKeys'])
   const faults: DraftFaults = wasTried ? draftFaults(draft, now) : {}
@@ -75,6 +76,7 @@ function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => 
   const sayAt = (field: keyof KeyDraft): string | undefined => faults[field] ?? issueOf(create.error, field)
   const left = errorBeside(create.error, [
     'name',
+    'memberId',
     'monthlyLimitUsd',
     'totalLimitUsd',
     'requestsPerMinute',
@@ -90,6 +92,7 @@ function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => 
         hint="What uses it: “laptop”, “nightly training”."
         onChange={(event) => set({ name: event.target.value })}
       />
+      <ForWhom draft={draft} set={set} fault={issueOf(create.error, 'memberId')} />
       <Scopes chosen={draft.scopes} fault={faults.scopes} onChange={(chosen) => set({ scopes: chosen })} />
       <div className="grid gap-4 sm:grid-cols-2">
         <SelectField
@@ -121,6 +124,34 @@ function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => 
         </Button>
       </DialogButtons>
     </form>
+  )
+}
+
+interface ForWhomProps {
+  readonly draft: KeyDraft
+  readonly set: (part: Partial<KeyDraft>) => void
+  readonly fault: string | undefined
+}
+
+/** People sign in by keys, and a new member has none: an owner makes the first one for them. */
+function ForWhom({ draft, set, fault }: ForWhomProps) {
+  const me = useMe()
+  const isOwner = me.role === 'owner'
+  const members = useCall('listMembers', {}, { enabled: isOwner })
+  const others = (members.data?.members ?? []).filter((member) => member.id !== me.id)
+  if (!isOwner || others.length === 0) return null
+  return (
+    <SelectField
+      label="For"
+      choices={[
+        { value: '', label: 'Yourself' },
+        ...others.map((member) => ({ value: member.id, label: `${member.email} (${member.role})` })),
+      ]}
+      value={draft.memberId}
+      error={fault}
+      hint="It acts for this person, and ends when they are removed."
+      onChange={(event) => set({ memberId: event.target.value })}
+    />
   )
 }
 

@@ -6,6 +6,8 @@ import type { Scope } from '../../src/contract/endpoint.ts'
 
 export interface KeyDraft {
   readonly name: string
+  /** Empty: for oneself. */
+  readonly memberId: string
   readonly scopes: readonly Scope[]
   /** Days from now, `never`, or `day` for the one below. */
   readonly expiry: string
@@ -20,6 +22,7 @@ export interface KeyDraft {
 
 export const emptyDraft: KeyDraft = {
   name: '',
+  memberId: '',
   scopes: [],
   expiry: 'never',
   expiryDay: '',
@@ -72,6 +75,7 @@ export function bodyOf(draft: KeyDraft, now: Instant): CallInput<'createApiKey'>
   return {
     name: draft.name.trim(),
     scopes: [...draft.scopes],
+    ...(draft.memberId === '' ? {} : { memberId: draft.memberId }),
     ...(expiresAt === undefined ? {} : { expiresAt: formatInstant(expiresAt) }),
     ...(models.length === 0 ? {} : { allowedModels: models }),
     ...text('monthlyLimitUsd'),

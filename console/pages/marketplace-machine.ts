@@ -97,7 +97,7 @@ function rowOf(machine: Reply<'listMachines'>['instances'][number]): MachineRow 
   }
 }
 
-export type MachineFilter = Pick<z.output<typeof marketplaceSearch>, 'gpu' | 'free' | 'price' | 'region' | 'text'>
+type MachineFilter = Pick<z.output<typeof marketplaceSearch>, 'gpu' | 'free' | 'price' | 'region' | 'text'>
 
 export function filterMachines(rows: readonly MachineRow[], filter: MachineFilter): MachineRow[] {
   const { gpu, free, price, region, text } = filter

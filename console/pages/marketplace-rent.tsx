@@ -4,6 +4,7 @@ import { useState, type FormEvent } from 'react'
 import { systemClock } from '../../src/base/instant.ts'
 import { pricePerHour } from '../../src/domain/term.ts'
 import { useAction } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
@@ -22,27 +23,23 @@ import { NoSshKey } from './rent-ssh.tsx'
 const USUAL_IMAGE = 'debian:12'
 const fields = ['gpu_count', 'image.name', 'label', 'auto_terminate_at', 'spending_limit_usd'] as const
 
-export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose: () => void }) {
-  const [gpus, setGpus] = useState(1)
-  const [image, setImage] = useState(USUAL_IMAGE)
-  const [portsText, setPortsText] = useState('')
-  const [guardTexts, setGuardTexts] = useState<GuardTexts>(noGuards)
-  const [isTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
-  const navigate = useNavigate()
-  const rent = useAction('createInstance', ['listMachines', 'listInstances', 'getCustomerBalance'])
-  const perHour = pricePerHour(machine.pricePerGpu, gpus)
-  const affordable = useAffordable(perHour)
-  const { faults, guards } = readGuards(guardTexts, systemClock.now())
-  const { ports, fault } = readPorts(portsText)
-  const imageFault = image.trim() === '' && ports.length > 0 ? 'Ports belong to an image: name it' : undefined
+/** As it is chosen and typed. */
+interface Draft {
+  readonly gpus: number
+  readonly image: string
+  readonly ports: string
+  readonly guards: GuardTexts
+}
 
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setTried(true)
-    if (hasFaults({ ...faults, fault, imageFault })) return
-    const name = image.trim()
-    const body = {
+const usualDraft: Draft = { gpus: 1, image: USUAL_IMAGE, ports: '', guards: noGuards }
+
+/** What an order says, or what is wrong at which field. */
+function readDraft({ gpus, image, ports: portsText, guards: texts }: Draft, machine: MachineRow) {
+  const { faults, guards } = readGuards(texts, systemClock.now())
+  const { ports, fault } = readPorts(portsText)
+  const name = image.trim()
+  return {
+    body: {
       cluster_name: machine.cluster,
       node_name: machine.id,
       gpu_count: gpus,
@@ -50,66 +47,54 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
       ...(guards.label === undefined ? {} : { label: guards.label }),
       ...(guards.endsAt === undefined ? {} : { auto_terminate_at: guards.endsAt }),
       ...(guards.limitUsd === undefined ? {} : { spending_limit_usd: guards.limitUsd }),
-    }
-    rent.mutate(
-      { body, idempotencyKey },
-      {
-        onSuccess: ({ instance_id: id }) => {
-          toast(`${guards.label ?? id} is starting`)
-          void navigate({ to: '/instances/$id', params: { id } })
-        },
-      },
-    )
+    },
+    faults: {
+      ...faults,
+      ports: fault,
+      image: name === '' && ports.length > 0 ? 'Ports belong to an image: name it' : undefined,
+    },
   }
+}
+
+type Faults = { readonly [name in 'gpus' | 'image' | 'ports' | 'label' | 'endsAt' | 'limitUsd']?: string | undefined }
+
+export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose: () => void }) {
+  const [draft, setDraft] = useState<Draft>(usualDraft)
+  const [isTried, setTried] = useState(false)
+  const [idempotencyKey] = useState(() => makeOnceKey())
+  const navigate = useNavigate()
+  const rent = useAction('createInstance', ['listMachines', 'listInstances', 'getCustomerBalance'])
+  const perHour = pricePerHour(machine.pricePerGpu, draft.gpus)
+  const affordable = useAffordable(perHour)
+  const { body, faults } = readDraft(draft, machine)
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    setTried(true)
+    if (hasFaults(faults)) return
+    const onSuccess = ({ instance_id: id }: { instance_id: string }): void => {
+      toast(`${body.label ?? id} is starting`)
+      void navigate({ to: '/instances/$id', params: { id } })
+    }
+    rent.mutate({ body, idempotencyKey }, { onSuccess })
+  }
+  const local: Faults = isTried ? faults : {}
   const said = errorBesideFields(rent.error, fields)
   return (
     <Dialog title={`Rent ${machine.gpu}`} onClose={onClose} wide>
       <form onSubmit={submit} noValidate className="flex flex-col gap-4">
-        <p className="text-sm text-muted">
-          Machine <span className="font-mono">{machine.id}</span> of {machine.supplier} in {machine.region}. Each GPU
-          comes with its share of {machine.cores} cores, {number(machine.ramGb)} GB of memory and
-          {` ${number(machine.diskGb)}`} GB of disk.
-        </p>
-        {machine.isSimulated && (
-          <Notice>This machine is simulated: it can be tried, and nothing real runs on it.</Notice>
-        )}
+        <AboutMachine machine={machine} />
         <NoSshKey />
-        <div className="grid items-start gap-3 sm:grid-cols-3">
-          <SelectField
-            label="GPUs"
-            value={String(gpus)}
-            onChange={(event) => setGpus(Number(event.target.value))}
-            choices={Array.from({ length: machine.free }, (_, n) => ({
-              value: String(n + 1),
-              label: count(n + 1, 'GPU'),
-            }))}
-            hint={`${machine.free} of ${machine.total} are free.`}
-            error={fieldError(rent.error, 'gpu_count')}
-          />
-          <TextField
-            label="Image"
-            value={image}
-            onChange={(event) => setImage(event.target.value)}
-            placeholder="the supplier’s usual one"
-            hint="As Docker spells it: name:tag."
-            error={isTried ? (imageFault ?? fieldError(rent.error, 'image.name')) : undefined}
-          />
-          <TextField
-            label="Ports"
-            value={portsText}
-            onChange={(event) => setPortsText(event.target.value)}
-            placeholder="8080, 8888"
-            hint={portsHint}
-            error={isTried ? fault : undefined}
-          />
-        </div>
-        <GuardFields
-          texts={guardTexts}
-          onChange={setGuardTexts}
+        <DraftFields
+          draft={draft}
+          machine={machine}
+          onChange={(changed) => setDraft({ ...draft, ...changed })}
           faults={{
-            label: (isTried ? faults.label : undefined) ?? fieldError(rent.error, 'label'),
-            endsAt: (isTried ? faults.endsAt : undefined) ?? fieldError(rent.error, 'auto_terminate_at'),
-            limitUsd: (isTried ? faults.limitUsd : undefined) ?? fieldError(rent.error, 'spending_limit_usd'),
+            gpus: fieldError(rent.error, 'gpu_count'),
+            image: local.image ?? fieldError(rent.error, 'image.name'),
+            ports: local.ports,
+            label: local.label ?? fieldError(rent.error, 'label'),
+            endsAt: local.endsAt ?? fieldError(rent.error, 'auto_terminate_at'),
+            limitUsd: local.limitUsd ?? fieldError(rent.error, 'spending_limit_usd'),
           }}
         />
         <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
@@ -126,10 +111,67 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
             disabled={affordable.isEnough === false}
             title={affordable.isEnough === false ? 'The balance does not cover the first hour' : undefined}
           >
-            Rent {count(gpus, 'GPU')}
+            Rent {count(draft.gpus, 'GPU')}
           </Button>
         </DialogButtons>
       </form>
     </Dialog>
+  )
+}
+
+function AboutMachine({ machine }: { machine: MachineRow }) {
+  return (
+    <>
+      <p className="text-sm text-muted">
+        Machine <span className="font-mono">{machine.id}</span> of {machine.supplier} in {machine.region}. Each GPU
+        comes with its share of {machine.cores} cores, {number(machine.ramGb)} GB of memory and {number(machine.diskGb)}{' '}
+        GB of disk.
+      </p>
+      {machine.isSimulated && <Notice>This machine is simulated: it can be tried, and nothing real runs on it.</Notice>}
+    </>
+  )
+}
+
+interface DraftFieldsProps {
+  readonly draft: Draft
+  readonly machine: MachineRow
+  readonly faults: Faults
+  readonly onChange: (changed: Partial<Draft>) => void
+}
+
+function DraftFields({ draft, machine, faults, onChange }: DraftFieldsProps) {
+  return (
+    <>
+      <div className="grid items-start gap-3 sm:grid-cols-3">
+        <SelectField
+          label="GPUs"
+          value={String(draft.gpus)}
+          onChange={(event) => onChange({ gpus: Number(event.target.value) })}
+          choices={Array.from({ length: machine.free }, (_, n) => ({
+            value: String(n + 1),
+            label: count(n + 1, 'GPU'),
+          }))}
+          hint={`${machine.free} of ${machine.total} are free.`}
+          error={faults.gpus}
+        />
+        <TextField
+          label="Image"
+          value={draft.image}
+          onChange={(event) => onChange({ image: event.target.value })}
+          placeholder="the supplier’s usual one"
+          hint="As Docker spells it: name:tag."
+          error={faults.image}
+        />
+        <TextField
+          label="Ports"
+          value={draft.ports}
+          onChange={(event) => onChange({ ports: event.target.value })}
+          placeholder="8080, 8888"
+          hint={portsHint}
+          error={faults.ports}
+        />
+      </div>
+      <GuardFields texts={draft.guards} onChange={(guards) => onChange({ guards })} faults={faults} />
+    </>
   )
 }

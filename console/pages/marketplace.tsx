@@ -8,10 +8,11 @@ import { useMay } from '../api/me.ts'
 import { Button, ButtonLink } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
-import { count, money, number } from '../ui/format.ts'
+import { count, number } from '../ui/format.ts'
 import { Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
-import { VirtualTable, type Column } from '../ui/table.tsx'
+import { VirtualTable } from '../ui/table.tsx'
+import { columnsOf } from './marketplace-column.tsx'
 import { FilterFields, type Change } from './marketplace-filter.tsx'
 import { filterMachines, sortMachines, useMachines, type MachineRow, type SortName } from './marketplace-machine.ts'
 import { RentDialog } from './marketplace-rent.tsx'
@@ -111,106 +112,4 @@ function NoMachines({ isFiltered, onClear }: { isFiltered: boolean; onClear: () 
 
 function idOf(row: MachineRow): string {
   return row.id
-}
-
-function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): ReadonlyArray<Column<MachineRow>> {
-  return [
-    {
-      name: 'gpu',
-      header: 'GPU',
-      width: 'minmax(10rem, 1.5fr)',
-      sortable: true,
-      cell: (row) => <TwoLines first={row.gpu} second={row.id} />,
-    },
-    {
-      name: 'free',
-      header: 'Free',
-      width: '5rem',
-      align: 'right',
-      sortable: true,
-      cell: (row) => <span className={row.free === 0 ? 'text-muted' : ''}>{`${row.free} of ${row.total}`}</span>,
-    },
-    {
-      name: 'vram',
-      header: 'VRAM',
-      width: '5rem',
-      align: 'right',
-      sortable: true,
-      cell: (row) => `${number(row.vramGb)} GB`,
-    },
-    {
-      name: 'cpu',
-      header: 'CPU',
-      width: 'minmax(7.5rem, 1fr)',
-      sortable: true,
-      cell: (row) => <TwoLines first={count(row.cores, 'core')} second={row.cpu} />,
-    },
-    {
-      name: 'ram',
-      header: 'RAM',
-      width: '5.5rem',
-      align: 'right',
-      sortable: true,
-      cell: (row) => `${number(row.ramGb)} GB`,
-    },
-    {
-      name: 'disk',
-      header: 'Disk',
-      width: '6.25rem',
-      align: 'right',
-      sortable: true,
-      cell: (row) => `${number(row.diskGb)} GB`,
-    },
-    {
-      name: 'region',
-      header: 'Region',
-      width: 'minmax(6rem, 0.8fr)',
-      sortable: true,
-      cell: (row) => <TwoLines first={row.region} second={row.cluster} />,
-    },
-    {
-      name: 'supplier',
-      header: 'Supplier',
-      width: 'minmax(7rem, 1fr)',
-      sortable: true,
-      cell: (row) => <span title={row.supplier}>{row.supplier}</span>,
-    },
-    {
-      name: 'price',
-      header: <Named name="Price" more=" per GPU and hour" />,
-      width: '5.25rem',
-      align: 'right',
-      sortable: true,
-      cell: (row) => <span className="font-medium">{money(row.pricePerGpu)}</span>,
-    },
-    { name: 'rent', header: <span className="sr-only">Rent</span>, width: '5.25rem', cell: rentCell },
-  ]
-
-  function rentCell(row: MachineRow) {
-    const why = !mayRent ? 'This key may not rent' : row.free === 0 ? 'None of its GPUs is free' : undefined
-    return (
-      <Button aria-label={`Rent ${row.id}`} title={why} disabled={why !== undefined} onClick={() => onRent(row)}>
-        Rent
-      </Button>
-    )
-  }
-}
-
-/** Short for those who see the table, whole for those who hear it. */
-function Named({ name, more }: { name: string; more: string }) {
-  return (
-    <>
-      {name}
-      <span className="sr-only">{more}</span>
-    </>
-  )
-}
-
-function TwoLines({ first, second }: { first: string; second: string }) {
-  return (
-    <span className="block leading-tight" title={second}>
-      <span className="block truncate">{first}</span>
-      <span className="block truncate text-xs text-muted">{second}</span>
-    </span>
-  )
 }

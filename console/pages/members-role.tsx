@@ -3,6 +3,7 @@ import { useState, type FormEvent } from 'react'
 import type { CallInput, Reply } from '../../src/client/client.ts'
 import { useMe } from '../api/me.ts'
 import { useAction } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
@@ -40,7 +41,7 @@ export function AddMemberDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [role, setRole] = useState<Role>('member')
   const [wasTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const [idempotencyKey] = useState(() => makeOnceKey())
   const add = useAction('addMember', ['listMembers'])
   const fault = /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(email.trim())
     ? undefined

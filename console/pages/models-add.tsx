@@ -8,6 +8,7 @@ import type { CallInput } from '../../src/client/client.ts'
 import { ApiError, type ClientError } from '../../src/client/error.ts'
 import { modelKind } from '../../src/contract/model.ts'
 import { call, refresh } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
@@ -166,11 +167,11 @@ function fileOf(
 
 async function offerModel(model: NewModel, deployment: ReturnType<typeof deploymentBody> | undefined): Promise<void> {
   // Each try is a new one: after a refused server the model before has gone again.
-  await call('createModel', { body: model, idempotencyKey: crypto.randomUUID() })
+  await call('createModel', { body: model, idempotencyKey: makeOnceKey() })
   try {
     if (deployment !== undefined) {
       const body = { model: model.name, ...deployment }
-      await call('createDeployment', { body, idempotencyKey: crypto.randomUUID() })
+      await call('createDeployment', { body, idempotencyKey: makeOnceKey() })
     }
   } catch (error) {
     if (error instanceof ApiError) await call('deleteModel', { query: { name: model.name } })

@@ -4,6 +4,7 @@ import type { CallInput } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import { deploymentProtocol, protocolKinds, type DeploymentProtocol } from '../../src/contract/model.ts'
 import { useAction } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
@@ -45,7 +46,7 @@ interface DeploymentDialogProps {
 
 export function DeploymentDialog({ model, deployment, onClose }: DeploymentDialogProps) {
   const [values, setValues] = useState(() => (deployment === undefined ? emptyDeployment : valuesOf(deployment)))
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const [idempotencyKey] = useState(() => makeOnceKey())
   const create = useAction('createDeployment', ['listOperatedModels'])
   const change = useAction('changeDeployment', ['listOperatedModels'])
   const action = deployment === undefined ? create : change

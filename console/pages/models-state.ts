@@ -20,7 +20,7 @@ export function stateOf(model: Model): State {
   // The picture engine, with its own small model, gives way to the servers that are named.
   const isReplaced = model.engine === 'picture' && model.deployments.some(isInUse)
   const local = isReplaced ? null : model.local
-  const answers = model.deployments.some((one) => isInUse(one) && one.health?.breaker !== 'open')
+  const answers = model.deployments.some((one) => isInUse(one) && (one.health?.breaker ?? 'closed') === 'closed')
   if (local?.state === 'ready' || answers) return { word: 'ready', tone: 'good' }
   if (local?.state === 'failed') return { word: 'failed', tone: 'bad', detail: local.message ?? 'no reason given' }
   if (local?.state === 'pulling') return { word: 'downloading', tone: 'info', detail: downloadWords(local) }

@@ -61,13 +61,13 @@ export function Gallery({ pictures, isBusy, onAgain }: GalleryProps) {
   return (
     <>
       <Card>
-        <div className="flex flex-col gap-4 xl:flex-row">
+        <div className="flex flex-col gap-4 2xl:flex-row">
           <img
             src={chosen.url}
             alt={chosen.order.prompt}
             width={chosen.order.width ?? 1024}
             height={chosen.order.height ?? 1024}
-            className="h-auto max-h-[36rem] w-full min-w-0 rounded-md bg-sunken object-contain xl:w-2/3"
+            className="h-auto max-h-[36rem] w-full min-w-0 rounded-md bg-sunken object-contain 2xl:w-2/3"
           />
           <div className="flex min-w-0 flex-1 flex-col gap-4">
             <PictureFacts picture={chosen} />

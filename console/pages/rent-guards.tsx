@@ -20,7 +20,7 @@ export interface Guards {
   readonly limitUsd?: string
 }
 
-export type GuardFaults = { readonly [name in keyof GuardTexts]?: string | undefined }
+type GuardFaults = { readonly [name in keyof GuardTexts]?: string | undefined }
 
 /** What an order says, or what is wrong at which field. */
 export function readGuards(texts: GuardTexts, now: Instant): { readonly guards: Guards; readonly faults: GuardFaults } {

@@ -19,7 +19,7 @@ import { SkeletonText } from '../ui/skeleton.tsx'
 /** As a month is reckoned here. */
 export const MONTH_DAYS = 30
 
-export interface Affordable {
+interface Affordable {
   /** false: the first hour is not covered. undefined: the key may not see the balance, or it is still being read. */
   readonly isEnough: boolean | undefined
   readonly needed: NanoUsd

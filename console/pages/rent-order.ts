@@ -5,6 +5,7 @@ import type { CallInput } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import type { RentalRecord, RentalType } from '../../src/contract/rental.ts'
 import { useAction } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { toast } from '../ui/toast.tsx'
 import type { Guards } from './rent-guards.tsx'
 import type { Choices } from './rent-option.ts'
@@ -37,7 +38,7 @@ interface Renting {
 }
 
 export function useRent(kind: RentalType): Renting {
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const [idempotencyKey] = useState(() => makeOnceKey())
   const navigate = useNavigate()
   const changed = ['listRentalOptions', 'getCustomerBalance', 'listVolumes'] as const
   const machine = useAction('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])

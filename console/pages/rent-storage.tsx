@@ -7,7 +7,7 @@ import { useVolumePrice } from './volumes-price.ts'
 import { readVolume, STEP_GB, usualVolume, type VolumeTexts } from './volumes-size.ts'
 
 /** As it is chosen and typed. */
-export interface StorageTexts {
+interface StorageTexts {
   readonly way: 'none' | 'new' | 'existing'
   readonly fresh: VolumeTexts
   /** Of the one that is there; empty: not chosen yet. */
@@ -16,7 +16,7 @@ export interface StorageTexts {
 
 export const noStorage: StorageTexts = { way: 'none', fresh: usualVolume, id: '' }
 
-export interface StorageFaults {
+interface StorageFaults {
   readonly label?: string | undefined
   readonly sizeGb?: string | undefined
   readonly id?: string | undefined

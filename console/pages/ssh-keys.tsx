@@ -3,6 +3,7 @@ import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../src/client/client.ts'
 import { useMay } from '../api/me.ts'
 import { useAction, useCall } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Answer } from '../ui/answer.tsx'
 import { Button } from '../ui/button.tsx'
 import { CodeBlock } from '../ui/copy.tsx'
@@ -107,7 +108,7 @@ function AddDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [publicKey, setPublicKey] = useState('')
   const [wasTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const [idempotencyKey] = useState(() => makeOnceKey())
   const add = useAction('addSshKey', ['listSshKeys'])
   const keyFault = sshKeyFault(publicKey)
   const nameFault = name.trim() === '' ? 'Give it a name, so that you know it again.' : undefined

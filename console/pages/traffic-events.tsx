@@ -7,7 +7,6 @@ import { Card } from '../ui/card.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { ago, time } from '../ui/format.ts'
 import { useNow } from '../ui/now.ts'
-import { Skeleton } from '../ui/skeleton.tsx'
 import { Table, type Column } from '../ui/table.tsx'
 import { useAccountName } from './fleet-read.ts'
 
@@ -20,7 +19,7 @@ export function TrafficEvents() {
   const columns = columnsOf(now, nameOf)
   return (
     <Card title="What happens">
-      <Answer of={events} skeleton={<Skeleton rows={8} />}>
+      <Answer of={events} skeleton={<div className="h-96" />}>
         {(reply) => (
           <Table
             label="Events of every account"

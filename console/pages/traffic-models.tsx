@@ -7,7 +7,6 @@ import { ButtonLink } from '../ui/button.tsx'
 import { Card } from '../ui/card.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { money, number } from '../ui/format.ts'
-import { Skeleton } from '../ui/skeleton.tsx'
 import { Table, type Column } from '../ui/table.tsx'
 import { stateOf, type Model } from './models-state.ts'
 
@@ -27,7 +26,7 @@ export function TrafficModels({ traffic }: { traffic: Reply<'getTraffic'> | unde
   const models = useCall('listOperatedModels', {}, { everyMs: EVERY_MS })
   return (
     <Card title="Models" actions={<ButtonLink to="/operator/models">Look after models</ButtonLink>}>
-      <Answer of={models} skeleton={<Skeleton rows={4} />}>
+      <Answer of={models} skeleton={<div className="h-40" />}>
         {(reply) => (
           <Table
             label="Load of models"

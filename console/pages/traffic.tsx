@@ -12,7 +12,6 @@ import { count, money, moneyOfNumber, number, span } from '../ui/format.ts'
 import { LineChart } from '../ui/line-chart.tsx'
 import { useNow } from '../ui/now.ts'
 import { Page } from '../ui/page.tsx'
-import { Skeleton } from '../ui/skeleton.tsx'
 import { useAccountName } from './fleet-read.ts'
 import { TrafficEvents } from './traffic-events.tsx'
 import { TrafficModels } from './traffic-models.tsx'
@@ -53,16 +52,17 @@ export function TrafficPage() {
 
 type Traffic = Reply<'getTraffic'>
 
+/** One for the whole page: what waits is told once. */
 function TrafficSkeleton() {
   return (
-    <>
-      <Skeleton rows={2} className="h-[6.9rem]" />
-      <div className="grid gap-4 lg:grid-cols-2">
+    <div role="status" aria-label="Loading" className="flex flex-col gap-5">
+      <span className="h-[6.9rem] animate-pulse rounded-lg bg-sunken" />
+      <span className="grid gap-4 lg:grid-cols-2">
         {[0, 1, 2, 3].map((n) => (
-          <Skeleton key={n} rows={5} className="h-72 rounded-lg border border-line bg-surface p-4" />
+          <span key={n} className="h-72 animate-pulse rounded-lg bg-sunken" />
         ))}
-      </div>
-    </>
+      </span>
+    </div>
   )
 }
 

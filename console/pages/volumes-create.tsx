@@ -1,9 +1,10 @@
 /** A new volume: where, how large, and what that costs. */
 import { useState, type FormEvent } from 'react'
 import { DAY_MS } from '../../src/base/instant.ts'
-import { costOfSpan, zeroUsd } from '../../src/base/money.ts'
+import { costOfSpan, zeroUsd, type NanoUsd } from '../../src/base/money.ts'
 import { storageRegion } from '../../src/contract/region.ts'
 import { useAction, useCall } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { Facts } from '../ui/card.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
@@ -26,7 +27,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
   const region = wished ?? regions[0] ?? ''
   const [texts, setTexts] = useState<VolumeTexts>(usualVolume)
   const [isTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const [idempotencyKey] = useState(() => makeOnceKey())
   const create = useAction('createVolume', ['listVolumes', 'getCustomerBalance'])
   const { label, sizeGb, faults } = readVolume(texts)
   const price = useVolumePrice(region, sizeGb)
@@ -79,19 +80,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
           hint={`From ${STEP_GB}, in steps of ${STEP_GB}. It cannot be changed later.`}
           error={(isTried || texts.sizeGb !== '' ? faults.sizeGb : undefined) ?? fieldError(create.error, 'sizeInGb')}
         />
-        <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
-          {price === undefined ? (
-            <Notice>The price of storage in this region stands with the volume once it is made.</Notice>
-          ) : (
-            <Facts
-              facts={[
-                ['Per hour', <strong key="hour">{money(price)}</strong>],
-                ['Per day', money(costOfSpan(price, DAY_MS))],
-                [`Per ${MONTH_DAYS} days`, money(costOfSpan(price, MONTH_DAYS * DAY_MS))],
-              ]}
-            />
-          )}
-        </div>
+        <VolumePrice perHour={price} />
         <TooLittle of={affordable} />
         {said !== null && <ErrorNotice error={said} />}
         <DialogButtons>
@@ -102,6 +91,25 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
         </DialogButtons>
       </form>
     </Dialog>
+  )
+}
+
+/** undefined: nobody has said it. */
+function VolumePrice({ perHour }: { perHour: NanoUsd | undefined }) {
+  return (
+    <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
+      {perHour === undefined ? (
+        <Notice>The price of storage in this region stands with the volume once it is made.</Notice>
+      ) : (
+        <Facts
+          facts={[
+            ['Per hour', <strong key="hour">{money(perHour)}</strong>],
+            ['Per day', money(costOfSpan(perHour, DAY_MS))],
+            [`Per ${MONTH_DAYS} days`, money(costOfSpan(perHour, MONTH_DAYS * DAY_MS))],
+          ]}
+        />
+      )}
+    </div>
   )
 }
 

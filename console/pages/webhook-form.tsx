@@ -3,6 +3,7 @@ import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../src/client/client.ts'
 import { eventTypes, type EventType } from '../../src/contract/event.ts'
 import { useAction } from '../api/query.ts'
+import { makeOnceKey } from '../api/once.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
@@ -52,7 +53,7 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
   const [description, setDescription] = useState(webhook?.description ?? '')
   const [types, setTypes] = useState<readonly EventType[] | null>(webhook?.eventTypes ?? null)
   const [wasTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => crypto.randomUUID())
+  const [idempotencyKey] = useState(() => makeOnceKey())
   const create = useAction('createWebhook', ['listWebhooks'])
   const change = useAction('changeWebhook', ['listWebhooks'])
   const error = create.error ?? change.error

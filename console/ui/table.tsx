@@ -19,7 +19,7 @@ export interface Column<Row> {
   readonly sortable?: boolean
 }
 
-export interface Sorting {
+interface Sorting {
   /** Of a column. */
   readonly name: string
   readonly isDown: boolean

@@ -8,6 +8,7 @@ import { setRole, updateAccount } from '../store/account.ts'
 import { listApiKeys } from '../store/api-key.ts'
 import { transact } from '../store/database.ts'
 import { listEvents } from '../store/event.ts'
+import { addMember } from './account.ts'
 import { createApiKey, revokeApiKey, type ApiKeyInput } from './api-key.ts'
 import type { Actor } from './app.ts'
 
@@ -32,6 +33,23 @@ const create = (actor: Actor, more: Partial<ApiKeyInput> = {}) =>
 const revoke = (actor: Actor, id: string) => transact(fixture.database, (tx) => revokeApiKey(tx, actor, id))
 
 describe('making a key', () => {
+  test('for another person is for owners, and gives what that person may have', async () => {
+    const { actor } = await openTestAccount(fixture)
+    const added = await transact(fixture.database, (tx) =>
+      addMember(tx, actor, { email: `viewer-of-${actor.accountId}@example.test`, name: null, role: 'viewer' }),
+    )
+    if (!added.ok) throw new Error(added.message)
+    const memberId = added.value.id
+    expect(await create(actor, { memberId, scopes: ['compute:read'] })).toMatchObject({
+      ok: true,
+      value: { key: { person_id: memberId } },
+    })
+    expect(await create(actor, { memberId, scopes: ['compute:write'] })).toMatchObject({ reason: 'viewer_reads_only' })
+    expect(await create(actor, { memberId: 'usr_nobody' })).toMatchObject({ issues: [{ path: ['memberId'] }] })
+    const viewer = { ...actor, personId: memberId, role: 'viewer' as const }
+    expect(await create(viewer, { memberId: actor.personId })).toMatchObject({ reason: 'owner_only' })
+  })
+
   test('keeps its limits, and scopes once each', async () => {
     const { actor } = await openTestAccount(fixture)
     const expiresAt = addMs(fixture.clock.now(), HOUR_MS)

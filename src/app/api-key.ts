@@ -15,6 +15,8 @@ import type { Actor } from './app.ts'
 
 export interface ApiKeyInput {
   readonly name: string
+  /** For another person of the account; owners only. */
+  readonly memberId?: string | undefined
   readonly scopes: readonly Scope[]
   readonly expiresAt: Instant | null
   readonly allowedModels: readonly string[] | null
@@ -43,8 +45,14 @@ export async function createApiKey(
   const outgrown = outgrows(await findApiKey(tx.db, actor.accountId, actor.keyId), input)
   if (outgrown !== undefined) return outgrown
   const account = await lockAccount(tx, actor.accountId)
-  const member = await findMember(tx.db, actor.accountId, actor.personId)
-  if (account === undefined || member === undefined) return notAMember()
+  const caller = await findMember(tx.db, actor.accountId, actor.personId)
+  if (account === undefined || caller === undefined) return notAMember()
+  const personId = input.memberId ?? caller.id
+  if (personId !== caller.id && caller.role !== 'owner') {
+    return fail('forbidden', 'Only an owner of the account makes keys for others', { reason: 'owner_only' })
+  }
+  const member = personId === caller.id ? caller : await findMember(tx.db, account.id, personId)
+  if (member === undefined) return failField(['memberId'], 'There is no such person in this account')
   const readOnly: readonly Scope[] = viewerScopes
   if (member.role === 'viewer' && !scopes.every((scope) => readOnly.includes(scope))) {
     return fail('forbidden', `Keys of a viewer have the scopes ${readOnly.join(' and ')} only`, {
@@ -54,7 +62,7 @@ export async function createApiKey(
   const quota = quotaOf(account.quota)
   if ((await countLiveApiKeys(tx, account.id)) >= quota.keys) return quotaExceeded('keys', quota)
   const made = makeApiKey()
-  const { accountId, personId } = actor
+  const { accountId } = actor
   const key = await insertApiKey(tx, made, { accountId, personId, name: input.name, scopes, limits: input })
   recordEvent(tx, keyCreated(key))
   return ok({ key, text: made.text })

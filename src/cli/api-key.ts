@@ -10,6 +10,7 @@ import { fields, table, type Cell, type Screen } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { parseWhole } from './supply.ts'
+import { findMember } from './member.ts'
 import { count, money, time } from './wording.ts'
 
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
@@ -111,6 +112,7 @@ function keyLines(screen: Screen, key: ApiKey): string[] {
 }
 
 interface CreateOptions {
+  readonly for?: string
   readonly scope: Scope[]
   readonly expires?: string
   readonly model?: string[]
@@ -126,6 +128,7 @@ function addCreate(keys: Command, run: Run): void {
     .description('make a key; it is shown once')
     .argument('<name>', 'what it is for, such as laptop')
     .addOption(new Option('-s, --scope <scope...>', 'what it may do').choices(scopes).makeOptionMandatory())
+    .option('--for <person>', 'for a member, by e-mail; owners only')
     .option('--expires <when>', '30d, or a day such as 2027-01-01', parseExpiry)
     .option('--model <name...>', 'it may call these models only')
     .option('--monthly-limit <usd>', 'what it may spend in a month', parseLimit)
@@ -135,7 +138,9 @@ function addCreate(keys: Command, run: Run): void {
     .addHelpText('after', '\nExample:\n  berth keys create laptop --scope inference billing:read --total-limit 25')
   create.action(
     run('customer', async ({ client, screen }, name = '') => {
-      const body = { name, ...bodyOf(create.opts<CreateOptions>()) }
+      const options = create.opts<CreateOptions>()
+      const memberId = options.for === undefined ? undefined : (await findMember(client, options.for)).id
+      const body = { name, ...(memberId === undefined ? {} : { memberId }), ...bodyOf(options) }
       const made = await client.call('createApiKey', { body, idempotencyKey: randomUUID() })
       screen.show(made, () => [
         ...fields(screen, [

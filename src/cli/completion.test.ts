@@ -37,9 +37,7 @@ words=("$@"); CURRENT=$#; PREFIX=$words[-1]; _berth`
   },
   fish: (source, words) => {
     const ask = `${source}\ncomplete -C '${words.join(' ')}'`
-    const offered = lines(
-      execFileSync('fish', ['--no-config', '-c', ask], { encoding: 'utf8', cwd: '/' }),
-    )
+    const offered = lines(execFileSync('fish', ['--no-config', '-c', ask], { encoding: 'utf8', cwd: '/' }))
     return offered.map((line) => line.split('\t')[0] ?? '')
   },
 }

@@ -106,7 +106,8 @@ function addRemove(members: Command, run: Run): void {
     )
 }
 
-async function findMember(client: Client, wanted: string): Promise<Member> {
+/** By id or e-mail address. */
+export async function findMember(client: Client, wanted: string): Promise<Member> {
   const { members } = await client.call('listMembers')
   const by = { idOf: (one: Member) => one.id, nameOf: (one: Member) => one.email }
   return chooseOne(members, wanted, by, { noun: 'person', list: 'berth members ls' })

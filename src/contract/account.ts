@@ -33,6 +33,7 @@ export const memberRecord = z
 const apiKeyRecord = z
   .object({
     publicId: z.string(),
+    memberId: z.string().describe('Whom it acts for'),
     name: z.string(),
     last4: z.string(),
     scopes: z.array(z.enum(scopes)),
@@ -155,6 +156,7 @@ export const accountEndpoints = {
     body: z
       .strictObject({
         name: nameText,
+        memberId: z.string().min(1).max(100).optional().describe('For whom; without it, for yourself. Owners only'),
         scopes: z.array(z.enum(scopes)).min(1).max(scopes.length),
         expiresAt: timeText.optional(),
         allowedModels: z.array(z.string().min(1).max(200)).min(1).max(100).optional(),

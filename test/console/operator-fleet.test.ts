@@ -112,6 +112,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
 
     const servers = page.getByRole('table', { name: `Servers of ${GONE}` })
     await servers.getByText(/breaker open|tried again/).waitFor()
+    await page.getByRole('region', { name: GONE, exact: true }).getByText('no server answers').waitFor()
     await look('models')
     await voice.getByRole('button', { name: /^Drain/ }).click()
     await voice.getByText('drained', { exact: true }).waitFor()

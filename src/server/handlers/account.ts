@@ -70,6 +70,7 @@ export const accountHandlers = {
     createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
       const made = await createApiKey(tx, actor, {
         name: body.name,
+        memberId: body.memberId,
         scopes: body.scopes,
         expiresAt: body.expiresAt === undefined ? null : (parseInstant(body.expiresAt) ?? null),
         allowedModels: body.allowedModels ?? null,
@@ -122,6 +123,7 @@ function memberOnWire(member: Member): ResponseOf<Api['addMember']> {
 function apiKeyOnWire(key: ApiKey): ResponseOf<Api['revokeApiKey']> {
   return {
     publicId: key.public_id,
+    memberId: key.person_id,
     name: key.name,
     last4: key.last4,
     scopes: key.scopes,
