@@ -4,11 +4,9 @@
  */
 import { useEffect, useSyncExternalStore } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
-import type { EventRecord } from '../../src/contract/event.ts'
 import { client } from './client.ts'
 import { isSignedOut, refresh } from './query.ts'
 
-const RECENT_EVENTS = 50
 /** After the client has given up by itself, which it does when the server is away for longer than a restart. */
 const AGAIN_MS = 5_000
 
@@ -35,12 +33,10 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
 type LiveState = 'connecting' | 'live' | 'lost'
 
 let state: LiveState = 'connecting'
-let recent: readonly EventRecord[] = []
 const listeners = new Set<() => void>()
 
-function tell(next: { state?: LiveState; event?: EventRecord }): void {
-  if (next.state !== undefined) state = next.state
-  if (next.event !== undefined) recent = [next.event, ...recent].slice(0, RECENT_EVENTS)
+function tell(next: LiveState): void {
+  state = next
   for (const listener of listeners) listener()
 }
 
@@ -62,9 +58,9 @@ export function useLiveEvents(enabled: boolean): void {
 async function followForEver(signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
-      tell({ state: 'live' })
+      tell('live')
       for await (const event of client.follow({ signal })) {
-        tell({ state: 'live', event })
+        tell('live')
         await refresh(['listEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? [])])
       }
     } catch (error) {
@@ -72,16 +68,11 @@ async function followForEver(signal: AbortSignal): Promise<void> {
       if (isSignedOut(error)) return
     }
     if (signal.aborted) return
-    tell({ state: 'lost' })
+    tell('lost')
     await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
   }
 }
 
 export function useLiveState(): LiveState {
   return useSyncExternalStore(subscribe, () => state)
-}
-
-/** What has happened while this page was open, newest first. */
-export function useRecentEvents(): readonly EventRecord[] {
-  return useSyncExternalStore(subscribe, () => recent)
 }

@@ -11,7 +11,7 @@ import { CopyLine } from '../ui/copy.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField, SelectField, TextArea, TextField } from '../ui/field.tsx'
-import { errorBeside, issueOf } from '../ui/issue.ts'
+import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { useNow } from '../ui/now.ts'
 import { bodyOf, draftFaults, emptyDraft, modelsOf, type DraftFaults, type KeyDraft } from './keys-draft.ts'
 
@@ -73,8 +73,8 @@ function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => 
     if (Object.keys(draftFaults(draft, now)).length > 0) return
     create.mutate({ body: bodyOf(draft, now), idempotencyKey }, { onSuccess: onMade })
   }
-  const sayAt = (field: keyof KeyDraft): string | undefined => faults[field] ?? issueOf(create.error, field)
-  const left = errorBeside(create.error, [
+  const sayAt = (field: keyof KeyDraft): string | undefined => faults[field] ?? fieldError(create.error, field)
+  const left = errorBesideFields(create.error, [
     'name',
     'memberId',
     'monthlyLimitUsd',
@@ -92,14 +92,14 @@ function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => 
         hint="What uses it: “laptop”, “nightly training”."
         onChange={(event) => set({ name: event.target.value })}
       />
-      <ForWhom draft={draft} set={set} fault={issueOf(create.error, 'memberId')} />
+      <ForWhom draft={draft} set={set} fault={fieldError(create.error, 'memberId')} />
       <Scopes chosen={draft.scopes} fault={faults.scopes} onChange={(chosen) => set({ scopes: chosen })} />
       <div className="grid gap-4 sm:grid-cols-2">
         <SelectField
           label="Expires"
           choices={expiries}
           value={draft.expiry}
-          error={issueOf(create.error, 'expiresAt')}
+          error={fieldError(create.error, 'expiresAt')}
           onChange={(event) => set({ expiry: event.target.value })}
         />
         {draft.expiry === 'day' && (

@@ -8,7 +8,7 @@ import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { SelectField, TextField } from '../ui/field.tsx'
-import { errorBeside, issueOf } from '../ui/issue.ts'
+import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { toast } from '../ui/toast.tsx'
 
 type Member = Reply<'listMembers'>['members'][number]
@@ -65,7 +65,7 @@ export function AddMemberDialog({ onClose }: { onClose: () => void }) {
       },
     )
   }
-  const left = errorBeside(add.error, ['email', 'name'])
+  const left = errorBesideFields(add.error, ['email', 'name'])
   return (
     <Dialog title="Add a person" onClose={onClose}>
       <form onSubmit={submit} noValidate className="flex flex-col gap-4">
@@ -74,7 +74,7 @@ export function AddMemberDialog({ onClose }: { onClose: () => void }) {
           type="email"
           maxLength={255}
           value={email}
-          error={(wasTried ? fault : undefined) ?? issueOf(add.error, 'email')}
+          error={(wasTried ? fault : undefined) ?? fieldError(add.error, 'email')}
           onChange={(event) => setEmail(event.target.value)}
         />
         <TextField
@@ -82,7 +82,7 @@ export function AddMemberDialog({ onClose }: { onClose: () => void }) {
           maxLength={255}
           placeholder="Optional"
           value={name}
-          error={issueOf(add.error, 'name')}
+          error={fieldError(add.error, 'name')}
           onChange={(event) => setName(event.target.value)}
         />
         <RoleField role={role} onChange={setRole} />

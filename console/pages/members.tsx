@@ -53,18 +53,20 @@ export function MembersPage() {
       )}
       <Answer of={members}>
         {({ members: rows }) => (
-          <Table
-            label="Members"
-            columns={columnsFor({ rows, me, whyNot, onChange: setChanging, onRemove: setRemoving })}
-            rows={rows}
-            rowKey={(member) => member.id}
-            empty={<Empty title="Nobody is in this account" />}
-          />
+          <>
+            <Table
+              label="Members"
+              columns={columnsFor({ rows, me, whyNot, onChange: setChanging, onRemove: setRemoving })}
+              rows={rows}
+              rowKey={(member) => member.id}
+              empty={<Empty title="Nobody is in this account" />}
+            />
+            <AccountSettings
+              whyNot={whyNot === ONLY_OWNERS ? 'Only an owner of the account changes its settings.' : whyNot}
+            />
+          </>
         )}
       </Answer>
-      <AccountSettings
-        whyNot={whyNot === ONLY_OWNERS ? 'Only an owner of the account changes its settings.' : whyNot}
-      />
       {isAdding && <AddMemberDialog onClose={() => setAdding(false)} />}
       {changing !== undefined && <RoleDialog member={changing} onClose={() => setChanging(undefined)} />}
       {removing !== undefined && <RemoveDialog member={removing} onClose={() => setRemoving(undefined)} />}

@@ -25,6 +25,10 @@ export function RentPage() {
   const { kind = 'virtual-machine', ...wish } = route.useSearch()
   const navigate = route.useNavigate()
   const options = useCall('listRentalOptions')
+  // What stands above and between its fields is known before the form comes, so that nothing moves.
+  const mayRead = useMay('compute:read')
+  const keys = useCall('listSshKeys', {}, { enabled: mayRead })
+  const terms = useCall('listReserveOptions', {}, { enabled: mayRead })
   const [isAsking, setAsking] = useState(false)
   const mayRent = useMay('compute:write')
   const change = (changed: Wish): void =>
@@ -51,6 +55,7 @@ export function RentPage() {
       >
         <Answer of={options} skeleton={<Skeleton rows={12} />}>
           {(list) => {
+            if (keys.isLoading || terms.isLoading) return <Skeleton rows={12} />
             const choices = choose(list, kind, wish)
             if (choices === undefined) return <NothingOffered kind={kind} />
             return <RentForm key={kind} kind={kind} choices={choices} onWish={change} />

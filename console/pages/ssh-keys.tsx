@@ -12,7 +12,7 @@ import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextArea, TextField } from '../ui/field.tsx'
 import { date, time } from '../ui/format.ts'
-import { errorBeside, issueOf } from '../ui/issue.ts'
+import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { Page } from '../ui/page.tsx'
 import { Table, type Column } from '../ui/table.tsx'
 import { toast } from '../ui/toast.tsx'
@@ -131,7 +131,7 @@ function AddDialog({ onClose }: { onClose: () => void }) {
     // What most people would call it stands at the end of the key; what was typed stays.
     if (name === sshKeyComment(publicKey)) setName(sshKeyComment(text))
   }
-  const left = errorBeside(add.error, ['name', 'publicKey'])
+  const left = errorBesideFields(add.error, ['name', 'publicKey'])
   return (
     <Dialog title="Add an SSH key" onClose={onClose} wide>
       <form onSubmit={submit} noValidate className="flex flex-col gap-4">
@@ -142,7 +142,7 @@ function AddDialog({ onClose }: { onClose: () => void }) {
           placeholder="ssh-ed25519 AAAA… you@laptop"
           hint="The one line of a file that ends in .pub. This prints it on Linux and macOS:"
           value={publicKey}
-          error={(wasTried ? keyFault : undefined) ?? issueOf(add.error, 'publicKey')}
+          error={(wasTried ? keyFault : undefined) ?? fieldError(add.error, 'publicKey')}
           onChange={(event) => paste(event.target.value)}
         />
         <CodeBlock label="Command" code="cat ~/.ssh/id_ed25519.pub" />
@@ -150,7 +150,7 @@ function AddDialog({ onClose }: { onClose: () => void }) {
           label="Name"
           maxLength={255}
           value={name}
-          error={(wasTried ? nameFault : undefined) ?? issueOf(add.error, 'name')}
+          error={(wasTried ? nameFault : undefined) ?? fieldError(add.error, 'name')}
           onChange={(event) => setName(event.target.value)}
         />
         {left !== null && <ErrorNotice error={left} />}

@@ -8,7 +8,7 @@ import { Button } from '../ui/button.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField, TextField } from '../ui/field.tsx'
-import { errorBeside, issueOf } from '../ui/issue.ts'
+import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { toast } from '../ui/toast.tsx'
 import { SecretOnce } from './webhook-parts.tsx'
 
@@ -79,7 +79,7 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
     }
     change.mutate({ params: { id: webhook.id }, body }, { onSuccess })
   }
-  const left = errorBeside(error, ['url', 'description'])
+  const left = errorBesideFields(error, ['url', 'description'])
   return (
     <form onSubmit={submit} noValidate className="flex flex-col gap-4">
       <TextField
@@ -89,7 +89,7 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
         placeholder="https://example.com/hooks/berth"
         hint="It is sent a POST for each event, and has ten seconds to answer with a 2xx status."
         value={url}
-        error={(wasTried ? urlFault : undefined) ?? issueOf(error, 'url')}
+        error={(wasTried ? urlFault : undefined) ?? fieldError(error, 'url')}
         onChange={(event) => setUrl(event.target.value)}
       />
       <TextField
@@ -97,7 +97,7 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
         maxLength={255}
         placeholder="Optional"
         value={description}
-        error={issueOf(error, 'description')}
+        error={fieldError(error, 'description')}
         onChange={(event) => setDescription(event.target.value)}
       />
       <EventChoice types={types} fault={wasTried ? typesFault : undefined} onChange={setTypes} />
