@@ -24,7 +24,7 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
     'getCustomerBalance',
     'listVolumes',
   ],
-  volume: ['listVolumes', 'getRental', 'listBareMetalRentals', 'getCustomerBalance'],
+  volume: ['listVolumes', 'listStorageOptions', 'getRental', 'listBareMetalRentals', 'getCustomerBalance'],
   balance: ['getCustomerBalance', 'getStatement', 'listInvoices', 'getPurchaseHistory'],
   key: ['listApiKeys'],
   webhook: ['listWebhookDeliveries', 'listWebhooks'],

@@ -77,6 +77,7 @@ function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => 
   const left = errorBesideFields(create.error, [
     'name',
     'memberId',
+    'expiresAt',
     'monthlyLimitUsd',
     'totalLimitUsd',
     'requestsPerMinute',

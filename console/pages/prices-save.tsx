@@ -32,7 +32,13 @@ const columns: ReadonlyArray<Column<Change>> = [
 export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesProps) {
   const [reason, setReason] = useState('')
   const [isChecked, setChecked] = useState(false)
-  const change = useAction('changePriceBook', ['getPriceBook', 'listRentalOptions', 'listReserveOptions', 'listAudit'])
+  const change = useAction('changePriceBook', [
+    'getPriceBook',
+    'listRentalOptions',
+    'listStorageOptions',
+    'listReserveOptions',
+    'listAudit',
+  ])
   const fault = faultOfReason(reason)
   const submit = (event: FormEvent): void => {
     event.preventDefault()

@@ -26,7 +26,7 @@ import { NoSshKey } from './rent-ssh.tsx'
 import { readStorage } from './rent-storage.tsx'
 import { RentSummary } from './rent-summary.tsx'
 import { chooseTerm } from './rent-term.ts'
-import { useVolumePrice } from './volumes-price.ts'
+import { priceOfVolume, useStorageOption } from './volumes-price.ts'
 
 /** By the field that shows it, where the server's refusal names it. */
 const places = {
@@ -61,7 +61,7 @@ export function RentForm({ kind, choices, onWish }: RentFormProps) {
   const { ports, fault: portsFault } = readPorts(details.ports)
   const { wish: storage, faults: storageFaults } = readStorage(details.storage)
   const newVolumeGb = storage?.isNew === true ? storage.sizeInGb : 0
-  const volumePrice = useVolumePrice(chosen.option.region, newVolumeGb)
+  const volumePrice = priceOfVolume(useStorageOption(chosen.option.region), newVolumeGb)
   const local: RentFaults = {
     ...guardFaults,
     ports: portsFault,
@@ -92,10 +92,10 @@ export function RentForm({ kind, choices, onWish }: RentFormProps) {
       <RentSummary
         chosen={chosen}
         term={term}
-        storage={newVolumeGb === 0 ? undefined : { sizeGb: newVolumeGb, perHour: volumePrice }}
-        perHour={nanoUsdOf(
-          (term?.perHour ?? chosen.perHour) + (newVolumeGb === 0 ? zeroUsd : (volumePrice ?? zeroUsd)),
-        )}
+        storage={
+          newVolumeGb === 0 || volumePrice === undefined ? undefined : { sizeGb: newVolumeGb, perHour: volumePrice }
+        }
+        perHour={nanoUsdOf((term?.perHour ?? chosen.perHour) + (volumePrice ?? zeroUsd))}
         isPending={isPending}
         error={errorBesideFields(error, Object.values(places))}
       />

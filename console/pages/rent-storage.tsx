@@ -3,7 +3,7 @@ import { useCall } from '../api/query.ts'
 import { SelectField, TextField } from '../ui/field.tsx'
 import { money, number } from '../ui/format.ts'
 import { RadioField } from '../ui/radio-field.tsx'
-import { useVolumePrice } from './volumes-price.ts'
+import { priceOfVolume, useStorageOption } from './volumes-price.ts'
 import { readVolume, STEP_GB, usualVolume, type VolumeTexts } from './volumes-size.ts'
 
 /** As it is chosen and typed. */
@@ -51,7 +51,9 @@ export function StorageFields({ region, texts, faults, onChange }: StorageFields
   const volumes = useCall('listVolumes')
   const here = (volumes.data ?? []).filter((volume) => volume.region === region && volume.status === 'active')
   const { sizeGb } = readVolume(texts.fresh)
-  const price = useVolumePrice(region, sizeGb)
+  const option = useStorageOption(region)
+  const { isSuccess: isKnown } = useCall('listStorageOptions')
+  const price = priceOfVolume(option, sizeGb)
   const fresh = (name: keyof VolumeTexts) => (event: { target: { value: string } }) =>
     onChange({ ...texts, fresh: { ...texts.fresh, [name]: event.target.value } })
   return (
@@ -62,7 +64,11 @@ export function StorageFields({ region, texts, faults, onChange }: StorageFields
         onChange={(way) => onChange({ ...texts, way: way as StorageTexts['way'] })}
         choices={[
           { value: 'none', label: 'None' },
-          { value: 'new', label: 'A new one' },
+          {
+            value: 'new',
+            label: 'A new one',
+            ...(isKnown && option === undefined ? { detail: `not sold in ${region}`, disabled: true } : {}),
+          },
           {
             value: 'existing',
             label: 'One I have',

@@ -15,8 +15,8 @@ import type { ChosenTerm } from './rent-term.ts'
 interface RentSummaryProps {
   readonly chosen: Choices['chosen']
   readonly term: ChosenTerm | undefined
-  /** A new volume; its price is undefined where nobody has said it. */
-  readonly storage: { readonly sizeGb: number; readonly perHour: NanoUsd | undefined } | undefined
+  /** A new volume. */
+  readonly storage: { readonly sizeGb: number; readonly perHour: NanoUsd } | undefined
   /** Of all of it. */
   readonly perHour: NanoUsd
   readonly isPending: boolean
@@ -40,12 +40,7 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error }
     more.push([`${term.days} days in all`, money(term.total)])
   }
   if (storage !== undefined) {
-    const size = `${number(storage.sizeGb)} GB`
-    more.push(
-      storage.perHour === undefined
-        ? ['Storage', `${size}; its price comes on top`]
-        : ['Of it storage', `${size}, ${money(storage.perHour)} an hour`],
-    )
+    more.push(['Of it storage', `${number(storage.sizeGb)} GB, ${money(storage.perHour)} an hour`])
   }
   return (
     <Card title="Price" className="lg:sticky lg:top-4">

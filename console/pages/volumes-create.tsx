@@ -11,12 +11,12 @@ import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { SelectField, TextField } from '../ui/field.tsx'
-import { money } from '../ui/format.ts'
+import { money, number } from '../ui/format.ts'
 import { Notice } from '../ui/notice.tsx'
 import { toast } from '../ui/toast.tsx'
 import { hasFaults } from './rent-guards.tsx'
 import { MONTH_DAYS, TooLittle, useAffordable } from './rent-money.tsx'
-import { useVolumePrice } from './volumes-price.ts'
+import { priceOfVolume, useStorageOption } from './volumes-price.ts'
 import { MOST_GB, readVolume, STEP_GB, usualVolume, type VolumeTexts } from './volumes-size.ts'
 
 const fields = ['region', 'label', 'sizeInGb'] as const
@@ -30,7 +30,8 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
   const [idempotencyKey] = useState(() => makeOnceKey())
   const create = useAction('createVolume', ['listVolumes', 'getCustomerBalance'])
   const { label, sizeGb, faults } = readVolume(texts)
-  const price = useVolumePrice(region, sizeGb)
+  const option = useStorageOption(region)
+  const price = priceOfVolume(option, sizeGb)
   const affordable = useAffordable(price ?? zeroUsd)
   const submit = (event: FormEvent): void => {
     event.preventDefault()
@@ -77,11 +78,12 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
           step={STEP_GB}
           value={texts.sizeGb}
           onChange={type('sizeGb')}
-          hint={`From ${STEP_GB}, in steps of ${STEP_GB}. It cannot be changed later.`}
+          hint={`From ${STEP_GB}, in steps of ${STEP_GB}. It cannot be changed later.${roomWords(option?.availableGb)}`}
           error={(isTried || texts.sizeGb !== '' ? faults.sizeGb : undefined) ?? fieldError(create.error, 'sizeInGb')}
         />
-        <VolumePrice perHour={price} />
+        {price !== undefined && <VolumePrice perHour={price} />}
         <TooLittle of={affordable} />
+        <NoRegions />
         {said !== null && <ErrorNotice error={said} />}
         <DialogButtons>
           <Button onClick={onClose}>Cancel</Button>
@@ -94,31 +96,41 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
   )
 }
 
-/** undefined: nobody has said it. */
-function VolumePrice({ perHour }: { perHour: NanoUsd | undefined }) {
+function VolumePrice({ perHour }: { perHour: NanoUsd }) {
   return (
     <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
-      {perHour === undefined ? (
-        <Notice>The price of storage in this region stands with the volume once it is made.</Notice>
-      ) : (
-        <Facts
-          facts={[
-            ['Per hour', <strong key="hour">{money(perHour)}</strong>],
-            ['Per day', money(costOfSpan(perHour, DAY_MS))],
-            [`Per ${MONTH_DAYS} days`, money(costOfSpan(perHour, MONTH_DAYS * DAY_MS))],
-          ]}
-        />
-      )}
+      <Facts
+        facts={[
+          ['Per hour', <strong key="hour">{money(perHour)}</strong>],
+          ['Per day', money(costOfSpan(perHour, DAY_MS))],
+          [`Per ${MONTH_DAYS} days`, money(costOfSpan(perHour, MONTH_DAYS * DAY_MS))],
+        ]}
+      />
     </div>
   )
 }
 
-/** Where machines can carry one comes first; all others follow. */
+/** Nothing to say where any size fits. */
+function roomWords(availableGb: number | null | undefined): string {
+  if (availableGb === null || availableGb === undefined || availableGb >= MOST_GB) return ''
+  return ` There is room for ${number(availableGb)} GB now.`
+}
+
+/** Where volumes are sold. Regions with machines that can carry one come first. */
 function useRegions(): readonly string[] {
   const options = useCall('listRentalOptions').data ?? []
   const withMetal = new Set<string>(
     options.filter(({ machineType }) => machineType === 'bare-metal').map(({ region }) => region),
   )
-  const all: readonly string[] = storageRegion.options
-  return [...all.filter((name) => withMetal.has(name)), ...all.filter((name) => !withMetal.has(name))]
+  const storage = useCall('listStorageOptions').data ?? []
+  const sold = storage.filter(({ enabled }) => enabled).map(({ region }) => region)
+  return [...sold.filter((name) => withMetal.has(name)), ...sold.filter((name) => !withMetal.has(name))]
+}
+
+/** Why there is no region to choose, if there is none. */
+function NoRegions() {
+  const { data, error } = useCall('listStorageOptions')
+  if (error !== null) return <ErrorNotice error={error} />
+  if (data === undefined || data.some(({ enabled }) => enabled)) return null
+  return <Notice tone="warn">Storage is not sold in any region right now.</Notice>
 }

@@ -1,7 +1,8 @@
 /** The size and the name of a new volume, as they are typed. */
+import { volumeSize } from '../../src/contract/volume.ts'
 
-export const STEP_GB = 256
-export const MOST_GB = 64_000
+export const STEP_GB = volumeSize.stepGb
+export const MOST_GB = volumeSize.maxGb
 
 export interface VolumeTexts {
   readonly label: string

@@ -8,7 +8,6 @@ import { limits, MAX_INT32 } from '../base/limits.ts'
 import { isLiving } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import { volumePricePerHour, volumeServes } from '../domain/volume.ts'
-import type { Driver } from '../engines/driver.ts'
 import type { Tx } from '../store/database.ts'
 import { findVolumeHost } from '../store/host.ts'
 import { listEnginesOf } from '../store/machine.ts'
@@ -30,6 +29,7 @@ import {
 } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
 import { overKeyBudget } from './rental.ts'
+import { chooseVolumeEngine } from './storage-option.ts'
 
 export interface VolumeOrder {
   readonly region: string
@@ -89,7 +89,8 @@ async function insertPaidVolume(
   actor: Actor,
   order: VolumeOrder & { readonly driver?: ProviderId | undefined },
 ): Promise<Result<Volume>> {
-  const driver = await chooseEngine(app, tx, order)
+  const there = await listEnginesOf(tx.db, [order.region])
+  const driver = chooseVolumeEngine(app, there, order)
   const price = await findStoragePrice(tx.db, order.region)
   if (driver === undefined || price === undefined || !price.enabled) {
     return failField(['region'], `Storage is not offered in ${order.region}`, 'region_disabled')
@@ -137,22 +138,6 @@ async function insertPaidVolume(
   recordVolumeEvent(tx, volume, 'volume.created', { sizeInGb: volume.size_gb, region: volume.region })
   tx.wake.add('volumes')
   return ok(volume)
-}
-
-/** The engine of the rental it is for; else one that has machines in the region; else one that takes any. */
-async function chooseEngine(
-  app: App,
-  tx: Tx,
-  order: { region: string; driver?: ProviderId | undefined },
-): Promise<Driver | undefined> {
-  const holding = [...app.drivers.values()].filter(({ volumes }) => volumes !== undefined)
-  if (order.driver !== undefined) return holding.find(({ id }) => id === order.driver)
-  const there = await listEnginesOf(tx.db, order.region)
-  const own = holding.filter(
-    ({ id, volumes }) =>
-      volumes?.regions === 'own' && there.some((one) => one.driver === id && one.offering === volumeServes(id)),
-  )
-  return own[0] ?? holding.find(({ volumes }) => volumes?.regions === 'all')
 }
 
 export async function attachVolume(

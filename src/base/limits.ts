@@ -34,6 +34,10 @@ export const limits = {
   consoleSessionMs: 7 * 24 * 3_600_000,
   consoleFiles: 2_000,
   consoleFileBytes: 16_777_216,
+  /** A longer answer is sent as it is. */
+  packedAnswerBytes: 67_108_864,
+  /** While so many are packed, others are sent as they are. */
+  packedAnswersAtOnce: 2,
   models: 1_000,
   deploymentsPerModel: 100,
   /** How far the operator's view of traffic goes back. */

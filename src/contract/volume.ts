@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { storageRegion } from './region.ts'
-import { beforeQuery, MAX_SAFE, message, positiveId, volumeLabel } from './shared.ts'
+import { beforeQuery, MAX_SAFE, message, positiveId, storagePriceUsdText, volumeLabel } from './shared.ts'
 
 const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
 export type VolumeStatus = z.infer<typeof volumeStatus>
@@ -38,14 +38,31 @@ function fitsOneVolume(ids: readonly number[]): boolean {
   return ids.length <= limits.attachmentsPerVolume
 }
 
+export const volumeSize = { minGb: 256, maxGb: 64_000, stepGb: 256 } as const
+
 const createVolumeBody = z
   .object({
     region: storageRegion,
     label: volumeLabel,
-    sizeInGb: z.int().min(256).max(64_000).multipleOf(256),
+    sizeInGb: z.int().min(volumeSize.minGb).max(volumeSize.maxGb).multipleOf(volumeSize.stepGb),
     rentalIds: z.array(z.int().positive()).refine(fitsOneVolume, tooMany).optional().describe(tooMany),
   })
   .meta({ id: 'CreateStorageVolume' })
+
+const storageOption = z
+  .object({
+    region: storageRegion,
+    enabled: z.boolean().describe('Whether a volume can be created there'),
+    costPerGbHourUsd: storagePriceUsdText,
+    minSizeInGb: z.int().positive(),
+    maxSizeInGb: z.int().positive(),
+    availableGb: z
+      .int()
+      .min(0)
+      .nullable()
+      .describe('The size of the largest volume that there is room for now; null: no limit is known'),
+  })
+  .meta({ id: 'StorageOption' })
 
 const rentalIds = z.array(z.int().min(-MAX_SAFE).max(MAX_SAFE)).min(1).refine(fitsOneVolume, tooMany).describe(tooMany)
 
@@ -59,6 +76,17 @@ const attachReply = z.object({
 const base = '/v2/alpha/on-demand/storage-volumes'
 
 export const volumeEndpoints = {
+  listStorageOptions: endpoint({
+    method: 'GET',
+    path: '/v2/alpha/on-demand/storage-options',
+    family: 'v2',
+    tag: 'Storage volumes',
+    access: 'public',
+    summary: 'Where volumes can be made, and what a GB costs an hour',
+    description: 'A region without a price is not in the list.',
+    errors: [400, 500],
+    response: z.array(storageOption),
+  }),
   createVolume: endpoint({
     method: 'POST',
     path: base,

@@ -59,6 +59,8 @@ export interface EngineMachine {
 export interface VolumeEngine {
   /** `own`: where the engine has machines of the kind that its volumes serve. */
   readonly regions: 'all' | 'own'
+  /** Of these regions, how large a volume there is room for now. Absent: the engine knows no limit. */
+  roomGb?(regions: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, number>>
   /** `near`: the machine that it will be attached to, where one is known. */
   create(
     tag: string,

@@ -17,6 +17,7 @@ import { credentialsOf, type Credentials } from './credentials.ts'
 import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import { resumeAfter, type EventStreams } from './event-stream.ts'
 import type { HandlerRequest, Handlers } from './handler.ts'
+import { isPackable, sendJson } from './json-answer.ts'
 import { answerChat, answerMedia, listServedModels, streamMediaAnswer } from './inference-door.ts'
 import type { RateAnswer, RateLimiter } from './rate-limit.ts'
 import { makeLogStreams, type LogStreams, type OpenLogs } from './rental-logs.ts'
@@ -104,7 +105,8 @@ async function answer(
       .type('text/html; charset=utf-8')
       .send(result.value)
   }
-  return reply.type('application/json; charset=utf-8').send(JSON.stringify(result.value))
+  const text = JSON.stringify(result.value)
+  return sendJson(request, reply, { text, mayPack: isPackable(operation, endpoint) })
 }
 
 interface Asked {

@@ -7,14 +7,10 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import { brotliCompress, constants, gzip } from 'node:zlib'
 import { limits } from '../base/limits.ts'
+import { pack, type Encoding } from './encoding.ts'
 
 export const INDEX = '/index.html'
-
-const encodings = ['br', 'gzip'] as const
-export type Encoding = (typeof encodings)[number]
 
 export interface ConsoleFile {
   readonly type: string
@@ -42,17 +38,6 @@ export async function readConsoleFiles(dir: string): Promise<ConsoleFiles> {
     files.set(at, makeFile(at, plain))
   }
   return files
-}
-
-/** Of those that the client takes, the one that packs best; undefined: none. */
-export function chooseEncoding(accepted: string | undefined): Encoding | undefined {
-  const takes = new Map(
-    (accepted ?? '').split(',').map((one) => {
-      const [name = '', ...more] = one.split(';').map((part) => part.trim().toLowerCase())
-      return [name, !more.some((part) => /^q=0(\.0*)?$/.test(part))]
-    }),
-  )
-  return encodings.find((one) => takes.get(one) ?? takes.get('*') ?? false)
 }
 
 /** Beside the bundle in dist/, or in dist/ above the sources. Undefined: it was not built. */
@@ -93,14 +78,6 @@ const PACK_FROM_BYTES = 512
 /** Most of what can be had, at a tenth of the time of the best. */
 const BROTLI_QUALITY = 9
 
-const packWith = {
-  br: (plain: Buffer) =>
-    promisify(brotliCompress)(plain, {
-      params: { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY, [constants.BROTLI_PARAM_SIZE_HINT]: plain.length },
-    }),
-  gzip: (plain: Buffer) => promisify(gzip)(plain),
-} as const satisfies Record<Encoding, (plain: Buffer) => Promise<Buffer>>
-
 function makeFile(at: string, plain: Buffer): ConsoleFile {
   const type = types[path.extname(at).toLowerCase()] ?? 'application/octet-stream'
   const isPackable = packable.test(type) && type !== 'application/octet-stream' && plain.length >= PACK_FROM_BYTES
@@ -114,7 +91,7 @@ function makeFile(at: string, plain: Buffer): ConsoleFile {
       if (!isPackable) return undefined
       const known = packed.get(encoding)
       if (known !== undefined) return known
-      const made = packWith[encoding](plain)
+      const made = pack(plain, encoding, BROTLI_QUALITY)
       packed.set(encoding, made)
       return made
     },

@@ -3,14 +3,8 @@
  * else answers gets that page, if a browser asks for one; programs go on getting a 404 they can read.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import {
-  chooseEncoding,
-  findConsoleFolder,
-  INDEX,
-  readConsoleFiles,
-  type ConsoleFile,
-  type ConsoleFiles,
-} from './console-files.ts'
+import { findConsoleFolder, INDEX, readConsoleFiles, type ConsoleFile, type ConsoleFiles } from './console-files.ts'
+import { chooseEncoding } from './encoding.ts'
 
 export interface ConsolePages {
   /** False: it is nothing of the console's, and nothing was answered. */

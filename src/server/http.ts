@@ -20,6 +20,7 @@ import { makeConsolePages } from './console-pages.ts'
 import type { WelcomeOptions } from './console-welcome.ts'
 import { credentialsOf } from './credentials.ts'
 import { errorPage, failurePage, type ErrorPage } from './error-page.ts'
+import { sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
 
 export interface HttpOptions extends Binding {
@@ -192,8 +193,8 @@ function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
     const { ok, checks } = await options.ready()
     return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', checks })
   })
-  server.get('/openapi.json', async (_request, reply) =>
-    reply.type('application/json; charset=utf-8').send((all ??= JSON.stringify(describeApi('all')))),
+  server.get('/openapi.json', async (request, reply) =>
+    sendJson(request, reply, { text: (all ??= JSON.stringify(describeApi('all'))), mayPack: true }),
   )
   server.get('/docs', async (_request, reply) =>
     reply

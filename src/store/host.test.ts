@@ -208,6 +208,28 @@ it('a disk of a host is wanted by one machine, however many ask at once', async 
   expect((await world.findVolume(id))?.wantedBy).toEqual([wishes[refused.indexOf(undefined)]?.id])
 })
 
+it('there is room for a disk on hosts that are ready and heard of, less what is promised there', async () => {
+  const hardware = { ...testOffer.hardware, storageGb: 3_000 }
+  const offer = { ...testOffer, offering: 'virtual-machine', region: 'ca-west-1', hardware } as const
+  const room = async () => [...((await driver().volumes.roomGb?.(['ca-west-1', 'jp-east-1'], signal)) ?? [])]
+  const roomIs = (gb: number) => [
+    ['ca-west-1', gb],
+    ['jp-east-1', 0],
+  ]
+  expect(await room()).toEqual(roomIs(0))
+  await report([], { offer })
+  expect(await room()).toEqual(roomIs(3_000))
+  const file = { id: `d-${hostId}`, driver: 'host', tag: newTag(), hostId, label: 'disk', vip: hostId } as const
+  await world.addVolume({ ...file, sizeGb: 1_024 })
+  expect(await room()).toEqual(roomIs(1_976))
+  await transact(database, (tx) => moveHost(tx, hostId, 'draining'))
+  expect(await room()).toEqual(roomIs(0))
+  await transact(database, (tx) => moveHost(tx, hostId, 'ready'))
+  expect(await room()).toEqual(roomIs(1_976))
+  clock.advance(SILENT_MS + 1)
+  expect(await room()).toEqual(roomIs(0))
+})
+
 it('gives no port to two at once', async () => {
   const made = await Promise.all(Array.from({ length: 20 }, () => create()))
   const rows = await database.db

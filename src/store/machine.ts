@@ -16,16 +16,16 @@ export async function findMachine(db: Db, id: string): Promise<Machine | undefin
   return db.selectFrom('machine').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Which engines have machines of which kind in a region, on sale or not. */
+/** Which engines have machines of which kind in these regions, on sale or not. */
 export async function listEnginesOf(
   db: Db,
-  region: string,
-): Promise<Array<{ driver: ProviderId; offering: Machine['offering'] }>> {
+  regions: readonly string[],
+): Promise<Array<{ region: string; driver: ProviderId; offering: Machine['offering'] }>> {
   return db
     .selectFrom('machine')
-    .select(['driver', 'offering'])
+    .select(['region', 'driver', 'offering'])
     .distinct()
-    .where('region', '=', region)
+    .where('region', 'in', regions)
     .where('status', '!=', 'node_lost')
     .orderBy('offering')
     .orderBy('driver')

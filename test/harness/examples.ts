@@ -90,6 +90,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   getRentalLogs: (its) => ({ ...owned({ id: its.virtualMachine }), query: { tail: '10', follow: 'true' } }),
   getRentalMetrics: (its) => owned({ id: its.virtualMachine }),
   createVolume: (its) => owned(undefined, { ...exampleBodies.createVolume, rentalIds: [its.bareMetal] }),
+  listStorageOptions: none,
   listVolumes: none,
   attachVolume: (its) => owned(undefined, { storageVolumeId: its.volume, rentalIds: [its.bareMetal] }),
   detachVolume: (its) => owned(undefined, { storageVolumeId: its.volumeToDetach, rentalIds: [its.bareMetal] }),

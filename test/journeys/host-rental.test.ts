@@ -244,6 +244,15 @@ test('a virtual machine goes to a real machine before a simulated one, and to th
   })
 })
 
+test('where volumes are disks of hosts, anyone is told how large a one fits; simulated ones have no end', async () => {
+  // Promised a thousand times over here: 50 and 20 TB, each on a host of its own.
+  await joinMachine('hall-3', { ...virtual, region: 'ca-west-1' })
+  await joinMachine('hall-4', { ...virtual, region: 'ca-west-1', hardware: { ...virtual.hardware, storageGb: 20 } })
+  const options = await succeed(server.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
+  const roomIn = (region: string) => options.find((one: { region: string }) => one.region === region).availableGb
+  expect([roomIn('ca-west-1'), roomIn('us-central-1')]).toEqual([50_000, null])
+})
+
 test('an order that no engine can serve costs nothing', async () => {
   const held = async (): Promise<string> => (await succeed(customer.call, 'GET', '/v2/customer/balance')).heldUsd
   const before = await held()

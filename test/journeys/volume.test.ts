@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
+import { storageRegion } from '../../src/contract/region.ts'
 import { fingerprint } from '../harness/fingerprint.ts'
 import {
   LIST_LAG_MS,
@@ -38,6 +39,35 @@ const find = async (id: number, by: Call = ada.call) => {
   const all: Array<{ id: number }> = await succeed(by, 'GET', path)
   return all.find((volume) => volume.id === id)
 }
+
+test('anyone is told where volumes can be made and what they cost, and an order goes by that', async () => {
+  const read = () => succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
+  const before = await read()
+  expect(before.map((one: { region: string }) => one.region).sort()).toEqual([...storageRegion.options].sort())
+  const option = { enabled: true, minSizeInGb: 256, maxSizeInGb: 64_000, availableGb: null }
+  expect(before).toContainEqual({ region: 'jp-east-1', costPerGbHourUsd: '0.000100000', ...option })
+  const change = async (perGbHourUsd: string, enabled: boolean) =>
+    succeed(journey.operator, 'PUT', '/v2/operator/price-book', {
+      storage: [{ region: 'jp-east-1', perGbHourUsd, enabled }],
+      reason: 'for the test',
+    })
+  await change('0.000123456', true)
+  expect(await read()).toContainEqual({ region: 'jp-east-1', costPerGbHourUsd: '0.000123456', ...option })
+  const id = await make({ region: 'jp-east-1', sizeInGb: 256 })
+  // 256 × $0.000123456.
+  expect(await find(id)).toMatchObject({ costPerHour: 0.031604736 })
+  await change('0.000123456', false)
+  expect(await read()).toContainEqual({
+    region: 'jp-east-1',
+    costPerGbHourUsd: '0.000123456',
+    ...option,
+    enabled: false,
+  })
+  const refused = await ada.call('POST', path, { ...order, region: 'jp-east-1' })
+  expect([refused.status, refused.body.reason]).toEqual([400, 'region_disabled'])
+  await succeed(ada.call, 'POST', `${path}/terminate`, { storageVolumeId: id })
+  await journey.pass()
+})
 
 let kept: number
 

@@ -8,7 +8,7 @@ import type { Clock } from '../../base/instant.ts'
 import { isSilent } from '../../domain/host.ts'
 import type { EngineVolume, VolumeEngine } from '../driver.ts'
 import { untilSo } from './until.ts'
-import type { HostWorld, KnownVolume } from './world.ts'
+import type { HostWorld, KnownHost, KnownVolume } from './world.ts'
 
 const ID_BYTES = 8
 
@@ -22,6 +22,13 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
   return {
     regions: 'own',
 
+    async roomGb(regions, signal) {
+      signal.throwIfAborted()
+      const hosts = await roomOfHosts(world, options)
+      const most = (region: string): number =>
+        hosts.reduce((gb, host) => (takesNew(host, region) ? Math.max(gb, host.roomGb) : gb), 0)
+      return new Map(regions.map((region) => [region, most(region)]))
+    },
     async create(tag, { region, label, sizeGb, near }, signal) {
       signal.throwIfAborted()
       const known = (await world.listVolumes('host', tag)).find((one) => one.tag === tag)
@@ -69,22 +76,34 @@ export function showVolume({ id, tag, vip, attachedTo, present }: KnownVolume): 
 async function placeOf(
   world: HostWorld,
   wish: { region: string; near: string | undefined; sizeGb: number },
-  { clock, overcommit }: DiskOptions,
+  options: DiskOptions,
 ): Promise<string> {
   const beside = wish.near === undefined ? undefined : await world.findWorkload(wish.near)
   const there = beside?.nodes[0]?.hostId
+  const fit = (await roomOfHosts(world, options)).find((host) => {
+    const isPlace = there === undefined ? takesNew(host, wish.region) : host.id === there
+    return isPlace && wish.sizeGb <= host.roomGb
+  })
+  if (fit === undefined) throw new Error(`No host has room for ${wish.sizeGb} GB.`)
+  return fit.id
+}
+
+function takesNew({ state, offer }: KnownHost, region: string): boolean {
+  return offer.offering === 'virtual-machine' && offer.region === region && state === 'ready'
+}
+
+/** Of hosts that can be heard, what is not promised yet. */
+async function roomOfHosts(
+  world: HostWorld,
+  { clock, overcommit }: DiskOptions,
+): Promise<Array<KnownHost & { readonly roomGb: number }>> {
   const promised = new Map<string, number>()
   for (const { hostId, sizeGb } of await world.listVolumes('host', '')) {
     if (hostId !== null) promised.set(hostId, (promised.get(hostId) ?? 0) + sizeGb)
   }
-  const fit = (await world.listHosts('host')).find(({ id, state, seenAt, offer }) => {
-    const isPlace =
-      there === undefined
-        ? offer.offering === 'virtual-machine' && offer.region === wish.region && state === 'ready'
-        : id === there
-    const hasRoom = (promised.get(id) ?? 0) + wish.sizeGb <= offer.hardware.storageGb * overcommit
-    return isPlace && hasRoom && !isSilent(seenAt, clock.now())
+  const hosts = (await world.listHosts('host')).filter(({ seenAt }) => !isSilent(seenAt, clock.now()))
+  return hosts.map((host) => {
+    const leftGb = host.offer.hardware.storageGb * overcommit - (promised.get(host.id) ?? 0)
+    return { ...host, roomGb: Math.max(0, Math.floor(leftGb)) }
   })
-  if (fit === undefined) throw new Error(`No host has room for ${wish.sizeGb} GB.`)
-  return fit.id
 }

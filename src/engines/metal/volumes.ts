@@ -29,6 +29,13 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
     regions: 'own',
     syncClients,
 
+    async roomGb(regions, signal) {
+      signal.throwIfAborted()
+      // One file server serves every region.
+      const roomGb = await files.roomGb()
+      return new Map(regions.map((region) => [region, roomGb]))
+    },
+
     async create(tag, { label, sizeGb }, signal) {
       signal.throwIfAborted()
       // The row first: what is on the file server and in no row would be nobody's.

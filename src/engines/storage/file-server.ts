@@ -10,6 +10,8 @@ export interface FileServer {
   check(signal: AbortSignal): Promise<void>
   /** An error is never an empty list. */
   list(signal: AbortSignal): Promise<StoredVolume[]>
+  /** How large a volume there is room for now. Read beside everything else that goes on, so it may be out of date. */
+  roomGb(): Promise<number>
   /** Idempotent. Throws `StorageFull` when there is no room for all that was promised. */
   create(id: string, sizeGb: number, signal: AbortSignal): Promise<void>
   /** Removes its data for good. Idempotent; refused while it has clients. */

@@ -81,6 +81,7 @@ class Ganesha implements FileServer {
   readonly #mounted = new Set<string>()
   /** Volumes that have clients and cannot be served, and why. */
   readonly #broken = new Map<string, string>()
+  #roomAsked: Promise<number> | undefined
   /** false: what is written down may not be so yet. */
   #isSettled = false
   #daemon: GaneshaDaemon | undefined
@@ -123,6 +124,12 @@ class Ganesha implements FileServer {
       const made = this.#records.all().filter(([, { state }]) => state !== 'making')
       return made.map(([id, { sizeGb, clients }]) => ({ id, sizeGb, clients }))
     })
+  }
+
+  /** One at a time, for whoever asks meanwhile: it looks at every file. */
+  async roomGb(): Promise<number> {
+    this.#roomAsked ??= this.#leftGb().finally(() => (this.#roomAsked = undefined))
+    return Math.min(await this.#roomAsked, MAX_SIZE_GB)
   }
 
   async create(id: string, sizeGb: number, signal: AbortSignal): Promise<void> {
@@ -242,14 +249,19 @@ class Ganesha implements FileServer {
   }
 
   async #assertRoom(sizeGb: number): Promise<void> {
+    if (this.#records.all().length >= MAX_VOLUMES) throw new StorageFull(`There are ${MAX_VOLUMES} volumes already`)
+    const leftGb = await this.#leftGb()
+    if (sizeGb <= leftGb) return
+    throw new StorageFull(`The file server has room for ${leftGb} GB more, not for ${sizeGb} GB`)
+  }
+
+  async #leftGb(): Promise<number> {
     const all = this.#records.all()
-    if (all.length >= MAX_VOLUMES) throw new StorageFull(`There are ${MAX_VOLUMES} volumes already`)
+    if (all.length >= MAX_VOLUMES) return 0
     const { freeBytes, takenBytes } = await this.#images.room()
     const promisedBytes = all.reduce((sum, [, one]) => sum + bytesOf(one.sizeGb), 0)
     const leftBytes = (freeBytes + takenBytes) * (this.#parts.overcommit ?? 1) - promisedBytes
-    if (bytesOf(sizeGb) <= leftBytes) return
-    const leftGb = Math.max(0, Math.floor(leftBytes / bytesOf(1)))
-    throw new StorageFull(`The file server has room for ${leftGb} GB more, not for ${sizeGb} GB`)
+    return Math.max(0, Math.floor(leftBytes / bytesOf(1)))
   }
 
   /** A random one: the next volume should not get the number by which clients knew the last. */

@@ -89,11 +89,18 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       const { bavail, bsize } = await fs.statfs(files)
       let takenBytes = 0
       for (const name of await fs.readdir(files)) {
-        takenBytes += (await fs.stat(path.join(files, name))).blocks * STAT_BLOCK_BYTES
+        // It may be removed while we look.
+        const found = await fs.stat(path.join(files, name)).catch(nullIfGone)
+        takenBytes += (found?.blocks ?? 0) * STAT_BLOCK_BYTES
       }
       return { freeBytes: bavail * bsize, takenBytes }
     },
   }
+}
+
+function nullIfGone(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null
+  throw error
 }
 
 /** How many bytes a volume may come to take. */

@@ -1,12 +1,14 @@
 /** v2 storage volumes on the wire. */
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
-import { usdToNumber } from '../../base/money.ts'
+import { formatUsd, usdToNumber } from '../../base/money.ts'
 import { ok } from '../../base/result.ts'
 import type { storageRegion } from '../../contract/region.ts'
+import { volumeSize } from '../../contract/volume.ts'
 import type { z } from 'zod'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
+import { listStorageOptions } from '../../app/storage-option.ts'
 import { attachVolume, createVolume, detachVolume, terminateVolume } from '../../app/volume.ts'
 import { tagOf } from '../../domain/rental.ts'
 import { volumeStatus } from '../../domain/volume.ts'
@@ -17,6 +19,20 @@ import type { Handlers } from '../handler.ts'
 type StorageRegion = z.infer<typeof storageRegion>
 
 export const volumeHandlers = {
+  listStorageOptions: async (app) => {
+    const options = await listStorageOptions(app)
+    return ok(
+      options.map(({ region, enabled, perGbHour, availableGb }) => ({
+        region: region as StorageRegion,
+        enabled,
+        costPerGbHourUsd: formatUsd(perGbHour),
+        minSizeInGb: volumeSize.minGb,
+        maxSizeInGb: volumeSize.maxGb,
+        availableGb,
+      })),
+    )
+  },
+
   createVolume: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
       const created = await createVolume(app, tx, actor, { ...body, sizeGb: body.sizeInGb })

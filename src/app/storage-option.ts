@@ -1,0 +1,61 @@
+/** Where volumes can be made, at which price, and which engine makes them there. */
+import type { NanoUsd } from '../base/money.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import { volumeServes } from '../domain/volume.ts'
+import type { Driver } from '../engines/driver.ts'
+import { listEnginesOf } from '../store/machine.ts'
+import { listStoragePrices } from '../store/price.ts'
+import type { App } from './app.ts'
+
+interface StorageOption {
+  readonly region: string
+  readonly enabled: boolean
+  readonly perGbHour: NanoUsd
+  /** null: the engine knows no limit, or none makes volumes there. */
+  readonly availableGb: number | null
+}
+
+/** By the price book: a region that it does not name is not offered. */
+export async function listStorageOptions(app: App): Promise<StorageOption[]> {
+  const { db } = app.database
+  const prices = await listStoragePrices(db)
+  const regions = prices.map(({ region }) => region)
+  const there = regions.length === 0 ? [] : await listEnginesOf(db, regions)
+  const makers = new Map<string, Driver>()
+  for (const { region, enabled } of prices) {
+    const maker = enabled ? chooseVolumeEngine(app, there, { region }) : undefined
+    if (maker !== undefined) makers.set(region, maker)
+  }
+  const roomGb = await askForRoom(makers)
+  return prices.map(({ region, nano_per_gb_hour }) => ({
+    region,
+    enabled: makers.has(region),
+    perGbHour: nano_per_gb_hour,
+    availableGb: roomGb.get(region) ?? null,
+  }))
+}
+
+/** Each engine once, for all the regions that it makes volumes in. */
+async function askForRoom(makers: ReadonlyMap<string, Driver>): Promise<ReadonlyMap<string, number>> {
+  const answers = [...new Set(makers.values())].map(async (driver) => {
+    const regions = [...makers].filter(([, maker]) => maker === driver).map(([region]) => region)
+    return (await driver.volumes?.roomGb?.(regions, AbortSignal.timeout(driver.callTimeoutMs))) ?? []
+  })
+  return new Map((await Promise.all(answers)).flatMap((answer) => [...answer]))
+}
+
+/** The engine of the rental it is for; else one that has machines in the region; else one that takes any. */
+export function chooseVolumeEngine(
+  app: App,
+  there: Awaited<ReturnType<typeof listEnginesOf>>,
+  order: { readonly region: string; readonly driver?: ProviderId | undefined },
+): Driver | undefined {
+  const holding = [...app.drivers.values()].filter(({ volumes }) => volumes !== undefined)
+  if (order.driver !== undefined) return holding.find(({ id }) => id === order.driver)
+  const own = holding.filter(
+    ({ id, volumes }) =>
+      volumes?.regions === 'own' &&
+      there.some((one) => one.region === order.region && one.driver === id && one.offering === volumeServes(id)),
+  )
+  return own[0] ?? holding.find(({ volumes }) => volumes?.regions === 'all')
+}
