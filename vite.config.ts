@@ -12,6 +12,7 @@ export const consoleConfig = defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: 'es2022',
+    chunkSizeWarningLimit: 1_000,
     rolldownOptions: {
       // Directives for servers that render React, of which there is none here.
       onwarn: (warning, warn) => {
