@@ -127,7 +127,7 @@ function AboutMachine({ machine }: { machine: MachineRow }) {
         comes with its share of {machine.cores} cores, {number(machine.ramGb)} GB of memory and {number(machine.diskGb)}{' '}
         GB of disk.
       </p>
-      {machine.isSimulated && <Notice>This machine is simulated: it can be tried, and nothing real runs on it.</Notice>}
+      {machine.isSimulated && <Notice>Its GPUs are simulated: it can be tried, and computes nothing on them.</Notice>}
     </>
   )
 }
