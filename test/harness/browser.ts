@@ -48,7 +48,10 @@ export async function openBrowser(options: TestServerOptions = {}): Promise<Cons
   const server = await testServer({ consoleDir: inject('consoleDir'), ...options })
   const executablePath = CHROMIUM.find((one) => existsSync(one)) ?? ''
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-  const browser = await chromium.launch({ executablePath, args: [...asRoot, '--disable-dev-shm-usage', '--disable-gpu'] })
+  const browser = await chromium.launch({
+    executablePath,
+    args: [...asRoot, '--disable-dev-shm-usage', '--disable-gpu'],
+  })
   return {
     server,
     open: (key, size) => openPage(browser, server.url, key, size),
