@@ -2,16 +2,8 @@
  * The whole site map. A page is one file, loaded when it is first opened; what stands in its address is parsed by the
  * schema beside it. Everything inside the shell needs somebody who is signed in.
  */
-import {
-  createRootRoute,
-  createRoute,
-  createRouter,
-  lazyRouteComponent,
-  redirect,
-  type ErrorComponentProps,
-} from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router'
 import { z } from 'zod'
-import { isClientError, TransportError } from '../src/client/error.ts'
 import { fetchMe } from './api/me.ts'
 import { isSignedOut } from './api/query.ts'
 import { accountsSearch } from './pages/accounts-search.ts'
@@ -26,10 +18,10 @@ import { rentalSearch } from './pages/rental-search.ts'
 import { rentalsSearch } from './pages/rentals-search.ts'
 import { requestsSearch } from './pages/requests-search.ts'
 import { usageSearch } from './pages/usage-search.ts'
+import { Broken } from './shell/broken.tsx'
 import { NotFound } from './shell/not-found.tsx'
+import { Pending } from './shell/pending.tsx'
 import { Shell } from './shell/shell.tsx'
-import { ErrorNotice } from './ui/error-notice.tsx'
-import { Page } from './ui/page.tsx'
 
 const root = createRootRoute({ notFoundComponent: NotFound, errorComponent: Broken })
 
@@ -54,6 +46,7 @@ const shell = createRoute({
     }
   },
   component: Shell,
+  pendingComponent: Pending,
   errorComponent: Broken,
 })
 
@@ -258,16 +251,4 @@ declare module '@tanstack/react-router' {
   interface Register {
     router: typeof router
   }
-}
-
-/** A page that cannot go on: what the server said, or that the page itself is at fault. */
-function Broken({ error, reset }: ErrorComponentProps) {
-  const known = isClientError(error)
-    ? error
-    : new TransportError('garbled', `This page has failed: ${error instanceof Error ? error.message : String(error)}`)
-  return (
-    <Page title="Something went wrong">
-      <ErrorNotice error={known} onRetry={reset} />
-    </Page>
-  )
 }

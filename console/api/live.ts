@@ -1,14 +1,14 @@
 /**
- * Keeps pages true without a reload: one stream of the account's events for the whole console. An event carries no new
- * state into the page; it says which reads are out of date, so what is shown always comes from the same place.
+ * Keeps pages true without a reload: one line of events for the whole console. An event carries no new state into the
+ * page; it says which reads are out of date, so what is shown always comes from the same place.
  */
 import { useEffect, useSyncExternalStore } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
-import { client } from './client.ts'
-import { isSignedOut, refresh } from './query.ts'
-
-/** After the client has given up by itself, which it does when the server is away for longer than a restart. */
-const AGAIN_MS = 5_000
+import type { EventType } from '../../src/contract/event.ts'
+import { openEventLine, type LineEvent } from './event-line.ts'
+import { readForOperator, useFollowsEveryone } from './live-operator.ts'
+import { mayUse, useMe } from './me.ts'
+import { readEverything, readSoon } from './query.ts'
 
 /** What is read again, by the first word of an event's type. */
 const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
@@ -19,8 +19,6 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
     'getInstance',
     'listInstances',
     'listInstanceHistory',
-    'listRentalOptions',
-    'listMachines',
     'getCustomerBalance',
     'listVolumes',
   ],
@@ -30,12 +28,19 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
   webhook: ['listWebhookDeliveries', 'listWebhooks'],
 }
 
+const ownReads: readonly CallableId[] = ['listEvents', ...new Set(Object.values(readAgain).flat())]
+
+/** A place on a machine is taken or given back. */
+const movesPlaces: ReadonlySet<EventType> = new Set(['rental.created', 'rental.failed', 'rental.terminated'])
+
 type LiveState = 'connecting' | 'live' | 'lost'
 
 let state: LiveState = 'connecting'
+let hasFollowed = false
 const listeners = new Set<() => void>()
 
 function tell(next: LiveState): void {
+  if (state === next) return
   state = next
   for (const listener of listeners) listener()
 }
@@ -46,31 +51,38 @@ function subscribe(listener: () => void): () => void {
 }
 
 /** For the shell: follows the events for as long as it is on the screen. */
-export function useLiveEvents(enabled: boolean): void {
+export function useLiveEvents(): void {
+  const me = useMe()
+  const ofEveryone = useFollowsEveryone()
+  const isEnabled = ofEveryone || mayUse(me, 'compute:read') || mayUse(me, 'billing:read')
+  const keyId = me.key.publicId
+  const accountId = me.account.id
   useEffect(() => {
-    if (!enabled) return undefined
-    const controller = new AbortController()
-    void followForEver(controller.signal)
-    return () => controller.abort()
-  }, [enabled])
+    if (!isEnabled) return undefined
+    // From one line to the other there is a moment without any.
+    if (hasFollowed) readSoon(ownReads)
+    hasFollowed = true
+    return openEventLine({
+      of: ofEveryone ? 'everyone' : 'account',
+      keyId,
+      onState: (isOpen) => tell(isOpen ? 'live' : 'lost'),
+      onMissed: () => void readEverything(),
+      onEvent: (event) => {
+        if ('accountId' in event) readForOperator(event)
+        if (!('accountId' in event) || event.accountId === accountId) readSoon(readsOf(event))
+      },
+    })
+  }, [isEnabled, ofEveryone, keyId, accountId])
 }
 
-async function followForEver(signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      tell('live')
-      for await (const event of client.follow({ signal })) {
-        tell('live')
-        await refresh(['listEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? [])])
-      }
-    } catch (error) {
-      // Signed out elsewhere: the next read says so and leads to the sign-in page.
-      if (isSignedOut(error)) return
-    }
-    if (signal.aborted) return
-    tell('lost')
-    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
-  }
+function readsOf(event: LineEvent): readonly CallableId[] {
+  return ['listEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? []), ...placesOf(event)]
+}
+
+/** The marketplace is long, and has containers only. */
+function placesOf(event: LineEvent): readonly CallableId[] {
+  if (!movesPlaces.has(event.type)) return []
+  return event.data['kind'] === 'container' ? ['listMachines'] : ['listRentalOptions']
 }
 
 export function useLiveState(): LiveState {

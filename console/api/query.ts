@@ -18,6 +18,8 @@ import { client } from './client.ts'
 /** Events say when something has changed; an answer that nothing was heard about is read again after this long. */
 const STALE_MS = 30_000
 const RETRIES = 2
+/** Events that come together are read for together. */
+const TOGETHER_MS = 300
 
 /** Whatever the page was doing, nobody is signed in any more: everything that was read is forgotten with the page. */
 const leaveWhenSignedOut = (error: unknown, key: unknown): void => {
@@ -33,7 +35,10 @@ export const queries = new QueryClient({
       staleTime: STALE_MS,
       retry: (count, error) => count < RETRIES && mayGoBetter(error),
       refetchOnWindowFocus: true,
+      // A server on this very machine is there without any network; and what cannot be sent is not kept for later.
+      networkMode: 'always',
     },
+    mutations: { networkMode: 'always' },
   },
 })
 
@@ -78,9 +83,38 @@ export function useAction<Op extends CallableId>(
   })
 }
 
-/** Reads again what is on the screen of these operations, and what is not when it is next needed. */
+/**
+ * Reads again what is on the screen of these operations, and what is not when it is next needed. A read that has begun
+ * before the change is given up: its answer may be from before.
+ */
 export async function refresh(operations: readonly CallableId[]): Promise<void> {
   await Promise.all(operations.map((operation) => queries.invalidateQueries({ queryKey: [operation] })))
+}
+
+const waiting = new Set<CallableId>()
+
+/**
+ * As `refresh`, for what is told by events: each operation once for many events, and after a read that has begun, which
+ * may have missed the event. Such a read is not cut short: a long list under a busy house would never be read to its end.
+ */
+export function readSoon(operations: readonly CallableId[], togetherMs: number = TOGETHER_MS): void {
+  for (const operation of operations) {
+    if (waiting.has(operation)) continue
+    waiting.add(operation)
+    setTimeout(() => void readAfterOthers(operation), togetherMs)
+  }
+}
+
+async function readAfterOthers(operation: CallableId): Promise<void> {
+  const running = queries.getQueryCache().findAll({ queryKey: [operation], fetchStatus: 'fetching' })
+  await Promise.allSettled(running.map(async (query) => query.promise))
+  waiting.delete(operation)
+  await queries.invalidateQueries({ queryKey: [operation] }, { cancelRefetch: false })
+}
+
+/** Reads again all that is on the screen: nobody knows what has happened meanwhile. */
+export async function readEverything(): Promise<void> {
+  await queries.invalidateQueries({}, { cancelRefetch: false })
 }
 
 /** One call, outside of any component. */

@@ -5,10 +5,8 @@
  */
 import { useState, type FormEvent } from 'react'
 import { positiveUsdText } from '../../src/contract/shared.ts'
-import { useAction } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { useCreate } from '../api/create.ts'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { SelectField, TextField } from '../ui/field.tsx'
 import { money } from '../ui/format.ts'
@@ -88,10 +86,8 @@ export function AccountMoneyDialog({ account, move, rentalId, onClose }: Account
         </p>
         {error !== null && <ErrorNotice error={error} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={busy}>
-            {actions[move]}
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={busy}>{actions[move]}</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>
@@ -148,12 +144,11 @@ function Choices({ wish, set, rentalFault }: ChoicesProps) {
 
 function useMove(account: Account, onSuccess: () => void) {
   const reads = ['getAccount', 'listAccounts', 'listAudit', 'getCustomerBalance', 'getStatement'] as const
-  const [idempotencyKey] = useState<string>(() => makeOnceKey())
-  const credit = useAction('creditAccount', reads)
-  const adjust = useAction('adjustAccount', reads)
-  const refund = useAction('refundCharge', reads)
-  const payout = useAction('payOutSupplier', reads)
-  const request = { params: { id: account.id }, idempotencyKey }
+  const credit = useCreate('creditAccount', reads)
+  const adjust = useCreate('adjustAccount', reads)
+  const refund = useCreate('refundCharge', reads)
+  const payout = useCreate('payOutSupplier', reads)
+  const request = { params: { id: account.id } }
   const send = ({ move, amount, kind, direction, rental }: MoneyWish, reason: string): void => {
     if (move === 'credit') credit.mutate({ ...request, body: { amountUsd: amount, kind, reason } }, { onSuccess })
     else if (move === 'adjust') {

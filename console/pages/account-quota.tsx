@@ -3,8 +3,7 @@ import { useState, type FormEvent } from 'react'
 import { defaultQuota, type Quota } from '../../src/base/limits.ts'
 import { reasonText } from '../../src/contract/shared.ts'
 import { useAction } from '../api/query.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextField } from '../ui/field.tsx'
 import { number } from '../ui/format.ts'
@@ -76,16 +75,14 @@ export function QuotaDialog({ account, onClose }: { account: Account; onClose: (
         />
         {change.error !== null && <ErrorNotice error={change.error} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            type="submit"
-            look="primary"
+          <CancelButton onClick={onClose} />
+          <SubmitButton
             busy={change.isPending}
             disabled={changed.length === 0}
             title={changed.length === 0 ? 'Nothing is changed' : undefined}
           >
             Save the quota
-          </Button>
+          </SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

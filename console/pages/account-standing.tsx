@@ -2,8 +2,7 @@
 import { useState, type FormEvent } from 'react'
 import type { CallInput } from '../../src/client/client.ts'
 import { useAction } from '../api/query.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextField } from '../ui/field.tsx'
 import { toast } from '../ui/toast.tsx'
@@ -40,10 +39,10 @@ export function StandingDialog({ account, onClose }: { account: Account; onClose
         />
         {change.error !== null && <ErrorNotice error={change.error} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look={account.suspended ? 'primary' : 'danger'} busy={change.isPending}>
+          <CancelButton onClick={onClose} />
+          <SubmitButton look={account.suspended ? 'primary' : 'danger'} busy={change.isPending}>
             {account.suspended ? 'Resume' : 'Suspend'}
-          </Button>
+          </SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>
@@ -86,10 +85,8 @@ export function FeeDialog({ account, onClose }: { account: Account; onClose: () 
         />
         {change.error !== null && <ErrorNotice error={change.error} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={change.isPending}>
-            Save the fee
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={change.isPending}>Save the fee</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

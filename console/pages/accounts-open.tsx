@@ -3,11 +3,10 @@ import { useState, type FormEvent, type ReactNode } from 'react'
 import { z } from 'zod'
 import type { Reply } from '../../src/client/client.ts'
 import { scopes, type Scope } from '../../src/contract/endpoint.ts'
-import { useAction } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
+import { useCreate } from '../api/create.ts'
 import { Button, ButtonLink } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField, TextField } from '../ui/field.tsx'
 import { feeOf } from './account-fee.ts'
@@ -27,15 +26,14 @@ const scopeWords: Readonly<Record<Scope, string>> = {
 }
 
 export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
-  const create = useAction('createAccount', ['listAccounts', 'listAudit'])
-  const [idempotencyKey] = useState<string>(() => makeOnceKey())
+  const create = useCreate('createAccount', ['listAccounts', 'listAudit'])
   if (create.data !== undefined) return <Opened opened={create.data} onClose={onClose} />
   return (
     <Dialog title="Open an account" onClose={onClose}>
       <OpenForm
         busy={create.isPending}
         onClose={onClose}
-        onSubmit={(body) => create.mutate({ body, idempotencyKey })}
+        onSubmit={(body) => create.mutate({ body })}
         error={create.error === null ? null : <ErrorNotice error={create.error} />}
       />
     </Dialog>
@@ -129,10 +127,8 @@ function OpenForm({ busy, error, onSubmit, onClose }: OpenFormProps) {
       </fieldset>
       {error}
       <DialogButtons>
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" busy={busy}>
-          Open the account
-        </Button>
+        <CancelButton onClick={onClose} />
+        <SubmitButton busy={busy}>Open the account</SubmitButton>
       </DialogButtons>
     </form>
   )
@@ -141,7 +137,7 @@ function OpenForm({ busy, error, onSubmit, onClose }: OpenFormProps) {
 function Opened({ opened, onClose }: { opened: Reply<'createAccount'>; onClose: () => void }) {
   const { account, key } = opened
   return (
-    <Dialog title={`${account.name} is open`} onClose={onClose}>
+    <Dialog title={`${account.name} is open`} onClose={onClose} kept>
       <div className="flex flex-col gap-3 text-sm">
         <p>This is its first key. It is shown once; hand it to the owner in a safe way.</p>
         <CopyLine text={key} label="First key" />

@@ -59,7 +59,7 @@ export function EventsPage() {
           )}
         </>
       ) : events.error !== null ? (
-        <ErrorNotice error={events.error} onRetry={() => void events.refetch()} />
+        <ErrorNotice error={events.error} onRetry={() => void events.refetch()} isRead />
       ) : (
         <Skeleton rows={8} />
       )}

@@ -5,10 +5,8 @@
 import { useState, type FormEvent } from 'react'
 import type { CallInput } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
-import { useAction } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { useCreate } from '../api/create.ts'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { CheckField, SelectField, TextArea, TextField } from '../ui/field.tsx'
@@ -19,8 +17,7 @@ const paths = allFields.map((field) => field.path)
 
 export function HostForm({ onClose }: { onClose: () => void }) {
   const [values, setValues] = useState<Values>(firstValues)
-  const [key] = useState(() => makeOnceKey())
-  const action = useAction('addHost', ['listHosts', 'listFleet'])
+  const action = useCreate('addHost', ['listHosts', 'listFleet'])
   const set = (path: string, value: string): void =>
     setValues((before) => ({
       ...before,
@@ -31,7 +28,7 @@ export function HostForm({ onClose }: { onClose: () => void }) {
     event.preventDefault()
     action.mutate(
       // The server judges the fields; what is missing or no number it says at its place.
-      { body: bodyOf(values) as CallInput<'addHost'>['body'], idempotencyKey: key },
+      { body: bodyOf(values) as CallInput<'addHost'>['body'] },
       {
         onSuccess: (host) => {
           toast(`${host.id} is ${host.state}: it is checked before it is sold.`)
@@ -65,10 +62,8 @@ export function HostForm({ onClose }: { onClose: () => void }) {
           </p>
         )}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={action.isPending}>
-            Add it
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={action.isPending}>Add it</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

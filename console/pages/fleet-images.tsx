@@ -2,12 +2,12 @@
 import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../src/client/client.ts'
 import { useAction, useCall } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
+import { useCreate } from '../api/create.ts'
 import { Answer } from '../ui/answer.tsx'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Card } from '../ui/card.tsx'
-import { ConfirmDialog, Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
@@ -122,12 +122,11 @@ function ImageForm({ onClose }: { onClose: () => void }) {
   const [values, setValues] = useState({ name: '', source: '', sha256: '', loginUser: '' })
   const [arch, setArch] = useState<(typeof arches)[number]>('x64')
   const [isDefault, setDefault] = useState(false)
-  const [idempotencyKey] = useState(() => makeOnceKey())
-  const action = useAction('addBaseImage', ['listBaseImages'])
+  const action = useCreate('addBaseImage', ['listBaseImages'])
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     action.mutate(
-      { body: { ...values, sha256: values.sha256.trim().toLowerCase(), arch, isDefault }, idempotencyKey },
+      { body: { ...values, sha256: values.sha256.trim().toLowerCase(), arch, isDefault } },
       {
         onSuccess: (image) => {
           toast(`${image.name} is there.`)
@@ -164,10 +163,8 @@ function ImageForm({ onClose }: { onClose: () => void }) {
         />
         {beside !== null && <ErrorNotice error={beside} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={action.isPending}>
-            Add it
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={action.isPending}>Add it</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

@@ -2,9 +2,8 @@
 import { useState, type FormEvent } from 'react'
 import type { CallInput } from '../../src/client/client.ts'
 import { useAction } from '../api/query.ts'
-import { Button } from '../ui/button.tsx'
 import { Facts } from '../ui/card.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { CheckField, SelectField, TextField } from '../ui/field.tsx'
@@ -85,15 +84,10 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
         />
         {beside !== null && gpuError(beside) === undefined && <ErrorNotice error={beside} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            type="submit"
-            look="primary"
-            busy={action.isPending}
-            disabled={Object.keys(change).length === 0 || sickGpus === undefined}
-          >
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={action.isPending} disabled={Object.keys(change).length === 0 || sickGpus === undefined}>
             Change it
-          </Button>
+          </SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

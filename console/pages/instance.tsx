@@ -1,4 +1,4 @@
-/** One container of the marketplace: how it is, how it is reached, what it does and costs, and its end. */
+/** One container of the marketplace: how it is, how it is reached, what it does and costs, what can be changed, and its end. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
 import { usd } from '../../src/base/money.ts'
@@ -14,6 +14,7 @@ import { Skeleton } from '../ui/skeleton.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 import { toast } from '../ui/toast.tsx'
 import { EventList } from './event-list.tsx'
+import { ChangeButton, ChangeInstanceDialog } from './rental-change.tsx'
 import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
 import { FailureNotice, StuckNotice } from './rental-failure.tsx'
@@ -38,14 +39,15 @@ export function InstancePage() {
       {instance.error === null ? (
         <Skeleton rows={10} />
       ) : (
-        <ErrorNotice error={instance.error} onRetry={() => void instance.refetch()} />
+        <ErrorNotice error={instance.error} onRetry={() => void instance.refetch()} isRead />
       )}
     </Page>
   )
 }
 
 function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: number }) {
-  const [isEnding, setEnding] = useState(false)
+  const [open, setOpen] = useState<'change' | 'end'>()
+  const close = (): void => setOpen(undefined)
   const { status, machine } = instance
   const name = callName(instance)
   const cost = (
@@ -60,14 +62,20 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
     <Page
       title={name}
       intro={`Container, ${instance.gpuCount} × ${gpuWords(machine.gpuModel)}, ${machine.region}`}
-      actions={<TerminateButton status={status} onClick={() => setEnding(true)} />}
+      actions={
+        <>
+          <ChangeButton status={status} onClick={() => setOpen('change')} />
+          <TerminateButton status={status} onClick={() => setOpen('end')} />
+        </>
+      }
     >
       {status === 'Failed' && (
         <FailureNotice reason={instance.statusReason ?? 'engine_failure'} message={instance.statusMessage} />
       )}
       {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
       <InstanceTabs instance={instance} cost={cost} />
-      {isEnding && <EndInstance id={instance.name} name={name} cost={cost} onClose={() => setEnding(false)} />}
+      {open === 'change' && <ChangeInstanceDialog instance={instance} onClose={close} />}
+      {open === 'end' && <EndInstance id={instance.name} name={name} cost={cost} onClose={close} />}
     </Page>
   )
 }

@@ -4,8 +4,8 @@
  */
 import { useState } from 'react'
 import type { Reply } from '../../src/client/client.ts'
-import { useAction, useCall } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
+import { useCall } from '../api/query.ts'
+import { useCreate } from '../api/create.ts'
 import { Button, ButtonLink, Spinner } from '../ui/button.tsx'
 import { Card } from '../ui/card.tsx'
 import { CodeBlock } from '../ui/copy.tsx'
@@ -38,18 +38,14 @@ export function JoinPage() {
   const [uses, setUses] = useState('1')
   const [hours, setHours] = useState('24')
   const [isChecked, setChecked] = useState(false)
-  const [idempotencyKey, setIdempotencyKey] = useState<string>(() => makeOnceKey())
-  const create = useAction('createJoinToken', ['listJoinTokens'])
+  // Once one is made, the next press makes another.
+  const create = useCreate('createJoinToken', ['listJoinTokens'])
   const faults = faultsOf(wish)
   const usesFault = faultOfUses(uses, wish.name)
   const make = (): void => {
     setChecked(true)
     if (hasFault(faults) || usesFault !== undefined) return
-    create.mutate(
-      { body: { uses: Number.parseInt(uses, 10), expiresInHours: Number.parseInt(hours, 10) }, idempotencyKey },
-      // The next press makes another one.
-      { onSuccess: () => setIdempotencyKey(makeOnceKey()) },
-    )
+    create.mutate({ body: { uses: Number.parseInt(uses, 10), expiresInHours: Number.parseInt(hours, 10) } })
   }
   const made = create.data
   return (

@@ -1,14 +1,14 @@
 /** Making a key: its form, and then the key itself, which is shown this once and never again. */
-import { useId, useState, type FormEvent } from 'react'
+import { useId, useRef, useState, type FormEvent } from 'react'
 import { instantOf } from '../../src/base/instant.ts'
 import type { Reply } from '../../src/client/client.ts'
 import { scopes, type Scope } from '../../src/contract/endpoint.ts'
 import { mayUse, useMe } from '../api/me.ts'
-import { useAction, useCall } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
+import { useCall } from '../api/query.ts'
+import { useCreate } from '../api/create.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField, SelectField, TextArea, TextField } from '../ui/field.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
@@ -38,7 +38,12 @@ const expiries = [
 export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
   const [made, setMade] = useState<Reply<'createApiKey'>>()
   return (
-    <Dialog title={made === undefined ? 'Create an API key' : 'This is your new key'} onClose={onClose} wide>
+    <Dialog
+      title={made === undefined ? 'Create an API key' : 'This is your new key'}
+      onClose={onClose}
+      kept={made !== undefined}
+      wide
+    >
       {made === undefined ? (
         <KeyForm onMade={setMade} onClose={onClose} />
       ) : (
@@ -62,16 +67,18 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
 function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => void; onClose: () => void }) {
   const now = instantOf(useNow())
   const [draft, setDraft] = useState<KeyDraft>(emptyDraft)
-  const [idempotencyKey] = useState(() => makeOnceKey())
   const [wasTried, setTried] = useState(false)
-  const create = useAction('createApiKey', ['listApiKeys'])
+  const create = useCreate('createApiKey', ['listApiKeys'])
+  const sent = useRef<{ readonly draft: KeyDraft; readonly body: ReturnType<typeof bodyOf> }>(undefined)
   const faults: DraftFaults = wasTried ? draftFaults(draft, now) : {}
   const set = (part: Partial<KeyDraft>): void => setDraft({ ...draft, ...part })
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     setTried(true)
     if (Object.keys(draftFaults(draft, now)).length > 0) return
-    create.mutate({ body: bodyOf(draft, now), idempotencyKey }, { onSuccess: onMade })
+    // "In 30 days" counts from the first try: one that is sent again, its answer lost, must be the same.
+    if (sent.current?.draft !== draft) sent.current = { draft, body: bodyOf(draft, now) }
+    create.mutate({ body: sent.current.body }, { onSuccess: onMade })
   }
   const sayAt = (field: keyof KeyDraft): string | undefined => faults[field] ?? fieldError(create.error, field)
   const left = errorBesideFields(create.error, [
@@ -119,10 +126,8 @@ function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => 
       </details>
       {left !== null && <ErrorNotice error={left} />}
       <DialogButtons>
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" busy={create.isPending}>
-          Create
-        </Button>
+        <CancelButton onClick={onClose} />
+        <SubmitButton busy={create.isPending}>Create</SubmitButton>
       </DialogButtons>
     </form>
   )

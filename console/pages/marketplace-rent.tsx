@@ -2,12 +2,12 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import { systemClock } from '../../src/base/instant.ts'
+import { formatUsd, type NanoUsd } from '../../src/base/money.ts'
 import { pricePerHour } from '../../src/domain/term.ts'
-import { useAction } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
-import { ErrorNotice } from '../ui/error-notice.tsx'
+import type { ClientError } from '../../src/client/error.ts'
+import { useCreate } from '../api/create.ts'
+import { refresh } from '../api/query.ts'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { SelectField, TextField } from '../ui/field.tsx'
 import { count, number } from '../ui/format.ts'
@@ -17,6 +17,7 @@ import type { MachineRow } from './marketplace-machine.ts'
 import { GuardFields, hasFaults, noGuards, readGuards, type GuardTexts } from './rent-guards.tsx'
 import { PriceFacts, TooLittle, useAffordable } from './rent-money.tsx'
 import { portsHint, readPorts } from './rent-ports.ts'
+import { isPriceChange, OrderRefusal } from './rent-refusal.tsx'
 import { NoSshKey } from './rent-ssh.tsx'
 
 /** What suppliers give when an order names none. */
@@ -34,7 +35,7 @@ interface Draft {
 const usualDraft: Draft = { gpus: 1, image: USUAL_IMAGE, ports: '', guards: noGuards }
 
 /** What an order says, or what is wrong at which field. */
-function readDraft({ gpus, image, ports: portsText, guards: texts }: Draft, machine: MachineRow) {
+function readDraft({ gpus, image, ports: portsText, guards: texts }: Draft, machine: MachineRow, perHour: NanoUsd) {
   const { faults, guards } = readGuards(texts, systemClock.now())
   const { ports, fault } = readPorts(portsText)
   const name = image.trim()
@@ -43,6 +44,8 @@ function readDraft({ gpus, image, ports: portsText, guards: texts }: Draft, mach
       cluster_name: machine.cluster,
       node_name: machine.id,
       gpu_count: gpus,
+      // As it stands in the dialog: its supplier may have raised it since.
+      max_cost_per_hour_usd: formatUsd(perHour),
       ...(name === '' ? {} : { image: { name, ...(ports.length === 0 ? {} : { ports }) } }),
       ...(guards.label === undefined ? {} : { label: guards.label }),
       ...(guards.endsAt === undefined ? {} : { auto_terminate_at: guards.endsAt }),
@@ -61,12 +64,11 @@ type Faults = { readonly [name in 'gpus' | 'image' | 'ports' | 'label' | 'endsAt
 export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose: () => void }) {
   const [draft, setDraft] = useState<Draft>(usualDraft)
   const [isTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => makeOnceKey())
   const navigate = useNavigate()
-  const rent = useAction('createInstance', ['listMachines', 'listInstances', 'getCustomerBalance'])
+  const rent = useCreate('createInstance', ['listMachines', 'listInstances', 'getCustomerBalance'])
   const perHour = pricePerHour(machine.pricePerGpu, draft.gpus)
   const affordable = useAffordable(perHour)
-  const { body, faults } = readDraft(draft, machine)
+  const { body, faults } = readDraft(draft, machine, perHour)
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     setTried(true)
@@ -75,7 +77,10 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
       toast(`${body.label ?? id} is starting`)
       void navigate({ to: '/instances/$id', params: { id } })
     }
-    rent.mutate({ body, idempotencyKey }, { onSuccess })
+    const onError = (error: ClientError): void => {
+      if (isPriceChange(error)) void refresh(['listMachines'])
+    }
+    rent.mutate({ body }, { onSuccess, onError })
   }
   const local: Faults = isTried ? faults : {}
   const said = errorBesideFields(rent.error, fields)
@@ -87,7 +92,11 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
         <DraftFields
           draft={draft}
           machine={machine}
-          onChange={(changed) => setDraft({ ...draft, ...changed })}
+          onChange={(changed) => {
+            // A price that has changed is that of as many GPUs as were ordered.
+            if (changed.gpus !== undefined && isPriceChange(rent.error)) rent.reset()
+            setDraft({ ...draft, ...changed })
+          }}
           faults={{
             gpus: fieldError(rent.error, 'gpu_count'),
             image: local.image ?? fieldError(rent.error, 'image.name'),
@@ -101,18 +110,18 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
           <PriceFacts perHour={perHour} isWide />
         </div>
         <TooLittle of={affordable} />
-        {said !== null && <ErrorNotice error={said} />}
+        {said !== null && (
+          <OrderRefusal error={said} asked={rent.variables?.body.max_cost_per_hour_usd} now={perHour} />
+        )}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            type="submit"
-            look="primary"
+          <CancelButton onClick={onClose} />
+          <SubmitButton
             busy={rent.isPending}
             disabled={affordable.isEnough === false}
             title={affordable.isEnough === false ? 'The balance does not cover the first hour' : undefined}
           >
             Rent {count(draft.gpus, 'GPU')}
-          </Button>
+          </SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

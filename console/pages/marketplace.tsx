@@ -32,11 +32,11 @@ export function MarketplacePage() {
       {rows !== undefined ? (
         <MachineList rows={rows} isReading={isReading} />
       ) : error !== null ? (
-        <ErrorNotice error={error} onRetry={retry} />
+        <ErrorNotice error={error} onRetry={retry} isRead />
       ) : (
         <Skeleton rows={14} />
       )}
-      {rows !== undefined && error !== null && <ErrorNotice error={error} onRetry={retry} />}
+      {rows !== undefined && error !== null && <ErrorNotice error={error} onRetry={retry} isRead />}
     </Page>
   )
 }
@@ -87,7 +87,9 @@ function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReadi
         shows={JSON.stringify([gpu, free, price, region, text, sort, down])}
         empty={<NoMachines isFiltered={isFiltered} onClear={clear} />}
       />
-      {renting !== undefined && <RentDialog machine={renting} onClose={() => setRenting(undefined)} />}
+      {renting !== undefined && (
+        <RentDialog machine={atPriceNow(renting, rows)} onClose={() => setRenting(undefined)} />
+      )}
     </>
   )
 }
@@ -108,6 +110,12 @@ function NoMachines({ isFiltered, onClear }: { isFiltered: boolean; onClear: () 
       Machines stand here as soon as a supplier has joined one.
     </Empty>
   )
+}
+
+/** The dialog keeps the machine as it was chosen, though others rent of it meanwhile; what it costs is told anew. */
+function atPriceNow(machine: MachineRow, rows: readonly MachineRow[]): MachineRow {
+  const { pricePerGpu } = rows.find(({ id }) => id === machine.id) ?? machine
+  return { ...machine, pricePerGpu }
 }
 
 function idOf(row: MachineRow): string {

@@ -3,9 +3,8 @@ import { useState, type FormEvent } from 'react'
 import type { CallInput, Reply } from '../../src/client/client.ts'
 import { useMe } from '../api/me.ts'
 import { useAction } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { useCreate } from '../api/create.ts'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { SelectField, TextField } from '../ui/field.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
@@ -41,8 +40,7 @@ export function AddMemberDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [role, setRole] = useState<Role>('member')
   const [wasTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => makeOnceKey())
-  const add = useAction('addMember', ['listMembers'])
+  const add = useCreate('addMember', ['listMembers'])
   const fault = /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(email.trim())
     ? undefined
     : 'An e-mail address, such as name@example.com.'
@@ -56,7 +54,7 @@ export function AddMemberDialog({ onClose }: { onClose: () => void }) {
       ...(name.trim() === '' ? {} : { name: name.trim() }),
     }
     add.mutate(
-      { body, idempotencyKey },
+      { body },
       {
         onSuccess: (added) => {
           toast(`${added.email} is in the account`)
@@ -88,10 +86,8 @@ export function AddMemberDialog({ onClose }: { onClose: () => void }) {
         <RoleField role={role} onChange={setRole} />
         {left !== null && <ErrorNotice error={left} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={add.isPending}>
-            Add
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={add.isPending}>Add</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>
@@ -123,10 +119,10 @@ export function RoleDialog({ member, onClose }: { member: Member; onClose: () =>
         )}
         {change.error !== null && <ErrorNotice error={change.error} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={change.isPending} disabled={role === member.role}>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={change.isPending} disabled={role === member.role}>
             Change
-          </Button>
+          </SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

@@ -9,8 +9,7 @@ import { ApiError, type ClientError } from '../../src/client/error.ts'
 import { modelKind } from '../../src/contract/model.ts'
 import { call, refresh } from '../api/query.ts'
 import { makeOnceKey } from '../api/once.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { SelectField, TextField } from '../ui/field.tsx'
@@ -140,10 +139,8 @@ export function AddModelDialog({ onClose }: { onClose: () => void }) {
         )}
         {beside !== null && <ErrorNotice error={beside} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={action.isPending}>
-            Offer it
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={action.isPending}>Offer it</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

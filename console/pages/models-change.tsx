@@ -1,8 +1,7 @@
 /** Prices and other facts of a model. Only what was changed is sent; requests under way keep their price. */
 import { useState, type FormEvent } from 'react'
 import { useAction } from '../api/query.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { CheckField, TextField } from '../ui/field.tsx'
@@ -97,16 +96,14 @@ export function ChangeModelDialog({ model, onClose }: { model: Model; onClose: (
         />
         {beside !== null && <ErrorNotice error={beside} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            type="submit"
-            look="primary"
+          <CancelButton onClick={onClose} />
+          <SubmitButton
             busy={action.isPending}
             disabled={Object.keys(change).length === 0}
             title={Object.keys(change).length === 0 ? 'Nothing is changed yet' : undefined}
           >
             Change it
-          </Button>
+          </SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

@@ -4,9 +4,8 @@ import type { CallInput } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import { deploymentProtocol, protocolKinds, type DeploymentProtocol } from '../../src/contract/model.ts'
 import { useAction } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { useCreate } from '../api/create.ts'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { CheckField, SelectField, TextField } from '../ui/field.tsx'
@@ -46,8 +45,7 @@ interface DeploymentDialogProps {
 
 export function DeploymentDialog({ model, deployment, onClose }: DeploymentDialogProps) {
   const [values, setValues] = useState(() => (deployment === undefined ? emptyDeployment : valuesOf(deployment)))
-  const [idempotencyKey] = useState(() => makeOnceKey())
-  const create = useAction('createDeployment', ['listOperatedModels'])
+  const create = useCreate('createDeployment', ['listOperatedModels'])
   const change = useAction('changeDeployment', ['listOperatedModels'])
   const action = deployment === undefined ? create : change
   const done = (): void => {
@@ -57,7 +55,7 @@ export function DeploymentDialog({ model, deployment, onClose }: DeploymentDialo
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     if (deployment === undefined) {
-      create.mutate({ body: { model: model.name, ...deploymentBody(values) }, idempotencyKey }, { onSuccess: done })
+      create.mutate({ body: { model: model.name, ...deploymentBody(values) } }, { onSuccess: done })
     } else {
       const body = deploymentChange(values, deployment)
       change.mutate({ params: { id: deployment.id }, body }, { onSuccess: done })
@@ -77,10 +75,8 @@ export function DeploymentDialog({ model, deployment, onClose }: DeploymentDialo
         />
         {beside !== null && <ErrorNotice error={beside} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={action.isPending}>
-            {deployment === undefined ? 'Add it' : 'Change it'}
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={action.isPending}>{deployment === undefined ? 'Add it' : 'Change it'}</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

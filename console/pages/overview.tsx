@@ -117,7 +117,7 @@ function Machines() {
     <Card title="Machines" actions={<TextLink to="/rentals">All rentals</TextLink>}>
       <div className="min-h-52">
         {failed?.error ? (
-          <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} />
+          <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} isRead />
         ) : all === undefined ? (
           <Skeleton rows={4} />
         ) : (

@@ -43,7 +43,8 @@ export function useStudio(): Studio {
   const [painting, setPainting] = useState<Painting>()
   const [pictures, setPictures] = useState<readonly Picture[]>([])
   const running = useRef<AbortController>(undefined)
-  const urls = useRef(new Set<string>())
+  // Newest first, as the pictures.
+  const urls = useRef<string[]>([])
   useEffect(() => {
     const made = urls.current
     return () => {
@@ -52,7 +53,8 @@ export function useStudio(): Studio {
     }
   }, [])
   const add = (picture: Picture): void => {
-    urls.current.add(picture.url)
+    urls.current.unshift(picture.url)
+    for (const url of urls.current.splice(MOST_PICTURES)) URL.revokeObjectURL(url)
     setPictures((all) => [picture, ...all].slice(0, MOST_PICTURES))
   }
   const paint = async (order: PictureOrder): Promise<void> => {

@@ -6,7 +6,8 @@ import { SkeletonText } from '../ui/skeleton.tsx'
 
 export function RequestCost({ requestId }: { requestId: string }) {
   const [cost] = useCosts([requestId])
-  if (requestId === '') return <>no cost</>
+  // It was stopped before the server had named it: it may have been answered all the same.
+  if (requestId === '') return <>cost not known</>
   if (cost?.data !== undefined && cost.data !== null) return <span title="What it has cost">{money(cost.data)}</span>
   if (cost?.isError === true) return <>cost not known; see Requests</>
   return (

@@ -1,8 +1,7 @@
 /** What will be changed, old and new side by side, and why. */
 import { useState, type FormEvent } from 'react'
 import { useAction } from '../api/query.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextField } from '../ui/field.tsx'
 import { count } from '../ui/format.ts'
@@ -70,10 +69,8 @@ export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesPro
         />
         {change.error !== null && <ErrorNotice error={change.error} />}
         <DialogButtons>
-          <Button onClick={onClose}>Go on editing</Button>
-          <Button type="submit" look="primary" busy={change.isPending}>
-            Save
-          </Button>
+          <CancelButton onClick={onClose}>Go on editing</CancelButton>
+          <SubmitButton busy={change.isPending}>Save</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

@@ -21,6 +21,7 @@ import {
 import { hasFaults, readGuards } from './rent-guards.tsx'
 import type { Choices, Wish } from './rent-option.ts'
 import { useRent } from './rent-order.ts'
+import { isPriceChange } from './rent-refusal.tsx'
 import { readPorts } from './rent-ports.ts'
 import { NoSshKey } from './rent-ssh.tsx'
 import { readStorage } from './rent-storage.tsx'
@@ -54,7 +55,7 @@ export function RentForm({ kind, choices, onWish }: RentFormProps) {
   const [details, setDetails] = useState<Details>(noDetails)
   const [isTried, setTried] = useState(false)
   const terms = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
-  const { order, error, isPending } = useRent(kind)
+  const { order, error, asked, isPending, forget } = useRent(kind)
   const { chosen } = choices
   const term = chooseTerm(terms, details.days, chosen.perHour)
   const { guards, faults: guardFaults } = readGuards(details.guards, systemClock.now())
@@ -80,12 +81,28 @@ export function RentForm({ kind, choices, onWish }: RentFormProps) {
     setTried(true)
     if (!hasFaults(local)) order({ ...details, chosen, term, guards, ports, storage })
   }
-  const cards = { details, faults, onChange: (changed: Partial<Details>) => setDetails({ ...details, ...changed }) }
+  // A price that has changed is one of the shape and term that were ordered.
+  const forgetPrice = (): void => {
+    if (isPriceChange(error)) forget()
+  }
+  const onChange = (changed: Partial<Details>): void => {
+    if ('days' in changed) forgetPrice()
+    setDetails({ ...details, ...changed })
+  }
+  const cards = { details, faults, onChange }
   return (
     <form onSubmit={submit} noValidate className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
       <div className="flex min-w-0 flex-col gap-4">
         <NoSshKey />
-        <ShapeCard kind={kind} choices={choices} onWish={onWish} faults={faults} />
+        <ShapeCard
+          kind={kind}
+          choices={choices}
+          onWish={(wish) => {
+            forgetPrice()
+            onWish(wish)
+          }}
+          faults={faults}
+        />
         <TermCard terms={terms} term={term} listPrice={chosen.perHour} {...cards} />
         <SetUpCard kind={kind} region={chosen.option.region} {...cards} />
       </div>
@@ -97,6 +114,7 @@ export function RentForm({ kind, choices, onWish }: RentFormProps) {
         }
         perHour={nanoUsdOf((term?.perHour ?? chosen.perHour) + (volumePrice ?? zeroUsd))}
         isPending={isPending}
+        asked={asked}
         error={errorBesideFields(error, Object.values(places))}
       />
     </form>

@@ -7,7 +7,7 @@ import type { Reply } from '../../src/client/client.ts'
 import type { RentalType } from '../../src/contract/rental.ts'
 import { gpuType } from '../../src/contract/shared.ts'
 import { count, money, number } from '../ui/format.ts'
-import type { RadioChoice } from '../ui/radio-field.tsx'
+import type { RadioChoice } from '../ui/radio-choice.ts'
 
 export type Option = Reply<'listRentalOptions'>[number]
 
@@ -63,6 +63,11 @@ export function choose(options: readonly Option[], kind: RentalType, wish: Wish)
       disabled: shape.free === 0,
     })),
   }
+}
+
+/** The wish that leads to what is chosen, whatever else is cheaper or free by now. */
+export function wishOf({ option, gpuCount }: Shape): Wish {
+  return { region: option.region, gpu: option.gpuType, network: option.connectionType, count: gpuCount }
 }
 
 const gpuOrder: readonly string[] = gpuType.options

@@ -1,14 +1,15 @@
 /** An order as the server takes it, and where one goes when it is placed. */
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { formatUsd } from '../../src/base/money.ts'
 import type { CallInput } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import type { RentalRecord, RentalType } from '../../src/contract/rental.ts'
-import { useAction } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
+import { useCreate } from '../api/create.ts'
+import { refresh } from '../api/query.ts'
 import { toast } from '../ui/toast.tsx'
 import type { Guards } from './rent-guards.tsx'
 import type { Choices } from './rent-option.ts'
+import { isPriceChange } from './rent-refusal.tsx'
 import type { StorageWish } from './rent-storage.tsx'
 import type { ChosenTerm } from './rent-term.ts'
 
@@ -34,30 +35,36 @@ interface Order {
 interface Renting {
   readonly order: (order: Order) => void
   readonly error: ClientError | null
+  /** What the machine may have cost an hour when it was last ordered. */
+  readonly asked: string | undefined
   readonly isPending: boolean
+  /** As if nothing had been ordered. */
+  readonly forget: () => void
 }
 
 export function useRent(kind: RentalType): Renting {
-  const [idempotencyKey] = useState(() => makeOnceKey())
   const navigate = useNavigate()
   const changed = ['listRentalOptions', 'getCustomerBalance', 'listVolumes'] as const
-  const machine = useAction('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])
-  const metal = useAction('createBareMetalRental', ['listBareMetalRentals', ...changed])
+  const machine = useCreate('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])
+  const metal = useCreate('createBareMetalRental', ['listBareMetalRentals', ...changed])
   const onSuccess = ({ id, label, name }: RentalRecord): void => {
     toast(`${label ?? name ?? 'The rental'} is starting`)
     void navigate({ to: '/rentals/$id', params: { id: String(id) } })
   }
-  if (kind === 'virtual-machine') {
-    return {
-      order: (order) => machine.mutate({ body: virtualMachineBody(order), idempotencyKey }, { onSuccess }),
-      error: machine.error,
-      isPending: machine.isPending,
-    }
+  // No event tells of prices: what is on the screen would stay as it was.
+  const onError = (error: ClientError): void => {
+    if (isPriceChange(error)) void refresh(['listRentalOptions', 'listReserveOptions'])
   }
+  const { error, isPending, variables, reset } = kind === 'virtual-machine' ? machine : metal
   return {
-    order: (order) => metal.mutate({ body: bareMetalBody(order), idempotencyKey }, { onSuccess }),
-    error: metal.error,
-    isPending: metal.isPending,
+    order: (order) => {
+      if (kind === 'virtual-machine') machine.mutate({ body: virtualMachineBody(order) }, { onSuccess, onError })
+      else metal.mutate({ body: bareMetalBody(order) }, { onSuccess, onError })
+    },
+    error,
+    isPending,
+    asked: variables?.body.maxCostPerHourUsd,
+    forget: reset,
   }
 }
 
@@ -67,6 +74,8 @@ function commonBody({ chosen, term, goesOn, guards }: Order) {
     gpuCount,
     gpuType: option.gpuType,
     networkType: option.connectionType,
+    // What the button says: the operator may have raised it since.
+    maxCostPerHourUsd: formatUsd(term?.perHour ?? chosen.perHour),
     ...(term === undefined
       ? {}
       : {

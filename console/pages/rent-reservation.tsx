@@ -1,8 +1,7 @@
 /** For more than the page sells: the operator is asked, and answers in person. */
 import { useState, type FormEvent } from 'react'
 import { useAction } from '../api/query.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { TextField } from '../ui/field.tsx'
@@ -47,10 +46,8 @@ export function ReservationDialog({ onClose }: { onClose: () => void }) {
         />
         {said !== null && <ErrorNotice error={said} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={ask.isPending}>
-            Ask the operator
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={ask.isPending}>Ask the operator</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

@@ -5,11 +5,11 @@ import type { ClientError } from '../../src/client/error.ts'
 import { useMay } from '../api/me.ts'
 import { Button } from '../ui/button.tsx'
 import { Card } from '../ui/card.tsx'
-import { ErrorNotice } from '../ui/error-notice.tsx'
 import { money, number } from '../ui/format.ts'
 import { Notice } from '../ui/notice.tsx'
 import { PriceFacts, TooLittle, useAffordable } from './rent-money.tsx'
 import type { Choices } from './rent-option.ts'
+import { OrderRefusal } from './rent-refusal.tsx'
 import type { ChosenTerm } from './rent-term.ts'
 
 interface RentSummaryProps {
@@ -21,9 +21,11 @@ interface RentSummaryProps {
   readonly perHour: NanoUsd
   readonly isPending: boolean
   readonly error: ClientError | null
+  /** What the machine may have cost an hour when it was last ordered. */
+  readonly asked: string | undefined
 }
 
-export function RentSummary({ chosen, term, storage, perHour, isPending, error }: RentSummaryProps) {
+export function RentSummary({ chosen, term, storage, perHour, isPending, error, asked }: RentSummaryProps) {
   const affordable = useAffordable(perHour)
   const mayRent = useMay('compute:write')
   const { option, gpuCount, free } = chosen
@@ -55,7 +57,7 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error }
           <Notice tone="warn">Nothing of this shape is free right now. Choose another region or GPU.</Notice>
         )}
         <TooLittle of={affordable} />
-        {error !== null && <ErrorNotice error={error} />}
+        {error !== null && <OrderRefusal error={error} asked={asked} now={term?.perHour ?? chosen.perHour} />}
         <Button type="submit" look="primary" busy={isPending} disabled={why !== undefined} title={why}>
           Rent for {money(perHour)} an hour
         </Button>

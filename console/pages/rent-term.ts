@@ -3,7 +3,7 @@ import { DAY_MS } from '../../src/base/instant.ts'
 import { costOfSpan, discounted, type NanoUsd } from '../../src/base/money.ts'
 import type { Reply } from '../../src/client/client.ts'
 import { money } from '../ui/format.ts'
-import type { RadioChoice } from '../ui/radio-field.tsx'
+import type { RadioChoice } from '../ui/radio-choice.ts'
 
 export interface ChosenTerm {
   readonly days: number

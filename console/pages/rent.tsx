@@ -11,7 +11,7 @@ import { Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 import { RentForm } from './rent-form.tsx'
-import { choose, type Wish } from './rent-option.ts'
+import { choose, wishOf, type Choices, type Option, type Wish } from './rent-option.ts'
 import { ReservationDialog } from './rent-reservation.tsx'
 
 const route = getRouteApi('/shell/rent')
@@ -25,6 +25,7 @@ export function RentPage() {
   const { kind = 'virtual-machine', ...wish } = route.useSearch()
   const navigate = route.useNavigate()
   const options = useCall('listRentalOptions')
+  const choices = useChoices(options.data, kind, wish)
   // What stands above and between its fields is known before the form comes, so that nothing moves.
   const mayRead = useMay('compute:read')
   const keys = useCall('listSshKeys', {}, { enabled: mayRead })
@@ -54,9 +55,8 @@ export function RentPage() {
         onChoose={(name) => void navigate({ search: { kind: name }, replace: true, resetScroll: false })}
       >
         <Answer of={options} skeleton={<Skeleton rows={12} />}>
-          {(list) => {
+          {() => {
             if (keys.isLoading || terms.isLoading) return <Skeleton rows={12} />
-            const choices = choose(list, kind, wish)
             if (choices === undefined) return <NothingOffered kind={kind} />
             return <RentForm key={kind} kind={kind} choices={choices} onWish={change} />
           }}
@@ -65,6 +65,17 @@ export function RentPage() {
       {isAsking && <ReservationDialog onClose={() => setAsking(false)} />}
     </Page>
   )
+}
+
+/** What was shown stays chosen while it is offered: an offer that is read again makes nobody order something else. */
+function useChoices(options: readonly Option[] | undefined, kind: RentalType, wish: Wish): Choices | undefined {
+  const asked = JSON.stringify([kind, wish])
+  const [shown, setShown] = useState<{ readonly asked: string; readonly wish: Wish }>()
+  const choices = choose(options ?? [], kind, shown?.asked === asked ? shown.wish : wish)
+  const now = choices === undefined ? undefined : wishOf(choices.chosen)
+  const isNew = shown?.asked !== asked || JSON.stringify(shown.wish) !== JSON.stringify(now)
+  if (now !== undefined && isNew) setShown({ asked, wish: now })
+  return choices
 }
 
 function NothingOffered({ kind }: { kind: RentalType }) {

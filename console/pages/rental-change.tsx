@@ -1,17 +1,19 @@
-/** What can be changed of a rental: its label, when it ends by itself, and how much it may cost. */
+/** What can be changed of a rental or an instance: its label, when it ends by itself, and how much it may cost. */
 import { useState, type FormEvent } from 'react'
 import { formatInstant, instantOf, MINUTE_MS, parseInstant, systemClock, toDate } from '../../src/base/instant.ts'
 import { formatUsd, parseUsd } from '../../src/base/money.ts'
 import { limits } from '../../src/base/limits.ts'
 import type { Reply } from '../../src/client/client.ts'
+import type { ClientError } from '../../src/client/error.ts'
+import type { RentalStatus } from '../../src/contract/rental.ts'
+import { isLiving } from '../../src/domain/rental.ts'
+import { useMay } from '../api/me.ts'
 import { useAction } from '../api/query.ts'
 import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField, TextField } from '../ui/field.tsx'
 import { toast } from '../ui/toast.tsx'
-
-type Rental = Reply<'getRental'>
 
 interface Wish {
   readonly label: string
@@ -21,27 +23,77 @@ interface Wish {
   readonly goesOn: boolean
 }
 
-export function ChangeDialog({ rental, onClose }: { rental: Rental; onClose: () => void }) {
-  const [wish, setWish] = useState<Wish>(() => wishOf(rental))
-  const [isTried, setTried] = useState(false)
+/** What a rental and an instance have in common. */
+type Changeable = Pick<Reply<'getInstance'>, 'label' | 'autoTerminateAt' | 'spendingLimitUsd'> & {
+  readonly convertToOnDemandOnExpiry?: boolean | null
+}
+
+export function ChangeButton({ status, onClick }: { status: RentalStatus; onClick: () => void }) {
+  const mayWrite = useMay('compute:write')
+  const why = isLiving(status) ? (mayWrite ? undefined : 'This needs the scope compute:write') : `It is ${status}`
+  return (
+    <Button disabled={why !== undefined} title={why} onClick={onClick}>
+      Change
+    </Button>
+  )
+}
+
+export function ChangeRentalDialog({ rental, onClose }: { rental: Reply<'getRental'>; onClose: () => void }) {
   const change = useAction('changeRental', ['getRental', 'listVirtualMachineRentals', 'listBareMetalRentals'])
+  const done = doneWith('The rental is changed', onClose)
+  return (
+    <ChangeDialog
+      title="Change this rental"
+      of={rental}
+      isReserved={rental.currentTerm.termType === 'reserved'}
+      busy={change.isPending}
+      error={change.error}
+      onSave={(wish) => {
+        const goesOn = wish.goesOn === wishOf(rental).goesOn ? {} : { convertToOnDemandOnExpiry: wish.goesOn }
+        change.mutate({ params: { id: rental.id }, body: { ...changesOf(rental, wish), ...goesOn } }, done)
+      }}
+      onClose={onClose}
+    />
+  )
+}
+
+export function ChangeInstanceDialog({ instance, onClose }: { instance: Reply<'getInstance'>; onClose: () => void }) {
+  const change = useAction('changeInstance', ['getInstance', 'listInstances'])
+  const done = doneWith('The instance is changed', onClose)
+  return (
+    <ChangeDialog
+      title="Change this instance"
+      of={instance}
+      isReserved={false}
+      busy={change.isPending}
+      error={change.error}
+      onSave={(wish) => change.mutate({ params: { id: instance.name }, body: changesOf(instance, wish) }, done)}
+      onClose={onClose}
+    />
+  )
+}
+
+interface ChangeDialogProps {
+  readonly title: string
+  readonly of: Changeable
+  readonly isReserved: boolean
+  readonly busy: boolean
+  readonly error: ClientError | null
+  readonly onSave: (wish: Wish) => void
+  readonly onClose: () => void
+}
+
+function ChangeDialog({ title, of, isReserved, busy, error, onSave, onClose }: ChangeDialogProps) {
+  const [wish, setWish] = useState<Wish>(() => wishOf(of))
+  const [isTried, setTried] = useState(false)
   const wrong = isTried ? wrongWith(wish) : {}
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     setTried(true)
-    if (Object.keys(wrongWith(wish)).length > 0) return
-    change.mutate(
-      { params: { id: rental.id }, body: changesOf(rental, wish) },
-      {
-        onSuccess: () => {
-          toast('The rental is changed')
-          onClose()
-        },
-      },
-    )
+    if (Object.keys(wrongWith(wish)).length === 0) onSave(wish)
   }
   return (
-    <Dialog title="Change this rental" onClose={onClose}>
+    <Dialog title={title} onClose={onClose}>
       <form onSubmit={submit} noValidate className="flex flex-col gap-4">
         <TextField
           label="Label"
@@ -66,7 +118,7 @@ export function ChangeDialog({ rental, onClose }: { rental: Rental; onClose: () 
           onChange={(event) => setWish({ ...wish, limit: event.target.value })}
           hint="It ends when it has cost this much in all. Empty: no limit but the balance."
         />
-        {rental.currentTerm.termType === 'reserved' && (
+        {isReserved && (
           <CheckField
             label="Go on after the reserved term"
             hint="At the on-demand price. Otherwise it ends with its term."
@@ -74,19 +126,26 @@ export function ChangeDialog({ rental, onClose }: { rental: Rental; onClose: () 
             onChange={(event) => setWish({ ...wish, goesOn: event.target.checked })}
           />
         )}
-        {change.error !== null && <ErrorNotice error={change.error} />}
+        {error !== null && <ErrorNotice error={error} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={change.isPending}>
-            Save
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={busy}>Save</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>
   )
 }
 
-function wishOf(rental: Rental): Wish {
+function doneWith(words: string, onClose: () => void): { readonly onSuccess: () => void } {
+  return {
+    onSuccess: () => {
+      toast(words)
+      onClose()
+    },
+  }
+}
+
+function wishOf(rental: Changeable): Wish {
   const limit = rental.spendingLimitUsd === null ? undefined : parseUsd(rental.spendingLimitUsd)
   return {
     label: rental.label ?? '',
@@ -108,14 +167,13 @@ function wrongWith({ end, limit }: Wish): { end?: string; limit?: string } {
 }
 
 /** Only what is different: a label that somebody else has changed meanwhile stays. */
-function changesOf(rental: Rental, wish: Wish) {
+function changesOf(rental: Changeable, wish: Wish) {
   const before = wishOf(rental)
   const at = parseInstant(wish.end)
   return {
     ...(wish.label === before.label ? {} : { label: wish.label.trim() === '' ? null : wish.label.trim() }),
     ...(wish.end === before.end ? {} : { autoTerminateAt: at === undefined ? null : formatInstant(at) }),
     ...(wish.limit === before.limit ? {} : { spendingLimitUsd: wish.limit.trim() === '' ? null : wish.limit.trim() }),
-    ...(wish.goesOn === before.goesOn ? {} : { convertToOnDemandOnExpiry: wish.goesOn }),
   }
 }
 

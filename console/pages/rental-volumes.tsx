@@ -6,7 +6,7 @@ import { useMay } from '../api/me.ts'
 import { useAction, useCall } from '../api/query.ts'
 import { Answer } from '../ui/answer.tsx'
 import { Button, ButtonLink } from '../ui/button.tsx'
-import { ConfirmDialog, Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { SelectField } from '../ui/field.tsx'
@@ -135,10 +135,8 @@ function AttachForm({ rental, volumes, onClose }: AttachFormProps) {
       />
       {attach.error !== null && <ErrorNotice error={attach.error} />}
       <DialogButtons>
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" busy={attach.isPending}>
-          Attach
-        </Button>
+        <CancelButton onClick={onClose} />
+        <SubmitButton busy={attach.isPending}>Attach</SubmitButton>
       </DialogButtons>
     </form>
   )

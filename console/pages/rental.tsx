@@ -2,11 +2,9 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
 import type { Reply } from '../../src/client/client.ts'
-import { isLiving } from '../../src/domain/rental.ts'
-import { useMay } from '../api/me.ts'
 import { useAction, useCall } from '../api/query.ts'
 import { RentalBadge } from '../ui/badge.tsx'
-import { Button, ButtonLink } from '../ui/button.tsx'
+import { ButtonLink } from '../ui/button.tsx'
 import { Card, Facts } from '../ui/card.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { date, money, moneyOfNumber, time } from '../ui/format.ts'
@@ -15,7 +13,7 @@ import { Skeleton } from '../ui/skeleton.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 import { toast } from '../ui/toast.tsx'
 import { EventList } from './event-list.tsx'
-import { ChangeDialog } from './rental-change.tsx'
+import { ChangeButton, ChangeRentalDialog } from './rental-change.tsx'
 import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
 import { FailureNotice, StuckNotice } from './rental-failure.tsx'
@@ -42,7 +40,7 @@ export function RentalPage() {
       {rental.error === null ? (
         <Skeleton rows={10} />
       ) : (
-        <ErrorNotice error={rental.error} onRetry={() => void rental.refetch()} />
+        <ErrorNotice error={rental.error} onRetry={() => void rental.refetch()} isRead />
       )}
     </Page>
   )
@@ -62,7 +60,7 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
       intro={`${kindWords[rental.rentalType]}, ${machine.gpus}, ${rental.region}`}
       actions={
         <>
-          <ChangeButton rental={rental} onClick={() => setOpen('change')} />
+          <ChangeButton status={status} onClick={() => setOpen('change')} />
           <TerminateButton status={status} onClick={() => setOpen('end')} />
         </>
       }
@@ -72,23 +70,9 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
       )}
       {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
       <RentalTabs rental={rental} cost={cost} />
-      {open === 'change' && <ChangeDialog rental={rental} onClose={() => setOpen(undefined)} />}
+      {open === 'change' && <ChangeRentalDialog rental={rental} onClose={() => setOpen(undefined)} />}
       {open === 'end' && <EndRental rental={rental} name={name} cost={cost} onClose={() => setOpen(undefined)} />}
     </Page>
-  )
-}
-
-function ChangeButton({ rental, onClick }: { rental: Rental; onClick: () => void }) {
-  const mayWrite = useMay('compute:write')
-  const why = isLiving(rental.status)
-    ? mayWrite
-      ? undefined
-      : 'This needs the scope compute:write'
-    : `It is ${rental.status}`
-  return (
-    <Button disabled={why !== undefined} title={why} onClick={onClick}>
-      Change
-    </Button>
   )
 }
 

@@ -17,7 +17,7 @@ export function EndedRentals() {
     return ended.error === null ? (
       <Skeleton rows={6} />
     ) : (
-      <ErrorNotice error={ended.error} onRetry={() => void ended.refetch()} />
+      <ErrorNotice error={ended.error} onRetry={() => void ended.refetch()} isRead />
     )
   }
   return (

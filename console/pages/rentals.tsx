@@ -61,7 +61,7 @@ type Filter = z.output<typeof rentalsSearch>
 function CurrentRentals() {
   const filter = route.useSearch()
   const { machines, failed } = useOwnMachines()
-  if (failed?.error) return <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} />
+  if (failed?.error) return <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} isRead />
   const shown = machines?.filter((machine) => fits(machine, filter))
   return (
     <div className="flex flex-col gap-4">

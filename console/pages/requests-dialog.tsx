@@ -6,7 +6,7 @@ import { Answer } from '../ui/answer.tsx'
 import { Button } from '../ui/button.tsx'
 import { Facts } from '../ui/card.tsx'
 import { CodeBlock, CopyLine } from '../ui/copy.tsx'
-import { Dialog } from '../ui/dialog.tsx'
+import { Dialog, useDialogBusy } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { money, time } from '../ui/format.ts'
 import { Skeleton } from '../ui/skeleton.tsx'
@@ -91,6 +91,7 @@ function readable(body: string | null): string {
 function NoTexts() {
   const me = useMe()
   const keep = useAction('changeAccountSettings', ['getMe'])
+  useDialogBusy(keep.isPending)
   const isOwner = me.role === 'owner' && mayUse(me, 'keys')
   if (me.account.keepsBodies) {
     return <p className="text-sm text-muted">The texts of this request were not kept, or have been deleted since.</p>

@@ -165,7 +165,8 @@ function useBooth() {
   const [isBusy, setIsBusy] = useState(false)
   const [error, setError] = useState<ClientError | null>(null)
   const running = useRef<AbortController>(undefined)
-  const urls = useRef(new Set<string>())
+  // Newest first, as the takes.
+  const urls = useRef<string[]>([])
   useEffect(() => {
     const made = urls.current
     return () => {
@@ -181,7 +182,8 @@ function useBooth() {
     try {
       const { requestId, answer } = await client.infer('generateAudio', { body: order, signal: controller.signal })
       const url = fileOf(answer.audio, 'audio/mpeg')
-      urls.current.add(url)
+      urls.current.unshift(url)
+      for (const old of urls.current.splice(MOST_TAKES)) URL.revokeObjectURL(old)
       const take = { requestId, order, url, seconds: answer.duration, characters: answer.usage }
       setTakes((all) => [take, ...all].slice(0, MOST_TAKES))
     } catch (problem) {

@@ -3,11 +3,11 @@ import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../src/client/client.ts'
 import { useMay } from '../api/me.ts'
 import { useAction, useCall } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
+import { useCreate } from '../api/create.ts'
 import { Answer } from '../ui/answer.tsx'
 import { Button } from '../ui/button.tsx'
 import { CodeBlock } from '../ui/copy.tsx'
-import { ConfirmDialog, Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextArea, TextField } from '../ui/field.tsx'
@@ -108,8 +108,7 @@ function AddDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [publicKey, setPublicKey] = useState('')
   const [wasTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => makeOnceKey())
-  const add = useAction('addSshKey', ['listSshKeys'])
+  const add = useCreate('addSshKey', ['listSshKeys'])
   const keyFault = sshKeyFault(publicKey)
   const nameFault = name.trim() === '' ? 'Give it a name, so that you know it again.' : undefined
   const submit = (event: FormEvent): void => {
@@ -117,7 +116,7 @@ function AddDialog({ onClose }: { onClose: () => void }) {
     setTried(true)
     if (keyFault !== undefined || nameFault !== undefined) return
     add.mutate(
-      { body: { name: name.trim(), publicKey: publicKey.trim() }, idempotencyKey },
+      { body: { name: name.trim(), publicKey: publicKey.trim() } },
       {
         onSuccess: (added) => {
           toast(`${added.name} is added`)
@@ -155,10 +154,8 @@ function AddDialog({ onClose }: { onClose: () => void }) {
         />
         {left !== null && <ErrorNotice error={left} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={add.isPending}>
-            Add
-          </Button>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={add.isPending}>Add</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

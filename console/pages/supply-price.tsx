@@ -57,13 +57,13 @@ function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void
         className="w-32"
         value={text}
         onChange={(event) => setText(event.target.value.trim())}
-        onKeyDown={(event) => event.key === 'Escape' && onClose()}
+        onKeyDown={(event) => event.key === 'Escape' && !change.isPending && onClose()}
         error={isChecked && wrong !== undefined ? wrong : (change.error?.message ?? undefined)}
       />
       <Button type="submit" look="primary" busy={change.isPending}>
         Save
       </Button>
-      <Button look="quiet" onClick={onClose}>
+      <Button look="quiet" disabled={change.isPending} onClick={onClose}>
         Cancel
       </Button>
     </form>

@@ -74,10 +74,13 @@ function StuckWarning() {
   const rentals = stuck.data?.rentals ?? []
   if (rentals.length === 0) return null
   return (
-    <section role="alert" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-sm">
-      <h2 className="font-semibold text-warn">
-        {count(rentals.length, 'rental')} {rentals.length === 1 ? 'hangs' : 'hang'}
-      </h2>
+    <section aria-labelledby="stuck" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-sm">
+      {/* Without the times below, which would be read out again with each tick. */}
+      <div role="alert">
+        <h2 id="stuck" className="font-semibold text-warn">
+          {count(rentals.length, 'rental')} {rentals.length === 1 ? 'hangs' : 'hang'}
+        </h2>
+      </div>
       <ul className="mt-1">
         {rentals.slice(0, STUCK_NAMED).map((rental) => (
           <li key={rental.id}>

@@ -1,8 +1,8 @@
 /** Which machines have a volume mounted: added all or none, taken off one by one or all. */
 import { useState, type FormEvent } from 'react'
 import { useAction } from '../api/query.ts'
-import { Button, ButtonLink } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { ButtonLink } from '../ui/button.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField } from '../ui/field.tsx'
@@ -57,10 +57,10 @@ export function AttachDialog({ volume, carriers, onClose }: AttachProps) {
           <Machines legend="Machines" carriers={here} chosen={chosen} onChange={setChosen} />
           {attach.error !== null && <ErrorNotice error={attach.error} />}
           <DialogButtons>
-            <Button onClick={onClose}>Cancel</Button>
-            <Button type="submit" look="primary" busy={attach.isPending} disabled={chosen.length === 0}>
+            <CancelButton onClick={onClose} />
+            <SubmitButton busy={attach.isPending} disabled={chosen.length === 0}>
               Attach
-            </Button>
+            </SubmitButton>
           </DialogButtons>
         </form>
       )}
@@ -91,10 +91,10 @@ export function DetachDialog({ volume, carriers, onClose }: AttachProps) {
         <Machines legend="Detach from" carriers={has} chosen={chosen} onChange={setChosen} />
         {detach.error !== null && <ErrorNotice error={detach.error} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="danger" busy={detach.isPending} disabled={chosen.length === 0}>
+          <CancelButton onClick={onClose} />
+          <SubmitButton look="danger" busy={detach.isPending} disabled={chosen.length === 0}>
             Detach
-          </Button>
+          </SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

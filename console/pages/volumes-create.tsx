@@ -3,11 +3,10 @@ import { useState, type FormEvent } from 'react'
 import { DAY_MS } from '../../src/base/instant.ts'
 import { costOfSpan, zeroUsd, type NanoUsd } from '../../src/base/money.ts'
 import { storageRegion } from '../../src/contract/region.ts'
-import { useAction, useCall } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
-import { Button } from '../ui/button.tsx'
+import { useCall } from '../api/query.ts'
+import { useCreate } from '../api/create.ts'
 import { Facts } from '../ui/card.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { SelectField, TextField } from '../ui/field.tsx'
@@ -27,8 +26,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
   const region = wished ?? regions[0] ?? ''
   const [texts, setTexts] = useState<VolumeTexts>(usualVolume)
   const [isTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => makeOnceKey())
-  const create = useAction('createVolume', ['listVolumes', 'getCustomerBalance'])
+  const create = useCreate('createVolume', ['listVolumes', 'getCustomerBalance'])
   const { label, sizeGb, faults } = readVolume(texts)
   const option = useStorageOption(region)
   const price = priceOfVolume(option, sizeGb)
@@ -39,7 +37,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
     const known = storageRegion.safeParse(region)
     if (hasFaults(faults) || !known.success) return
     create.mutate(
-      { body: { region: known.data, label, sizeInGb: sizeGb }, idempotencyKey },
+      { body: { region: known.data, label, sizeInGb: sizeGb } },
       {
         onSuccess: () => {
           toast(`${label} is being made`)
@@ -86,10 +84,10 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
         <NoRegions />
         {said !== null && <ErrorNotice error={said} />}
         <DialogButtons>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={create.isPending} disabled={affordable.isEnough === false}>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={create.isPending} disabled={affordable.isEnough === false}>
             Create the volume
-          </Button>
+          </SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

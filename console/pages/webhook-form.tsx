@@ -3,9 +3,8 @@ import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../src/client/client.ts'
 import { eventTypes, type EventType } from '../../src/contract/event.ts'
 import { useAction } from '../api/query.ts'
-import { makeOnceKey } from '../api/once.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog, DialogButtons } from '../ui/dialog.tsx'
+import { useCreate } from '../api/create.ts'
+import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField, TextField } from '../ui/field.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
@@ -30,7 +29,7 @@ export function WebhookForm({ webhook, onClose }: { webhook?: Webhook; onClose: 
   const [secret, setSecret] = useState<string>()
   if (secret !== undefined) {
     return (
-      <Dialog title="The secret that signs deliveries" onClose={onClose} wide>
+      <Dialog title="The secret that signs deliveries" onClose={onClose} wide kept>
         <SecretOnce secret={secret} overlap={false} onClose={onClose} />
       </Dialog>
     )
@@ -53,8 +52,7 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
   const [description, setDescription] = useState(webhook?.description ?? '')
   const [types, setTypes] = useState<readonly EventType[] | null>(webhook?.eventTypes ?? null)
   const [wasTried, setTried] = useState(false)
-  const [idempotencyKey] = useState(() => makeOnceKey())
-  const create = useAction('createWebhook', ['listWebhooks'])
+  const create = useCreate('createWebhook', ['listWebhooks'])
   const change = useAction('changeWebhook', ['listWebhooks'])
   const error = create.error ?? change.error
   const urlFault = faultOfUrl(url)
@@ -70,7 +68,7 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
       eventTypes: types === null ? null : [...types],
     }
     if (webhook === undefined) {
-      create.mutate({ body, idempotencyKey }, { onSuccess: (made) => onMade(made.secret) })
+      create.mutate({ body }, { onSuccess: (made) => onMade(made.secret) })
       return
     }
     const onSuccess = (): void => {
@@ -103,10 +101,10 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
       <EventChoice types={types} fault={wasTried ? typesFault : undefined} onChange={setTypes} />
       {left !== null && <ErrorNotice error={left} />}
       <DialogButtons>
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" busy={create.isPending || change.isPending}>
+        <CancelButton onClick={onClose} />
+        <SubmitButton busy={create.isPending || change.isPending}>
           {webhook === undefined ? 'Add' : 'Save'}
-        </Button>
+        </SubmitButton>
       </DialogButtons>
     </form>
   )

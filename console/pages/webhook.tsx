@@ -95,7 +95,7 @@ function RotateDialog({ webhook, onClose }: { webhook: Webhook; onClose: () => v
   const rotate = useAction('rotateWebhookSecret', ['listWebhooks'])
   if (rotate.data !== undefined) {
     return (
-      <Dialog title="The new secret" onClose={onClose} wide>
+      <Dialog title="The new secret" onClose={onClose} wide kept>
         <SecretOnce secret={rotate.data.secret} overlap onClose={onClose} />
       </Dialog>
     )

@@ -2,7 +2,7 @@
 import { useMutation } from '@tanstack/react-query'
 import { Link, Outlet, useRouter } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
-import { mayUse, signOut, useMe, type Me } from '../api/me.ts'
+import { mayUse, signOut, useMe, useSameAccount, type Me } from '../api/me.ts'
 import { useLiveEvents, useLiveState } from '../api/live.ts'
 import { useCall } from '../api/query.ts'
 import { Button } from '../ui/button.tsx'
@@ -18,7 +18,8 @@ export function Shell() {
   const router = useRouter()
   const [isMenuOpen, setMenuOpen] = useState(false)
   const main = useRef<HTMLElement>(null)
-  useLiveEvents(mayUse(me, 'compute:read') || mayUse(me, 'billing:read'))
+  useLiveEvents()
+  useSameAccount()
   // Another page: the menu closes, and those who listen are taken to what is new.
   useEffect(
     () =>
@@ -124,11 +125,10 @@ function Balance() {
 }
 
 function LiveMark() {
-  const state = useLiveState()
-  if (state !== 'lost') return <span className="flex-1" />
+  const isLost = useLiveState() === 'lost'
   return (
     <span role="status" className="flex-1 text-sm text-warn">
-      The server does not answer; trying again …
+      {isLost && 'The server does not answer; trying again …'}
     </span>
   )
 }

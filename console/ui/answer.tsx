@@ -17,6 +17,6 @@ interface AnswerProps<T> {
 
 export function Answer<T>({ of, skeleton, children }: AnswerProps<T>) {
   if (of.data !== undefined) return children(of.data)
-  if (of.error !== null) return <ErrorNotice error={of.error} onRetry={() => void of.refetch()} />
+  if (of.error !== null) return <ErrorNotice error={of.error} onRetry={() => void of.refetch()} isRead />
   return skeleton ?? <Skeleton rows={4} />
 }

@@ -8,10 +8,14 @@ const listeners = new Set<() => void>()
 
 function subscribe(listener: () => void): () => void {
   listeners.add(listener)
-  timer ??= setInterval(() => {
+  if (timer === undefined) {
+    // Nobody has looked for a while. React compares what it has shown right after this.
     now = systemClock.now()
-    for (const one of listeners) one()
-  }, 1_000)
+    timer = setInterval(() => {
+      now = systemClock.now()
+      for (const one of listeners) one()
+    }, 1_000)
+  }
   return () => {
     listeners.delete(listener)
     if (listeners.size > 0) return

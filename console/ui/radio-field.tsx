@@ -1,14 +1,7 @@
 /** One of a few, all of them on the screen at once: what cannot be chosen stays visible and says why. */
 import { useId } from 'react'
 import { cx } from './class.ts'
-
-export interface RadioChoice {
-  readonly value: string
-  readonly label: string
-  /** A few words below, in a line or two: what is free, what it costs, why it cannot be had. */
-  readonly detail?: string | undefined
-  readonly disabled?: boolean
-}
+import type { RadioChoice } from './radio-choice.ts'
 
 interface RadioFieldProps {
   readonly label: string

@@ -18,6 +18,8 @@ export interface App {
   readonly vault: Vault
   /** Lets webhooks go to private addresses: for tests and for operators whose customers are inside. */
   readonly allowPrivateAddresses: boolean
+  /** Puts into the log what went wrong without making a request fail. */
+  readonly warn?: (error: unknown, what: string) => void
   /** Absent: this server runs no models and reaches none. */
   readonly modelSight?: ModelSight
   /** What a request has cost that this server answered lately: the books may not have it yet. */

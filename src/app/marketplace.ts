@@ -7,7 +7,7 @@ import { findMachine } from '../store/machine.ts'
 import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
-import { findAnyRental, placeOrder, terminateRental } from './rental.ts'
+import { changeRental, findAnyRental, placeOrder, terminateRental, type RentalChange } from './rental.ts'
 
 export interface InstanceOrder {
   readonly clusterName: string
@@ -22,6 +22,7 @@ export interface InstanceOrder {
   readonly label?: string | undefined
   readonly autoTerminateAt?: string | undefined
   readonly spendingLimitUsd?: string | undefined
+  readonly maxCostPerHourUsd?: string | undefined
 }
 
 export async function createInstance(app: App, tx: Tx, actor: Actor, order: InstanceOrder): Promise<Result<Rental>> {
@@ -72,6 +73,19 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
 export async function findInstance(db: Db, actor: Actor, idOrName: string): Promise<Result<Rental>> {
   const rental = await findAnyRental(db, actor, idOrName)
   return rental.ok && rental.value.kind === 'container' ? rental : noInstance(idOrName)
+}
+
+/** By its name or the number of its rental. */
+export async function changeInstance(
+  tx: Tx,
+  actor: Actor,
+  idOrName: string,
+  change: RentalChange,
+): Promise<Result<Rental>> {
+  const found = await findInstance(tx.db, actor, idOrName)
+  if (!found.ok) return found
+  const rental = await lockRental(tx, found.value.id)
+  return rental === undefined ? noInstance(idOrName) : changeRental(tx, rental, change)
 }
 
 /** By name. Ending what has ended succeeds again. */

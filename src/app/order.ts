@@ -28,7 +28,7 @@ import { findGpuPrices, listReserveOptions, type GpuPrice } from '../store/price
 import type { Rental } from '../store/rental.ts'
 import type { z } from 'zod'
 import type { Actor, App } from './app.ts'
-import { placeOrder, type RentalOrder } from './rental.ts'
+import { placeOrder, type RentalChange, type RentalOrder } from './rental.ts'
 import { lockVolume } from '../store/volume.ts'
 import { attachToNewRental } from './volume.ts'
 
@@ -208,14 +208,35 @@ async function findPriceRow(
   return ok(row)
 }
 
-/** The optional end and limit, which all kinds of orders take. */
+/** The optional end, limit and highest price, which all kinds of orders take. */
 export function readGuards(wire: {
   autoTerminateAt?: string | undefined
   spendingLimitUsd?: string | undefined
-}): Result<{ autoTerminateAt: Instant | null; spendingLimit: NanoUsd | null }> {
+  maxCostPerHourUsd?: string | undefined
+}): Result<{ autoTerminateAt: Instant | null; spendingLimit: NanoUsd | null; maxCostPerHour: NanoUsd | null }> {
   const end = wire.autoTerminateAt === undefined ? null : parseInstant(wire.autoTerminateAt)
   if (end === undefined) return failField(['autoTerminateAt'], 'This is no time', 'bad_time')
   const limit = wire.spendingLimitUsd === undefined ? null : parseUsd(wire.spendingLimitUsd)
   if (limit === undefined) return failField(['spendingLimitUsd'], 'This is no amount', 'bad_amount')
-  return ok({ autoTerminateAt: end, spendingLimit: limit })
+  const maxCost = wire.maxCostPerHourUsd === undefined ? null : parseUsd(wire.maxCostPerHourUsd)
+  if (maxCost === undefined) return failField(['maxCostPerHourUsd'], 'This is no amount', 'bad_amount')
+  return ok({ autoTerminateAt: end, spendingLimit: limit, maxCostPerHour: maxCost })
+}
+
+/** undefined: leave it. null: take it away. */
+type GuardChange = Pick<RentalChange, 'autoTerminateAt' | 'spendingLimit'>
+
+/** The end and the limit of a rental that lives, as somebody wants them changed. */
+export function readGuardChange(wire: {
+  autoTerminateAt?: string | null | undefined
+  spendingLimitUsd?: string | null | undefined
+}): Result<GuardChange> {
+  const { autoTerminateAt: endText, spendingLimitUsd: limitText } = wire
+  const guards = readGuards({ autoTerminateAt: endText ?? undefined, spendingLimitUsd: limitText ?? undefined })
+  if (!guards.ok) return guards
+  const { autoTerminateAt, spendingLimit } = guards.value
+  return ok({
+    autoTerminateAt: endText === undefined ? undefined : autoTerminateAt,
+    spendingLimit: limitText === undefined ? undefined : spendingLimit,
+  })
 }

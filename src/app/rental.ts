@@ -41,6 +41,8 @@ export interface RentalOrder {
   readonly monitoringEnabled: boolean | null
   readonly autoTerminateAt: Instant | null
   readonly spendingLimit: NanoUsd | null
+  /** null: any price will do. */
+  readonly maxCostPerHour: NanoUsd | null
   /** Where it may go, tried in this order. */
   readonly places: readonly Place[]
   readonly noPlace: string
@@ -80,6 +82,12 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
 function refuseOrder(app: App, order: RentalOrder, facts: OrderFacts, now: Instant): Failure | undefined {
   if (order.autoTerminateAt !== null && order.autoTerminateAt <= now) {
     return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
+  }
+  const { costPerHour } = order.term
+  if (order.maxCostPerHour !== null && costPerHour > order.maxCostPerHour) {
+    const [asked, most] = [costPerHour, order.maxCostPerHour].map(formatUsdForPeople)
+    const words = `The price is ${asked} an hour now, and the order goes up to ${most}`
+    return failField(['maxCostPerHourUsd'], words, 'price_changed')
   }
   const quota = quotaOf(facts.quota)
   if (facts.gpus_in_use + order.gpuCount > quota.gpus) {

@@ -11,7 +11,7 @@ interface StorageOption {
   readonly region: string
   readonly enabled: boolean
   readonly perGbHour: NanoUsd
-  /** null: the engine knows no limit, or none makes volumes there. */
+  /** null: the engine knows no limit or cannot tell it right now, or none makes volumes there. */
   readonly availableGb: number | null
 }
 
@@ -26,7 +26,7 @@ export async function listStorageOptions(app: App): Promise<StorageOption[]> {
     const maker = enabled ? chooseVolumeEngine(app, there, { region }) : undefined
     if (maker !== undefined) makers.set(region, maker)
   }
-  const roomGb = await askForRoom(makers)
+  const roomGb = await askForRoom(app, makers)
   return prices.map(({ region, nano_per_gb_hour }) => ({
     region,
     enabled: makers.has(region),
@@ -36,10 +36,16 @@ export async function listStorageOptions(app: App): Promise<StorageOption[]> {
 }
 
 /** Each engine once, for all the regions that it makes volumes in. */
-async function askForRoom(makers: ReadonlyMap<string, Driver>): Promise<ReadonlyMap<string, number>> {
+async function askForRoom(app: App, makers: ReadonlyMap<string, Driver>): Promise<ReadonlyMap<string, number>> {
   const answers = [...new Set(makers.values())].map(async (driver) => {
     const regions = [...makers].filter(([, maker]) => maker === driver).map(([region]) => region)
-    return (await driver.volumes?.roomGb?.(regions, AbortSignal.timeout(driver.callTimeoutMs))) ?? []
+    try {
+      return (await driver.volumes?.roomGb?.(regions, AbortSignal.timeout(driver.callTimeoutMs))) ?? []
+    } catch (error) {
+      // Everybody may read the list, and prices do not depend on it: one engine takes away no more than its own number.
+      app.warn?.(error, `the engine ${driver.id} could not say how much room it has for volumes`)
+      return []
+    }
   })
   return new Map((await Promise.all(answers)).flatMap((answer) => [...answer]))
 }

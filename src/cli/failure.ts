@@ -60,6 +60,7 @@ const nextSteps: ReadonlyMap<string, readonly string[]> = new Map([
     ],
   ],
   ['no_ssh_key', ['Add one with: berth ssh-keys add ~/.ssh/id_ed25519.pub']],
+  ['price_changed', ['Nothing was ordered. berth gpus shows the prices of now; berth rent asks again with them.']],
   ['volume_attached', ['Detach it with: berth volumes detach VOLUME']],
 ])
 

@@ -1,6 +1,7 @@
 /** An order as the server takes it, of each kind, and its way until it runs. */
 import { randomUUID } from 'node:crypto'
 import { MINUTE_MS } from '../base/instant.ts'
+import { formatUsd, type NanoUsd } from '../base/money.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
 import type { Offer, OfferKind } from './offer.ts'
@@ -31,18 +32,22 @@ export interface OrderOptions {
 export interface Order extends OrderOptions {
   readonly offer: Offer
   readonly gpuCount: number
+  /** As it was shown. Where it has been raised since, nothing is ordered. */
+  readonly pricePerHour: NanoUsd
   readonly endsAt: string | undefined
 }
 
 /** Gives the number of a rental, or the name of an instance. A cut line orders nothing twice. */
 export async function placeOrder(client: Client, order: Order): Promise<string> {
   const { offer, gpuCount, label, endsAt, limit } = order
+  const maxCost = formatUsd(order.pricePerHour)
   const idempotencyKey = randomUUID()
   if (offer.machine !== undefined) {
     const body = {
       cluster_name: offer.machine.cluster,
       node_name: offer.machine.node,
       gpu_count: gpuCount,
+      max_cost_per_hour_usd: maxCost,
       ...containerOptions(order),
       ...(label === undefined ? {} : { label }),
       ...(endsAt === undefined ? {} : { auto_terminate_at: endsAt }),
@@ -56,6 +61,7 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
     gpuType: offer.gpu.split(' ')[0]?.toLowerCase(),
     region: offer.region,
     networkType: offer.network,
+    maxCostPerHourUsd: maxCost,
     ...(label === undefined ? {} : { label }),
     ...(endsAt === undefined ? {} : { autoTerminateAt: endsAt }),
     ...(limit === undefined ? {} : { spendingLimitUsd: limit }),

@@ -192,6 +192,47 @@ describe('rent', () => {
     return lists.flat().map((one) => one['id'] ?? one['name'])
   }
 
+  test.each([
+    ['vm', 'mock-region', 'ethernet', 1, '2.49'],
+    ['metal', 'us-central-1', 'infiniband', 8, '2.79'],
+  ])(
+    '%s: a price that is raised between the question and the answer is refused',
+    async (kind, region, network, n, usd) => {
+      const machineType = kind === 'vm' ? 'virtual-machine' : 'bare-metal'
+      const row = { machineType, region, gpuType: 'h100', networkType: network, gpuCount: n, enabled: true }
+      const setPrice = async (perGpuHourUsd: string): Promise<string> => {
+        const book = { gpus: [{ ...row, perGpuHourUsd }], reason: 'a test' }
+        const { status } = await cli.server.operator('PUT', '/v2/operator/price-book', book)
+        expect(status).toBe(200)
+        return 'y'
+      }
+      const args = [
+        'rent',
+        '--kind',
+        kind,
+        '--gpu',
+        'h100',
+        '--region',
+        region,
+        '--network',
+        network,
+        '--count',
+        String(n),
+      ]
+      const answers = [async () => setPrice('9')]
+      const before = await rentedIds()
+      const refused = await cli.berth([...args, '--label', 'dear'], { BERTH_KEY: key }, { answers })
+      expect(refused).toMatchObject({
+        code: 1,
+        out: expect.stringContaining(`$${(Number(usd) * n).toFixed(2)} an hour`),
+      })
+      expect(refused.error).toContain(`error: The price is $${9 * n}.00 an hour now, and the order goes up to $`)
+      expect(refused.error).toContain('berth gpus shows the prices of now')
+      expect((await rentedIds()).filter((id) => !before.includes(id))).toEqual([])
+      await setPrice(usd)
+    },
+  )
+
   test('without money and without an SSH key: exit code 1 and the next step', async () => {
     const poor = await cli.server.account({ usd: '1' })
     const order = ['rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--yes', '--key']

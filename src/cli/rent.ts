@@ -1,6 +1,7 @@
 /**
  * `berth rent`: the cheapest offer that fits what was asked for, or one of a list where somebody sits in front. The price
- * is shown and agreed to before anything is ordered; then what starts is followed until it runs.
+ * is shown and agreed to before anything is ordered, and the order says so: at a higher one it is refused. Then what
+ * starts is followed until it runs.
  */
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { addMs, formatInstant, HOUR_MS, systemClock } from '../base/instant.ts'
@@ -103,6 +104,7 @@ async function chooseOrder(session: Session, shell: Shell, options: RentOptions)
   return {
     offer,
     gpuCount,
+    pricePerHour: priceOf(offer, gpuCount),
     ...options,
     label: label === '' ? undefined : label,
     endsAt: hours === undefined ? undefined : formatInstant(addMs(systemClock.now(), hours * HOUR_MS)),
@@ -144,8 +146,7 @@ async function chooseCount(asks: Person | undefined, offer: Offer, count: number
 const kindWords = { container: 'a container', vm: 'a virtual machine', metal: 'bare metal' } as const
 
 function orderLines(screen: Screen, order: Order, balance: Reply<'getCustomerBalance'> | undefined): string[] {
-  const { offer, gpuCount, endsAt, limit } = order
-  const price = priceOf(offer, gpuCount)
+  const { offer, gpuCount, endsAt, limit, pricePerHour: price } = order
   const perDay = nanoUsdOf(price * 24n)
   return [
     ...fields(screen, [

@@ -62,6 +62,34 @@ test('goes on after the last event when the stream is cut, and leaves nothing ou
   expect(opened).toBeGreaterThanOrEqual(3)
 })
 
+test('tells when the stream is open, once that it is lost, and when it is open again', async () => {
+  await emit(2)
+  const [first = '', second = ''] = await newest(2)
+  const line = new AbortController()
+  let refused = 0
+  // Cut once, then dead for three tries.
+  const dying: typeof fetch = (input, init) => {
+    if (!line.signal.aborted)
+      return fetch(input, { ...init, signal: AbortSignal.any([line.signal, ...signalOf(init)]) })
+    refused += 1
+    return refused > 3 ? fetch(input, init) : Promise.reject(new TypeError('fetch failed'))
+  }
+  const told: string[] = []
+  const events = makeClient({ url: server.url, key: server.demoKey, fetch: dying }).follow({
+    after: first,
+    onOpen: (after) => told.push(`open after ${after}`),
+    onLost: () => told.push('lost'),
+  })
+  expect(await take(events, 1)).toEqual([second])
+  expect(told).toEqual([`open after ${first}`])
+  const coming = take(events, 1)
+  line.abort()
+  await emit(1)
+  expect(await coming).toEqual(await newest(1))
+  expect(told).toEqual([`open after ${first}`, 'lost', `open after ${second}`])
+  await events.return()
+})
+
 test('without a beginning gives what happens from now on', async () => {
   await emit(1)
   const events = client.follow()
@@ -117,4 +145,8 @@ function cutAfterFirstEvent(cut: () => void): TransformStream<Uint8Array, Uint8A
       cut()
     },
   })
+}
+
+function signalOf(init: RequestInit | undefined): AbortSignal[] {
+  return init?.signal === undefined || init.signal === null ? [] : [init.signal]
 }

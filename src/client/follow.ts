@@ -23,6 +23,10 @@ export interface FollowOptions {
   readonly after?: string | undefined
   /** Ends the iteration, without an error. */
   readonly signal?: AbortSignal | undefined
+  /** The stream is open, at first and after each time it was not; it goes on after this event. */
+  readonly onOpen?: ((after: string) => void) | undefined
+  /** It could not be opened or was cut, and is tried again. Told once until it is open again. */
+  readonly onLost?: ((problem: unknown) => void) | undefined
 }
 
 export interface EventSource {
@@ -37,12 +41,18 @@ export async function* followEvents(source: EventSource, options: FollowOptions)
   let failures = 0
   // A server that was never reached is a wrong address rather than a restart, and is told at once.
   let reached = false
+  let isLost = false
   while (!signal.aborted) {
     const startedAt = performance.now()
     let problem: unknown
     try {
-      last ??= await source.newestId(signal)
-      for await (const message of listen(source, last, signal, () => (reached = true))) {
+      const after = (last ??= await source.newestId(signal))
+      const opened = (): void => {
+        reached = true
+        isLost = false
+        options.onOpen?.(after)
+      }
+      for await (const message of listen(source, after, signal, opened)) {
         last = message.id ?? last
         failures = 0
         yield JSON.parse(message.data) as EventRecord
@@ -51,6 +61,8 @@ export async function* followEvents(source: EventSource, options: FollowOptions)
       if (signal.aborted) return
       if (!reached || !mayComeBack(error)) throw error
       problem = error
+      if (!isLost) options.onLost?.(error)
+      isLost = true
     }
     failures = performance.now() - startedAt > LASTED_MS ? 1 : failures + 1
     if (failures >= FAILURES) throw problem ?? new TransportError('garbled', 'The stream of events ends at once')

@@ -1,8 +1,8 @@
-/** Marketplace machines and instances: v1, but for the detail of an instance, which v1 does not have. */
+/** Marketplace machines and instances: v1, but for the detail and the change of an instance, which v1 does not have. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { detailFields, rentalStatus } from './rental.ts'
+import { changeFields, detailFields, rentalStatus } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
 import { labelText, nonNegativeUsdText, timeText } from './shared.ts'
 
@@ -191,6 +191,9 @@ export const marketplaceEndpoints = {
         label: labelText.optional(),
         auto_terminate_at: timeText.optional(),
         spending_limit_usd: nonNegativeUsdText.optional(),
+        max_cost_per_hour_usd: nonNegativeUsdText
+          .optional()
+          .describe('Refuses the order when the whole instance would cost more an hour than this'),
       })
       .meta({ id: 'CreateMarketplaceInstance' }),
     response: z.object({ status: z.literal('success'), instance_name: z.string(), instance_id: z.string() }),
@@ -242,6 +245,18 @@ export const marketplaceEndpoints = {
     summary: 'One instance, whatever its state, with its cost and its events',
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
+    response: instanceDetail,
+  }),
+  changeInstance: endpoint({
+    method: 'PATCH',
+    path: '/v2/alpha/on-demand/instances/{id}',
+    family: 'v2',
+    tag: 'Marketplace',
+    access: ['compute:write'],
+    summary: 'Change the label, the end or the spending limit of an instance',
+    errors: [400, 401, 403, 404, 500],
+    params: idOrNameParams,
+    body: z.strictObject(changeFields).meta({ id: 'ChangeInstance' }),
     response: instanceDetail,
   }),
 }

@@ -155,10 +155,20 @@ export const detailFields = {
 
 const rentalDetail = z.object({ ...activeFields, rentalType, ...detailFields }).meta({ id: 'RentalDetail' })
 
-/** Beyond the interface: both creates and the change of a rental take them. */
+/** Beyond the interface: both creates take them. */
 const guards = {
   autoTerminateAt: timeText.optional().describe('Ends the rental at this time'),
   spendingLimitUsd: nonNegativeUsdText.optional().describe('Ends the rental when it has cost this much'),
+  maxCostPerHourUsd: nonNegativeUsdText
+    .optional()
+    .describe('Refuses the order when the whole rental would cost more an hour than this'),
+}
+
+/** What may be changed of every rental, whichever kind it is, while it lives. */
+export const changeFields = {
+  label: labelText.nullable().optional(),
+  autoTerminateAt: timeText.nullable().optional(),
+  spendingLimitUsd: nonNegativeUsdText.nullable().optional(),
 }
 
 const newVolume = z.object({ isNew: z.literal(true), label: volumeLabel, sizeInGb: z.int().min(256).max(64_000) })
@@ -179,6 +189,9 @@ export const createBareMetalRentalBody = z
     monitoringEnabled: z.boolean().optional(),
     convertToOnDemandOnExpiry: z.boolean().default(true),
     ...guards,
+    maxCostPerHourUsd: guards.maxCostPerHourUsd.describe(
+      'Refuses the order when the whole rental would cost more an hour than this; a new volume does not count',
+    ),
   })
   .meta({ id: 'CreateBareMetalRental' })
 
@@ -318,12 +331,7 @@ export const rentalEndpoints = {
     errors: [400, 401, 403, 404, 500],
     params: numericIdParams,
     body: z
-      .strictObject({
-        label: labelText.nullable().optional(),
-        convertToOnDemandOnExpiry: z.boolean().optional(),
-        autoTerminateAt: timeText.nullable().optional(),
-        spendingLimitUsd: nonNegativeUsdText.nullable().optional(),
-      })
+      .strictObject({ ...changeFields, convertToOnDemandOnExpiry: z.boolean().optional() })
       .meta({ id: 'ChangeRental' }),
     response: rentalDetail,
   }),

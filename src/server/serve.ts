@@ -87,7 +87,12 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const vault = await openVault(database, clock, settings, data.dir)
     const bare = { database, clock, installationId: vault.installationId, vault: vault.vault }
     const engines = await openMachineEngines({ app: bare, settings, log, closing })
-    const app: App = { ...bare, drivers: engines.drivers, allowPrivateAddresses: settings.allowPrivateAddresses }
+    const app: App = {
+      ...bare,
+      drivers: engines.drivers,
+      allowPrivateAddresses: settings.allowPrivateAddresses,
+      warn: (error, what) => log.warn({ err: error }, what),
+    }
     const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
     const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops }
     const url = await openHttp(app, settings, wiring)

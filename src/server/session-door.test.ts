@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers'
 import type { Insertable } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'
+import { changeMember } from '../app/account.ts'
 import { revokeApiKey } from '../app/api-key.ts'
 import { endConsoleSession, startConsoleSession } from '../app/console-session.ts'
 import { randomName } from '../base/id.ts'
@@ -12,6 +13,7 @@ import type { MuxStream } from '../base/mux.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import { sampleSpec } from '../engines/conformance-bench.ts'
+import { insertMember } from '../store/account.ts'
 import { transact } from '../store/database.ts'
 import { findRental } from '../store/rental.ts'
 import type { Tables } from '../store/tables.ts'
@@ -325,6 +327,20 @@ test('a key that was revoked ends what was opened with it', async () => {
   await waitFor('the hang-up', () => going.far.stream.destroyed)
   expect(terminal.closed).toBeUndefined()
   terminal.socket.terminate()
+})
+
+test('who was made a viewer has no terminal any more, though the key is still good', async () => {
+  const member = await openTestAccount(doors)
+  const boss = await openTestAccount(doors)
+  const going = await enter({ key: member.keyText }, await insertRental(member))
+  const { accountId } = member
+  await transact(doors.database, async (tx) => {
+    await insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner', name: null })
+    await changeMember(tx, { ...boss.actor, accountId }, { personId: member.actor.personId, role: 'viewer' })
+  })
+  await waitFor('the end', () => going.closed)
+  expect(going.closed?.code).toBe(1_008)
+  await waitFor('the hang-up', () => going.far.stream.destroyed)
 })
 
 test('a client that neither answers nor reads is given up', async () => {

@@ -56,7 +56,7 @@ export interface SessionDoorOptions {
   readonly rates: RateLimiter
   readonly log: Logger
   readonly trustProxy: boolean
-  /** How often it is looked whether a terminal's client is there and its key is good. */
+  /** How often it is looked whether a terminal's client is there and its key is good and may open one. */
   readonly checkMs?: number
 }
 
@@ -91,7 +91,7 @@ export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
       const credentials = credentialsOfUpgrade(request, options.trustProxy)
       joinTerminal(opened, start(), {
         everyMs: options.checkMs ?? CHECK_MS,
-        stillValid: () => options.authenticator.isStillValid(credentials),
+        stillValid: () => mayStay(options.authenticator, credentials),
       })
     })
   }
@@ -182,6 +182,13 @@ async function admit(options: SessionDoorOptions, request: IncomingMessage): Pro
   if (!rate.allowed) return limited(rate.limit, rate.resetAt)
   if (holdsScope(caller.value.scopes, SCOPE)) return caller
   return fail('forbidden', `This key lacks the scope ${SCOPE}`, { reason: 'missing_scope' })
+}
+
+/** Also the scope is asked for again: a member who was made a viewer keeps the key, and may do less with it. */
+async function mayStay(authenticator: Authenticator, credentials: Credentials): Promise<boolean> {
+  const caller = await authenticator.authenticate(credentials)
+  // That nothing can be looked up at the moment says nothing of this one.
+  return caller.ok ? holdsScope(caller.value.scopes, SCOPE) : caller.kind === 'unavailable'
 }
 
 /** A header, a key among the subprotocols, or the console's cookie. */

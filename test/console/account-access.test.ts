@@ -77,6 +77,38 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await close()
   })
 
+  test('a key that is being made cannot be lost: neither while it is under way nor before it was copied', async () => {
+    const { page, visit, close } = await browser.open(account.key)
+    await visit('/keys', 'API keys')
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name').fill('kept')
+    await dialog.getByRole('checkbox', { name: 'inference' }).check()
+    let goOn = (): void => undefined
+    const held = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    await page.route('**/v2/api-keys', async (route) => {
+      if (route.request().method() === 'POST') await held
+      await route.continue()
+    })
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    await dialog.locator('button[aria-busy=true]').waitFor()
+    expect(await dialog.getByRole('button', { name: 'Close' }).isDisabled()).toBe(true)
+    expect(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true)
+    // The browser itself gives in to a second Escape.
+    for (let n = 0; n < 3; n += 1) await page.keyboard.press('Escape')
+    goOn()
+    const shown = dialog.getByLabel('Key kept')
+    await shown.waitFor()
+    for (let n = 0; n < 3; n += 1) await page.keyboard.press('Escape')
+    expect(await dialog.getByRole('button', { name: 'Close' }).count()).toBe(0)
+    expect((await browser.server.as(await shown.inputValue())('GET', '/v1/models')).status).toBe(200)
+    await dialog.getByRole('button', { name: 'I have copied it' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    await close()
+  })
+
   test('who revokes the key of the session is warned, and is signed out', async () => {
     const own = { name: 'this browser', scopes: ['keys', 'compute:read'] }
     const { key } = await succeed(account.call, 'POST', '/v2/api-keys', own)

@@ -1,9 +1,11 @@
 /** What the account's forms make of what is typed, without a browser. */
 import { describe, expect, test } from 'vitest'
+import { isFirstDone, nextOnceKey } from '../../console/api/once.ts'
 import { bodyOf, draftFaults, emptyDraft, modelsOf } from '../../console/pages/keys-draft.ts'
 import { sshKeyComment, sshKeyFault } from '../../console/pages/ssh-keys-text.ts'
 import { daysOf, presetsAt, rangeFault, rangeOf } from '../../console/pages/usage-range.ts'
 import { instantOf } from '../../src/base/instant.ts'
+import { ApiError, TransportError } from '../../src/client/error.ts'
 import { testSshKey } from '../harness/server.ts'
 
 const now = instantOf(Date.UTC(2026, 10, 15, 13, 30))
@@ -97,5 +99,32 @@ describe('the days of usage', () => {
     expect(rangeFault({ from: '2026-11-16', to: '2026-11-15' })).toMatch(/after the last/)
     expect(rangeFault({ from: '2025-11-15', to: '2026-11-15' })).toBeUndefined()
     expect(rangeFault({ from: '2025-11-14', to: '2026-11-15' })).toMatch(/366 days/)
+  })
+})
+
+describe('the key by which a form makes something once', () => {
+  const refused = (status: number, reason: string): ApiError =>
+    new ApiError('No', { status, code: 'NO', reason, issues: [] })
+
+  test('stays while nothing was made, or nobody knows whether it was', () => {
+    const errors = [
+      new TransportError('unreachable', 'The connection was cut'),
+      new TransportError('timeout', 'No answer'),
+      refused(500, 'internal'),
+      refused(400, 'price_changed'),
+      refused(402, 'insufficient_balance'),
+    ]
+    for (const error of errors) {
+      expect(nextOnceKey('first', error)).toBe('first')
+      expect(isFirstDone(error)).toBe(false)
+    }
+  })
+
+  test('is another one once something was made under it, by this try or by one before', () => {
+    const used = refused(409, 'idempotency_key_reused')
+    expect(isFirstDone(used)).toBe(true)
+    const keys = [nextOnceKey('first', null), nextOnceKey('first', used), nextOnceKey('first', used)]
+    for (const key of keys) expect(key).toMatch(/^[0-9a-f]{32}$/)
+    expect(new Set(keys).size).toBe(3)
   })
 })

@@ -1,7 +1,11 @@
 /** What holds for every page of the console: how much is loaded, that nothing moves or sticks out, keys, themes. */
 import { readFileSync } from 'node:fs'
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { openLine } from '../harness/cut-line.ts'
+import { waitFor } from '../harness/wait.ts'
 
 const FIRST_LOAD_BYTES = 250_000
 /** Less than the eye sees: a fiftieth of what counts as a good page. */
@@ -99,6 +103,101 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await page.getByRole('link', { name: 'Volumes' }).click()
     await page.getByRole('heading', { name: /Sign in|Welcome/ }).waitFor()
     expect(page.url()).toContain('next=%2Fvolumes')
+    await close()
+  })
+
+  test('loads in eight tabs at a time, which all hear what happens', async () => {
+    const { key, call } = await browser.server.account()
+    const { page, context, visit, close } = await browser.open(key)
+    const following = new Set<Page>()
+    context.on('request', (request) => {
+      if (request.url().includes('/v2/events/stream')) following.add(request.frame().page())
+    })
+    await visit('/keys', 'API keys')
+    const others = await Promise.all(Array.from({ length: 7 }, () => context.newPage()))
+    await Promise.all(
+      others.map(async (other) => {
+        await other.goto('/keys')
+        await other.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+      }),
+    )
+    await call('POST', '/v2/api-keys', { name: 'heard of', scopes: ['inference'] })
+    await Promise.all([page, ...others].map((one) => one.getByText('heard of').waitFor()))
+    expect([...following]).toEqual([page])
+    // The first one follows for all of them; when it is hidden another does, and it reads again when it is shown.
+    const hide = (isHidden: boolean): Promise<unknown> =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true })
+        document.dispatchEvent(new Event('visibilitychange'))`)
+    await hide(true)
+    await call('POST', '/v2/api-keys', { name: 'heard later', scopes: ['inference'] })
+    await Promise.all(others.map((one) => one.getByText('heard later').waitFor()))
+    expect(following.size).toBe(2)
+    expect(await page.getByText('heard later').count()).toBe(0)
+    await hide(false)
+    await page.getByText('heard later').waitFor()
+    await close()
+  })
+
+  test('is loaded again when somebody else signs in from another tab, or is found to have', async () => {
+    const { page, context, visit, close } = await browser.open(browser.server.operatorKey)
+    await visit('/volumes', 'Volumes')
+    const other = await context.newPage()
+    await other.goto('/sign-in')
+    await other.getByLabel('API key').fill(browser.server.demoKey)
+    await other.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('Signed in to the account Demo').waitFor()
+    expect(await page.getByRole('link', { name: 'Fleet' }).count()).toBe(0)
+    await other.close()
+    const headers = { [CONSOLE_HEADER]: CONSOLE_HEADER_VALUE }
+    await context.request.post(SESSION_PATH, { headers, data: { key: browser.server.operatorKey } })
+    await page.evaluate("dispatchEvent(new Event('focus'))")
+    await page.getByRole('link', { name: 'Fleet' }).waitFor()
+    await close()
+  })
+
+  test('says when the server cannot be reached, and goes on by itself', async () => {
+    const { key, call } = await browser.server.account()
+    const line = await openLine(browser.server.url)
+    const { page, visit, faults, close } = await browser.open(key)
+    const isOpen = page.waitForResponse(/\/v2\/events\/stream/)
+    await visit(`${line.url}/keys`, 'API keys')
+    await isOpen
+    const notice = page.getByRole('status').getByText('The server does not answer')
+    await line.cut()
+    await notice.waitFor()
+    await call('POST', '/v2/api-keys', { name: 'made meanwhile', scopes: ['inference'] })
+    await line.mend()
+    await notice.waitFor({ state: 'detached' })
+    await page.getByText('made meanwhile').waitFor()
+    // The line has another port than the server, and what could not be loaded is noted.
+    const others = faults().filter((fault) => !fault.includes(line.url) && !fault.includes('net::ERR_'))
+    expect(others).toEqual([])
+    await close()
+    await line.close()
+  })
+
+  test('can be tried again or left when the account is suspended', async () => {
+    const { id, key, call } = await browser.server.account()
+    const suspend = async (suspended: boolean): Promise<void> => {
+      await browser.server.operator('PATCH', `/v2/operator/accounts/${id}`, { suspended, reason: 'for the test' })
+      await waitFor('it to hold', async () => (await call('GET', '/v2/users/me')).status === (suspended ? 403 : 200))
+    }
+    const { page, visit, look, faults, close } = await browser.open(key)
+    // What a page cannot go on with is noted by React.
+    const others = (): string[] => faults().filter((fault) => !fault.includes('ApiError: This account is suspended'))
+    await suspend(true)
+    await visit('/volumes', 'Something went wrong')
+    expect(others()).toEqual([])
+    await look('suspended')
+    await suspend(false)
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Volumes' }).waitFor()
+    await suspend(true)
+    await visit('/volumes', 'Something went wrong')
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('heading', { name: 'Sign in to Berth' }).waitFor()
+    expect(await page.context().cookies()).toEqual([])
+    expect(others()).toEqual([])
     await close()
   })
 

@@ -2,6 +2,7 @@
 import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 
@@ -169,6 +170,62 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByRole('button', { name: 'Rent for $2.49 an hour' }).click()
     await page.waitForURL(/\/rentals\/\d+$/)
     await waitForRental(call, idIn(page.url()), 'Failed')
+    await close()
+  })
+
+  test('nothing is ordered at another price than the one shown, nor twice when an answer was lost', async () => {
+    const { key, call } = await browser.server.account({ usd: '100' })
+    const { page, visit, look, faults, close } = await browser.open(key)
+    const { operator } = browser.server
+    await visit('/rent?region=mock-region&gpu=h100&network=ethernet&count=2', 'Rent a machine')
+    await page.getByLabel('Label', { exact: true }).fill('dearer')
+    const row = { machineType: 'virtual-machine', region: 'mock-region', gpuType: 'h100', networkType: 'ethernet' }
+    await succeed(operator, 'PUT', '/v2/operator/price-book', {
+      gpus: [{ ...row, gpuCount: 2, perGpuHourUsd: '2.75', enabled: true }],
+      reason: 'dearer power',
+    })
+    await page.getByRole('button', { name: 'Rent for $4.98 an hour' }).click()
+    await page
+      .getByRole('alert')
+      .getByText('The price has changed from $4.98 to $5.50 an hour; look again and order.')
+      .waitFor()
+    expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toEqual([])
+    await look('rent-price-changed')
+    // The order arrives, its answer does not.
+    await page.route('**/virtual-machine-rentals', async (route) => {
+      if (route.request().method() === 'POST') await route.fetch()
+      await route.abort()
+    })
+    await page.getByRole('button', { name: 'Rent for $5.50 an hour' }).click()
+    await page.getByRole('alert').getByText('then try again.').waitFor()
+    await page.unrouteAll()
+    await page.getByLabel('Label', { exact: true }).fill('another')
+    await page.getByRole('button', { name: 'Rent for $5.50 an hour' }).click()
+    await page.getByRole('alert').getByText('Your first order went through; look under').waitFor()
+    expect(await page.getByRole('alert').getByRole('link', { name: 'Rentals' }).getAttribute('href')).toBe('/rentals')
+    expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toMatchObject([
+      { label: 'dearer', currentTerm: { costPerHour: 5.5 } },
+    ])
+    await page.getByRole('button', { name: 'Rent for $5.50 an hour' }).click()
+    await page.waitForURL(/\/rentals\/\d+$/)
+    expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toHaveLength(2)
+    // The answers that the test has cut.
+    for (const fault of faults()) expect(fault).toContain('net::ERR_FAILED')
+
+    const supplier = await browser.server.account({ platformFeePercentage: 10 })
+    const machine = 'mock-pdx-b200-01'
+    const handed = { supplierId: supplier.id, reason: 'sold' }
+    await succeed(operator, 'PATCH', `/v2/operator/machines/${machine}`, handed)
+    await visit('/marketplace?text=b200-01', 'Marketplace')
+    await page.getByRole('button', { name: `Rent ${machine}` }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('GPUs').selectOption('2 GPUs')
+    await succeed(supplier.call, 'PATCH', `/v2/supply/machines/${machine}`, { pricePerGpuHourUsd: '5' })
+    await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
+    await dialog.getByText('The price has changed from $9.38 to $10.00 an hour; look again and order.').waitFor()
+    expect(await factsOf(dialog)).toMatchObject({ 'Per hour': '$10.00' })
+    await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
+    await page.waitForURL(/\/instances\/[a-z-]+$/)
     await close()
   })
 

@@ -205,6 +205,19 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       await page.getByLabel('SSH command').waitFor()
       await look('instance')
 
+      await page.getByRole('button', { name: 'Change', exact: true }).click()
+      const change = page.getByRole('dialog', { name: 'Change this instance' })
+      await change.getByLabel('Label').fill('render-v2')
+      await change.getByLabel('Spending limit in USD').fill('12.50')
+      await change.getByRole('button', { name: 'Save' }).click()
+      await page.getByRole('heading', { level: 1, name: 'render-v2' }).waitFor()
+      await page.getByText('$12.50').waitFor()
+      expect((await customer.call('GET', `${V2}/instances/${name}`)).body).toMatchObject({
+        label: 'render-v2',
+        spendingLimitUsd: '12.500000000',
+        autoTerminateAt: null,
+      })
+
       host.measure(37)
       await page.getByRole('tab', { name: 'Metrics' }).click()
       await page

@@ -22,7 +22,7 @@ export interface Front {
   /** What comes by the standard input. */
   readonly input?: string
   /** What is answered to its questions, one after the other; then they leave. */
-  readonly answers?: readonly string[]
+  readonly answers?: ReadonlyArray<string | (() => Promise<string>)>
 }
 
 /** Type this when that is seen. */
@@ -64,7 +64,8 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     const left = answers === undefined ? undefined : [...answers]
     const ask = async (question: string): Promise<string | undefined> => {
       error += `${question}\n`
-      return left?.shift()
+      const answer = left?.shift()
+      return typeof answer === 'function' ? answer() : answer
     }
     const code = await runCli(args, {
       env: environment(env),

@@ -27,6 +27,7 @@ export interface Owned {
   readonly volume: number
   readonly volumeToDetach: number
   readonly volumeToDelete: number
+  readonly instance: string
   readonly instanceToEnd: string
   readonly machine: string
   readonly member: string
@@ -114,6 +115,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   terminateInstance: (its) => owned(undefined, { id: its.instanceToEnd }),
   // Ended ones are shown too.
   getInstance: (its) => owned({ id: its.instanceToEnd }),
+  changeInstance: (its) => owned({ id: its.instance }, exampleBodies.changeInstance),
   createChatCompletion: withBody(exampleBodies.createChatCompletion),
   createCompletion: withBody(exampleBodies.createCompletion),
   listModels: none,
@@ -210,6 +212,7 @@ export const absent: Owned = {
   volume: 2_000_000_001,
   volumeToDetach: 2_000_000_001,
   volumeToDelete: 2_000_000_001,
+  instance: 'absent-absent-absent',
   instanceToEnd: 'absent-absent-absent',
   machine: 'absent-01',
   member: 'usr_0000000000000000000000',
@@ -282,6 +285,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     volume: await volume([]),
     volumeToDetach: await volume([metalRental]),
     volumeToDelete: await volume([]),
+    instance: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
     instanceToEnd: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
     machine,
     member: await member('kept@example.test'),

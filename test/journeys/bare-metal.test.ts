@@ -157,3 +157,19 @@ test('a rental that is not yet asked for is gone at once; the books agree', asyn
   })
   expect(await recountBooks(journey)).toEqual([])
 })
+
+test('an order up to a price is refused with its volume when the machine was raised; the volume does not count', async () => {
+  const storageVolume = { isNew: true, label: 'scratch', sizeInGb: 512 }
+  const upTo = (maxCostPerHourUsd: string) => ada.call('POST', path, { ...order, storageVolume, maxCostPerHourUsd })
+  const taken = await upTo(String(HOURLY))
+  expect(taken.status).toBe(200)
+  await end(taken.body.id)
+  const row = { machineType: 'bare-metal', region: 'us-central-1', gpuType: 'h100', networkType: 'infiniband' }
+  const gpus = [{ ...row, gpuCount: 8, perGpuHourUsd: '2.80', enabled: true }]
+  await succeed(journey.operator, 'PUT', '/v2/operator/price-book', { gpus, reason: 'power is dearer' })
+  const before = await fingerprint(journey.app)
+  const refused = await upTo(String(HOURLY))
+  expect([refused.status, refused.body.reason]).toEqual([400, 'price_changed'])
+  expect(refused.body.message).toBe('The price is $22.40 an hour now, and the order goes up to $22.32')
+  expect(await fingerprint(journey.app)).toEqual(before)
+})

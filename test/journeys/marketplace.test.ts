@@ -1,6 +1,7 @@
 /** The marketplace from both sides: a customer finds, rents and ends instances; a supplier prices and earns. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HOUR_MS } from '../../src/base/instant.ts'
+import { fingerprint } from '../harness/fingerprint.ts'
 import {
   LIST_LAG_MS,
   chargedFor,
@@ -347,6 +348,87 @@ test("another account's instance is not there, nor is a virtual machine an insta
     expect([id, reply.status, reply.body.reason]).toEqual([id, 404, 'instance_not_found'])
   }
   expect((await ada.call('GET', `/v2/alpha/on-demand/rentals/${rentalId}`)).status).toBe(404)
+})
+
+const change = (id: string | number, body: object, by: Call = ada.call) =>
+  by('PATCH', `/v2/alpha/on-demand/instances/${id}`, body)
+
+test('the label, the end and the limit of an instance are changed, one by one and away again', async () => {
+  const name = await rent('mock-iad-h100-01', { label: 'notebook' })
+  await start()
+  const { rentalId } = await detailOf(name)
+  const autoTerminateAt = '2026-06-01T00:00:00.000Z'
+  for (const [sent, shown] of [
+    [{ label: 'run 2' }, { label: 'run 2', autoTerminateAt: null, spendingLimitUsd: null }],
+    [{ autoTerminateAt }, { label: 'run 2', autoTerminateAt, spendingLimitUsd: null }],
+    [{ spendingLimitUsd: '40' }, { label: 'run 2', autoTerminateAt, spendingLimitUsd: '40.000000000' }],
+    [
+      { label: null, autoTerminateAt: null },
+      { label: null, autoTerminateAt: null, spendingLimitUsd: '40.000000000' },
+    ],
+  ] as const) {
+    const reply = await change('label' in sent ? name : rentalId, sent)
+    expect([reply.status, reply.body]).toMatchObject([200, { name, status: 'Running', ...shown }])
+  }
+  const past = await change(name, { autoTerminateAt: '2020-01-01T00:00:00Z' })
+  expect([past.status, past.body.reason, past.body.issues[0].path]).toEqual([
+    400,
+    'end_in_the_past',
+    ['autoTerminateAt'],
+  ])
+  expect((await change(name, { convertToOnDemandOnExpiry: true })).status).toBe(400)
+  const events = await eventTypesOf(ada.call, `rental:${rentalId}`)
+  expect(events.filter((type) => type === 'rental.changed')).toHaveLength(4)
+
+  // A limit that is reached ends it, at the instant at which it is.
+  expect((await change(name, { spendingLimitUsd: '1.095' })).status).toBe(200)
+  await journey.advance(HOUR_MS)
+  const ended = await detailOf(name)
+  expect(ended).toMatchObject({ statusReason: 'spending_limit', costSoFarUsd: '1.095000000' })
+  const late = await change(name, { label: 'too late' })
+  expect([late.status, late.body.reason]).toEqual([400, 'already_terminated'])
+})
+
+test("nobody changes another account's instance, nor a virtual machine as an instance", async () => {
+  const name = await rent('mock-iad-h100-01')
+  const { rentalId } = await detailOf(name)
+  const machine = await journey.rentVirtualMachine(ada.call)
+  const asked: Array<[Call, string | number]> = [
+    [supplier.call, name],
+    [supplier.call, rentalId],
+    [ada.call, machine.id],
+    [ada.call, 'never-was-there'],
+  ]
+  for (const [by, id] of asked) {
+    const reply = await change(id, { label: 'mine' }, by)
+    expect([id, reply.status, reply.body.reason]).toEqual([id, 404, 'instance_not_found'])
+  }
+  expect((await detailOf(name)).label).toBe(null)
+})
+
+test('an order up to a price is refused when it was raised, and its key can be used again', async () => {
+  const node = 'mock-fra-rtx4090-01'
+  const seen = (await search({ cluster_name: 'mock-fra' })).find((machine) => machine.id === node)
+  expect(seen).toMatchObject({ pricing: { price: { amount: 0.39 } } })
+  const bought = { supplierId: supplier.id, reason: 'bought' }
+  await succeed(journey.operator, 'PATCH', `/v2/operator/machines/${node}`, bought)
+  await succeed(supplier.call, 'PATCH', `/v2/supply/machines/${node}`, { pricePerGpuHourUsd: '0.390000001' })
+  const order = { cluster_name: 'mock-fra', node_name: node, gpu_count: 2 }
+  const create = (max_cost_per_hour_usd: string) =>
+    ada.call('POST', `${instances}/create`, { ...order, max_cost_per_hour_usd }, { 'Idempotency-Key': 'price-1' })
+  const before = await fingerprint(journey.app)
+  const refused = await create('0.78')
+  expect([refused.status, refused.body.reason, refused.body.param]).toEqual([
+    400,
+    'price_changed',
+    'max_cost_per_hour_usd',
+  ])
+  expect(refused.body.message).toBe('The price is $0.780000002 an hour now, and the order goes up to $0.78')
+  expect(await fingerprint(journey.app)).toEqual(before)
+  const taken = await create('0.780000002')
+  expect(taken.status).toBe(200)
+  expect(await detailOf(taken.body.instance_id)).toMatchObject({ pricePerHourUsd: '0.780000002' })
+  await end(taken.body.instance_id)
 })
 
 // oxfmt-ignore

@@ -132,3 +132,33 @@ test('every step of it stands in the events, in order', async () => {
   ])
   expect(await recountBooks(server)).toEqual([])
 })
+
+test('an order up to the price that was shown is refused once that was raised; at the same price it goes through', async () => {
+  await succeed(server.operator, 'POST', `/v2/operator/accounts/${ada.id}/credit`, { amountUsd: '50', reason: 'paid' })
+  const upTo = (maxCostPerHourUsd: string) =>
+    ada.call('POST', path, { ...order, maxCostPerHourUsd }, { 'Idempotency-Key': 'price-1' })
+  await setPrice('2.490000001')
+  const refused = await upTo('9.96')
+  expect([refused.status, refused.body.code, refused.body.reason]).toEqual([400, 'BAD_REQUEST', 'price_changed'])
+  expect(refused.body.message).toBe('The price is $9.960000004 an hour now, and the order goes up to $9.96')
+  expect(refused.body.issues[0].path).toEqual(['maxCostPerHourUsd'])
+  expect(await succeed(ada.call, 'GET', path)).toEqual([])
+  expect(await succeed(ada.call, 'GET', '/v2/customer/balance')).toMatchObject({ heldUsd: '0.000000000' })
+
+  // The key stands for nothing yet, so that another order may use it.
+  const taken = await upTo('9.960000004')
+  expect(taken.status).toBe(200)
+  const { currentTerm } = await detail(taken.body.id)
+  expect(currentTerm.costPerHour).toBe(9.960000004)
+  // Once ordered, the same request is answered as before, at whatever price.
+  await setPrice('3')
+  expect((await upTo('9.960000004')).body).toEqual(taken.body)
+  await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: taken.body.id })
+})
+
+/** For a GPU and hour, in the shape that the orders here have. */
+async function setPrice(perGpuHourUsd: string): Promise<void> {
+  const row = { machineType: 'virtual-machine', region: 'mock-region', gpuType: 'h100', networkType: 'ethernet' }
+  const gpus = [{ ...row, gpuCount: 4, perGpuHourUsd, enabled: true }]
+  await succeed(server.operator, 'PUT', '/v2/operator/price-book', { gpus, reason: 'power is dearer' })
+}

@@ -2,7 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
+import { listStorageOptions } from '../../src/app/storage-option.ts'
 import { storageRegion } from '../../src/contract/region.ts'
+import type { Driver } from '../../src/engines/driver.ts'
 import { fingerprint } from '../harness/fingerprint.ts'
 import {
   LIST_LAG_MS,
@@ -67,6 +69,37 @@ test('anyone is told where volumes can be made and what they cost, and an order 
   expect([refused.status, refused.body.reason]).toEqual([400, 'region_disabled'])
   await succeed(ada.call, 'POST', `${path}/terminate`, { storageVolumeId: id })
   await journey.pass()
+})
+
+test('an engine that cannot say how much room it has takes nothing but that number from the list', async () => {
+  const mock = journey.app.drivers.get('mock')
+  if (mock?.volumes === undefined) throw new Error('the simulated engine makes volumes')
+  const before = await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
+  const away = { regions: 'own' as const, roomGb: () => Promise.reject(new Error('the file server is away')) }
+  const there = { roomGb: async (regions: readonly string[]) => new Map(regions.map((region) => [region, 512])) }
+  const drivers = new Map<Driver['id'], Driver>([
+    ['mock', { ...mock, volumes: { ...mock.volumes, ...away } }],
+    ['private-cloud', { ...mock, id: 'private-cloud', volumes: { ...mock.volumes, regions: 'all', ...there } }],
+  ])
+  const warnings: string[] = []
+  const warn = (error: unknown, what: string) => warnings.push(`${what}: ${String(error)}`)
+  const options = await listStorageOptions({ ...journey.app, drivers, warn })
+  expect(options.map(({ region }) => region)).toEqual(before.map((one: { region: string }) => one.region))
+  const roomOf = (region: string) => options.find((one) => one.region === region)?.availableGb
+  // Machines of the first are there only.
+  expect([roomOf('us-central-1'), roomOf('mock-region')]).toEqual([null, 512])
+  expect(options.find((one) => one.region === 'us-central-1')?.enabled).toBe(true)
+  expect(warnings).toEqual([
+    'the engine mock could not say how much room it has for volumes: Error: the file server is away',
+  ])
+
+  // The same on the wire.
+  Object.assign(mock.volumes, { roomGb: away.roomGb })
+  try {
+    expect(await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')).toEqual(before)
+  } finally {
+    delete mock.volumes.roomGb
+  }
 })
 
 let kept: number

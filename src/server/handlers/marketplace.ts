@@ -6,7 +6,8 @@ import { ok, type Failure } from '../../base/result.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { createInstance, findInstance, terminateInstance } from '../../app/marketplace.ts'
+import { changeInstance, createInstance, findInstance, terminateInstance } from '../../app/marketplace.ts'
+import { readGuardChange } from '../../app/order.ts'
 import { rentalTag } from '../../app/rental.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
@@ -58,6 +59,7 @@ export const marketplaceHandlers = {
         label: body.label,
         autoTerminateAt: body.auto_terminate_at,
         spendingLimitUsd: body.spending_limit_usd,
+        maxCostPerHourUsd: body.max_cost_per_hour_usd,
       })
       if (!rental.ok) return inWireNames(rental)
       return ok({ status: 'success' as const, instance_name: rental.value.name, instance_id: rental.value.name })
@@ -93,24 +95,35 @@ export const marketplaceHandlers = {
   },
 
   getInstance: async (app, { actor, params }) => {
-    const { db } = app.database
-    const rental = await findInstance(db, actor, params.id)
-    if (!rental.ok) return rental
-    const { id } = rental.value
-    const [machines, terms, facts] = await Promise.all([
-      readMachines(db, machineIds([rental.value])),
-      readTerms(db, [id]),
-      readDetailFacts(app, rental.value),
-    ])
-    const term = terms.get(id)
-    if (term === undefined) throw new Error(`rental ${id} has no term`)
-    return ok(instanceDetail(rental.value, machineOf(rental.value, machines), term.costPerHour, facts))
+    const rental = await findInstance(app.database.db, actor, params.id)
+    return rental.ok ? ok(await readDetail(app, rental.value)) : rental
+  },
+
+  changeInstance: async (app, { actor, params, body }) => {
+    const guards = readGuardChange(body)
+    if (!guards.ok) return guards
+    const change = { label: body.label, ...guards.value }
+    const changed = await transact(app.database, (tx) => changeInstance(tx, actor, params.id, change))
+    return changed.ok ? ok(await readDetail(app, changed.value)) : changed
   },
 } satisfies Partial<Handlers>
+
+async function readDetail(app: App, rental: Rental) {
+  const { db } = app.database
+  const [machines, terms, facts] = await Promise.all([
+    readMachines(db, machineIds([rental])),
+    readTerms(db, [rental.id]),
+    readDetailFacts(app, rental),
+  ])
+  const term = terms.get(rental.id)
+  if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
+  return instanceDetail(rental, machineOf(rental, machines), term.costPerHour, facts)
+}
 
 const wireNames: Readonly<Record<string, string>> = {
   autoTerminateAt: 'auto_terminate_at',
   spendingLimitUsd: 'spending_limit_usd',
+  maxCostPerHourUsd: 'max_cost_per_hour_usd',
 }
 
 /** An order of any interface has these fields; only here they are spelled otherwise. */

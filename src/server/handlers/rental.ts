@@ -1,12 +1,12 @@
 /** v2 rentals on the wire. */
 import { limits, MAX_INT32 } from '../../base/limits.ts'
-import { formatInstant, parseInstant } from '../../base/instant.ts'
-import { parseUsd, usdToNumber } from '../../base/money.ts'
+import { formatInstant } from '../../base/instant.ts'
+import { usdToNumber } from '../../base/money.ts'
 import { fail, failField, ok, type Result } from '../../base/result.ts'
 import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { orderBareMetal, orderVirtualMachine } from '../../app/order.ts'
+import { orderBareMetal, orderVirtualMachine, readGuardChange } from '../../app/order.ts'
 import { changeRental, findAnyRental, ownRental, terminateRental } from '../../app/rental.ts'
 import { listRentalOptions } from '../../app/rental-option.ts'
 import { listPeople } from '../../store/account.ts'
@@ -53,18 +53,15 @@ export const rentalHandlers = {
   },
 
   changeRental: async (app, { actor, params, body }) => {
-    const end = optional(body.autoTerminateAt, parseInstant)
-    if (end === 'bad') return failField(['autoTerminateAt'], 'This is no time', 'bad_time')
-    const limit = optional(body.spendingLimitUsd, parseUsd)
-    if (limit === 'bad') return failField(['spendingLimitUsd'], 'This is no amount', 'bad_amount')
+    const guards = readGuardChange(body)
+    if (!guards.ok) return guards
     const changed = await transact(app.database, async (tx) => {
       const rental = ownRental(await lockRental(tx, params.id), actor)
       if (!rental.ok) return rental
       return changeRental(tx, rental.value, {
         label: body.label,
         convertOnExpiry: body.convertToOnDemandOnExpiry,
-        autoTerminateAt: end,
-        spendingLimit: limit,
+        ...guards.value,
       })
     })
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
@@ -118,14 +115,6 @@ export const rentalHandlers = {
 
 function once(request: { operation: string; body: unknown; idempotencyKey: string | undefined }) {
   return { key: request.idempotencyKey, operation: request.operation, request: request.body }
-}
-
-/** undefined: leave it. null: take it away. Else the parsed value, or `bad`. */
-function optional<T>(
-  text: string | null | undefined,
-  parse: (text: string) => T | undefined,
-): T | null | undefined | 'bad' {
-  return text === undefined || text === null ? text : (parse(text) ?? 'bad')
 }
 
 async function readActive(

@@ -1,0 +1,50 @@
+/** A line to a server that can be cut and mended: to whoever calls over it, the server is stopped and started again. */
+import { once } from 'node:events'
+import net, { type AddressInfo } from 'node:net'
+
+interface CutLine {
+  readonly url: string
+  cut(): Promise<void>
+  mend(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function openLine(serverUrl: string): Promise<CutLine> {
+  const { port } = new URL(serverUrl)
+  const open = new Set<net.Socket>()
+  const listener = net.createServer((near) => {
+    const far = net.connect(Number(port), '127.0.0.1')
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      open.add(one)
+      one.on('error', () => other.destroy())
+      one.on('close', () => {
+        open.delete(one)
+        other.destroy()
+      })
+      one.pipe(other)
+    }
+  })
+  const listen = async (at: number): Promise<void> => {
+    listener.listen(at, '127.0.0.1')
+    await once(listener, 'listening')
+  }
+  await listen(0)
+  const { port: ownPort } = listener.address() as AddressInfo
+  const cut = async (): Promise<void> => {
+    const closed = once(listener, 'close')
+    listener.close()
+    for (const socket of open) socket.destroy()
+    await closed
+  }
+  return {
+    url: `http://127.0.0.1:${ownPort}`,
+    cut,
+    mend: () => listen(ownPort),
+    close: async () => {
+      if (listener.listening) await cut()
+    },
+  }
+}
