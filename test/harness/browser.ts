@@ -128,6 +128,8 @@ function watch(page: Page, url: string, complain: (text: string) => void): void 
     if (message.type() !== 'error' && message.type() !== 'warning') return
     // A refusal of the API is an answer; the browser notes each of them.
     if (/^Failed to load resource: the server responded with a status of 4\d\d/.test(message.text())) return
+    // Interfaces of the machine came or went, as tests of networks make them; the page has asked again.
+    if (message.text().includes('net::ERR_NETWORK_CHANGED')) return
     complain(`console: ${message.text()}`)
   })
   page.on('request', (request) => {

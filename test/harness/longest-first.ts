@@ -1,6 +1,8 @@
 /**
  * The order of the test files: those that take a minute or more begin first, so that none of them is left alone at the
- * end while the other workers have nothing to do. The others follow as vitest puts them, and fill the gaps.
+ * end while the other workers have nothing to do. Browsers come last, when no test makes networks any more: they end
+ * every request when an interface of the machine comes or goes. The others fill the gap between, those of the engines,
+ * which make networks too, first.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
@@ -31,11 +33,29 @@ const long = [
   'test/journeys/local-models.test.ts',
 ]
 
+/** With a browser. Longest first. */
+const browsers = [
+  'test/console/rentals.test.ts',
+  'test/console/operator-money.test.ts',
+  'test/console/operator-fleet.test.ts',
+  'test/console/supply.test.ts',
+  'test/console/account-access.test.ts',
+  'test/console/rent.test.ts',
+  'test/console/frame.test.ts',
+  'test/console/account.test.ts',
+  'test/console/playground.test.ts',
+]
+const makesNetworks = /\/src\/(engines|cli\/agent)|\/test\/(host-|virtual|bare-|journeys\/)/
+
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const placeOf = ({ moduleId }: TestSpecification): number => {
-      const place = long.findIndex((name) => moduleId.endsWith(`/${name}`))
-      return place === -1 ? long.length : place
+      const find = (names: readonly string[]): number => names.findIndex((name) => moduleId.endsWith(`/${name}`))
+      if (find(long) !== -1) return find(long)
+      const [engines, rest, browser] = [long.length, long.length + 1, long.length + 2]
+      if (!moduleId.includes('/test/console/')) return makesNetworks.test(moduleId) ? engines : rest
+      const at = find(browsers)
+      return browser + (at === -1 ? browsers.length : at)
     }
     return (await super.sort(files)).toSorted((one, other) => placeOf(one) - placeOf(other))
   }
