@@ -36,8 +36,6 @@ export interface Authenticated extends Actor {
 
 export interface Authenticator {
   authenticate(credentials: Credentials): Promise<Result<Authenticated>>
-  /** For what goes on for long: false once the key or the session has ended. */
-  isStillValid(credentials: Credentials): Promise<boolean>
   /** The inference caller behind a key, when `authenticated` came from this authenticator. */
   callerOf(authenticated: Authenticated): Caller
   /** For one connection: who sends, when that can be told from memory and the key may call models. */
@@ -110,11 +108,6 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
 
   return {
     authenticate,
-    isStillValid: async (credentials) => {
-      const answer = await authenticate(credentials)
-      // That nothing can be looked up at the moment says nothing of this one.
-      return answer.ok || answer.kind === 'unavailable'
-    },
     callerOf: (given) => callerOf(given.key),
     identifier: () => {
       let last: { authorization: string; publicId: string; key: KnownKey } | undefined

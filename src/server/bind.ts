@@ -280,7 +280,10 @@ async function follow(
   return reply.hijack()
 }
 
-/** Also the scope is asked for again: a member who was made a viewer keeps the key, and may do less with it. */
+/**
+ * For what goes on for long. Also the scope is asked for again: a member who was made a viewer keeps the key, and may do
+ * less with it. That nothing can be looked up at the moment says nothing of this caller.
+ */
 async function mayStillCall(binding: Binding, endpoint: Endpoint, credentials: Credentials): Promise<boolean> {
   const caller = await binding.authenticator.authenticate(credentials)
   return caller.ok ? mayCall(endpoint.access, caller.value) : caller.kind === 'unavailable'
@@ -297,7 +300,7 @@ async function showLogs(
   const { id } = input.params as { id: string }
   const { follow = false, tail } = input.query as { follow?: boolean; tail: number }
   const credentials = credentialsOf(request)
-  const stillValid = (): Promise<boolean> => binding.authenticator.isStillValid(credentials)
+  const stillValid = (): Promise<boolean> => mayStillCall(binding, endpoint, credentials)
   handHeadersOver(reply)
   const opened = await binding.logs.open(actor, { id, follow, tail, stillValid }, reply.raw)
   if (!opened.ok) return send(reply, failurePage(endpoint, opened), opened)
