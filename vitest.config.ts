@@ -9,8 +9,9 @@ export default defineConfig({
     // Twice as many as a build machine has processors: many tests wait for most of their time.
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // A limit for what hangs; a busy machine is slow, not broken.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     reporters: ['default', './test/harness/closing-line.ts'],
   },
 })

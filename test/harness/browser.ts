@@ -14,7 +14,13 @@ import { inject } from 'vitest'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
 import { testServer, type TestServer, type TestServerOptions } from './server.ts'
 
-const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
+/** First Debian's program itself: what starts it adds extensions and drawing by a GPU that is not there. */
+const CHROMIUM = [
+  '/usr/lib/chromium/chromium',
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+]
 /** How long the browser waits for anything by itself. A busy build machine is slow, not broken. */
 const WAIT_MS = 20_000
 
@@ -48,10 +54,9 @@ export async function openBrowser(options: TestServerOptions = {}): Promise<Cons
   const server = await testServer({ consoleDir: inject('consoleDir'), ...options })
   const executablePath = CHROMIUM.find((one) => existsSync(one)) ?? ''
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-  const browser = await chromium.launch({
-    executablePath,
-    args: [...asRoot, '--disable-dev-shm-usage', '--disable-gpu'],
-  })
+  const cheap = ['--disable-gpu', '--disable-software-rasterizer', '--disable-extensions', '--in-process-gpu']
+  const args = [...asRoot, '--disable-dev-shm-usage', ...cheap]
+  const browser = await chromium.launch({ executablePath, args })
   return {
     server,
     open: (key, size) => openPage(browser, server.url, key, size),
