@@ -28,7 +28,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     dataDir,
     log: () => {},
     // Tests end processes, not the machine: what PostgreSQL has written survives without fsync.
-    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '300' },
+    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '800' },
   })
   const admin = new pg.Pool({ connectionString: postgres.url, max: 1 })
   await admin.query('create database template_berth')

@@ -4,7 +4,7 @@ const EVERY_MS = 20
 const SELDOM_MS = 250
 /** Whoever asks all the time takes it from those who are asked: a question that took long is followed by a long pause. */
 const PAUSE_FACTOR = 8
-const AT_MOST_MS = 30_000
+const AT_MOST_MS = 90_000
 
 /** Asks until the answer is neither undefined nor false; past the limit it says what it waited for. */
 export async function waitFor<T>(

@@ -17,7 +17,12 @@ const TIMER_MS = 10
 let slow: ssh2.Server
 let seen: { scripts: number; cut: number }
 let keepings: MetalKeeping[]
-const keys = ssh2.utils.generateKeyPairSync('ed25519')
+/** Of the keys that ssh2 makes, one in some hundred cannot be read by ssh2 itself. */
+function makeKeys(): ReturnType<typeof ssh2.utils.generateKeyPairSync> {
+  const made = ssh2.utils.generateKeyPairSync('ed25519')
+  return ssh2.utils.parseKey(made.private) instanceof Error ? makeKeys() : made
+}
+const keys = makeKeys()
 
 beforeEach(async () => {
   // Of this host: the last one may still be closing.
