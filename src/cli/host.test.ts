@@ -11,7 +11,7 @@ import type { MuxStream } from '../base/mux.ts'
 import { streamRequest } from '../contract/agent.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
 import { exampleBodies } from '../server/reference-example.ts'
-import { makeSshKeyPair } from '../server/ssh-key-pair.ts'
+import { makeSshKeyPair } from '../base/ssh-key-pair.ts'
 
 let cli: CliTest
 let agent: TestAgent

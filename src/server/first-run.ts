@@ -20,7 +20,7 @@ import { insertModel } from '../store/model.ts'
 import { listGpuPrices, saveGpuPrices, saveReserveOptions, saveStoragePrices } from '../store/price.ts'
 import { insertSshKey } from '../store/ssh-key.ts'
 import { readOrCreateSecret, readPrivateFile, writePrivateFile } from './data-folder.ts'
-import { makeSshKeyPair } from './ssh-key-pair.ts'
+import { makeSshKeyPair } from '../base/ssh-key-pair.ts'
 
 export const OPERATOR_KEY = 'operator.key'
 export const DEMO_KEY = 'demo.key'

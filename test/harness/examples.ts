@@ -5,7 +5,7 @@
 import { toDate } from '../../src/base/instant.ts'
 import type { OperationId } from '../../src/contract/api.ts'
 import { exampleBodies } from '../../src/server/reference-example.ts'
-import { makeSshKeyPair } from '../../src/server/ssh-key-pair.ts'
+import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { testSshKey, type Call } from './server.ts'
 

@@ -5,8 +5,8 @@
  */
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
-import ssh2 from 'ssh2'
 import { z } from 'zod'
+import { makeSshKeyPair } from '../../base/ssh-key-pair.ts'
 import type { Workload } from '../../contract/agent.ts'
 import { writeDurably } from '../durable-file.ts'
 import { NeverStarts } from '../runtime.ts'
@@ -54,7 +54,7 @@ export class WorkloadFiles {
     return this.#inTurn(async () => {
       const before = await this.read(id)
       const same = before?.tag === tag ? before : undefined
-      const hostKey = same?.hostKey ?? makeHostKey()
+      const hostKey = same?.hostKey ?? makeSshKeyPair(id).privateKey
       const file = { tag, sshKeys: spec?.sshKeys ?? [], hostKey, made: same?.made ?? false }
       await this.#write(id, file)
       return file
@@ -112,10 +112,4 @@ export class WorkloadFiles {
 
 function unreadable(): NeverStarts {
   return new NeverStarts('unreadable', 'What this host keeps of it cannot be read any more.')
-}
-
-/** Of the keys that ssh2 makes, one in some hundred cannot be read by ssh2 itself. */
-function makeHostKey(): string {
-  const { private: key } = ssh2.utils.generateKeyPairSync('ed25519')
-  return ssh2.utils.parseKey(key) instanceof Error ? makeHostKey() : key
 }

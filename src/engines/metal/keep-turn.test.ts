@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import ssh2 from 'ssh2'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
+import { makeSshKeyPair } from '../../base/ssh-key-pair.ts'
 import { SILENT_MS } from '../../domain/host.ts'
 import { metalAccess } from './access.ts'
 import { keepMetal, type MetalHost, type MetalKeeping, type MetalWorld } from './keep.ts'
@@ -17,19 +18,14 @@ const TIMER_MS = 10
 let slow: ssh2.Server
 let seen: { scripts: number; cut: number }
 let keepings: MetalKeeping[]
-/** Of the keys that ssh2 makes, one in some hundred cannot be read by ssh2 itself. */
-function makeKeys(): ReturnType<typeof ssh2.utils.generateKeyPairSync> {
-  const made = ssh2.utils.generateKeyPairSync('ed25519')
-  return ssh2.utils.parseKey(made.private) instanceof Error ? makeKeys() : made
-}
-const keys = makeKeys()
+const keys = makeSshKeyPair('keep-turn')
 
 beforeEach(async () => {
   // Of this host: the last one may still be closing.
   const here = { scripts: 0, cut: 0 }
   seen = here
   keepings = []
-  slow = new ssh2.Server({ hostKeys: [keys.private] }, (client) => {
+  slow = new ssh2.Server({ hostKeys: [keys.privateKey] }, (client) => {
     client.on('authentication', (context) => context.accept())
     client.on('session', (acceptSession) => {
       acceptSession().on('exec', (acceptExec) => {
@@ -138,7 +134,7 @@ function metalHost(): MetalHost {
     state: 'cleaning',
     reason: 'new',
     generation: 1,
-    access: metalAccess.parse({ address: '127.0.0.1', port, user: 'root', privateKey: keys.private }),
+    access: metalAccess.parse({ address: '127.0.0.1', port, user: 'root', privateKey: keys.privateKey }),
     declared: { cpuCores: 8, ramGb: 16, tolerance: 0.1 },
     address: { hostname: 'slow', publicIp: '127.0.0.1', privateIp: '127.0.0.1', sshPort: port },
     offer: {

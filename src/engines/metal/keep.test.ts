@@ -1,8 +1,8 @@
 /** The server's work for bare-metal hosts, with books in memory and hosts that are real but for their kernel. */
 import fs from 'node:fs'
 import os from 'node:os'
-import ssh2 from 'ssh2'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { makeSshKeyPair } from '../../base/ssh-key-pair.ts'
 import type { Desired, HostReport, Workload } from '../../contract/agent.ts'
 import { startMetalLab, whyNoMetalLab, type MetalLab, type MetalLabHost } from '../../../test/harness/metal-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
@@ -269,7 +269,7 @@ function metalHostOf({ id, address, port, user, privateKey }: MetalLabHost): Met
   }
 }
 
-const { public: publicKey } = ssh2.utils.generateKeyPairSync('ed25519')
+const { publicKey } = makeSshKeyPair('tenant')
 
 function workloadOf(id: string, host: MetalLabHost): Workload {
   return {

@@ -6,7 +6,7 @@ import { testOffer } from '../../../test/harness/host-doors.ts'
 import type { Call } from '../../../test/harness/server.ts'
 import { HOUR_MS } from '../../base/instant.ts'
 import { exampleBodies } from '../reference-example.ts'
-import { makeSshKeyPair } from '../ssh-key-pair.ts'
+import { makeSshKeyPair } from '../../base/ssh-key-pair.ts'
 
 let journey: Journey
 let ada: { id: string; key: string; call: Call }

@@ -1,4 +1,7 @@
-/** An Ed25519 key pair in OpenSSH's own format, so that the first login works without `ssh-keygen`. */
+/**
+ * An Ed25519 key pair in OpenSSH's own format, so that the first login works without `ssh-keygen`. ssh2 can make keys too,
+ * but some of them (three in a thousand) it cannot read itself.
+ */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 
 export interface SshKeyPair {
