@@ -38,7 +38,7 @@ const needs = [
   { command: 'ganesha.nfsd', package: 'nfs-ganesha', neededBy: storage },
   { command: 'zsh', package: 'zsh', neededBy: 'the test of completions' },
   { command: 'fish', package: 'fish', neededBy: 'the test of completions' },
-  { command: 'chromium', package: 'chromium', neededBy: 'the tests of the console' },
+  { command: 'chromium-headless-shell', package: 'chromium-headless-shell', neededBy: 'the tests of the console' },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
 ]
 /** Parts of those that are no programs of their own. */
