@@ -5,6 +5,7 @@ import { useAction } from '../api/query.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextField } from '../ui/field.tsx'
+import { ReasonField } from '../ui/reason-field.tsx'
 import { toast } from '../ui/toast.tsx'
 import { feeOf } from './account-fee.ts'
 import { faultOfReason } from './account-quota.tsx'
@@ -30,13 +31,7 @@ export function StandingDialog({ account, onClose }: { account: Account; onClose
             ? 'Its keys work again on every server within a second.'
             : 'Its keys are refused on every server within a second. What it runs goes on and is charged; end that by hand if you want to.'}
         </p>
-        <TextField
-          label="Reason"
-          value={reason}
-          onChange={(event) => setReason(event.target.value)}
-          error={isChecked ? fault : undefined}
-          hint="Stands in the audit log."
-        />
+        <ReasonField value={reason} onChange={setReason} error={isChecked ? fault : undefined} />
         {change.error !== null && <ErrorNotice error={change.error} />}
         <DialogButtons>
           <CancelButton onClick={onClose} />
@@ -76,13 +71,7 @@ export function FeeDialog({ account, onClose }: { account: Account; onClose: () 
           error={isChecked ? faults.fee : undefined}
           hint="What the house keeps of the price of its machines. Rentals that run keep the fee they began with."
         />
-        <TextField
-          label="Reason"
-          value={reason}
-          onChange={(event) => setReason(event.target.value)}
-          error={isChecked ? faults.reason : undefined}
-          hint="Stands in the audit log."
-        />
+        <ReasonField value={reason} onChange={setReason} error={isChecked ? faults.reason : undefined} />
         {change.error !== null && <ErrorNotice error={change.error} />}
         <DialogButtons>
           <CancelButton onClick={onClose} />

@@ -5,7 +5,7 @@ import { useAction } from '../api/query.ts'
 import { Button } from '../ui/button.tsx'
 import { ConfirmDialog } from '../ui/dialog.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
-import { TextField } from '../ui/field.tsx'
+import { ReasonField } from '../ui/reason-field.tsx'
 import { toast } from '../ui/toast.tsx'
 import type { FleetHost } from './fleet-read.ts'
 
@@ -75,15 +75,7 @@ export function HostActionDialog({ host, action, onClose }: HostActionDialogProp
       onClose={onClose}
     >
       <p className="mb-3">{effect}</p>
-      <TextField
-        label="Reason"
-        hint="For the audit log."
-        required
-        minLength={3}
-        value={reason}
-        onChange={(event) => setReason(event.target.value)}
-        error={fieldError(change.error, 'reason')}
-      />
+      <ReasonField value={reason} onChange={setReason} error={fieldError(change.error, 'reason')} required />
     </ConfirmDialog>
   )
 }

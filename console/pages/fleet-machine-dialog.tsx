@@ -7,6 +7,7 @@ import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { CheckField, SelectField, TextField } from '../ui/field.tsx'
+import { ReasonField } from '../ui/reason-field.tsx'
 import { toast } from '../ui/toast.tsx'
 import { useEveryAccount, type FleetMachine } from './fleet-read.ts'
 
@@ -71,18 +72,10 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
           hint={`Their numbers, from 0 to ${machine.gpusTotal - 1}: 0, 3`}
           value={sick}
           onChange={(event) => setSick(event.target.value)}
-          error={sickGpus === undefined ? 'Numbers with commas between them.' : gpuError(action.error)}
+          error={sickGpus === undefined ? 'Numbers with commas between them.' : fieldError(action.error, 'gpusSick')}
         />
-        <TextField
-          label="Reason"
-          hint="For the audit log."
-          required
-          minLength={3}
-          value={reason}
-          onChange={(event) => setReason(event.target.value)}
-          error={fieldError(action.error, 'reason')}
-        />
-        {beside !== null && gpuError(beside) === undefined && <ErrorNotice error={beside} />}
+        <ReasonField value={reason} onChange={setReason} error={fieldError(action.error, 'reason')} required />
+        {beside !== null && <ErrorNotice error={beside} />}
         <DialogButtons>
           <CancelButton onClick={onClose} />
           <SubmitButton busy={action.isPending} disabled={Object.keys(change).length === 0 || sickGpus === undefined}>
@@ -116,14 +109,6 @@ function SupplierField({
       error={error}
     />
   )
-}
-
-function gpuError(error: Parameters<typeof fieldError>[0]): string | undefined {
-  for (let at = 0; at < 64; at += 1) {
-    const found = fieldError(error, `gpusSick.${at}`)
-    if (found !== undefined) return found
-  }
-  return undefined
 }
 
 /** undefined: these are no numbers. */

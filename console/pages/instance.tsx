@@ -11,19 +11,13 @@ import { ErrorNotice } from '../ui/error-notice.tsx'
 import { money, number, time } from '../ui/format.ts'
 import { Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
-import { Tabs } from '../ui/tabs.tsx'
-import { toast } from '../ui/toast.tsx'
-import { EventList } from './event-list.tsx'
 import { ChangeButton, ChangeInstanceDialog } from './rental-change.tsx'
 import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
 import { FailureNotice, StuckNotice } from './rental-failure.tsx'
-import { RentalLogs } from './rental-logs.tsx'
 import { callName, gpuWords, sshOfCommand } from './rental-machine.ts'
-import { RentalMetrics } from './rental-metrics.tsx'
 import { RentalReach } from './rental-reach.tsx'
-import type { RentalTab } from './rental-search.ts'
-import { RentalTerminal } from './rental-terminal.tsx'
+import { RentalTabs } from './rental-tabs.tsx'
 import { RentalTimeline } from './rental-timeline.tsx'
 
 const route = getRouteApi('/shell/instances/$id')
@@ -46,6 +40,8 @@ export function InstancePage() {
 }
 
 function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: number }) {
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
   const [open, setOpen] = useState<'change' | 'end'>()
   const close = (): void => setOpen(undefined)
   const { status, machine } = instance
@@ -73,7 +69,15 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
         <FailureNotice reason={instance.statusReason ?? 'engine_failure'} message={instance.statusMessage} />
       )}
       {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
-      <InstanceTabs instance={instance} cost={cost} />
+      <RentalTabs
+        noun="instance"
+        id={instance.name}
+        status={status}
+        events={instance.events}
+        state={<StatePanel instance={instance} cost={cost} />}
+        tab={tab}
+        onChoose={(search) => void navigate({ search, replace: true })}
+      />
       {open === 'change' && <ChangeInstanceDialog instance={instance} onClose={close} />}
       {open === 'end' && <EndInstance id={instance.name} name={name} cost={cost} onClose={close} />}
     </Page>
@@ -97,51 +101,8 @@ function EndInstance({ id, name, cost, onClose }: EndInstanceProps) {
       busy={end.isPending}
       error={end.error}
       onClose={onClose}
-      onConfirm={() =>
-        end.mutate(
-          { body: { id } },
-          {
-            onSuccess: () => {
-              toast(`${name} ends; its bill has stopped`)
-              onClose()
-            },
-          },
-        )
-      }
+      onConfirm={(done) => end.mutate({ body: { id } }, { onSuccess: done })}
     />
-  )
-}
-
-const tabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string }> = [
-  { name: 'state', label: 'State' },
-  { name: 'metrics', label: 'Metrics' },
-  { name: 'terminal', label: 'Terminal' },
-  { name: 'logs', label: 'Logs' },
-  { name: 'events', label: 'Events' },
-]
-
-function InstanceTabs({ instance, cost }: { instance: Instance; cost: ReactNode }) {
-  const { tab = 'state' } = route.useSearch()
-  const navigate = route.useNavigate()
-  const id = instance.name
-  const isRunning = instance.status === 'Running'
-  const panels: Readonly<Record<Exclude<RentalTab, 'volumes'>, ReactNode>> = {
-    state: <StatePanel instance={instance} cost={cost} />,
-    metrics: <RentalMetrics id={id} isRunning={isRunning} />,
-    terminal: <RentalTerminal id={id} isRunning={isRunning} />,
-    logs: <RentalLogs id={id} />,
-    events: <EventList label="Events of this instance" events={instance.events} empty={null} hideSubject />,
-  }
-  const chosen = tab === 'volumes' ? 'state' : tab
-  return (
-    <Tabs
-      label="About this instance"
-      tabs={tabs}
-      chosen={chosen}
-      onChoose={(next) => void navigate({ search: next === 'state' ? {} : { tab: next }, replace: true })}
-    >
-      {panels[chosen]}
-    </Tabs>
   )
 }
 

@@ -3,8 +3,8 @@ import { useState, type FormEvent } from 'react'
 import { useAction } from '../api/query.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
-import { TextField } from '../ui/field.tsx'
 import { count } from '../ui/format.ts'
+import { ReasonField } from '../ui/reason-field.tsx'
 import { Table, type Column } from '../ui/table.tsx'
 import { toast } from '../ui/toast.tsx'
 import { faultOfReason } from './account-quota.tsx'
@@ -60,13 +60,7 @@ export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesPro
         <div className="max-h-72 overflow-y-auto">
           <Table label="Changes" columns={columns} rows={list} rowKey={(row) => row.key} empty={null} />
         </div>
-        <TextField
-          label="Reason"
-          value={reason}
-          onChange={(event) => setReason(event.target.value)}
-          error={isChecked ? fault : undefined}
-          hint="Stands in the audit log."
-        />
+        <ReasonField value={reason} onChange={setReason} error={isChecked ? fault : undefined} />
         {change.error !== null && <ErrorNotice error={change.error} />}
         <DialogButtons>
           <CancelButton onClick={onClose}>Go on editing</CancelButton>

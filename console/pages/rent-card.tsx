@@ -1,7 +1,7 @@
 /** The parts of the order's form: the machine, how long one binds oneself, and how it is set up. */
 import type { NanoUsd } from '../../src/base/money.ts'
-import type { Reply } from '../../src/client/client.ts'
 import type { RentalType } from '../../src/contract/rental.ts'
+import type { TermQuote } from '../../src/domain/term.ts'
 import { Card } from '../ui/card.tsx'
 import { CheckField, SelectField, TextField } from '../ui/field.tsx'
 import { money, number } from '../ui/format.ts'
@@ -11,7 +11,7 @@ import type { Choices, Option, Wish } from './rent-option.ts'
 import { cudaVersions, type CudaVersion } from './rent-order.ts'
 import { portsHint } from './rent-ports.ts'
 import { noStorage, StorageFields } from './rent-storage.tsx'
-import { termChoices, type ChosenTerm } from './rent-term.ts'
+import { termChoices } from './rent-term.ts'
 
 /** What is wrong, by the field that shows it. */
 export type RentFaults = { readonly [place in RentPlace]?: string | undefined }
@@ -100,8 +100,8 @@ interface DetailProps {
 }
 
 interface TermCardProps extends DetailProps {
-  readonly terms: Reply<'listReserveOptions'>
-  readonly term: ChosenTerm | undefined
+  readonly terms: readonly TermQuote[]
+  readonly term: TermQuote | undefined
   readonly listPrice: NanoUsd
 }
 

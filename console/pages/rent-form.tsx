@@ -6,6 +6,7 @@ import { useState, type FormEvent } from 'react'
 import { systemClock } from '../../src/base/instant.ts'
 import { nanoUsdOf, zeroUsd } from '../../src/base/money.ts'
 import type { RentalType } from '../../src/contract/rental.ts'
+import { quoteTerms } from '../../src/domain/term.ts'
 import { useMay } from '../api/me.ts'
 import { useCall } from '../api/query.ts'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
@@ -26,7 +27,6 @@ import { readPorts } from './rent-ports.ts'
 import { NoSshKey } from './rent-ssh.tsx'
 import { readStorage } from './rent-storage.tsx'
 import { RentSummary } from './rent-summary.tsx'
-import { chooseTerm } from './rent-term.ts'
 import { priceOfVolume, useStorageOption } from './volumes-price.ts'
 
 /** By the field that shows it, where the server's refusal names it. */
@@ -54,10 +54,11 @@ interface RentFormProps {
 export function RentForm({ kind, choices, onWish }: RentFormProps) {
   const [details, setDetails] = useState<Details>(noDetails)
   const [isTried, setTried] = useState(false)
-  const terms = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
+  const reserveOptions = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
   const { order, error, asked, isPending, forget } = useRent(kind)
   const { chosen } = choices
-  const term = chooseTerm(terms, details.days, chosen.perHour)
+  const terms = quoteTerms(reserveOptions, chosen.perHour)
+  const term = terms.find(({ days }) => days === details.days)
   const { guards, faults: guardFaults } = readGuards(details.guards, systemClock.now())
   const { ports, fault: portsFault } = readPorts(details.ports)
   const { wish: storage, faults: storageFaults } = readStorage(details.storage)

@@ -4,6 +4,7 @@ import { formatUsd } from '../../src/base/money.ts'
 import type { CallInput } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import type { RentalRecord, RentalType } from '../../src/contract/rental.ts'
+import type { TermQuote } from '../../src/domain/term.ts'
 import { useCreate } from '../api/create.ts'
 import { refresh } from '../api/query.ts'
 import { toast } from '../ui/toast.tsx'
@@ -11,7 +12,6 @@ import type { Guards } from './rent-guards.tsx'
 import type { Choices } from './rent-option.ts'
 import { isPriceChange } from './rent-refusal.tsx'
 import type { StorageWish } from './rent-storage.tsx'
-import type { ChosenTerm } from './rent-term.ts'
 
 export const cudaVersions = [
   { value: 'cuda12.8', label: 'CUDA 12.8' },
@@ -21,7 +21,7 @@ export type CudaVersion = (typeof cudaVersions)[number]['value']
 
 interface Order {
   readonly chosen: Choices['chosen']
-  readonly term: ChosenTerm | undefined
+  readonly term: TermQuote | undefined
   /** When its term ends. */
   readonly goesOn: boolean
   readonly guards: Guards

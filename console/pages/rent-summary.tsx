@@ -2,6 +2,7 @@
 import type { ReactNode } from 'react'
 import type { NanoUsd } from '../../src/base/money.ts'
 import type { ClientError } from '../../src/client/error.ts'
+import type { TermQuote } from '../../src/domain/term.ts'
 import { useMay } from '../api/me.ts'
 import { Button } from '../ui/button.tsx'
 import { Card } from '../ui/card.tsx'
@@ -10,11 +11,10 @@ import { Notice } from '../ui/notice.tsx'
 import { PriceFacts, TooLittle, useAffordable } from './rent-money.tsx'
 import type { Choices } from './rent-option.ts'
 import { OrderRefusal } from './rent-refusal.tsx'
-import type { ChosenTerm } from './rent-term.ts'
 
 interface RentSummaryProps {
   readonly chosen: Choices['chosen']
-  readonly term: ChosenTerm | undefined
+  readonly term: TermQuote | undefined
   /** A new volume. */
   readonly storage: { readonly sizeGb: number; readonly perHour: NanoUsd } | undefined
   /** Of all of it. */

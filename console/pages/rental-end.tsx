@@ -7,6 +7,7 @@ import { useMay } from '../api/me.ts'
 import { Button } from '../ui/button.tsx'
 import { ConfirmDialog } from '../ui/dialog.tsx'
 import { date } from '../ui/format.ts'
+import { toast } from '../ui/toast.tsx'
 
 export function TerminateButton({ status, onClick }: { status: RentalStatus; onClick: () => void }) {
   const mayWrite = useMay('compute:write')
@@ -31,13 +32,19 @@ interface TerminateDialogProps {
   readonly reservedUntil: string | null
   readonly busy: boolean
   readonly error: ClientError | null
-  readonly onConfirm: () => void
+  /** Ends it, and says so by calling `done`. */
+  readonly onConfirm: (done: () => void) => void
   readonly onClose: () => void
 }
 
-export function TerminateDialog({ name, cost, reservedUntil, ...rest }: TerminateDialogProps) {
+export function TerminateDialog({ name, cost, reservedUntil, onConfirm, onClose, ...rest }: TerminateDialogProps) {
+  const confirm = (): void =>
+    onConfirm(() => {
+      toast(`${name} ends; its bill has stopped`)
+      onClose()
+    })
   return (
-    <ConfirmDialog title={`Terminate ${name}?`} action="Terminate" {...rest}>
+    <ConfirmDialog title={`Terminate ${name}?`} action="Terminate" onConfirm={confirm} onClose={onClose} {...rest}>
       <div className="flex flex-col gap-2">
         <p>The machine goes, and everything on its disk with it. This cannot be undone.</p>
         <p>

@@ -10,19 +10,13 @@ import { ErrorNotice } from '../ui/error-notice.tsx'
 import { date, money, moneyOfNumber, time } from '../ui/format.ts'
 import { Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
-import { Tabs } from '../ui/tabs.tsx'
-import { toast } from '../ui/toast.tsx'
-import { EventList } from './event-list.tsx'
 import { ChangeButton, ChangeRentalDialog } from './rental-change.tsx'
 import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
 import { FailureNotice, StuckNotice } from './rental-failure.tsx'
-import { RentalLogs } from './rental-logs.tsx'
 import { callName, machineOfRental } from './rental-machine.ts'
-import { RentalMetrics } from './rental-metrics.tsx'
 import { RentalReach } from './rental-reach.tsx'
-import type { RentalTab } from './rental-search.ts'
-import { RentalTerminal } from './rental-terminal.tsx'
+import { RentalTabs } from './rental-tabs.tsx'
 import { RentalTimeline } from './rental-timeline.tsx'
 import { RentalVolumes } from './rental-volumes.tsx'
 import { kindWords } from './rental-words.ts'
@@ -47,6 +41,8 @@ export function RentalPage() {
 }
 
 function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
   const [open, setOpen] = useState<'change' | 'end' | undefined>()
   const { status } = rental
   const machine = machineOfRental(rental)
@@ -69,7 +65,16 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
         <FailureNotice reason={rental.statusReason ?? 'engine_failure'} message={rental.statusMessage} />
       )}
       {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
-      <RentalTabs rental={rental} cost={cost} />
+      <RentalTabs
+        noun="rental"
+        id={String(rental.id)}
+        status={status}
+        events={rental.events}
+        state={<StatePanel rental={rental} cost={cost} />}
+        volumes={<RentalVolumes rental={rental} />}
+        tab={tab}
+        onChoose={(search) => void navigate({ search, replace: true })}
+      />
       {open === 'change' && <ChangeRentalDialog rental={rental} onClose={() => setOpen(undefined)} />}
       {open === 'end' && <EndRental rental={rental} name={name} cost={cost} onClose={() => setOpen(undefined)} />}
     </Page>
@@ -97,52 +102,8 @@ function EndRental({ rental, name, cost, onClose }: EndRentalProps) {
       busy={end.isPending}
       error={end.error}
       onClose={onClose}
-      onConfirm={() =>
-        end.mutate(
-          { body: { rentalId: rental.id } },
-          {
-            onSuccess: () => {
-              toast(`${name} ends; its bill has stopped`)
-              onClose()
-            },
-          },
-        )
-      }
+      onConfirm={(done) => end.mutate({ body: { rentalId: rental.id } }, { onSuccess: done })}
     />
-  )
-}
-
-const tabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string }> = [
-  { name: 'state', label: 'State' },
-  { name: 'metrics', label: 'Metrics' },
-  { name: 'terminal', label: 'Terminal' },
-  { name: 'logs', label: 'Logs' },
-  { name: 'volumes', label: 'Volumes' },
-  { name: 'events', label: 'Events' },
-]
-
-function RentalTabs({ rental, cost }: { rental: Rental; cost: ReactNode }) {
-  const { tab = 'state' } = route.useSearch()
-  const navigate = route.useNavigate()
-  const id = String(rental.id)
-  const isRunning = rental.status === 'Running'
-  const panels: Readonly<Record<RentalTab, ReactNode>> = {
-    state: <StatePanel rental={rental} cost={cost} />,
-    metrics: <RentalMetrics id={id} isRunning={isRunning} />,
-    terminal: <RentalTerminal id={id} isRunning={isRunning} />,
-    logs: <RentalLogs id={id} />,
-    volumes: <RentalVolumes rental={rental} />,
-    events: <EventList label="Events of this rental" events={rental.events} empty={null} hideSubject />,
-  }
-  return (
-    <Tabs
-      label="About this rental"
-      tabs={tabs}
-      chosen={tab}
-      onChoose={(next) => void navigate({ search: next === 'state' ? {} : { tab: next }, replace: true })}
-    >
-      {panels[tab]}
-    </Tabs>
   )
 }
 

@@ -1,50 +1,30 @@
 /** `berth gpus`: everything that can be rented, in one table, and with --watch as it changes. */
 import type { Command } from 'commander'
 import { formatUsd, formatUsdForPeople } from '../base/money.ts'
-import { pause } from '../client/pause.ts'
 import { addOfferFilters, fits, isFree, readOffers, whereWords, type Offer, type OfferFilter } from './offer.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
-import { parseWhole } from './supply.ts'
+import { addWatchOptions, watch, type WatchOptions } from './watch.ts'
 import { count } from './wording.ts'
 
-const LONGEST_WAIT_S = 3_600
-/** Where the terminal begins again, and everything below it is gone. */
-const FROM_THE_TOP = '\u001B[H\u001B[J'
+const EVERY_S = 2
 
-interface GpuOptions extends OfferFilter {
+interface GpuOptions extends OfferFilter, WatchOptions {
   readonly all?: true
-  readonly watch?: true
-  readonly every: number
 }
 
 export function addGpuCommands(program: Command, run: Run, shell: Shell): void {
   const gpus = addOfferFilters(program.command('gpus').description('what can be rented, and at which price'))
-    .option('--all', 'also what is taken')
-    .option('-w, --watch', 'look again and again, until Ctrl-C')
-    .option('--every <s>', 'with --watch: seconds between two looks', parseWhole(1, LONGEST_WAIT_S), 2)
+  addWatchOptions(gpus.option('--all', 'also what is taken'), EVERY_S)
   gpus.action(
-    run('anyone', async ({ client, screen, json }) => {
-      const { all, watch, every, ...filter } = gpus.opts<GpuOptions>()
-      const look = async (): Promise<Offer[]> => {
-        const offers = await readOffers(client)
-        return offers.filter((offer) => fits(offer, filter) && (all === true || isFree(offer)))
-      }
-      if (watch !== true) {
-        const offers = await look()
-        screen.show(offers.map(offerOnWire), () => offerLines(screen, offers))
-        return
-      }
-      const forEver = new AbortController().signal
-      for (let before = ''; !forEver.aborted; await pause(every * 1_000, forEver)) {
-        const offers = await look()
-        const text = JSON.stringify(offers.map(offerOnWire))
-        if (text === before) continue
-        before = text
-        if (shell.columns !== undefined && !json) shell.write(FROM_THE_TOP)
-        screen.showLine(offers.map(offerOnWire), () => offerLines(screen, offers).join('\n'))
-      }
+    run('anyone', async (session) => {
+      const options = gpus.opts<GpuOptions>()
+      await watch(session, shell, options, async () => {
+        const found = await readOffers(session.client)
+        const offers = found.filter((offer) => fits(offer, options) && (options.all === true || isFree(offer)))
+        return { onWire: offers.map(offerOnWire), lines: offerLines(session.screen, offers) }
+      })
     }),
   )
 }

@@ -1,28 +1,39 @@
 /** The `berth` command: its options, its groups of commands, and the one place where errors become exit codes. */
 import { Command, CommanderError, Option, type Argument } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
+import { addAccountCommands } from './account.ts'
 import { addAgentCommands } from './agent.ts'
 import { addBillingCommands } from './billing.ts'
+import { addChangeCommand } from './change.ts'
 import { addCompletionCommand } from './completion.ts'
+import { addEarningsCommand } from './earnings.ts'
 import { addEngineCommands } from './engine.ts'
 import { addEventCommands } from './event.ts'
 import { addExamples } from './example.ts'
 import { explain, report } from './failure.ts'
 import { addGpuCommands } from './gpu.ts'
 import { addHostCommands } from './host.ts'
+import { addInvoiceCommands } from './invoice.ts'
 import { addLedgerCommands } from './ledger.ts'
 import { addMachineSessionCommands } from './machine-session.ts'
 import { addDeploymentCommands } from './model-deployment.ts'
 import { addModelCommands } from './model.ts'
 import { addProfileCommands } from './login.ts'
+import { addOperatorRentalCommand } from './operator-rental.ts'
+import { addOperatorTrafficCommand } from './operator-traffic.ts'
+import { addOperatorFleetCommands } from './operator-fleet.ts'
 import { addOperatorCommands } from './operator.ts'
 import { parseProfileName } from './profile.ts'
 import { addRentCommand } from './rent.ts'
 import { addRentalCommands } from './rental.ts'
+import { addRequestCommands } from './request.ts'
+import { addReserveCommand } from './reserve.ts'
 import { paint } from './screen.ts'
 import { addServerCommands } from './server.ts'
 import { DEFAULT_URL, GROUP_USAGE, openSession, type GlobalOptions, type Run } from './session.ts'
 import { exitCodes, type ExitCode, type Shell } from './shell.ts'
+import { addStatementCommands } from './statement.ts'
+import { addSupplyMachineCommands } from './supply-machine.ts'
 import { addSupplyCommands } from './supply.ts'
 import { addTerminateCommand } from './terminate.ts'
 import { addVolumeCommands } from './volume.ts'
@@ -76,6 +87,8 @@ function buildProgram(shell: Shell, run: Run): Command {
     .configureHelp({
       styleTitle: (title) => paint(shell.colour.out, 'bold', title),
       showGlobalOptions: true,
+      // Not those of the groups above, which a command does not take.
+      visibleGlobalOptions: (command) => (command === program ? [] : [...program.options]),
       visibleCommands: (command) => command.commands.flatMap(leavesOf),
       subcommandTerm: termOf,
     })
@@ -93,18 +106,24 @@ function buildProgram(shell: Shell, run: Run): Command {
   addCompletionCommand(program, shell)
   program.commandsGroup('Customers:')
   addBillingCommands(program, run)
+  addStatementCommands(program, run)
+  addInvoiceCommands(program, run)
   addGpuCommands(program, run, shell)
   addRentCommand(program, run, shell)
   addRentalCommands(program, run)
   addMachineSessionCommands(program, run, shell)
+  addChangeCommand(program, run)
   addTerminateCommand(program, run, shell)
+  addReserveCommand(program, run)
   addVolumeCommands(program, run, shell)
   addEventCommands(program, run)
   addChatCommands(program, run, shell)
   addPictureCommands(program, run, shell)
   addSpeakCommands(program, run)
   addCostCommands(program, run)
+  addRequestCommands(program, run)
   addUsageCommands(program, run, shell)
+  addAccountCommands(program, run)
   addApiKeyCommands(program, run)
   addSshKeyCommands(program, run, shell)
   addWebhookCommands(program, run)
@@ -112,9 +131,14 @@ function buildProgram(shell: Shell, run: Run): Command {
   program.commandsGroup('Suppliers:')
   addAgentCommands(program, run, shell)
   addSupplyCommands(program, run)
+  addSupplyMachineCommands(program, run)
+  addEarningsCommand(program, run)
   program.commandsGroup('Operators:')
-  addOperatorCommands(program, run)
+  addOperatorCommands(program, run, shell)
+  addOperatorFleetCommands(program, run)
   addHostCommands(program, run, shell)
+  addOperatorRentalCommand(program, run)
+  addOperatorTrafficCommand(program, run, shell)
   addModelCommands(program, run, shell)
   addDeploymentCommands(program, run, shell)
   addLedgerCommands(program, run)

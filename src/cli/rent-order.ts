@@ -4,6 +4,7 @@ import { MINUTE_MS } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
+import type { TermQuote } from '../domain/term.ts'
 import type { Offer, OfferKind } from './offer.ts'
 import {
   callName,
@@ -34,6 +35,10 @@ export interface Order extends OrderOptions {
   readonly gpuCount: number
   /** As it was shown. Where it has been raised since, nothing is ordered. */
   readonly pricePerHour: NanoUsd
+  /** undefined: on demand. */
+  readonly term: TermQuote | undefined
+  /** It ends with its term. */
+  readonly thenEnd?: true
   readonly endsAt: string | undefined
 }
 
@@ -62,6 +67,7 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
     region: offer.region,
     networkType: offer.network,
     maxCostPerHourUsd: maxCost,
+    ...termOptions(order),
     ...(label === undefined ? {} : { label }),
     ...(endsAt === undefined ? {} : { autoTerminateAt: endsAt }),
     ...(limit === undefined ? {} : { spendingLimitUsd: limit }),
@@ -74,6 +80,16 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
   const storage = order.volume === undefined ? {} : { storageVolume: { isNew: false, id: order.volume } }
   const body = { ...common, ...storage } as CallInput<'createBareMetalRental'>['body']
   return String((await client.call('createBareMetalRental', { body, idempotencyKey })).id)
+}
+
+function termOptions({ term, thenEnd }: Order) {
+  if (term === undefined) return {}
+  return {
+    termType: 'reserved' as const,
+    termPeriodDays: term.days,
+    discountPercentage: term.percentage,
+    convertToOnDemandOnExpiry: thenEnd !== true,
+  }
 }
 
 /** Ports are given with an image, so without one they need the usual one by name. */

@@ -154,6 +154,42 @@ describe('rent', () => {
     expect((await berth('exec', name)).error).toContain("missing required argument 'command'")
   }
 
+  test('a reserved term: what it saves and what follows is told before, and what follows can be changed', async () => {
+    const vm = ['rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--network', 'ethernet', '--label', 'bound']
+    const asked = await cli.berth(vm, { BERTH_KEY: key }, { answers: ['1', 'n'] })
+    expect(asked.out).toMatch(/^Term +on demand; for less: --days 30 \(−10 %\), 90 \(−18 %\), 365 \(−30 %\)$/m)
+    const { code, out, error } = await berth(...vm, '--days', '30', '--then-end', '--yes')
+    expect({ code, error }).toEqual({ code: 0, error: '' })
+    expect(out).toMatch(/^Price +\$2\.241 an hour, \$53\.784 a day$/m)
+    expect(out).toMatch(/^Term +30 days at −10 %, \$1,613\.52 in all; then it ends$/m)
+    const changed = await json('change', 'bound', '--after-term', 'go-on')
+    expect(changed).toMatchObject({
+      convertToOnDemandOnExpiry: true,
+      currentTerm: { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10, costPerHour: 2.241 },
+    })
+    await json('terminate', 'bound', '--yes')
+  })
+
+  test('change: a label and an end, of a rental and an instance; none takes them away', async () => {
+    await json('rent', '--kind', 'container', '--gpu', '3090', '--count', '1', '--label', 'old', '--yes')
+    const { out } = await berth('change', 'old', '--label', 'new', '--hours', '2', '--limit', '7.50')
+    expect(out).toMatch(/^Name +new\nEnds +at \d{4}-\S+ \S+Z\nLimit +when it has cost \$7\.50$/m)
+    const freed = await berth('change', 'new', '--hours', 'none', '--limit', 'none', '--label', '')
+    expect(freed.error).toBe('')
+    expect(freed.out).toMatch(/^Ends +not by itself\nLimit +none but the balance$/m)
+    const [, name = ''] = /^Name +(\S+)$/m.exec(freed.out) ?? []
+    const { code, error } = await berth('change', name, '--after-term', 'end')
+    expect({ code, error }).toEqual({ code: 2, error: expect.stringContaining('Containers are always on demand.') })
+    expect((await berth('change', name)).error).toContain('Say what to change.')
+    expect((await berth('change', name, '--hours', 'soon')).error).toContain('Or: none.')
+    await json('terminate', name, '--yes')
+  })
+
+  test('a large reservation is asked for', async () => {
+    expect((await berth('reserve', '512')).out).toBe('Your request for 512 GPUs has reached the operator\n')
+    expect((await berth('reserve', 'many')).code).toBe(2)
+  })
+
   test('--no-wait comes back at once', async () => {
     const made = await json('rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--no-wait', '--yes')
     expect(made.rental).toMatchObject({ gpuCount: 1 })
@@ -177,6 +213,9 @@ describe('rent', () => {
     [['--kind', 'metal', '--port', '80', '--yes'], 2, '--port is not for bare metal'],
     [['--kind', 'container', '--port', '80', '--yes'], 2, 'The ports of a container belong to its image.'],
     [['--kind', 'vm', '--hours', '0', '--yes'], 2, 'From 1 to'],
+    [['--kind', 'vm', '--days', '7', '--yes'], 2, 'There is no term of 7 days.\n  There are: --days 30 (−10 %), 90'],
+    [['--kind', 'container', '--days', '30', '--yes'], 2, '--days is for virtual machines and bare metal'],
+    [['--kind', 'vm', '--then-end', '--yes'], 2, '--then-end says what follows a term.'],
     [['--kind', 'vm', '--limit', '-1', '--yes'], 2, 'An amount reads as 12.50.'],
   ])('%j: exit code %i and the next step', async (args, exitCode, text) => {
     // Those of other tests may still be on their way out.

@@ -3,22 +3,14 @@
  * is shown and agreed to before anything is ordered, and the order says so: at a higher one it is refused. Then what
  * starts is followed until it runs.
  */
-import { InvalidArgumentError, Option, type Command } from 'commander'
-import { addMs, formatInstant, HOUR_MS, systemClock } from '../base/instant.ts'
-import {
-  formatUsd,
-  formatUsdForPeople,
-  nanoUsdOf,
-  parseUsd,
-  spanAffordable,
-  sumUsd,
-  usd,
-  type NanoUsd,
-} from '../base/money.ts'
+import { Option, type Command } from 'commander'
+import { formatUsd, formatUsdForPeople, nanoUsdOf, spanAffordable, sumUsd, usd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import type { NetworkType } from '../contract/shared.ts'
+import { quoteTerms, type TermQuote } from '../domain/term.ts'
 import { offerCells, offerColumns } from './gpu.ts'
+import { endAfter, parseHours, parseLimit } from './guard.ts'
 import {
   addOfferFilters,
   fits,
@@ -39,12 +31,14 @@ import { parseWhole } from './supply.ts'
 import { span } from './wording.ts'
 
 const MOST_SHOWN = 20
-const MOST_HOURS = 24 * 366
+const MOST_DAYS = 3_660
 const PORTS = 65_535
 
 interface RentOptions extends OfferFilter, OrderOptions {
   readonly machine?: string
   readonly network?: NetworkType
+  readonly days?: number
+  readonly thenEnd?: true
   readonly hours?: number
   readonly yes?: true
   readonly wait: boolean
@@ -58,7 +52,9 @@ export function addRentCommand(program: Command, run: Run, shell: Shell): void {
     .option('--port <n...>', 'ports to reach from outside: containers, virtual machines', parsePorts)
     .option('--volume <id>', 'bare metal: attach this storage volume', parseWhole(1, 999_999_999))
     .option('--label <text>', 'a name of your own for it')
-    .option('--hours <n>', 'end it by itself after so many hours', parseWhole(1, MOST_HOURS))
+    .option('--days <n>', 'reserve it for a term, which costs less; not containers', parseWhole(1, MOST_DAYS))
+    .option('--then-end', 'with --days: end it with its term, rather than go on')
+    .option('--hours <n>', 'end it by itself after so many hours', parseHours)
     .option('--limit <usd>', 'end it by itself when it has cost this much', parseLimit)
     .option('--no-wait', 'do not wait until it runs')
     .option(...YES)
@@ -74,7 +70,13 @@ export function addRentCommand(program: Command, run: Run, shell: Shell): void {
   )
 }
 
-async function chooseOrder(session: Session, shell: Shell, options: RentOptions): Promise<Order> {
+/** An order, and what one should know before it is placed. */
+interface Offered extends Order {
+  readonly listPrice: NanoUsd
+  readonly terms: readonly TermQuote[]
+}
+
+async function chooseOrder(session: Session, shell: Shell, options: RentOptions): Promise<Offered> {
   const { machine, network, hours, yes, count, gpu, kind } = options
   const asks = yes === true ? undefined : shell.person
   if (asks === undefined && machine === undefined && gpu === undefined && kind === undefined) {
@@ -101,19 +103,29 @@ async function chooseOrder(session: Session, shell: Shell, options: RentOptions)
   const gpuCount = await chooseCount(asks, offer, count)
   const label = options.label ?? (asks === undefined ? '' : await askFor(asks, 'Label, if you like', (text) => text))
   checkOptions(offer, options)
+  const listPrice = priceOf(offer, gpuCount)
+  const terms = offer.kind === 'container' ? [] : await readTerms(session.client, listPrice)
+  const term = chooseTerm(terms, options)
   return {
     offer,
     gpuCount,
-    pricePerHour: priceOf(offer, gpuCount),
+    pricePerHour: term?.perHour ?? listPrice,
+    listPrice,
+    term,
+    terms,
     ...options,
     label: label === '' ? undefined : label,
-    endsAt: hours === undefined ? undefined : formatInstant(addMs(systemClock.now(), hours * HOUR_MS)),
+    endsAt: hours === undefined ? undefined : endAfter(hours),
   }
 }
 
 /** What would be silently left out is refused. */
-function checkOptions({ kind }: Offer, { image, volume, port }: OrderOptions): void {
+function checkOptions({ kind }: Offer, { image, volume, port, days, thenEnd }: RentOptions): void {
+  if (thenEnd === true && days === undefined) {
+    throw new CliError(exitCodes.usage, '--then-end says what follows a term.', ['--days reserves for one.'])
+  }
   const misplaced = [
+    days !== undefined && kind === 'container' ? '--days is for virtual machines and bare metal' : undefined,
     image !== undefined && kind !== 'container' ? '--image is for containers' : undefined,
     volume !== undefined && kind !== 'metal' ? '--volume is for bare metal' : undefined,
     port !== undefined && kind === 'metal' ? '--port is not for bare metal, whose ports are all open' : undefined,
@@ -121,6 +133,24 @@ function checkOptions({ kind }: Offer, { image, volume, port }: OrderOptions): v
   if (misplaced !== undefined) {
     throw new CliError(exitCodes.usage, `${misplaced}, and this is a ${kind} offer.`, ['--kind chooses another.'])
   }
+}
+
+async function readTerms(client: Client, listPrice: NanoUsd): Promise<TermQuote[]> {
+  return quoteTerms(await client.call('listReserveOptions'), listPrice)
+}
+
+function chooseTerm(terms: readonly TermQuote[], { days }: RentOptions): TermQuote | undefined {
+  if (days === undefined) return undefined
+  const term = terms.find((one) => one.days === days)
+  if (term !== undefined) return term
+  throw new CliError(exitCodes.usage, `There is no term of ${days} days.`, [
+    terms.length === 0 ? 'This server has none: without --days it is on demand.' : `There are: ${termsWords(terms)}`,
+  ])
+}
+
+/** `--days 30 (−10 %), 90 (−20 %)` */
+function termsWords(terms: readonly TermQuote[]): string {
+  return `--days ${terms.map(({ days, percentage }) => `${days} (−${percentage} %)`).join(', ')}`
 }
 
 async function chooseOffer(screen: Screen, person: Person, offers: readonly Offer[]): Promise<Offer> {
@@ -145,7 +175,7 @@ async function chooseCount(asks: Person | undefined, offer: Offer, count: number
 
 const kindWords = { container: 'a container', vm: 'a virtual machine', metal: 'bare metal' } as const
 
-function orderLines(screen: Screen, order: Order, balance: Reply<'getCustomerBalance'> | undefined): string[] {
+function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerBalance'> | undefined): string[] {
   const { offer, gpuCount, endsAt, limit, pricePerHour: price } = order
   const perDay = nanoUsdOf(price * 24n)
   return [
@@ -154,12 +184,19 @@ function orderLines(screen: Screen, order: Order, balance: Reply<'getCustomerBal
       [offer.machine === undefined ? 'Network' : 'Machine', whereWords(offer)],
       ['Note', offer.machine?.simulated === true ? 'its GPUs are simulated' : undefined],
       ['Price', `${formatUsdForPeople(price)} an hour, ${formatUsdForPeople(perDay)} a day`],
+      ['Term', termLine(order)],
       ['Balance', balance === undefined ? 'not for this key to see' : lastingWords(balance, price)],
       ['Ends', endsAt === undefined ? undefined : `at ${endsAt}`],
       ['Limit', limit === undefined ? undefined : `ends when it has cost ${formatUsdForPeople(usd(limit))}`],
     ]),
     '',
   ]
+}
+
+function termLine({ term, terms, listPrice, thenEnd }: Offered): string | undefined {
+  if (term === undefined) return terms.length === 0 ? undefined : `on demand; for less: ${termsWords(terms)}`
+  const then = thenEnd === true ? 'then it ends' : `then ${formatUsdForPeople(listPrice)} an hour`
+  return `${term.days} days at −${term.percentage} %, ${formatUsdForPeople(term.total)} in all; ${then}`
 }
 
 /** With everything that runs already. */
@@ -217,10 +254,4 @@ function wholeOf(text: string): number {
 
 function parsePorts(text: string, before: readonly number[] = []): number[] {
   return [...before, parseWhole(1, PORTS)(text)]
-}
-
-function parseLimit(text: string): string {
-  const amount = parseUsd(text)
-  if (amount === undefined || amount <= 0n) throw new InvalidArgumentError('An amount reads as 12.50.')
-  return text
 }

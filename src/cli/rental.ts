@@ -1,10 +1,14 @@
-/** `berth ls`: machines of all three kinds in one list. */
+/** `berth ls`: machines of all three kinds in one list. Those that have ended are in rental-ended.ts. */
 import type { Command } from 'commander'
 import { systemClock } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
 import { formatUsdForPeople, sumUsd } from '../base/money.ts'
 import { callName, hasFailed, isRunning, machinesOf, readLists, sshText, type OwnMachine } from './own-machine.ts'
+import { showEnded, type EndedOptions } from './rental-ended.ts'
 import { table, type Cell, type Style } from './screen.ts'
 import type { Run } from './session.ts'
+import { CliError, exitCodes } from './shell.ts'
+import { parseWhole } from './supply.ts'
 import { age, count, time } from './wording.ts'
 
 export function addRentalCommands(program: Command, run: Run): void {
@@ -13,9 +17,22 @@ export function addRentalCommands(program: Command, run: Run): void {
     .alias('rentals')
     .description('your machines')
     .option('--wide', 'also their ids, since when they run, and their SSH commands')
+    .option('--ended', 'those that have ended, newest first; with --wide also what they cost')
+    .option('-n, --limit <count>', 'with --ended: how many (20)', parseWhole(1, limits.pageRows))
+    .option('--cursor <cursor>', 'with --ended: go on where a long list was cut')
   list.action(
-    run('customer', async ({ client, screen }) => {
-      const { wide = false } = list.opts<{ wide?: true }>()
+    run('customer', async (session) => {
+      const { ended, ...options } = list.opts<EndedOptions & { ended?: true }>()
+      if (ended === true) return showEnded(session, options)
+      if (options.limit !== undefined || options.cursor !== undefined) {
+        throw new CliError(
+          exitCodes.usage,
+          '--limit and --cursor are for --ended: what has not ended is listed whole.',
+          ['berth ls --ended lists what has ended.'],
+        )
+      }
+      const { client, screen } = session
+      const { wide = false } = options
       const lists = await readLists(client)
       const machines = machinesOf(lists)
       screen.show(lists, () => {

@@ -1,4 +1,7 @@
-/** `berth supply`: words that let machines join, and one's own hosts. The operator's are those of the house. */
+/**
+ * `berth supply`: words that let machines join, and one's own hosts. The operator's are those of the house. What they
+ * are sold for and what they earn is in supply-machine.ts and earnings.ts.
+ */
 import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError, type Command } from 'commander'
 import type { Reply } from '../client/client.ts'
@@ -12,7 +15,7 @@ const HOURS = 720
 export function addSupplyCommands(program: Command, run: Run): void {
   const supply = program
     .command('supply')
-    .description('machines that join, and their hosts')
+    .description('machines that join, their price and what they earn')
     .usage(GROUP_USAGE)
     .commandsGroup('Suppliers:')
   addToken(supply, run)

@@ -1,7 +1,7 @@
 /** `berth volumes`: storage that outlives machines. A volume is named by its number or its label. */
 import { randomUUID } from 'node:crypto'
-import type { Command } from 'commander'
-import { formatUsdForPeople, usdFromNumber, zeroUsd } from '../base/money.ts'
+import { InvalidArgumentError, type Command } from 'commander'
+import { formatUsdForPeople, nanoUsdOf, parseUsd, usdFromNumber, zeroUsd } from '../base/money.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
 import { listOwn, NAME_HELP, pickOwn } from './own-machine.ts'
 import { confirm, YES } from './question.ts'
@@ -9,9 +9,10 @@ import { table, type Cell } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
-import { count } from './wording.ts'
+import { count, money } from './wording.ts'
 
 type Volume = Reply<'listVolumes'>[number]
+type StorageOption = Reply<'listStorageOptions'>[number]
 
 const VOLUME_HELP = 'its number or label, as berth volumes ls shows it'
 const STEP_GB = 256
@@ -21,6 +22,7 @@ export function addVolumeCommands(program: Command, run: Run, shell: Shell): voi
   const volumes = program.command('volumes').description('storage that outlives machines').usage(GROUP_USAGE)
   volumes.commandsGroup('Customers:')
   addList(volumes, run)
+  addPrices(volumes, run)
   addCreate(volumes, run)
   addAttach(volumes, run)
   addDetach(volumes, run)
@@ -65,12 +67,61 @@ function cells(volume: Volume): Cell[] {
   ]
 }
 
+function addPrices(volumes: Command, run: Run): void {
+  const prices = volumes
+    .command('prices')
+    .description('what a volume costs, and where it can be made')
+    .option('--size <gb>', `of which size, in steps of ${STEP_GB}`, parseSize, STEP_GB)
+  prices.action(
+    run('anyone', async ({ client, screen }) => {
+      const { size } = prices.opts<{ size: number }>()
+      const options = await client.call('listStorageOptions')
+      screen.show(options, () => {
+        if (options.length === 0) return ['Volumes are not sold here: no region has a price.', 'Ask the operator.']
+        const priceColumns = [
+          { title: 'REGION' },
+          { title: '$ A GB AND HOUR', right: true },
+          { title: `$ AN HOUR OF ${size} GB`, right: true },
+          { title: 'ROOM, GB', right: true },
+        ] as const
+        return [
+          ...table(
+            screen,
+            priceColumns,
+            options.map((option) => priceCells(option, size)),
+          ),
+          '',
+          `${count(options.length, 'region')}. berth volumes create LABEL --size ${size} --region REGION makes one.`,
+        ]
+      })
+    }),
+  )
+}
+
+function priceCells(option: StorageOption, sizeGb: number): Cell[] {
+  const perGb = parseUsd(option.costPerGbHourUsd) ?? zeroUsd
+  return [
+    option.region,
+    money(option.costPerGbHourUsd),
+    formatUsdForPeople(nanoUsdOf(perGb * BigInt(sizeGb))),
+    roomCell(option, sizeGb),
+  ]
+}
+
+/** The largest volume that can be made now. */
+function roomCell({ enabled, availableGb }: StorageOption, sizeGb: number): Cell {
+  if (!enabled) return { text: 'not now', style: 'yellow' }
+  if (availableGb === null) return 'no limit known'
+  const text = availableGb.toLocaleString('en-US')
+  return availableGb < sizeGb ? { text, style: 'yellow' } : text
+}
+
 function addCreate(volumes: Command, run: Run): void {
   const create = volumes
     .command('create')
     .description('make a storage volume')
     .argument('<label>', 'a name for it: letters, digits, - and _, four at least')
-    .requiredOption('--size <gb>', `in steps of ${STEP_GB}`, parseWhole(STEP_GB, MOST_GB))
+    .requiredOption('--size <gb>', `in steps of ${STEP_GB}`, parseSize)
     .requiredOption('--region <region>', 'where')
     .option('--attach <name...>', 'machines to attach it to; a disk is made on the host of the first')
   create.action(
@@ -154,6 +205,13 @@ async function findVolume(client: Client, wanted: string): Promise<Volume> {
     throw new CliError(exitCodes.usage, `Several volumes have the label ${wanted}.`, [`Name one of: ${ids}`])
   }
   return only
+}
+
+function parseSize(text: string): number {
+  const sizeGb = parseWhole(STEP_GB, MOST_GB)(text)
+  if (sizeGb % STEP_GB !== 0)
+    throw new InvalidArgumentError(`In steps of ${STEP_GB}: ${STEP_GB}, ${2 * STEP_GB} and so on.`)
+  return sizeGb
 }
 
 /** Volumes know rentals by number. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { DAY_MS, instantOf } from '../base/instant.ts'
 import { nanoUsdOf, usd } from '../base/money.ts'
-import { grantTerm, onDemandAfter, pricePerHour, type TermWish } from './term.ts'
+import { grantTerm, onDemandAfter, pricePerHour, quoteTerms, type TermWish } from './term.ts'
 
 const NOW = instantOf(Date.UTC(2026, 10, 14, 12))
 const list = usd('23.92')
@@ -100,4 +100,11 @@ test('after a reserved term comes its list price, from the very instant it ends'
 test('the price of several GPUs is their sum', () => {
   expect(pricePerHour(usd('2.99'), 8)).toBe(usd('23.92'))
   expect(pricePerHour(nanoUsdOf(1n), 3)).toBe(3n)
+})
+
+test('each term is quoted once, at the best discount that the account has', () => {
+  expect(quoteTerms(options.toReversed(), list)).toEqual([
+    { days: 30, percentage: 10, perHour: usd('21.528'), total: usd('15500.16') },
+    { days: 90, percentage: 27.5, perHour: usd('17.342'), total: usd('37458.72') },
+  ])
 })

@@ -1,6 +1,6 @@
 /** Terms and prices: what an order costs an hour, and when a reservation ends. */
 import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
-import { discounted, nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, discounted, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../base/result.ts'
 
 export interface Term {
@@ -76,6 +76,29 @@ export function grantTerm(
       originalCostPerHour: listPrice,
     },
   })
+}
+
+/** What it costs to bind oneself. */
+export interface TermQuote {
+  readonly days: number
+  readonly percentage: number
+  readonly perHour: NanoUsd
+  /** Of the whole term. */
+  readonly total: NanoUsd
+}
+
+/** Each term at its best discount, the shortest first: an account may have one of its own beside everyone's. */
+export function quoteTerms(options: readonly ReserveOption[], listPrice: NanoUsd): TermQuote[] {
+  const best = new Map<number, number>()
+  for (const { termPeriodDays: days, discountPercentage } of options) {
+    best.set(days, Math.max(best.get(days) ?? 0, discountPercentage))
+  }
+  return [...best]
+    .toSorted(([one], [other]) => one - other)
+    .map(([days, percentage]) => {
+      const perHour = discounted(listPrice, percentage)
+      return { days, percentage, perHour, total: costOfSpan(perHour, days * DAY_MS) }
+    })
 }
 
 /** What follows a reserved term when the customer chose to go on: its list price of the day it was made. */

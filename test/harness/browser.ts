@@ -51,18 +51,30 @@ export interface ConsolePage {
   readonly close: () => Promise<void>
 }
 
-export async function openBrowser(options: TestServerOptions = {}): Promise<ConsoleBrowser> {
-  const server = await testServer({ consoleDir: inject('consoleDir'), ...options })
+/** One for all files of this worker: to start it takes seconds. It ends with the worker. */
+let launched: Promise<Browser> | undefined
+
+function launch(): Promise<Browser> {
   const executablePath = CHROMIUM.find((one) => existsSync(one)) ?? ''
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   const cheap = ['--disable-gpu', '--disable-software-rasterizer', '--disable-extensions', '--in-process-gpu']
-  const args = [...asRoot, '--disable-dev-shm-usage', ...cheap]
-  const browser = await chromium.launch({ executablePath, args })
+  launched ??= chromium.launch({ executablePath, args: [...asRoot, '--disable-dev-shm-usage', ...cheap] })
+  return launched
+}
+
+export async function openBrowser(options: TestServerOptions = {}): Promise<ConsoleBrowser> {
+  const server = await testServer({ consoleDir: inject('consoleDir'), ...options })
+  const browser = await launch()
+  const contexts: BrowserContext[] = []
   return {
     server,
-    open: (key, size) => openPage(browser, server.url, key, size),
+    open: async (key, size) => {
+      const opened = await openPage(browser, server.url, key, size)
+      contexts.push(opened.context)
+      return opened
+    },
     close: async () => {
-      await browser.close()
+      for (const context of contexts) await context.close()
       await server.close()
     },
   }

@@ -23,6 +23,9 @@ export interface Told {
   readonly wrong: string[]
 }
 
+/** Between two tries while the server is away. */
+const AWAY_MS = 100
+
 const labels = [
   '',
   '',
@@ -158,7 +161,7 @@ async function until(
       return reply
     }
     if (stopping()) return undefined
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await new Promise((resolve) => setTimeout(resolve, AWAY_MS))
   }
 }
 

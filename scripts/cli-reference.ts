@@ -1,0 +1,59 @@
+/**
+ * The reference of all commands, made of what they say of themselves with `--help`: the part of docs/cli.md below
+ * `## Servers and keys`. What every command takes is left out; the page says it once.
+ */
+import { runCli } from '../src/cli/program.ts'
+
+/** A group of commands: how the help calls it, and how the page does. */
+const groups = [
+  ['Server', 'Servers and keys'],
+  ['Customers', 'For customers'],
+  ['Suppliers', 'For suppliers'],
+  ['Operators', 'For operators'],
+] as const
+
+/** The page with its reference as it should be; what stands above it stays. */
+export async function withReference(page: string): Promise<string> {
+  const [above = ''] = page.split(`## ${groups[0][1]}\n`)
+  const overview = await helpOf([])
+  const parts: string[] = []
+  for (const [group, title] of groups) {
+    parts.push(`## ${title}\n`)
+    for (const command of commandsOf(overview, group)) parts.push(sectionOf(command, await helpOf(command.split(' '))))
+  }
+  return `${above}${parts.join('\n')}`
+}
+
+/** `berth --help` lists what can be typed under the name of each group. */
+export function commandsOf(overview: string, group: string): string[] {
+  const [, list = ''] = overview.split(`\n${group}:\n`)
+  const [lines = ''] = list.split('\n\n')
+  return [...lines.matchAll(/^ {2}([a-z][a-z-]*(?: [a-z-]+)*)(?: [<[].*?)?(?: {2,}\S|$)/gm)].map(
+    ([, words = '']) => words,
+  )
+}
+
+function sectionOf(command: string, help: string): string {
+  const [usage = '', description = '', ...rest] = help.trimEnd().split('\n\n')
+  const sentence = description.split('\n').join(' ')
+  const own = rest
+    .filter((part) => !part.startsWith('Global Options:'))
+    .map((part) => part.replace(/\n {2}-h, --help .*(\n {4,}.*)*/, ''))
+    .filter((part) => part !== 'Options:')
+  const said = `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`
+  const block = [usage.replace(/^Usage: /, ''), ...own].join('\n\n')
+  return `### berth ${command}\n\n${said}\n\n\`\`\`text\n${block}\n\`\`\`\n`
+}
+
+async function helpOf(words: readonly string[]): Promise<string> {
+  let out = ''
+  await runCli([...words, '--help'], {
+    env: {},
+    colour: { out: false, error: false },
+    write: (text) => void (out += text),
+    writeError: (text) => void (out += text),
+    readFile: () => undefined,
+    readInput: () => undefined,
+  })
+  return out
+}

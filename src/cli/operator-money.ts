@@ -1,0 +1,204 @@
+/**
+ * `berth operator credit`, `adjust`, `refund` and `payout`: money that the operator moves. Each is one entry in the books,
+ * which only another one takes back; it says why, and carries an idempotency key, so a cut line never doubles it.
+ */
+import { randomUUID } from 'node:crypto'
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
+import { ApiError } from '../client/error.ts'
+import { parseAccount, withReason } from './operator-account.ts'
+import type { Run } from './session.ts'
+import { CliError, exitCodes } from './shell.ts'
+import { parseWhole } from './supply.ts'
+import { money } from './wording.ts'
+
+const ACCOUNT_HELP = 'its id, as berth operator accounts shows it'
+const AMOUNT_HELP = 'how much, such as 25 or 12.50'
+const LARGEST_RENTAL = 999_999_999
+
+interface MoveOptions {
+  readonly reason: string
+  readonly idempotencyKey?: string
+}
+
+export function addMoneyCommands(operator: Command, run: Run): void {
+  addCredit(operator, run)
+  addAdjust(operator, run)
+  addRefund(operator, run)
+  addPayout(operator, run)
+}
+
+function addCredit(operator: Command, run: Run): void {
+  const credit = operator
+    .command('credit')
+    .description('add money to an account')
+    .argument('<account>', ACCOUNT_HELP, parseAccount)
+    .argument('<usd>', AMOUNT_HELP, parseAmount)
+  withReason(credit).addOption(
+    new Option('--kind <kind>', 'purchase: it was paid for; credit: the house gives it')
+      .choices(['purchase', 'credit'])
+      .default('purchase'),
+  )
+  withKey(credit, 'the same key never credits twice').action(
+    run('operator', async ({ client, screen }, id = '', amountUsd = '') => {
+      const { reason, kind, idempotencyKey } = credit.opts<MoveOptions & { kind: 'purchase' | 'credit' }>()
+      const moved = await client.call('creditAccount', {
+        params: { id },
+        body: { amountUsd, reason, kind },
+        idempotencyKey: idempotencyKey ?? randomUUID(),
+      })
+      screen.show(moved, () => [
+        moved.replayed
+          ? `That key was used before: nothing new was added. Available: ${money(moved.availableUsd)}`
+          : `Added ${money(amountUsd)} to ${id}. Available now: ${money(moved.availableUsd)}`,
+      ])
+    }),
+  )
+}
+
+/** The way has no default, and the amount no sign: neither can be mistaken. */
+function addAdjust(operator: Command, run: Run): void {
+  const adjust = operator
+    .command('adjust')
+    .description('correct a balance, up or down')
+    .argument('<account>', ACCOUNT_HELP, parseAccount)
+    .argument('<usd>', AMOUNT_HELP, parseAmount)
+    .addOption(new Option('--up', 'the account gets it').conflicts('down'))
+    .addOption(new Option('--down', 'the account loses it').conflicts('up'))
+  withKey(withReason(adjust)).action(
+    run('operator', async ({ client, screen }, id = '', amount = '') => {
+      const { up, down, reason, idempotencyKey } = adjust.opts<MoveOptions & { up?: true; down?: true }>()
+      if (up === undefined && down === undefined) {
+        throw new CliError(exitCodes.usage, 'Say which way: --up or --down.', [
+          `Such as: berth operator adjust ${id} ${amount} --down --reason "credited twice"`,
+        ])
+      }
+      const amountUsd = down === true ? `-${amount}` : amount
+      const call = client.call('adjustAccount', {
+        params: { id },
+        body: { amountUsd, reason },
+        idempotencyKey: idempotencyKey ?? randomUUID(),
+      })
+      const moved = await whereCovered(call, id)
+      screen.show(moved, () =>
+        moved.replayed
+          ? replayedLines(id)
+          : [
+              `The balance of ${id} went ${down === true ? 'down' : 'up'} by ${money(amount)}.`,
+              `It ${stepOf(moved.availableUsd, amountUsd)}.`,
+            ],
+      )
+    }),
+  )
+}
+
+function addRefund(operator: Command, run: Run): void {
+  const refund = operator
+    .command('refund')
+    .description('give back what a rental was charged')
+    .argument('<account>', ACCOUNT_HELP, parseAccount)
+    .argument('<usd>', `${AMOUNT_HELP}; at most what it was charged`, parseAmount)
+    .requiredOption(
+      '--rental <number>',
+      'its number, as berth operator rentals shows it',
+      parseWhole(1, LARGEST_RENTAL),
+    )
+  withKey(withReason(refund)).action(
+    run('operator', async ({ client, screen }, id = '', amountUsd = '') => {
+      const { rental: rentalId, reason, idempotencyKey } = refund.opts<MoveOptions & { rental: number }>()
+      const call = client.call('refundCharge', {
+        params: { id },
+        body: { amountUsd, rentalId, reason },
+        idempotencyKey: idempotencyKey ?? randomUUID(),
+      })
+      const moved = await withNext(call, 'rental_not_found', `berth operator rentals --account ${id} lists them.`)
+      screen.show(moved, () =>
+        moved.replayed
+          ? replayedLines(id)
+          : [
+              `${money(amountUsd)} for rental ${rentalId} was given back to ${id}.`,
+              `Its balance ${stepOf(moved.availableUsd, amountUsd)}. A supplier keeps its share.`,
+            ],
+      )
+    }),
+  )
+}
+
+function addPayout(operator: Command, run: Run): void {
+  const payout = operator
+    .command('payout')
+    .description('write down that earnings were paid out')
+    .argument('<account>', ACCOUNT_HELP, parseAccount)
+    .argument('[usd]', 'how much (default: all that is unpaid)', parseAmount)
+  withKey(withReason(payout)).action(
+    run('operator', async ({ client, screen }, id = '', named?: string) => {
+      const { reason, idempotencyKey } = payout.opts<MoveOptions>()
+      const account = await client.call('getAccount', { params: { id } })
+      if (!account.supplier && parseUsd(account.earningsUsd) === 0n) {
+        throw new CliError(exitCodes.failed, `${id} is not a supplier: it has earned nothing.`, [
+          `A fee makes it one: berth operator accounts change ${id} --platform-fee 15 --reason TEXT`,
+        ])
+      }
+      if (named === undefined && parseUsd(account.earningsUsd) === 0n) {
+        throw new CliError(exitCodes.failed, `Nothing is unpaid: ${id} has had all that it has earned.`)
+      }
+      const amountUsd = named ?? account.earningsUsd
+      const call = client.call('payOutSupplier', {
+        params: { id },
+        body: { amountUsd, reason },
+        idempotencyKey: idempotencyKey ?? randomUUID(),
+      })
+      const moved = await whereCovered(call, id)
+      screen.show(moved, () =>
+        moved.replayed
+          ? replayedLines(id)
+          : [
+              `A payout of ${money(amountUsd)} to ${id} is in the books.`,
+              `Still unpaid: ${money(moved.unpaidUsd)}. The money itself moves at your bank.`,
+            ],
+      )
+    }),
+  )
+}
+
+function withKey(command: Command, words = 'the same key never moves money twice'): Command {
+  return command.option('--idempotency-key <key>', words)
+}
+
+function replayedLines(id: string): string[] {
+  return ['That key was used before: nothing new was moved.', `berth operator accounts show ${id} has what there is.`]
+}
+
+/** What it was and what it is: the answer has the balance right after the move. */
+function stepOf(after: string, moved: string): string {
+  const [end, by] = [parseUsd(after), parseUsd(moved)]
+  if (end === undefined || by === undefined) return `is ${money(after)} now`
+  return `was ${formatUsdForPeople(nanoUsdOf(end - by))} and is ${formatUsdForPeople(end)} now`
+}
+
+function whereCovered<T>(call: Promise<T>, id: string): Promise<T> {
+  return withNext(
+    call,
+    'insufficient_balance',
+    `Nothing was moved: berth operator accounts show ${id} has what there is.`,
+  )
+}
+
+/** A refusal with a next step for operators. */
+async function withNext<T>(call: Promise<T>, reason: string, next: string): Promise<T> {
+  try {
+    return await call
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.reason !== reason) throw error
+    const { status, code, requestId } = error
+    throw new CliError(exitCodes.failed, `${error.message}.`, [next], { status, code, reason, requestId })
+  }
+}
+
+function parseAmount(text: string): string {
+  const amount = parseUsd(text)
+  if (amount === undefined || amount <= 0n) {
+    throw new InvalidArgumentError('An amount is above zero and has no sign, such as 25 or 12.50.')
+  }
+  return text
+}

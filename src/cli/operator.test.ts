@@ -1,0 +1,273 @@
+/** The operator's accounts, money and prices on the command line, and a server that really keeps them. */
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCliTest, type CliTest, type Outcome } from '../../test/harness/cli.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+import { formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import { runCli } from './program.ts'
+
+let cli: CliTest
+
+beforeAll(async () => {
+  cli = await startCliTest()
+})
+afterAll(() => cli.close())
+
+const operator = (...args: string[]): Promise<Outcome> => cli.berth(['operator', ...args])
+
+const done = async (...args: string[]): Promise<string> => {
+  const { code, out, error } = await operator(...args)
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+  return out
+}
+
+const refused = async (...args: string[]): Promise<string> => {
+  const { code, out, error } = await operator(...args)
+  expect({ code, out }).toEqual({ code: 1, out: '' })
+  return error
+}
+
+/** As a terminal of 80 columns shows it. */
+async function inTerminal(...args: string[]): Promise<string> {
+  let shown = ''
+  const write = (text: string): void => void (shown += text)
+  const colour = { out: false, error: false }
+  const files = { readFile: () => undefined, readInput: () => undefined }
+  const env = cli.environment({ BERTH_KEY: cli.server.operatorKey })
+  expect(await runCli(['operator', ...args], { env, colour, write, writeError: write, columns: 80, ...files })).toBe(0)
+  expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+  return shown
+}
+
+interface Shown {
+  readonly availableUsd: string
+  readonly heldUsd: string
+  readonly earningsUsd: string
+  readonly suspended: boolean
+  readonly rentals: ReadonlyArray<{ readonly id: number; readonly status: string }>
+  readonly records: ReadonlyArray<{ readonly action: string; readonly reason: string; readonly detail: unknown }>
+}
+
+const show = async (id: string): Promise<Shown> => (await cli.json('operator', 'accounts', 'show', id)) as Shown
+
+const less = (amount: string, by: NanoUsd): string => formatUsdForPeople(nanoUsdOf(usd(amount) - by))
+
+describe('accounts', () => {
+  test('one is shown whole, changed with a reason, suspended and let in again', async () => {
+    const { id, key } = await cli.server.account({ usd: '12.5' })
+    const shown = await inTerminal('accounts', 'show', id)
+    expect(shown).toContain('Balance        $12.50\n')
+    expect(shown).toContain('Supplier fee   none, not a supplier\n')
+    expect(shown).toMatch(/^GPUs in use +256$/m)
+    expect(shown).toContain('\nIt has rented nothing yet.\n')
+    expect(shown).toMatch(/balance\.purchase +\$12\.50\n +by \w+: for the test\n/)
+    const change = ['--gpus', '16', '--api-keys', '3', '--platform-fee', '12.5', '--suspend', '--reason', 'disputed']
+    const changed = await done('accounts', 'change', id, ...change)
+    expect(changed).toMatch(/^Standing +good → suspended$/m)
+    expect(changed).toMatch(/^Supplier fee +none, not a supplier → 12\.5 %$/m)
+    expect(changed).toMatch(/^GPUs in use +256 → 16 \(default 256\)$/m)
+    expect(changed).toMatch(/^API keys +100 → 3 \(default 100\)$/m)
+    expect(changed).not.toContain('Webhooks')
+    expect(changed).toContain('What it runs goes on and is charged')
+    await waitFor('its key to be refused', async () => (await cli.berth(['balance', '--key', key])).code === 4)
+    const back = ['accounts', 'change', id, '--resume', '--platform-fee', 'none', '--reason', 'settled']
+    expect(await done(...back)).toMatch(/^Supplier fee +12\.5 % → none, not a supplier$/m)
+    await waitFor('its key to work again', async () => (await cli.berth(['balance', '--key', key])).code === 0)
+    expect(await done(...back)).toBe(`${id} was like that already.\n`)
+    const { quota, suspended } = (await show(id)) as Shown & { quota: object }
+    expect({ quota, suspended }).toMatchObject({ quota: { gpus: 16, keys: 3, volumes: 100 }, suspended: false })
+    expect(await refused('accounts', 'show', 'acc_nobody')).toContain('berth operator accounts lists the accounts.')
+  })
+})
+
+describe('money', () => {
+  test('a balance goes up and down by what was said, once a key, never below zero', async () => {
+    const { id } = await cli.server.account({ usd: '10' })
+    const down = ['adjust', id, '5.50', '--down', '--reason', 'credited twice', '--idempotency-key', 'a1']
+    expect(await done(...down)).toBe(`The balance of ${id} went down by $5.50.\nIt was $10.00 and is $4.50 now.\n`)
+    expect(await done(...down)).toContain('That key was used before: nothing new was moved.')
+    expect(await done('adjust', id, '1', '--up', '--reason', 'too much')).toContain(
+      'up by $1.00.\nIt was $4.50 and is $5.50 now.',
+    )
+    const error = await refused('adjust', id, '6', '--down', '--reason', 'too much')
+    expect(error).toContain('The balance does not cover $6.00.\n  Nothing was moved: ')
+    expect(error).not.toContain('An order needs')
+    expect((await show(id)).availableUsd).toBe('5.500000000')
+  })
+
+  test('a rental is refunded no more than it was charged, and its supplier paid out no more than it has earned', async () => {
+    const demo = async (...args: string[]): Promise<unknown> => cli.json(...args, '--key', cli.server.demoKey)
+    await demo('rent', '--gpu', '4090', '--kind', 'container', '--image', 'debian:12', '--label', 'web', '--yes')
+    await demo('terminate', 'web', '--yes')
+    const supplier = await waitFor('a supplier to have earned', async () => {
+      const { accounts } = (await cli.json('operator', 'accounts')) as {
+        accounts: ReadonlyArray<{ id: string; earningsUsd: string }>
+      }
+      return accounts.find(({ earningsUsd }) => usd(earningsUsd) > 1n)?.id
+    })
+    const { availableUsd, rentals } = await waitFor('its money to be back', async () => {
+      const account = await show('demo')
+      return account.rentals[0]?.status === 'Terminated' && usd(account.heldUsd) === 0n && account
+    })
+    const rental = String(rentals[0]?.id)
+    expect(await inTerminal('accounts', 'show', 'demo')).toMatch(
+      new RegExp(`^ +${rental} +\\S+ +container +1 +Terminated +2`, 'm'),
+    )
+    const refund = ['refund', 'demo', '0.000000001', '--rental', rental, '--reason', 'slow disk']
+    const [before, after] = [less(availableUsd, nanoUsdOf(0n)), less(availableUsd, nanoUsdOf(-1n))]
+    expect(await done(...refund)).toBe(
+      `$0.000000001 for rental ${rental} was given back to demo.\n` +
+        `Its balance was ${before} and is ${after} now. A supplier keeps its share.\n`,
+    )
+    expect(await refused('refund', 'demo', '50', '--rental', rental, '--reason', 'all of it')).toContain('At most $0.0')
+    expect(await refused('refund', 'demo', '1', '--rental', '999', '--reason', 'all of it')).toContain(
+      'berth operator rentals --account demo lists them.',
+    )
+
+    const { earningsUsd } = await show(supplier)
+    expect(await refused('payout', supplier, '50', '--reason', 'too much')).toContain(
+      'The unpaid earnings do not cover',
+    )
+    expect(await done('payout', supplier, '0.000000001', '--reason', 'a first part')).toBe(
+      `A payout of $0.000000001 to ${supplier} is in the books.\n` +
+        `Still unpaid: ${less(earningsUsd, nanoUsdOf(1n))}. The money itself moves at your bank.\n`,
+    )
+    const rest = ['payout', supplier, '--reason', 'for November', '--idempotency-key', '2026-11']
+    expect(await done(...rest)).toContain(`A payout of ${less(earningsUsd, nanoUsdOf(1n))} to`)
+    expect(await refused(...rest)).toContain('Nothing is unpaid')
+    expect(await refused('payout', 'demo', '--reason', 'for November')).toContain('demo is not a supplier')
+    expect((await show(supplier)).earningsUsd).toBe('0.000000000')
+    expect((await cli.berth(['ledger', 'verify'])).code).toBe(0)
+  })
+})
+
+interface Book {
+  readonly gpus: ReadonlyArray<{ region: string; perGpuHourUsd: string; enabled: boolean; gpuCount: number }>
+  readonly storage: ReadonlyArray<{ region: string; perGbHourUsd: string; enabled: boolean }>
+  readonly reserveOptions: ReadonlyArray<{ accountId: string | null; discountPercentage: number }>
+}
+
+describe('prices', () => {
+  const book = async (...which: string[]): Promise<Book> => (await cli.json('operator', 'prices', ...which)) as Book
+
+  test('hundreds of rows are told in a few lines, and in one a row where that is asked for', async () => {
+    const { gpus, storage } = await book()
+    const regions = new Set(gpus.map(({ region }) => region)).size
+    const shown = await inTerminal('prices')
+    expect(shown).toMatch(new RegExp(`^vm +h100 +ethernet +1 2 4 8 +\\$2\\.49 +${regions} regions$`, 'm'))
+    expect(shown).toMatch(new RegExp(`^ +\\$0\\.0001 +${storage.length} regions$`, 'm'))
+    expect(shown).toMatch(/^365 days +30 % +everyone$/m)
+    expect(shown).toContain(`\n${gpus.length} GPU prices. `)
+    const wide = await inTerminal('prices', 'eu-north-2', 'h100', 'vm', '--wide')
+    expect(wide.match(/^vm +h100 +(ethernet|infiniband) +[1248] +\$2\.[47]9 +eu-north-2$/gm)).toHaveLength(8)
+    expect((await book('metal/b200')).gpus).toHaveLength(regions * 2)
+    expect((await book('eu-north-2')).storage).toHaveLength(1)
+    expect(await done('prices', 'vm', '64')).toBe('No row is like that.\nberth operator prices shows all.\n')
+  })
+
+  test('several are changed at once, the last word counts, and nothing without a yes', async () => {
+    const { id } = await cli.server.account()
+    const gpus = ['--gpu', 'h100/vm/ethernet=2.59', 'h100/vm/ethernet/eu-north-2/8=2.39', 'eu-north-2/b200=off']
+    const others = ['--storage', 'eu-north-2=0.00012', '--term', `30/${id}=15`, '365=0']
+    const args = ['prices', 'set', ...gpus, ...others, '--reason', 'autumn prices']
+    const asked = await cli.berth(['operator', ...args], {}, { answers: ['n'] })
+    expect(asked).toMatchObject({ code: 1, error: expect.stringContaining('Nothing was done.') })
+    const [, changes = ''] = /Save (\d+) changes\?/.exec(asked.error) ?? []
+    expect(asked.out).toMatch(/^vm h100 ethernet, 1 2 4 8 GPUs, 28 regions +\$2\.49 +\$2\.59$/m)
+    expect(asked.out).toMatch(/^vm h100 ethernet, 8 GPUs, eu-north-2 +\$2\.49 +\$2\.39$/m)
+    expect(asked.out).toMatch(/^metal b200 infiniband, 8 GPUs, eu-north-2 +\$5\.29 +\$5\.29, not sold$/m)
+    expect(asked.out).toMatch(/^storage in eu-north-2 +\$0\.0001 +\$0\.00012$/m)
+    expect(asked.out).toMatch(new RegExp(`^30 days for ${id} +new +15 % off$`, 'm'))
+    expect(asked.out).toMatch(/^365 days +30 % off +gone$/m)
+    expect((await operator(...args)).error).toContain('Add --yes')
+    expect((await book('h100', 'vm', 'ethernet')).gpus.every((row) => usd(row.perGpuHourUsd) === usd('2.49'))).toBe(
+      true,
+    )
+
+    expect(await done(...args, '--yes')).toContain(`\n${changes} changes saved.\n`)
+    expect((await book('h100/vm/ethernet/eu-north-2')).gpus.map((row) => usd(row.perGpuHourUsd))).toEqual(
+      ['2.59', '2.59', '2.59', '2.39'].map(usd),
+    )
+    const { gpus: rows, storage, reserveOptions } = await book()
+    expect(rows.filter(({ enabled }) => !enabled)).toHaveLength(10)
+    expect(storage.filter((row) => usd(row.perGbHourUsd) === usd('0.00012'))).toMatchObject([{ region: 'eu-north-2' }])
+    expect(reserveOptions.map(({ accountId, discountPercentage }) => [accountId, discountPercentage])).toEqual(
+      expect.arrayContaining([[id, 15]]),
+    )
+    expect(reserveOptions).not.toContainEqual(expect.objectContaining({ termPeriodDays: 365 }))
+    expect(await done(...args)).toBe('Nothing was changed: the price book says so already.\n')
+    expect(await done('log', '-n', '1')).toMatch(
+      new RegExp(`price_book\\.change +${changes} prices\\n +by \\w+: autumn prices\\n`),
+    )
+  })
+
+  test('a file is what --json prints, and only what differs is saved; a new row names all five', async () => {
+    const now = await book()
+    const file = path.join(cli.folder, 'prices.json')
+    const [first, ...rest] = now.storage
+    await writeFile(file, JSON.stringify({ ...now, storage: [{ ...first, enabled: false }, ...rest] }))
+    const saved = await done('prices', 'set', '--file', file, '--reason', 'a region less', '--yes')
+    expect(saved).toMatch(/^storage in \S+ +\$0\.0001 +\$0\.0001, not sold\n\n.*\n1 change saved\.$/m)
+    await writeFile(file, JSON.stringify({ gpus: [{ machineType: 'vm' }] }))
+    const wrong = await operator('prices', 'set', '--file', file, '--reason', 'a region less', '--yes')
+    expect(wrong).toMatchObject({ code: 2, out: '', error: expect.stringMatching(/^ {2}gpus\.0\.region: /m) })
+
+    const added = ['prices', 'set', '--gpu', 'vm/mock-region/h200/ethernet/3=3.09', '--reason', 'threes', '--yes']
+    expect(await done(...added)).toMatch(/^vm h200 ethernet, 3 GPUs, mock-region +new +\$3\.09$/m)
+    expect((await book('h200', '3')).gpus).toMatchObject([{ region: 'mock-region', gpuCount: 3, enabled: true }])
+    const nobody = ['prices', 'set', '--term', '30/acc_nobody=15', '--reason', 'contract', '--yes']
+    expect(await operator(...nobody)).toMatchObject({ code: 1, error: expect.stringContaining('Nothing was changed') })
+  })
+})
+
+describe('the log', () => {
+  test('says who did what, when and why, page by page, with what was before and after', async () => {
+    const { id } = await cli.server.account({ usd: '3' })
+    await done('accounts', 'change', id, '--gpus', '16', '--reason', 'a new\u001B[31m customer')
+    const shown = await inTerminal('log', '--account', id, '--details')
+    expect(shown).toMatch(
+      /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ {2}account\.change +quota\n {4}by \w+: a new\\x1b\[31m customer$/m,
+    )
+    expect(shown).toMatch(/^ +changed quota gpus +16$/m)
+    expect(shown).toMatch(/\n3 entries\n$/)
+    const [first = '', ...others] = (await done('log', '-n', '1', '--account', id)).split('\n').toReversed().slice(1)
+    expect(others.join(' ')).toContain('account.change')
+    const [, next = ''] = /^There are more: berth operator (.*)$/.exec(first) ?? []
+    expect(await done(...next.split(' '))).toMatch(/balance\.purchase +\$3\.00\n {4}by \w+: for the test\n/)
+    expect(await cli.json('operator', 'log', '--account', id)).toMatchObject({
+      records: [{ action: 'account.change' }, { action: 'balance.purchase' }, { action: 'account.create' }],
+    })
+    expect(await done('log')).toMatch(new RegExp(`^ {4}${id}, by \\w+: for the test$`, 'm'))
+    expect(await done('log', '--account', 'acc_nobody')).toContain('Nothing was done with acc_nobody.')
+  })
+})
+
+test.each([
+  [['accounts', 'change', 'demo', '--reason', 'why not'], 'Say what to change.'],
+  [['accounts', 'change', 'demo', '--suspend'], "required option '--reason <text>' not specified"],
+  [['accounts', 'change', 'demo', '--suspend', '--resume', '--reason', 'why'], 'cannot be used with'],
+  [['accounts', 'change', 'demo', '--gpus', '1', '--reason', 'x'], 'Say why, in 3 to 500 characters.'],
+  [['accounts', 'change', 'demo', '--gpus', 'many', '--reason', 'why'], 'From 0 to 1000000.'],
+  [['accounts', 'change', 'demo', '--platform-fee', '101', '--reason', 'why'], 'From 0 to 100'],
+  [['adjust', 'demo', '5', '--reason', 'why'], 'Say which way: --up or --down.'],
+  [['adjust', 'demo', '-5', '--reason', 'why', '--up'], 'An amount is above zero'],
+  [['refund', 'demo', '5', '--reason', 'why'], "required option '--rental <number>' not specified"],
+  [['payout', '..', '--reason', 'why'], 'An id has letters'],
+  [['prices', 'h1000'], '"h1000" names no row of the price book.'],
+  [['prices', 'vm', 'metal'], 'names a kind twice.'],
+  [['prices', 'set', '--reason', 'why'], 'Say which price.'],
+  [['prices', 'set', '--gpu', 'h100', '--reason', 'why'], 'Such as: --gpu h100=2.49'],
+  [['prices', 'set', '--gpu', 'h100=1001', '--reason', 'why'], '1001 is no price up to 1000'],
+  [['prices', 'set', '--gpu', 'h100/64=2', '--reason', 'why'], 'A new one names all five'],
+  [['prices', 'set', '--storage', 'here=0.1', '--reason', 'why'], 'here is no region.'],
+  [['prices', 'set', '--storage', 'all=0', '--reason', 'why'], '0 is no price above zero'],
+  [['prices', 'set', '--term', '0=10', '--reason', 'why'], 'a term has 1 to 3650 days.'],
+  [['prices', 'set', '--term', '30=100', '--reason', 'why'], '100 is no percentage below 100'],
+  [['prices', 'set', '--file', '/nowhere', '--reason', 'why'], '/nowhere cannot be read.'],
+  [['prices', 'set', '--file', '/nowhere', '--gpu', 'h100=2', '--reason', 'why'], 'cannot be used with'],
+])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+  const { code, out, error } = await operator(...args)
+  expect({ code, out }).toEqual({ code: 2, out: '' })
+  expect(error).toContain(told)
+})

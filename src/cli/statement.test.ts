@@ -1,0 +1,254 @@
+/** The customer's books on the command line: statement, invoices, the log of requests, the account, what has ended. */
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { serveModel, type TestModel } from '../../test/harness/inference.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+import { runCli } from './program.ts'
+
+let cli: CliTest
+let model: TestModel
+let account: { readonly id: string; readonly key: string }
+/** What the ended machines cost, as their end told it. */
+let bills: ReadonlyArray<{ readonly name: string; readonly costUsd: string }>
+
+const done = async (...args: string[]): Promise<string> => {
+  const { code, out, error } = await cli.berth(args, { BERTH_KEY: account.key })
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+  return out
+}
+
+const json = async (...args: string[]) => JSON.parse(await done(...args, '--json'))
+
+beforeAll(async () => {
+  cli = await startCliTest()
+  model = await serveModel(cli.server)
+  account = await cli.server.account({ usd: '1000' })
+  const books = `/v2/operator/accounts/${account.id}`
+  await cli.server.operator('POST', `${books}/credit`, { amountUsd: '12.50', kind: 'credit', reason: 'a gift' })
+  await cli.server.operator('POST', `${books}/adjust`, { amountUsd: '-2.50', reason: 'a correction' })
+  await done('rent', '--kind', 'container', '--gpu', '4090', '--count', '1', '--label', 'web \u001B[31m', '--yes')
+  await done('rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--label', 'box', '--yes')
+  bills = await json('terminate', 'web \u001B[31m', 'box', '--yes')
+  await waitFor('both to have ended', async () => (await json('ls', '--ended')).events.length === 2)
+})
+afterAll(async () => {
+  await model.upstream.close()
+  await cli.close()
+})
+
+/** As a terminal of 80 columns shows it. */
+async function inTerminal(...args: string[]): Promise<string> {
+  let shown = ''
+  const write = (text: string): void => void (shown += text)
+  const code = await runCli([...args, '--key', account.key], {
+    env: cli.environment(),
+    colour: { out: true, error: true },
+    write,
+    writeError: write,
+    columns: 80,
+    readFile: () => undefined,
+    readInput: () => undefined,
+  })
+  expect(code).toBe(0)
+  const plain = stripVTControlCharacters(shown)
+  expect(Math.max(...plain.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+  return plain
+}
+
+/** `0.002367155` → `$0.002367155`, `2.500000000` → `$2.50`. */
+const dollars = (usd: string): string => `$${usd.replace(/(\.\d\d\d*?)0+$/, '$1')}`
+
+describe('money', () => {
+  test('the statement has every line with its sign and the balance after it, in pages', async () => {
+    const out = await done('statement')
+    const [head = '', ...lines] = out.split('\n')
+    expect(head).toMatch(/^WHEN, UTC +WHAT FOR +AMOUNT +BALANCE$/)
+    expect(lines.slice(0, 5).map((line) => line.replaceAll(/  +/g, ' | '))).toEqual([
+      expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d \| virtual machine \S+ \(1 × h100\) \| -\$0\.\d+ \| \$\S+$/),
+      expect.stringMatching(/ \| instance \S+ \(1 × NVIDIA-GeForce-RTX-4090\) \| -\$0\.\d+ \| \$1,009\.9\d+$/),
+      expect.stringMatching(/ \| Adjustment: a correction \| -\$2\.50 \| \$1,010\.00$/),
+      expect.stringMatching(/ \| Credit: a gift \| \+\$12\.50 \| \$1,012\.50$/),
+      expect.stringMatching(/ \| Purchase: for the test \| \+\$1,000\.00 \| \$1,000\.00$/),
+    ])
+    expect(out).toMatch(/\n\n5 lines\n$/)
+    await inTerminal('statement')
+    const first = await done('statement', '--limit', '3')
+    const [, cursor = ''] = /\nThere are more: berth statement --limit 3 --cursor (\S+)\n$/.exec(first) ?? []
+    expect(await done('statement', '--limit', '3', '--cursor', cursor)).toMatch(
+      /a gift.*\n.*for the test.*\n\n2 lines\n$/,
+    )
+    const { lines: told } = await json('statement', '-n', '1')
+    expect(told).toMatchObject([{ kind: 'charge', amountUsd: `-${bills[1]?.costUsd}` }])
+  })
+
+  test('purchases and credits, with their sum', async () => {
+    const out = await done('purchases')
+    expect(out).toMatch(/^\d{4}-\S+ \S+Z +\+\$12\.50 +Credit\n\d{4}-\S+ \S+Z +\+\$1,000\.00 +Purchase\n/m)
+    expect(out).toMatch(/\n\n\$1,012\.50 in all\. Every change of the balance: berth statement\n$/)
+    expect(await json('purchases')).toMatchObject({ purchase_history: [{ amount: '1250' }, { amount: '100000' }] })
+  })
+
+  test('an invoice a month, by month or number, and as a page', async () => {
+    const { invoices } = await json('invoices')
+    const [{ month, number, chargesUsd }] = invoices
+    expect(await done('invoices')).toBe(
+      `MONTH    ${'NUMBER'.padEnd(number.length)}  STATUS  ${'CHARGES'.padStart(dollars(chargesUsd).length)}\n` +
+        `${month}  ${number}  open    ${dollars(chargesUsd)}\n\n1 invoice. See one with: berth invoices show ${month}\n`,
+    )
+    const shown = await done('invoices', 'show', month)
+    expect(await done('invoices', 'show', number)).toBe(shown)
+    expect(shown).toContain(`Invoice           ${number}\n`)
+    expect(shown).toMatch(
+      /^Issued +not yet, the month is not over\nBalance at first +\$0\.00\nPayments +\$1,010\.00\nCharges +\$0\./m,
+    )
+    expect(shown).toMatch(/^Virtual machine \S+ “box” \(rental \d+\), .* 0\.\d{4} hours +\$2\.49 +\$0\.\d+$/m)
+    expect(shown).toMatch(/^Adjustment – a correction +\d{4}-\d\d-\d\d +-\$2\.50$/m)
+    await inTerminal('invoices', 'show', month)
+    expect(await json('invoices', 'show', month)).toMatchObject({ number, chargesUsd })
+    const none = await cli.berth(['invoices', 'show', '2020-01'], { BERTH_KEY: account.key })
+    expect(none).toMatchObject({
+      code: 1,
+      error: expect.stringContaining('There is no invoice for 2020-01.\n  berth invoices'),
+    })
+    const others = await cli.berth(['invoices', 'show', `B-other-${month}`], { BERTH_KEY: account.key })
+    expect(others).toMatchObject({ code: 1, error: expect.stringContaining(`There is no invoice B-other-${month}.`) })
+    const file = path.join(cli.folder, 'invoice.html')
+    expect(await done('invoices', 'save', month, '-o', file)).toContain(`${number} is in ${file}.\nA browser shows it`)
+    expect(await readFile(file, 'utf8')).toContain(`<title>Invoice ${number}</title>`)
+    const twice = await cli.berth(['invoices', 'save', month, '-o', file], { BERTH_KEY: account.key })
+    expect(twice).toMatchObject({ code: 1, error: expect.stringContaining('is there already.') })
+  })
+
+  test('an account without any of it is told what to do next', async () => {
+    const { key } = await cli.server.account()
+    const empty = async (...args: string[]): Promise<string> => (await cli.berth([...args, '--key', key])).out
+    expect(await empty('statement')).toContain(
+      'no money has come in.\nThe operator adds it, by the id of the account: berth account',
+    )
+    expect(await empty('purchases')).toContain('No money has come in yet.\nThe operator adds it')
+    expect(await empty('invoices')).toContain('There is no invoice yet.\n')
+    expect(await empty('requests')).toBe('No model was called in the last 30 days.\nTry one: berth chat "Hello"\n')
+    expect(await empty('ls', '--ended')).toBe('Nothing has ended yet.\nberth ls shows what is rented.\n')
+  })
+})
+
+describe('requests', () => {
+  test('are listed with what became of them; their texts are kept from when that is chosen', async () => {
+    const ask = async (prompt: string): Promise<string> => (await json('chat', prompt)).requestId
+    const plain = await ask('Hello')
+    expect(await done('account')).toMatch(/^Texts +are not kept: .*\n\nTo keep texts: berth account keep-bodies on$/m)
+    expect(await done('account', 'keep-bodies', 'on')).toContain('is kept from now on: sealed, for seven days.\n')
+    expect(await json('account')).toMatchObject({ account: { id: account.id, keepsBodies: true } })
+    const kept = await waitFor('a request with its texts', async () => {
+      const id = await ask('What is a berth?')
+      const request = await waitFor('it to be in the log', async () => {
+        const { code, out } = await cli.berth(['requests', 'show', id, '--json'], { BERTH_KEY: account.key })
+        return code === 0 && (JSON.parse(out) as { requestBody: string | null })
+      })
+      return request.requestBody !== null && id
+    })
+    model.upstream.behaviour.fault = { kind: 'status', status: 500 }
+    await cli.berth(['chat', 'Hello'], { BERTH_KEY: account.key })
+    model.upstream.behaviour.fault = undefined
+    const failed = await waitFor('the failed one to be in the log', async () => {
+      const { requests } = await json('requests', '--outcome', 'failed', '--model', 'test/model', '--since', '1h')
+      return requests.length > 0 && requests[0].requestId
+    })
+    const out = await done('requests')
+    expect(out).toMatch(new RegExp(`^${plain} +\\d+ min +test/model +answered +\\$0\\.0+\\d+$`, 'm'))
+    expect(out).toMatch(new RegExp(`^${failed} +\\d+ min +test/model +failed +\\$0\\.00$`, 'm'))
+    expect(await inTerminal('requests')).toContain(plain)
+    expect(await done('requests', '--wide')).toMatch(
+      new RegExp(`^${plain} .* chat +\\d+ in, \\d+ out +\\d.* m?s +\\w+ +\\d{4}-`, 'm'),
+    )
+    const more = await done('requests', '-n', '1', '--outcome', 'answered')
+    const [, next = ''] =
+      /\nThere are more: berth (requests --limit 1 --outcome answered --cursor \S+)\n$/.exec(more) ?? []
+    expect(await done(...next.split(' '))).toMatch(/^req_\w+ .* answered /m)
+    expect(await done('requests', '--model', 'none/such')).toContain('There is no request like this.\n')
+
+    const shown = await done('requests', 'show', kept)
+    expect(shown).toMatch(
+      /^Kind +chat(, streamed)?\nOutcome +answered\nHTTP +200\nUsed +\d+ in, \d+ out\nFirst byte +after /m,
+    )
+    expect(shown).toMatch(/\nAsked\n\{[^]*"content": "What is a berth\?"[^]*\nAnswered\n/)
+    expect(await done('requests', 'show', plain)).toContain('Its texts were not kept')
+    expect(await done('requests', 'show', failed)).toMatch(
+      /^Outcome +failed, and cost nothing\nReason +\S+\nHTTP +50\d$/m,
+    )
+    expect(await done('account', 'keep-bodies', 'off')).toContain('Texts are no longer kept')
+    expect(await done('requests', 'show', plain)).toContain(
+      'To keep them from now on:\n  berth account keep-bodies on\n',
+    )
+    const none = await cli.berth(['requests', 'show', 'req_none'], { BERTH_KEY: account.key })
+    expect(none).toMatchObject({
+      code: 1,
+      error: expect.stringContaining('There is no request req_none in the log.\n  berth requests'),
+    })
+  })
+})
+
+describe('the account and its things', () => {
+  test('whose it is and how it stands; only owners change what it has chosen', async () => {
+    const out = await done('account')
+    expect(out).toMatch(
+      new RegExp(
+        `^Account +Test 1\\nId +${account.id}, .*\\nStanding +good\\nSince +\\d{4}-\\d\\d-\\d\\d\\nYou +owner-1@example\\.test, owner\\nKey +\\w+ "`,
+      ),
+    )
+    await inTerminal('account')
+    const { id } = await json('members', 'add', 'second@example.test', '--role', 'member')
+    const { key } = await json('keys', 'create', 'looks', '--scope', 'keys', '--for', id)
+    const refused = await cli.berth(['account', 'keep-bodies', 'on', '--key', key])
+    expect(refused).toMatchObject({
+      code: 4,
+      error: expect.stringContaining('Only an owner of the account changes its settings.'),
+    })
+  })
+
+  test('machines of every kind that have ended, with what they cost, and nothing that a terminal would obey', async () => {
+    const out = await done('ls', '--ended')
+    expect(out).toMatch(/^ +\d+ +web \\x1b\[31m +container +\d{4}-\S+ \S+Z +asked for$/m)
+    expect(out).toMatch(/^ +\d+ +box +vm +\d{4}-\S+ \S+Z +asked for$/m)
+    expect(out).toMatch(/\n\n2 ended machines\. With costs: berth ls --ended --wide\n$/)
+    await inTerminal('ls', '--ended')
+    const wide = await done('ls', '--ended', '--wide')
+    expect(wide).toMatch(new RegExp(` web .* 1 RTX-4090 +\\d+ min +\\${dollars(bills[0]?.costUsd ?? '')}$`, 'm'))
+    expect(wide).toMatch(new RegExp(` box .* 1 H100 +\\d+ min +\\${dollars(bills[1]?.costUsd ?? '')}$`, 'm'))
+    expect(await json('ls', '--ended', '--wide')).toMatchObject({ events: [{}, {}], rentals: [{}, {}] })
+    const first = await done('ls', '--ended', '-n', '1')
+    const [, next = ''] = /\nThere are more: berth (ls --ended --limit 1 --cursor \S+)\n$/.exec(first) ?? []
+    const second = await done(...next.split(' '))
+    expect(new Set([first, second].map((text) => /box|web/.exec(text)?.[0]))).toEqual(new Set(['box', 'web']))
+  })
+
+  test('what a volume costs by region, without a key', async () => {
+    const { code, out } = await cli.berth(['volumes', 'prices', '--size', '1024'], { BERTH_DATA_DIR: '/nowhere' })
+    expect(code).toBe(0)
+    // 1,024 GB at a tenth of a thousandth of a dollar.
+    expect(out).toMatch(/^us-central-1 +\$0\.0001 +\$0\.1024 +(no limit known|[\d,]+)$/m)
+    expect(out).toMatch(/ regions\. berth volumes create LABEL --size 1024 --region REGION makes one\.\n$/)
+    await inTerminal('volumes', 'prices')
+    expect(await json('volumes', 'prices')).toEqual(
+      (await cli.server.nobody('GET', '/v2/alpha/on-demand/storage-options')).body,
+    )
+  })
+
+  test.each([
+    [['statement', '--limit', '0'], 'From 1 to 1000.'],
+    [['invoices', 'show', '2026-13'], 'A month such as 2026-11'],
+    [['requests', '--since', 'yesterday'], 'Such as 24h, 7d'],
+    [['requests', '--outcome', 'good'], 'Allowed choices are answered, cut, broken, failed'],
+    [['account', 'keep-bodies', 'maybe'], 'Allowed choices are on, off'],
+    [['ls', '--limit', '5'], 'berth ls --ended lists what has ended.'],
+    [['ls', '--ended', '--wide', '--limit', '500'], 'With --wide, 100 machines at a time are the most.'],
+    [['volumes', 'prices', '--size', '300'], 'In steps of 256: 256, 512 and so on.'],
+  ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
+    const { code, out, error } = await cli.berth(args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(error).toContain(told)
+  })
+})
