@@ -7,27 +7,32 @@ import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { CheckField, SelectField, TextField } from '../ui/field.tsx'
+import { typedUsd } from '../ui/format.ts'
 import { ReasonField } from '../ui/reason-field.tsx'
 import { toast } from '../ui/toast.tsx'
 import { useEveryAccount, type FleetMachine } from './fleet-read.ts'
 
 type Change = Omit<CallInput<'changeMachine'>['body'], 'reason'>
 
-const fields = ['supplierId', 'gpusSick', 'reason']
+const fields = ['supplierId', 'pricePerGpuHourUsd', 'gpusSick', 'reason']
 
 export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onClose: () => void }) {
   const action = useAction('changeMachine', ['listFleet', 'listHosts'])
   const [listed, setListed] = useState(machine.listed)
   const [draining, setDraining] = useState(machine.status === 'node_draining')
   const [supplier, setSupplier] = useState(machine.supplierId ?? '')
+  const before = typedUsd(machine.pricePerGpuHourUsd)
+  const [price, setPrice] = useState(before)
   const [sick, setSick] = useState(machine.gpusSick.join(', '))
   const [reason, setReason] = useState('')
   const mayDrain = machine.status === 'node_ready' || machine.status === 'node_draining'
+  const isPriced = machine.offering === 'marketplace' && supplier === ''
   const sickGpus = readIndexes(sick)
   const change: Change = {
     ...(listed === machine.listed ? {} : { listed }),
     ...(draining === (machine.status === 'node_draining') ? {} : { draining }),
     ...(supplier === (machine.supplierId ?? '') ? {} : { supplierId: supplier === '' ? null : supplier }),
+    ...(isPriced && price !== before ? { pricePerGpuHourUsd: price } : {}),
     ...(sickGpus === undefined || sickGpus.join() === machine.gpusSick.join() ? {} : { gpusSick: sickGpus }),
   }
   const submit = (event: FormEvent): void => {
@@ -67,6 +72,16 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
           onChange={(event) => setDraining(event.target.checked)}
         />
         <SupplierField value={supplier} onChange={setSupplier} error={fieldError(action.error, 'supplierId')} />
+        {isPriced && (
+          <TextField
+            label="Price of a GPU and hour in USD"
+            hint="What runs on it keeps its price."
+            inputMode="decimal"
+            value={price}
+            onChange={(event) => setPrice(event.target.value.trim())}
+            error={fieldError(action.error, 'pricePerGpuHourUsd')}
+          />
+        )}
         <TextField
           label="GPUs that are not fit for sale"
           hint={`Their numbers, from 0 to ${machine.gpusTotal - 1}: 0, 3`}

@@ -3,9 +3,9 @@
  * those and another operator's change to the rest stays.
  */
 import type { CallInput, Reply } from '../../src/client/client.ts'
-import { formatUsd, parseUsd, zeroUsd } from '../../src/base/money.ts'
+import { parseUsd } from '../../src/base/money.ts'
 import { priceUsdText, storagePriceUsdText } from '../../src/contract/shared.ts'
-import { money } from '../ui/format.ts'
+import { money, typedUsd } from '../ui/format.ts'
 
 export type PriceBook = Reply<'getPriceBook'>
 export type GpuPrice = PriceBook['gpus'][number]
@@ -41,14 +41,8 @@ export function termKey(term: Pick<Term, 'accountId' | 'termPeriodDays'>): strin
   return `${term.accountId ?? 'everyone'} ${term.termPeriodDays}`
 }
 
-/** As one would type it: "2.490000000" is "2.49". */
-function plainUsd(usd: string): string {
-  const [whole = '0', fraction = ''] = formatUsd(parseUsd(usd) ?? zeroUsd).split('.')
-  return `${whole}.${fraction.replace(/0+$/, '').padEnd(2, '0')}`
-}
-
 export function draftOf(row: { enabled: boolean }, usd: string, draft: PriceDraft | undefined): PriceDraft {
-  return draft ?? { price: plainUsd(usd), enabled: row.enabled }
+  return draft ?? { price: typedUsd(usd), enabled: row.enabled }
 }
 
 export function faultOfGpuPrice(text: string): string | undefined {

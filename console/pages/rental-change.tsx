@@ -1,7 +1,7 @@
 /** What can be changed of a rental or an instance: its label, when it ends by itself, and how much it may cost. */
 import { useState, type FormEvent } from 'react'
 import { formatInstant, instantOf, MINUTE_MS, parseInstant, systemClock, toDate } from '../../src/base/instant.ts'
-import { formatUsd, parseUsd } from '../../src/base/money.ts'
+import { parseUsd } from '../../src/base/money.ts'
 import { limits } from '../../src/base/limits.ts'
 import type { Reply } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
@@ -13,6 +13,7 @@ import { Button } from '../ui/button.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField, TextField } from '../ui/field.tsx'
+import { typedUsd } from '../ui/format.ts'
 import { toast } from '../ui/toast.tsx'
 
 interface Wish {
@@ -146,11 +147,10 @@ function doneWith(words: string, onClose: () => void): { readonly onSuccess: () 
 }
 
 function wishOf(rental: Changeable): Wish {
-  const limit = rental.spendingLimitUsd === null ? undefined : parseUsd(rental.spendingLimitUsd)
   return {
     label: rental.label ?? '',
     end: localText(rental.autoTerminateAt),
-    limit: limit === undefined ? '' : formatUsd(limit).replace(/\.?0+$/, ''),
+    limit: typedUsd(rental.spendingLimitUsd),
     goesOn: rental.convertToOnDemandOnExpiry ?? true,
   }
 }

@@ -1,11 +1,10 @@
 /** The price of a machine, changed where it stands. */
 import { useEffect, useRef, useState, type FormEvent } from 'react'
-import { parseUsd } from '../../src/base/money.ts'
 import { priceUsdText } from '../../src/contract/shared.ts'
 import { useAction } from '../api/query.ts'
 import { Button } from '../ui/button.tsx'
 import { TextField } from '../ui/field.tsx'
-import { money } from '../ui/format.ts'
+import { money, typedUsd } from '../ui/format.ts'
 import { toast } from '../ui/toast.tsx'
 import type { Machine } from './supply-words.ts'
 
@@ -27,7 +26,7 @@ export function PriceEditor({ machine }: { machine: Machine }) {
 }
 
 function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void }) {
-  const [text, setText] = useState(() => plainPrice(machine.pricePerGpuHourUsd))
+  const [text, setText] = useState(() => typedUsd(machine.pricePerGpuHourUsd))
   const [isChecked, setChecked] = useState(false)
   const form = useRef<HTMLFormElement>(null)
   // Whoever has pressed Change wants to type.
@@ -73,10 +72,4 @@ function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void
 /** undefined: it is a price. */
 export function faultOfPrice(text: string): string | undefined {
   return priceUsdText.safeParse(text).success ? undefined : 'Write a price from 0 to 1000, such as 1.20.'
-}
-
-/** As one would type it: "0.350000000" is "0.35". */
-function plainPrice(usd: string | null): string {
-  if (usd === null || parseUsd(usd) === undefined) return ''
-  return usd.replace(/0+$/, '').replace(/\.$/, '')
 }

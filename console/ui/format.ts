@@ -1,5 +1,12 @@
 /** How amounts and times read. Money arrives as decimal text and stays exact; only its last digits may be left out. */
-import { centsRoundedDown, formatUsdForPeople, parseUsd, usdFromNumber, type NanoUsd } from '../../src/base/money.ts'
+import {
+  centsRoundedDown,
+  formatUsd,
+  formatUsdForPeople,
+  parseUsd,
+  usdFromNumber,
+  type NanoUsd,
+} from '../../src/base/money.ts'
 
 /** "12.5" → "$12.50"; small prices keep the digits that matter: "$0.0001". */
 export function money(usd: string | NanoUsd): string {
@@ -7,6 +14,14 @@ export function money(usd: string | NanoUsd): string {
   if (amount === undefined) return `$${String(usd)}`
   const text = formatUsdForPeople(amount)
   return text.replace('-', '−')
+}
+
+/** As one would type it: "2.490000000" is "2.49", and nothing is nothing. */
+export function typedUsd(usd: string | null): string {
+  const amount = usd === null ? undefined : parseUsd(usd)
+  if (amount === undefined) return ''
+  const [units = '', fraction = ''] = formatUsd(amount).split('.')
+  return `${units}.${fraction.replace(/0+$/, '').padEnd(2, '0')}`
 }
 
 /** Whole cents, rounded down: where the eye passes by, and the width must not change with every reading. */

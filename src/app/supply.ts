@@ -1,5 +1,5 @@
 /** Machines as their suppliers and operators handle them. */
-import type { NanoUsd } from '../base/money.ts'
+import { formatUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../base/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import { findAccount } from '../store/account.ts'
@@ -12,6 +12,10 @@ function noMachine(): ReturnType<typeof fail> {
   return fail('not_found', 'There is no such machine', { reason: 'machine_not_found' })
 }
 
+function pricedByTheBook(): ReturnType<typeof failField> {
+  return failField(['pricePerGpuHourUsd'], 'Only marketplace machines have a price of their own', 'priced_by_the_book')
+}
+
 /** A supplier prices and lists its own machines; an operator's key does not change whose they are. */
 export async function changeSuppliedMachine(
   tx: Tx,
@@ -21,13 +25,7 @@ export async function changeSuppliedMachine(
 ): Promise<Result<Machine>> {
   const machine = await findMachine(tx.db, id)
   if (machine === undefined || machine.supplier_id !== actor.accountId) return noMachine()
-  if (change.price !== undefined && machine.offering !== 'marketplace') {
-    return failField(
-      ['pricePerGpuHourUsd'],
-      'Only marketplace machines have a price of their own',
-      'priced_by_the_book',
-    )
-  }
+  if (change.price !== undefined && machine.offering !== 'marketplace') return pricedByTheBook()
   const changed = await changeMachine(tx, id, {
     ...(change.price === undefined ? {} : { price: change.price }),
     ...(change.listed === undefined ? {} : { listed: change.listed }),
@@ -39,6 +37,7 @@ export interface OperatorMachineChange {
   readonly supplierId?: string | null | undefined
   readonly listed?: boolean | undefined
   readonly draining?: boolean | undefined
+  readonly price?: NanoUsd | undefined
   readonly gpusSick?: readonly number[] | undefined
   readonly reason: string
 }
@@ -62,6 +61,13 @@ export async function changeFleetMachine(
       return failField(['supplierId'], 'There is no such supplier', 'supplier_not_found')
     }
   }
+  const owner = change.supplierId === undefined ? machine.supplier_id : change.supplierId
+  if (change.price !== undefined) {
+    if (machine.offering !== 'marketplace') return pricedByTheBook()
+    if (owner !== null) {
+      return failField(['pricePerGpuHourUsd'], 'Its supplier sets the price', 'priced_by_its_supplier')
+    }
+  }
   // The machine of a host follows the host.
   const isHost = (await findHost(tx.db, id)) !== undefined
   if (isHost && change.draining !== undefined) {
@@ -71,11 +77,13 @@ export async function changeFleetMachine(
   const changed = await changeMachine(tx, id, {
     ...(change.supplierId === undefined ? {} : { supplierId: change.supplierId }),
     ...(change.listed === undefined ? {} : { listed: change.listed }),
+    ...(change.price === undefined ? {} : { price: change.price }),
     ...(change.draining === undefined || isHost ? {} : { status: change.draining ? 'node_draining' : 'node_ready' }),
     ...(change.gpusSick === undefined ? {} : { gpusWithdrawn: [...new Set(change.gpusSick)].sort((a, b) => a - b) }),
   })
   if (changed === undefined) return noMachine()
-  const { reason, ...detail } = change
+  const { reason, price, ...rest } = change
+  const detail = { ...rest, ...(price === undefined ? {} : { pricePerGpuHourUsd: formatUsd(price) }) }
   await writeAudit(tx, { actor: actor.keyId, action: 'machine.change', subject: `machine:${id}`, reason, detail })
   return ok(changed)
 }

@@ -90,14 +90,15 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   'operator machine': [
     'berth operator machine rack-07 --drain --sick 0,3 --reason "a fan is loud"',
     'berth operator machine rack-07 --supplier acc_ID --reason "new contract"',
+    'berth operator machine rack-07 --price 1.20 --reason "prices of the new year"',
   ],
   'operator hosts ls': ['berth operator hosts ls'],
   'operator hosts add': ['berth operator hosts add hosts.json'],
   'operator hosts drain': ['berth operator hosts drain calm-ivory-horse --reason "new disks"'],
-  'operator hosts resume': ['berth operator hosts resume calm-ivory-horse'],
+  'operator hosts resume': ['berth operator hosts resume calm-ivory-horse --reason "disks are in"'],
   'operator hosts quarantine': ['berth operator hosts quarantine calm-ivory-horse --reason "a fan is loud"'],
-  'operator hosts release': ['berth operator hosts release calm-ivory-horse'],
-  'operator hosts rm': ['berth operator hosts rm calm-ivory-horse'],
+  'operator hosts release': ['berth operator hosts release calm-ivory-horse --reason "a new fan"'],
+  'operator hosts rm': ['berth operator hosts rm calm-ivory-horse --reason "sold"'],
   'operator images ls': ['berth operator images ls'],
   'operator images add': [
     'berth operator images add debian --source file:/srv/debian.qcow2 \\',

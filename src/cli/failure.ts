@@ -1,7 +1,7 @@
 /** Failures in words: what is wrong, and the next step. One exhaustive switch over the kinds of the client's errors. */
 import path from 'node:path'
 import { assertNever } from '../base/result.ts'
-import { isClientError, type ApiError, type ClientError } from '../client/error.ts'
+import { ApiError, isClientError, type ClientError } from '../client/error.ts'
 import { isLocal, type Session } from './session.ts'
 import { paint, printable } from './screen.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
@@ -40,7 +40,7 @@ function explainRefusal(error: ApiError, session: Session): CliError {
   const told = (exitCode: ExitCode, next: readonly string[]): CliError =>
     new CliError(exitCode, sentence(message), next, detail)
   if (status === 401) return told(exitCodes.refused, whereKeysAre(session))
-  if (status === 403 && reason === 'missing_scope') return told(exitCodes.refused, whichKey(session))
+  if (status === 403 && reason === 'missing_scope') return told(exitCodes.refused, whichKey(session, message))
   if (status === 403 && !nextSteps.has(reason ?? '')) return told(exitCodes.refused, [])
   const known = nextSteps.get(reason ?? '')
   if (known !== undefined) return told(exitCodes.failed, known)
@@ -64,6 +64,18 @@ const nextSteps: ReadonlyMap<string, readonly string[]> = new Map([
   ['volume_attached', ['Detach it with: berth volumes detach VOLUME']],
 ])
 
+/** Runs a call; a refusal for one of these reasons is told with a next step of the command's own. */
+export async function withNextStep<T>(work: Promise<T>, next: Readonly<Record<string, readonly string[]>>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    const steps = error instanceof ApiError ? next[error.reason ?? ''] : undefined
+    if (!(error instanceof ApiError) || steps === undefined) throw error
+    const { status, code, reason, requestId } = error
+    throw new CliError(exitCodes.failed, sentence(error.message), steps, { status, code, reason, requestId })
+  }
+}
+
 function whereKeysAre({ keyFrom, dataDir, client, profile }: Session): string[] {
   const keys = `${path.join(dataDir, 'operator.key')} and ${path.join(dataDir, 'demo.key')}`
   return [
@@ -75,9 +87,10 @@ function whereKeysAre({ keyFrom, dataDir, client, profile }: Session): string[] 
   ]
 }
 
-function whichKey({ keyFrom, dataDir, who }: Session): string[] {
+function whichKey({ keyFrom, dataDir, who }: Session, message: string): string[] {
   const from = `The key came from ${keyFrom ?? 'nowhere'}.`
-  return who === 'operator'
+  // What suppliers do, the operator can do too; a supplier's key is missing something else.
+  return who === 'operator' && message.includes('operator')
     ? [`${from} This is an operator's command: add --key-file ${path.join(dataDir, 'operator.key')}`]
     : [`${from} Use a key with that scope.`]
 }

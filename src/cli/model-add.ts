@@ -8,6 +8,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander'
 import { modelKind, protocolKinds, type ModelFile } from '../contract/model.ts'
 import type { Client } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
+import { withNextStep } from './failure.ts'
 import {
   addPriceOptions,
   addUpstreamOptions,
@@ -15,7 +16,7 @@ import {
   parseTokens,
   pricesOf,
   upstreamOf,
-  withNextStep,
+  modelSteps,
   type PriceOptions,
   type UpstreamOptions,
 } from './model-option.ts'
@@ -66,6 +67,7 @@ export function addAddCommand(models: Command, run: Run, shell: Shell): void {
       const deployment = upstream === undefined ? undefined : upstreamOf(shell, { ...options, upstream })
       const model = await withNextStep(
         client.call('createModel', { body: bodyOf(name, options, files), idempotencyKey: randomUUID() }),
+        modelSteps,
       )
       const deployments = deployment === undefined ? [] : [await deploy(client, name, deployment)]
       const made = { ...model, deployments }

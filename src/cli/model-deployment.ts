@@ -1,7 +1,8 @@
 /** `berth deployments`: the servers that run models elsewhere, and how they do. */
 import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError, type Command } from 'commander'
-import { addUpstreamOptions, parseModelName, upstreamOf, withNextStep, type UpstreamOptions } from './model-option.ts'
+import { withNextStep } from './failure.ts'
+import { addUpstreamOptions, parseModelName, upstreamOf, modelSteps, type UpstreamOptions } from './model-option.ts'
 import { isInUse, type Deployment } from './model-state.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
@@ -108,7 +109,10 @@ function addAdd(deployments: Command, run: Run, shell: Shell): void {
         ...(concurrency === undefined ? {} : { concurrency }),
         ...(readsMetrics === undefined ? {} : { readsMetrics }),
       }
-      const made = await withNextStep(client.call('createDeployment', { body, idempotencyKey: randomUUID() }))
+      const made = await withNextStep(
+        client.call('createDeployment', { body, idempotencyKey: randomUUID() }),
+        modelSteps,
+      )
       screen.show(made, () => [`${made.url} serves ${model} now, as ${made.id}.`])
     }),
   )
@@ -126,6 +130,7 @@ function addWeight(deployments: Command, run: Run): void {
       run('operator', async ({ client, screen }, id = '', n = '') => {
         const changed = await withNextStep(
           client.call('changeDeployment', { params: { id }, body: { weight: Number(n) } }),
+          modelSteps,
         )
         screen.show(changed, () => [`${id} has the weight ${changed.weight} now.`])
       }),
@@ -139,7 +144,10 @@ function addDrain(deployments: Command, run: Run, verb: 'drain' | 'resume', drai
     .argument('<id>', ID_HELP, parseId)
     .action(
       run('operator', async ({ client, screen }, id = '') => {
-        const changed = await withNextStep(client.call('changeDeployment', { params: { id }, body: { drained } }))
+        const changed = await withNextStep(
+          client.call('changeDeployment', { params: { id }, body: { drained } }),
+          modelSteps,
+        )
         screen.show(changed, () => [drained ? `${id} takes nothing new.` : `${id} is in use again.`])
       }),
     )
@@ -152,7 +160,7 @@ function addRemove(deployments: Command, run: Run): void {
     .argument('<id>', ID_HELP, parseId)
     .action(
       run('operator', async ({ client, screen }, id = '') => {
-        const answer = await withNextStep(client.call('deleteDeployment', { params: { id } }))
+        const answer = await withNextStep(client.call('deleteDeployment', { params: { id } }), modelSteps)
         screen.show(answer, () => [`${id} is gone.`])
       }),
     )

@@ -1,7 +1,6 @@
 /** Options that the commands for models and deployments share. A server's key is never an argument: others see those. */
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { deploymentProtocol, type DeploymentProtocol, type ModelPriceName } from '../contract/model.ts'
-import { ApiError } from '../client/error.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
 const priceOptions = {
@@ -81,25 +80,14 @@ function apiKeyOf(shell: Shell, { apiKeyEnv, apiKeyStdin }: UpstreamOptions): st
   ])
 }
 
-const nextSteps: Readonly<Record<string, readonly string[]>> = {
+/** What to do next, by the reason of a refusal. */
+export const modelSteps: Readonly<Record<string, readonly string[]>> = {
   model_not_found: ['berth models ls lists the models.'],
   deployment_not_found: ['berth deployments ls lists the deployments.'],
   model_exists: [
     'berth deployments add adds a server that runs it; berth models price changes what it costs.',
     'To begin anew: berth models rm, then add it again.',
   ],
-}
-
-/** Runs a call; what the server refuses is told with the next step, where there is one to name. */
-export async function withNextStep<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    const next = error instanceof ApiError ? nextSteps[error.reason ?? ''] : undefined
-    if (!(error instanceof ApiError) || next === undefined) throw error
-    const { status, code, reason, requestId } = error
-    throw new CliError(exitCodes.failed, `${error.message}.`, next, { status, code, reason, requestId })
-  }
 }
 
 export function parseModelName(text: string): string {

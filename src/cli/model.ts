@@ -1,7 +1,8 @@
 /** `berth models`: what is offered, what it costs, and how far it is. */
 import type { Command } from 'commander'
 import { addAddCommand } from './model-add.ts'
-import { addPriceOptions, parseModelName, pricesOf, withNextStep, type PriceOptions } from './model-option.ts'
+import { withNextStep } from './failure.ts'
+import { addPriceOptions, parseModelName, pricesOf, modelSteps, type PriceOptions } from './model-option.ts'
 import { addPullCommand } from './model-pull.ts'
 import { localWords, placeWords, priceWords, stateCell, type Model } from './model-state.ts'
 import { printable, table, type Cell, type Screen } from './screen.ts'
@@ -87,7 +88,10 @@ function addPrice(models: Command, run: Run): void {
         ])
       }
       const reason = options.reason === undefined ? {} : { reason: options.reason }
-      const model = await withNextStep(client.call('changeModel', { query: { name }, body: { ...prices, ...reason } }))
+      const model = await withNextStep(
+        client.call('changeModel', { query: { name }, body: { ...prices, ...reason } }),
+        modelSteps,
+      )
       screen.show(model, () => [`${name} costs ${priceWords(model)} (USD a million) from now on.`])
     }),
   )
@@ -100,7 +104,7 @@ function addSwitch(models: Command, run: Run, verb: 'enable' | 'disable', enable
     .argument('<name>', 'as berth models ls shows it', parseModelName)
     .action(
       run('operator', async ({ client, screen }, name = '') => {
-        const model = await withNextStep(client.call('changeModel', { query: { name }, body: { enabled } }))
+        const model = await withNextStep(client.call('changeModel', { query: { name }, body: { enabled } }), modelSteps)
         screen.show(model, () => [enabled ? `${name} is offered again.` : `${name} is no longer offered.`])
       }),
     )
@@ -113,7 +117,7 @@ function addRemove(models: Command, run: Run): void {
     .argument('<name>', 'as berth models ls shows it', parseModelName)
     .action(
       run('operator', async ({ client, screen }, name = '') => {
-        const answer = await withNextStep(client.call('deleteModel', { query: { name } }))
+        const answer = await withNextStep(client.call('deleteModel', { query: { name } }), modelSteps)
         screen.show(answer, () => [`${name} is gone. What it earned stays in the books.`])
       }),
     )

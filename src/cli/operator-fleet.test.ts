@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => cli.close())
 
 interface FleetPage {
-  readonly machines: ReadonlyArray<{ id: string; status: string }>
+  readonly machines: ReadonlyArray<{ id: string; status: string; pricePerGpuHourUsd: string | null }>
   readonly nextCursor: string | null
 }
 
@@ -115,6 +115,23 @@ test('machine: drained, off sale, handed to a supplier, its GPUs withdrawn, and 
     reason: 'fan replaced',
     detail: { listed: true, supplierId: null, gpusSick: [] },
   })
+})
+
+test('machine: the house prices its own on the marketplace, and nobody else’s', async () => {
+  const [machine] = (await fleet('--find', MACHINE)).machines
+  expect((await change('--price', '0.77')).out).toMatch(/^Price +\$0\.77 a GPU and hour$/m)
+  const { records } = await succeed(cli.server.operator, 'GET', '/v2/operator/audit?limit=1')
+  expect(records[0]).toMatchObject({ subject: `machine:${MACHINE}`, detail: { pricePerGpuHourUsd: '0.770000000' } })
+  const { id: supplier } = await cli.server.account({ platformFeePercentage: 10 })
+  const both = await change('--supplier', supplier, '--price', '0.50')
+  expect(both).toMatchObject({ code: 1, error: expect.stringContaining('Its supplier sets the price.') })
+  const byBook = ['operator', 'machine', 'mock-lab-h100-01', '--price', '1', '--reason', 'a test']
+  expect((await cli.berth(byBook)).error).toContain('berth operator prices has the prices of virtual machines')
+  expect((await change('--price', '-1')).code).toBe(2)
+  expect((await change('--price', machine?.pricePerGpuHourUsd ?? '')).code).toBe(0)
+  expect((await fleet('--find', MACHINE)).machines).toMatchObject([
+    { supplierId: null, pricePerGpuHourUsd: machine?.pricePerGpuHourUsd },
+  ])
 })
 
 test('machine: what cannot be is refused in a sentence, and changes nothing', async () => {

@@ -2,12 +2,13 @@
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
-import { ApiError } from '../client/error.ts'
 import { suppliedMachine } from '../contract/supply.ts'
+import { withNextStep } from './failure.ts'
 import { gpuWords } from './offer.ts'
 import { fields, table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
+import { parsePrice } from './supply-machine.ts'
 import { parseName, parseWhole } from './supply.ts'
 import { count, money, time } from './wording.ts'
 
@@ -194,6 +195,8 @@ interface MachineOptions {
   readonly unlist?: true
   readonly drain?: true
   readonly resume?: true
+  /** USD. */
+  readonly price?: string
   readonly sick?: number[]
   readonly reason: string
 }
@@ -203,13 +206,14 @@ type Change = Omit<CallInput<'changeMachine'>['body'], 'reason'>
 function addMachine(operator: Command, run: Run): void {
   const machine = operator
     .command('machine')
-    .description('change its supplier, its sale or its GPUs')
+    .description('change its supplier, price, sale or GPUs')
     .argument('<machine>', 'as berth operator fleet shows it', parseName)
     .option('--supplier <account>', `hand it to a supplier; ${NONE}: to the house`, parseName)
     .addOption(new Option('--list', 'put it on sale').conflicts('unlist'))
     .option('--unlist', 'take it off sale; what runs goes on')
     .addOption(new Option('--drain', 'take no more tenants on it; those it has stay').conflicts('resume'))
     .option('--resume', 'take tenants again')
+    .option('--price <usd>', 'machines of the house: for a GPU and hour; what runs keeps its', parsePrice)
     .option('--sick <gpus>', `all GPUs that are not fit for sale, such as 0,3; ${NONE}`, parseGpus)
     .requiredOption('--reason <text>', 'why; it stands in the audit log')
   machine.action(
@@ -222,17 +226,19 @@ function addMachine(operator: Command, run: Run): void {
         ])
       }
       const { reason } = options
-      const changed = await withNextStep(client.call('changeMachine', { params: { id }, body: { ...change, reason } }))
+      const call = client.call('changeMachine', { params: { id }, body: { ...change, reason } })
+      const changed = await withNextStep(call, nextSteps)
       screen.show(changed, () => machineLines(screen, changed, options.sick))
     }),
   )
 }
 
-function changeOf({ supplier, list, unlist, drain, resume, sick }: MachineOptions): Change {
+function changeOf({ supplier, list, unlist, drain, resume, price, sick }: MachineOptions): Change {
   return {
     ...(supplier === undefined ? {} : { supplierId: supplier === NONE ? null : supplier }),
     ...(list === undefined && unlist === undefined ? {} : { listed: list === true }),
     ...(drain === undefined && resume === undefined ? {} : { draining: drain === true }),
+    ...(price === undefined ? {} : { pricePerGpuHourUsd: price }),
     ...(sick === undefined ? {} : { gpusSick: sick }),
   }
 }
@@ -247,6 +253,7 @@ function machineLines(screen: Screen, machine: FleetMachine, withdrawn: readonly
     ['Status', statusCell({ ...machine, listed: true })],
     ['On sale', machine.listed ? 'yes' : 'no'],
     ['Supplier', machine.supplierId ?? 'the house'],
+    ['Price', machine.pricePerGpuHourUsd === null ? undefined : `${money(machine.pricePerGpuHourUsd)} a GPU and hour`],
     ['GPUs', `${gpusTotal} ${gpuWords(gpuModel)}, ${gpusInUse} in use`],
     ['Sick GPUs', byEngine.length === 0 ? sick : `${sick} (its engine says so of ${byEngine.join(', ')})`],
     ['Engine', machine.driver],
@@ -256,19 +263,10 @@ function machineLines(screen: Screen, machine: FleetMachine, withdrawn: readonly
 /** By the reason of a refusal. */
 const nextSteps: Readonly<Record<string, readonly string[]>> = {
   machine_not_found: ['berth operator fleet lists them.'],
+  priced_by_its_supplier: ['Off sale is what you can take it: --unlist'],
+  priced_by_the_book: ['berth operator prices has the prices of virtual machines and bare metal.'],
   no_such_gpu: ['They are numbered from 0.'],
   supplier_not_found: ['berth operator accounts lists the accounts; a fee makes one a supplier.'],
-}
-
-async function withNextStep<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    const next = error instanceof ApiError ? nextSteps[error.reason ?? ''] : undefined
-    if (!(error instanceof ApiError) || next === undefined) throw error
-    const { status, code, reason, requestId } = error
-    throw new CliError(exitCodes.failed, `${error.message}.`, next, { status, code, reason, requestId })
-  }
 }
 
 function parseGpus(text: string): number[] {

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
-import { ApiError } from '../client/error.ts'
+import { withNextStep } from './failure.ts'
 import { parseAccount, withReason } from './operator-account.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -111,7 +111,9 @@ function addRefund(operator: Command, run: Run): void {
         body: { amountUsd, rentalId, reason },
         idempotencyKey: idempotencyKey ?? randomUUID(),
       })
-      const moved = await withNext(call, 'rental_not_found', `berth operator rentals --account ${id} lists them.`)
+      const moved = await withNextStep(call, {
+        rental_not_found: [`berth operator rentals --account ${id} lists them.`],
+      })
       screen.show(moved, () =>
         moved.replayed
           ? replayedLines(id)
@@ -177,22 +179,8 @@ function stepOf(after: string, moved: string): string {
 }
 
 function whereCovered<T>(call: Promise<T>, id: string): Promise<T> {
-  return withNext(
-    call,
-    'insufficient_balance',
-    `Nothing was moved: berth operator accounts show ${id} has what there is.`,
-  )
-}
-
-/** A refusal with a next step for operators. */
-async function withNext<T>(call: Promise<T>, reason: string, next: string): Promise<T> {
-  try {
-    return await call
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.reason !== reason) throw error
-    const { status, code, requestId } = error
-    throw new CliError(exitCodes.failed, `${error.message}.`, [next], { status, code, reason, requestId })
-  }
+  const next = `Nothing was moved: berth operator accounts show ${id} has what there is.`
+  return withNextStep(call, { insufficient_balance: [next] })
 }
 
 function parseAmount(text: string): string {

@@ -223,6 +223,8 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
     screen.remark(`${printable(callName(machine))}: ${printable(machine.message ?? machine.status)}`)
   const { machine, raw } = await waitUntilRunning(client, { kind, id }, { wait, say })
   const name = callName(machine)
+  // What can be pasted into a shell as it stands: a label may hold anything.
+  const word = /^[\w.-]+$/.test(name) ? name : machine.name
   const told = {
     id: machine.id,
     name: machine.name,
@@ -237,10 +239,10 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
       ? [
           '',
           ...fields(screen, [
-            ['Name', name === machine.name ? name : `${name} (${machine.name})`],
-            ['Log in', { text: `berth ssh ${name}`, style: 'bold' }],
+            ['Name', name === machine.name ? name : `${printable(name)} (${machine.name})`],
+            ['Log in', { text: `berth ssh ${word}`, style: 'bold' }],
             ['Or', sshText(machine)],
-            ['End it', `berth terminate ${name}`],
+            ['End it', `berth terminate ${word}`],
           ]),
         ]
       : [`Ordered: ${printable(name)}. berth ls shows when it runs.`],

@@ -5,12 +5,11 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
-import { ApiError } from '../client/error.ts'
 import { priceUsdText } from '../contract/shared.ts'
+import { withNextStep } from './failure.ts'
 import { gpuWords, type OfferKind } from './offer.ts'
 import { table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
-import { CliError, exitCodes } from './shell.ts'
 import { moreOr, parseName, parseWhole, type HostRow } from './supply.ts'
 import { count, money } from './wording.ts'
 
@@ -189,7 +188,7 @@ function addPrice(supply: Command, run: Run): void {
     .action(
       run('operator', async ({ client, screen }, id = '', price = '') => {
         const body = { pricePerGpuHourUsd: price }
-        const machine = await withNextStep(client.call('changeSuppliedMachine', { params: { id }, body }))
+        const machine = await withNextStep(client.call('changeSuppliedMachine', { params: { id }, body }), nextSteps)
         screen.show(machine, () => [
           `${machine.id} costs ${priceWords(machine)} a GPU and hour. What runs keeps its price.`,
           ...(machine.listed ? [] : [`It is off sale. Put it on sale with: berth supply list ${machine.id}`]),
@@ -205,7 +204,8 @@ function addListing(supply: Command, run: Run, verb: 'list' | 'unlist', listed: 
     .argument('<machine>', WHICH, parseName)
     .action(
       run('operator', async ({ client, screen }, id = '') => {
-        const machine = await withNextStep(client.call('changeSuppliedMachine', { params: { id }, body: { listed } }))
+        const call = client.call('changeSuppliedMachine', { params: { id }, body: { listed } })
+        const machine = await withNextStep(call, nextSteps)
         screen.show(machine, () => [listed ? onSaleWords(machine) : offSaleWords(machine)])
       }),
     )
@@ -232,18 +232,7 @@ const nextSteps: Readonly<Record<string, readonly string[]>> = {
   priced_by_the_book: ['Virtual machines and bare metal are sold at the price book of the operator.'],
 }
 
-async function withNextStep<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    const next = error instanceof ApiError ? nextSteps[error.reason ?? ''] : undefined
-    if (!(error instanceof ApiError) || next === undefined) throw error
-    const { status, code, reason, requestId } = error
-    throw new CliError(exitCodes.failed, `${error.message}.`, next, { status, code, reason, requestId })
-  }
-}
-
-function parsePrice(text: string): string {
+export function parsePrice(text: string): string {
   if (!priceUsdText.safeParse(text).success) throw new InvalidArgumentError('A price from 0 to 1000, such as 1.20.')
   return text
 }

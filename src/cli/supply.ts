@@ -124,7 +124,9 @@ function addMove(
     .action(
       run('operator', async ({ client, screen }, id = '') => {
         const host = await client.call('changeSuppliedHost', { params: { id }, body: { state } })
-        screen.show(host, () => [`${host.id} is ${host.state}${tenantWords(host.tenants)}.`])
+        screen.show(host, () => [
+          `${host.id} ${host.state === 'left' ? 'has left' : `is ${host.state}`}${tenantWords(host.tenants)}.`,
+        ])
       }),
     )
 }

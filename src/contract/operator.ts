@@ -266,7 +266,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'PATCH',
     path: '/v2/operator/machines/{id}',
-    summary: 'Hand a machine to a supplier, list or drain it, withdraw sick GPUs',
+    summary: 'Hand a machine to a supplier, price, list or drain it, withdraw sick GPUs',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -274,6 +274,9 @@ export const operatorEndpoints = {
         supplierId: z.string().max(50).nullable().optional(),
         listed: z.boolean().optional(),
         draining: z.boolean().optional(),
+        pricePerGpuHourUsd: priceUsdText
+          .optional()
+          .describe('Marketplace machines of the house; what runs keeps its price. Suppliers price their own'),
         gpusSick: z.array(z.int().min(0).max(63)).max(64).optional(),
         reason: reasonText,
       })

@@ -55,7 +55,9 @@ export const operatorFleetHandlers = {
   },
 
   changeMachine: async (app, { actor, params, body }) => {
-    const changed = await transact(app.database, (tx) => changeFleetMachine(tx, actor, params.id, body))
+    const { pricePerGpuHourUsd, ...rest } = body
+    const price = pricePerGpuHourUsd === undefined ? undefined : usd(pricePerGpuHourUsd)
+    const changed = await transact(app.database, (tx) => changeFleetMachine(tx, actor, params.id, { ...rest, price }))
     return changed.ok ? ok(fleetMachine(changed.value)) : changed
   },
 
