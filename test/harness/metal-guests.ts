@@ -45,9 +45,9 @@ const machine =
 
 export async function startMetalGuests(lab: StorageLab, names: readonly string[]): Promise<MetalGuests> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-guests-'))
-  const running: ChildProcess[] = []
+  const running: Machine[] = []
   const close = async (): Promise<void> => {
-    await Promise.all(running.map(endOf))
+    await Promise.all(running.map((machine) => machine.end()))
     await removeFolder(folder)
   }
   try {
@@ -78,27 +78,64 @@ interface MachineParts {
   readonly initrd: string
 }
 
-function startMachine({ files, tap, kernel, initrd }: MachineParts): ChildProcess {
+interface Machine {
+  end(): Promise<void>
+}
+
+/**
+ * A reboot is a QEMU of its own: one that boots a second time spends many seconds on what it knows of the code that was
+ * in its memory before.
+ */
+function startMachine(parts: MachineParts): Machine {
+  const args = argumentsOf(parts)
+  let isEnding = false
+  let child: ChildProcess
+  const start = (): void => {
+    // It ends with us, however we end.
+    child = spawn('setpriv', ['--pdeathsig', 'KILL', machine.program, ...args], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+    })
+    child.once('exit', (code) => {
+      if (code === 0 && !isEnding) start()
+    })
+  }
+  start()
+  return {
+    end: () => {
+      isEnding = true
+      return endOf(child)
+    },
+  }
+}
+
+function argumentsOf({ files, tap, kernel, initrd }: MachineParts): string[] {
   const disk = path.join(files, 'disk.qcow2')
   execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', disk, '1G'])
   const isFast = chooseAccelerator('auto').name === 'kvm'
   const words = [`console=${machine.console} quiet loglevel=3 panic=10 berth.disk berth.net=${tap.address}/24`]
-  if (!isFast) words.push('mitigations=off lsm= audit=0 cryptomgr.notests')
+  if (!isFast) words.push('mitigations=off lsm= audit=0 cryptomgr.notests nokaslr')
   const mac = ['52:54:00', ...Array.from(randomBytes(3), (byte) => byte.toString(16).padStart(2, '0'))].join(':')
-  const args = [
-    ['-nodefaults', '-no-user-config', '-display', 'none', '-machine', machine.type, '-m', `${MEMORY_MIB}M`],
+  return [
+    [
+      '-nodefaults',
+      '-no-user-config',
+      '-no-reboot',
+      '-display',
+      'none',
+      '-machine',
+      machine.type,
+      '-m',
+      `${MEMORY_MIB}M`,
+    ],
     isFast ? ['-accel', 'kvm', '-cpu', 'host'] : ['-accel', 'tcg,thread=multi,tb-size=256', '-cpu', machine.cpu],
-    ['-serial', `file:${path.join(files, 'console')}`, '-device', 'virtio-rng-pci'],
+    ['-chardev', `file,id=console,append=on,path=${path.join(files, 'console')}`, '-serial', 'chardev:console'],
+    ['-device', 'virtio-rng-pci'],
     ['-drive', `if=none,id=root,file=${disk},format=qcow2,cache=unsafe`],
     ['-device', `virtio-blk-pci,drive=root,serial=${ROOT_SERIAL}`],
     ['-netdev', `tap,id=net,ifname=${tap.name},script=no,downscript=no`],
     ['-device', `virtio-net-pci,netdev=net,romfile=,mac=${mac}`],
     ['-kernel', kernel, '-initrd', initrd, '-append', words.join(' ')],
   ].flat()
-  // It ends with us, however we end.
-  return spawn('setpriv', ['--pdeathsig', 'KILL', machine.program, ...args], {
-    stdio: ['ignore', 'inherit', 'inherit'],
-  })
 }
 
 /** A second archive behind the first: the kernel unpacks both, and what is in the root goes to the disk. */
