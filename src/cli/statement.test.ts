@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { sumUsd, usd } from '../base/money.ts'
 import { runCli } from './program.ts'
 
 let cli: CliTest
@@ -66,22 +67,33 @@ describe('money', () => {
     const out = await done('statement')
     const [head = '', ...lines] = out.split('\n')
     expect(head).toMatch(/^WHEN, UTC +WHAT FOR +AMOUNT +BALANCE$/)
-    expect(lines.slice(0, 5).map((line) => line.replaceAll(/  +/g, ' | '))).toEqual([
-      expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d \| virtual machine \S+ \(1 × h100\) \| -\$0\.\d+ \| \$\S+$/),
-      expect.stringMatching(/ \| instance \S+ \(1 × NVIDIA-GeForce-RTX-4090\) \| -\$0\.\d+ \| \$1,009\.9\d+$/),
+    const shown = lines.slice(0, lines.indexOf('')).map((line) => line.replaceAll(/  +/g, ' | '))
+    // Charged in more than one line where the meter has passed meanwhile.
+    const charges = shown.slice(0, -3)
+    const [dear, cheap] = ['virtual machine \\S+ \\(1 × h100\\)', 'instance \\S+ \\(1 × NVIDIA-GeForce-RTX-4090\\)']
+    const charge = new RegExp(
+      `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d \\| (${dear}|${cheap}) \\| -\\$0\\.\\d+ \\| \\$1,009\\.9\\d+$`,
+    )
+    expect(charges.filter((line) => !charge.test(line))).toEqual([])
+    for (const one of [dear, cheap]) expect(charges.join('\n')).toMatch(new RegExp(one))
+    expect(shown.slice(-3)).toEqual([
       expect.stringMatching(/ \| Adjustment: a correction \| -\$2\.50 \| \$1,010\.00$/),
       expect.stringMatching(/ \| Credit: a gift \| \+\$12\.50 \| \$1,012\.50$/),
       expect.stringMatching(/ \| Purchase: for the test \| \+\$1,000\.00 \| \$1,000\.00$/),
     ])
-    expect(out).toMatch(/\n\n5 lines\n$/)
+    expect(out.endsWith(`\n\n${shown.length} lines\n`)).toBe(true)
     await inTerminal('statement')
-    const first = await done('statement', '--limit', '3')
-    const [, cursor = ''] = /\nThere are more: berth statement --limit 3 --cursor (\S+)\n$/.exec(first) ?? []
-    expect(await done('statement', '--limit', '3', '--cursor', cursor)).toMatch(
+    const size = shown.length - 2
+    const first = await done('statement', '--limit', `${size}`)
+    const more = new RegExp(`\\nThere are more: berth statement --limit ${size} --cursor (\\S+)\\n$`)
+    const [, cursor = ''] = more.exec(first) ?? []
+    expect(await done('statement', '--limit', `${size}`, '--cursor', cursor)).toMatch(
       /a gift.*\n.*for the test.*\n\n2 lines\n$/,
     )
-    const { lines: told } = await json('statement', '-n', '1')
-    expect(told).toMatchObject([{ kind: 'charge', amountUsd: `-${bills[1]?.costUsd}` }])
+    const { lines: told } = await json('statement')
+    const charged = (told as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
+    const sum = sumUsd(charged.map(({ amountUsd }) => usd(amountUsd.replace(/^-/, ''))))
+    expect(sum).toBe(sumUsd(bills.map(({ costUsd }) => usd(costUsd))))
   })
 
   test('purchases and credits, with their sum', async () => {
