@@ -49,9 +49,9 @@ export function ChangeRentalDialog({ rental, onClose }: { rental: Reply<'getRent
       isReserved={rental.currentTerm.termType === 'reserved'}
       busy={change.isPending}
       error={change.error}
-      onSave={(wish) => {
-        const goesOn = wish.goesOn === wishOf(rental).goesOn ? {} : { convertToOnDemandOnExpiry: wish.goesOn }
-        change.mutate({ params: { id: rental.id }, body: { ...changesOf(rental, wish), ...goesOn } }, done)
+      onSave={(wish, before) => {
+        const goesOn = wish.goesOn === before.goesOn ? {} : { convertToOnDemandOnExpiry: wish.goesOn }
+        change.mutate({ params: { id: rental.id }, body: { ...changesOf(before, wish), ...goesOn } }, done)
       }}
       onClose={onClose}
     />
@@ -68,7 +68,7 @@ export function ChangeInstanceDialog({ instance, onClose }: { instance: Reply<'g
       isReserved={false}
       busy={change.isPending}
       error={change.error}
-      onSave={(wish) => change.mutate({ params: { id: instance.name }, body: changesOf(instance, wish) }, done)}
+      onSave={(wish, before) => change.mutate({ params: { id: instance.name }, body: changesOf(before, wish) }, done)}
       onClose={onClose}
     />
   )
@@ -80,18 +80,20 @@ interface ChangeDialogProps {
   readonly isReserved: boolean
   readonly busy: boolean
   readonly error: ClientError | null
-  readonly onSave: (wish: Wish) => void
+  /** `before`: as it was when the dialog was opened. */
+  readonly onSave: (wish: Wish, before: Wish) => void
   readonly onClose: () => void
 }
 
 function ChangeDialog({ title, of, isReserved, busy, error, onSave, onClose }: ChangeDialogProps) {
-  const [wish, setWish] = useState<Wish>(() => wishOf(of))
+  const [before] = useState<Wish>(() => wishOf(of))
+  const [wish, setWish] = useState(before)
   const [isTried, setTried] = useState(false)
   const wrong = isTried ? wrongWith(wish) : {}
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     setTried(true)
-    if (Object.keys(wrongWith(wish)).length === 0) onSave(wish)
+    if (Object.keys(wrongWith(wish)).length === 0) onSave(wish, before)
   }
   return (
     <Dialog title={title} onClose={onClose}>
@@ -167,8 +169,7 @@ function wrongWith({ end, limit }: Wish): { end?: string; limit?: string } {
 }
 
 /** Only what is different: a label that somebody else has changed meanwhile stays. */
-function changesOf(rental: Changeable, wish: Wish) {
-  const before = wishOf(rental)
+function changesOf(before: Wish, wish: Wish) {
   const at = parseInstant(wish.end)
   return {
     ...(wish.label === before.label ? {} : { label: wish.label.trim() === '' ? null : wish.label.trim() }),

@@ -16,6 +16,10 @@ function pricedByTheBook(): ReturnType<typeof failField> {
   return failField(['pricePerGpuHourUsd'], 'Only marketplace machines have a price of their own', 'priced_by_the_book')
 }
 
+function pricedByItsSupplier(): ReturnType<typeof failField> {
+  return failField(['pricePerGpuHourUsd'], 'Its supplier sets the price', 'priced_by_its_supplier')
+}
+
 /** A supplier prices and lists its own machines; an operator's key does not change whose they are. */
 export async function changeSuppliedMachine(
   tx: Tx,
@@ -26,10 +30,9 @@ export async function changeSuppliedMachine(
   const machine = await findMachine(tx.db, id)
   if (machine === undefined || machine.supplier_id !== actor.accountId) return noMachine()
   if (change.price !== undefined && machine.offering !== 'marketplace') return pricedByTheBook()
-  const changed = await changeMachine(tx, id, {
-    ...(change.price === undefined ? {} : { price: change.price }),
-    ...(change.listed === undefined ? {} : { listed: change.listed }),
-  })
+  const { price, listed } = change
+  const wish = { ...(price === undefined ? {} : { price }), ...(listed === undefined ? {} : { listed }) }
+  const changed = await changeMachine(tx, id, wish, actor.accountId)
   return changed === undefined ? noMachine() : ok(changed)
 }
 
@@ -64,9 +67,7 @@ export async function changeFleetMachine(
   const owner = change.supplierId === undefined ? machine.supplier_id : change.supplierId
   if (change.price !== undefined) {
     if (machine.offering !== 'marketplace') return pricedByTheBook()
-    if (owner !== null) {
-      return failField(['pricePerGpuHourUsd'], 'Its supplier sets the price', 'priced_by_its_supplier')
-    }
+    if (owner !== null) return pricedByItsSupplier()
   }
   // The machine of a host follows the host.
   const isHost = (await findHost(tx.db, id)) !== undefined
@@ -74,14 +75,17 @@ export async function changeFleetMachine(
     const moved = await moveHost(tx, id, change.draining ? 'draining' : 'ready', 'operator')
     if (!moved.ok) return moved
   }
-  const changed = await changeMachine(tx, id, {
+  // A price counts only while it is whose it was: it may be handed over at this very moment.
+  const stillOf = change.price === undefined ? undefined : machine.supplier_id
+  const wish: Parameters<typeof changeMachine>[2] = {
     ...(change.supplierId === undefined ? {} : { supplierId: change.supplierId }),
     ...(change.listed === undefined ? {} : { listed: change.listed }),
     ...(change.price === undefined ? {} : { price: change.price }),
     ...(change.draining === undefined || isHost ? {} : { status: change.draining ? 'node_draining' : 'node_ready' }),
     ...(change.gpusSick === undefined ? {} : { gpusWithdrawn: [...new Set(change.gpusSick)].sort((a, b) => a - b) }),
-  })
-  if (changed === undefined) return noMachine()
+  }
+  const changed = await changeMachine(tx, id, wish, stillOf)
+  if (changed === undefined) return change.price === undefined ? noMachine() : pricedByItsSupplier()
   const { reason, price, ...rest } = change
   const detail = { ...rest, ...(price === undefined ? {} : { pricePerGpuHourUsd: formatUsd(price) }) }
   await writeAudit(tx, { actor: actor.keyId, action: 'machine.change', subject: `machine:${id}`, reason, detail })

@@ -5,14 +5,20 @@ export const YES = ['-y, --yes', 'do not ask'] as const
 
 const MOST_TRIES = 5
 
-/** Returns when it may be done. */
-export async function confirm(shell: Shell, question: string, yes: boolean): Promise<void> {
+/** Returns when it may be done. What it is about is shown where the question stands: the answer may go to a file. */
+export async function confirm(
+  shell: Shell,
+  question: string,
+  yes: boolean,
+  about: readonly string[] = [],
+): Promise<void> {
   if (yes) return
   if (shell.person === undefined) {
     throw new CliError(exitCodes.usage, 'This asks first, and there is no terminal to ask in.', [
       'Add --yes to do it without being asked.',
     ])
   }
+  for (const line of about) shell.writeError(`${line}\n`)
   const answer = await shell.person.ask(`${question} [y/N] `)
   if (!/^y(es)?$/i.test(answer ?? '')) throw nothingDone()
 }

@@ -63,8 +63,9 @@ export function addRentCommand(program: Command, run: Run, shell: Shell): void {
       const options = rent.opts<RentOptions>()
       const order = await chooseOrder(session, shell, options)
       const balance = await readBalance(session.client)
-      if (!session.json) session.screen.show(null, () => orderLines(session.screen, order, balance))
-      await confirm(shell, 'Rent it?', options.yes === true)
+      const about = orderLines(session.screen, order, balance)
+      if (options.yes === true) for (const line of about) session.screen.remark(line)
+      await confirm(shell, 'Rent it?', options.yes === true, about)
       return follow(session, order, await placeOrder(session.client, order), options.wait)
     }),
   )
@@ -99,7 +100,8 @@ async function chooseOrder(session: Session, shell: Shell, options: RentOptions)
       'berth gpus --all shows also what is taken; fewer options fit more.',
     ])
   }
-  const offer = asks === undefined || offers.length === 1 ? cheapest : await chooseOffer(session.screen, asks, offers)
+  const offer =
+    asks === undefined || offers.length === 1 ? cheapest : await chooseOffer(session.screen, shell, asks, offers)
   const gpuCount = await chooseCount(asks, offer, count)
   const label = options.label ?? (asks === undefined ? '' : await askFor(asks, 'Label, if you like', (text) => text))
   checkOptions(offer, options)
@@ -153,13 +155,13 @@ function termsWords(terms: readonly TermQuote[]): string {
   return `--days ${terms.map(({ days, percentage }) => `${days} (−${percentage} %)`).join(', ')}`
 }
 
-async function chooseOffer(screen: Screen, person: Person, offers: readonly Offer[]): Promise<Offer> {
+async function chooseOffer(screen: Screen, shell: Shell, person: Person, offers: readonly Offer[]): Promise<Offer> {
   const shown = offers.slice(0, MOST_SHOWN)
   const columns = [{ title: '#', right: true }, ...offerColumns] as const
   const rows = shown.map((offer, index) => [String(index + 1), ...offerCells(offer)])
-  for (const line of table(screen, columns, rows)) screen.remark(line)
+  for (const line of table(screen, columns, rows)) shell.writeError(`${line}\n`)
   const left = offers.length - shown.length
-  if (left > 0) screen.remark(`… and ${left} that cost more: --gpu, --region, --count and --kind choose.`)
+  if (left > 0) shell.writeError(`… and ${left} that cost more: --gpu, --region, --count and --kind choose.\n`)
   return askFor(person, `Which one, 1 to ${shown.length}`, (text) => shown[wholeOf(text) - 1], '1')
 }
 

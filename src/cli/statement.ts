@@ -1,7 +1,7 @@
 /** `berth statement` and `berth purchases`: every change of the balance, and the money that came in. */
 import type { Command } from 'commander'
 import { limits } from '../base/limits.ts'
-import { formatUsdForPeople, nanoUsdOf, parseUsd, sumUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { formatUsdForPeople, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
 import { table, type Cell } from './screen.ts'
 import type { Run } from './session.ts'
@@ -85,7 +85,7 @@ function addPurchases(program: Command, run: Run): void {
             : [
                 ...table(screen, purchaseColumns, rows.map(purchaseCells)),
                 '',
-                `${formatUsdForPeople(sumUsd(rows.map(amountOf)))} in all. Every change of the balance: berth statement`,
+                'Amounts are in whole cents. Every change of the balance, exactly: berth statement',
               ],
         )
       }),

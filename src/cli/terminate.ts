@@ -22,12 +22,11 @@ export function addTerminateCommand(program: Command, run: Run, shell: Shell): v
       const machines = await listOwn(client)
       const ended = [...new Set(terminate.args.map((wanted) => pickOwn(machines, wanted)))]
       const rows = ended.map((one): Cell[] => [callName(one), one.kind, one.status, one.gpus, sshText(one)])
-      if (yes !== true) {
-        const titles = ['NAME', 'KIND', 'STATUS', 'GPUS', 'REACHED BY'].map((title) => ({ title }))
-        for (const line of table(screen, titles, rows)) screen.remark(line)
-        screen.remark('Their disks go with them; storage volumes stay.')
-      }
-      await confirm(shell, `End ${ended.length === 1 ? 'it' : `these ${ended.length}`}?`, yes === true)
+      const titles = ['NAME', 'KIND', 'STATUS', 'GPUS', 'REACHED BY'].map((title) => ({ title }))
+      await confirm(shell, `End ${ended.length === 1 ? 'it' : `these ${ended.length}`}?`, yes === true, [
+        ...table(screen, titles, rows),
+        'Their disks go with them; storage volumes stay.',
+      ])
       const bills: Array<{ id: string; name: string; costUsd: string | null }> = []
       for (const machine of ended) {
         const cost = await end(client, machine, reason)

@@ -1,4 +1,4 @@
-/** Looking once, or with --watch again and again until Ctrl-C: then it is shown anew when it reads differently. */
+/** Looking once, or with --watch again and again until Ctrl-C: then it is shown anew when it has changed. */
 import type { Command } from 'commander'
 import { pause } from '../client/pause.ts'
 import type { Session } from './session.ts'
@@ -39,7 +39,7 @@ export async function watch(
   const forEver = new AbortController().signal
   for (let before = ''; !forEver.aborted; await pause(options.every * 1_000, forEver)) {
     const { onWire, lines } = await look()
-    const text = lines.join('\n')
+    const text = json ? JSON.stringify(onWire) : lines.join('\n')
     if (text === before) continue
     before = text
     if (shell.columns !== undefined && !json) shell.write(FROM_THE_TOP)

@@ -216,6 +216,8 @@ export async function changeMachine(
     status?: Machine['status']
     gpusWithdrawn?: readonly number[]
   },
+  /** Only while it is theirs; null: the house's. Absent: whoever has it. */
+  owner?: string | null,
 ): Promise<Machine | undefined> {
   return tx.db
     .updateTable('machine')
@@ -228,6 +230,7 @@ export async function changeMachine(
       ...(change.gpusWithdrawn === undefined ? {} : { gpus_withdrawn: [...change.gpusWithdrawn] }),
     })
     .where('id', '=', id)
+    .$if(owner !== undefined, (query) => query.where('supplier_id', 'is not distinct from', owner ?? null))
     .returningAll()
     .executeTakeFirst()
 }
