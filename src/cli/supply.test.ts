@@ -7,7 +7,7 @@ import { succeed } from '../../test/harness/journey.ts'
 import type { Call } from '../../test/harness/server.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { formatInstant, systemClock } from '../base/instant.ts'
-import { formatUsdForPeople, nanoUsdOf, usd } from '../base/money.ts'
+import { formatUsdForPeople, nanoUsdOf, sumUsd, usd } from '../base/money.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
 import { runCli } from './program.ts'
 
@@ -132,12 +132,15 @@ test('a price counts for new rentals, and a machine off sale keeps its tenants',
 })
 
 test('earnings are what the customer paid less the fee, by day and by machine', async () => {
-  const { balanceUsd } = await waitFor('the bill to be closed', async () => {
+  await waitFor('the bill to be closed', async () => {
     const balance = await succeed(customer.call, 'GET', '/v2/customer/balance')
-    return balance.heldUsd === '0.000000000' && balance
+    return balance.heldUsd === '0.000000000'
   })
-  const paid = usd('1000') - usd(balanceUsd)
-  const earned = nanoUsdOf((paid * (100n - FEE_PERCENT)) / 100n)
+  const { lines } = await succeed(customer.call, 'GET', '/v2/customer/statement')
+  const charges = (lines as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
+  // Each is shared by itself.
+  const shares = charges.map(({ amountUsd }) => (-usd(amountUsd) * (100n - FEE_PERCENT)) / 100n)
+  const earned = sumUsd(shares.map(nanoUsdOf))
   expect(earned).toBeGreaterThan(2n)
   const payout = { amountUsd: '0.000000001', reason: 'bank transfer' }
   await succeed(cli.server.operator, 'POST', `/v2/operator/accounts/${supplier.id}/payout`, payout)
