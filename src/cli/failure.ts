@@ -76,6 +76,21 @@ export async function withNextStep<T>(work: Promise<T>, next: Readonly<Record<st
   }
 }
 
+/**
+ * Runs a call that carries an idempotency key. Where nobody knows what the server did, the error tells the way that
+ * never does it twice: `again` is what to add to the same command. A refused connection is no exception, since it may
+ * have been the second try.
+ */
+export async function withWayAgain<T>(work: Promise<T>, session: Session, again: string): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (!isClientError(error) || (error instanceof ApiError && error.status < 500)) throw error
+    const { exitCode, message, next, detail } = explainCall(error, session)
+    throw new CliError(exitCode, message, [`It may have been done. ${again}`, ...next], detail)
+  }
+}
+
 function whereKeysAre({ keyFrom, dataDir, client, profile }: Session): string[] {
   const keys = `${path.join(dataDir, 'operator.key')} and ${path.join(dataDir, 'demo.key')}`
   return [

@@ -20,7 +20,12 @@ beforeAll(async () => {
 afterAll(() => cli.close())
 
 interface FleetPage {
-  readonly machines: ReadonlyArray<{ id: string; status: string; pricePerGpuHourUsd: string | null }>
+  readonly machines: ReadonlyArray<{
+    id: string
+    status: string
+    supplierId: string | null
+    pricePerGpuHourUsd: string | null
+  }>
   readonly nextCursor: string | null
 }
 
@@ -119,6 +124,7 @@ test('machine: drained, off sale, handed to a supplier, its GPUs withdrawn, and 
 
 test('machine: the house prices its own on the marketplace, and nobody else’s', async () => {
   const [machine] = (await fleet('--find', MACHINE)).machines
+  expect((await change('--supplier', 'none')).out).toMatch(/^Supplier +the house$/m)
   expect((await change('--price', '0.77')).out).toMatch(/^Price +\$0\.77 a GPU and hour$/m)
   const { records } = await succeed(cli.server.operator, 'GET', '/v2/operator/audit?limit=1')
   expect(records[0]).toMatchObject({ subject: `machine:${MACHINE}`, detail: { pricePerGpuHourUsd: '0.770000000' } })
@@ -129,9 +135,9 @@ test('machine: the house prices its own on the marketplace, and nobody else’s'
   expect((await cli.berth(byBook)).error).toContain('berth operator prices has the prices of virtual machines')
   expect((await change('--price', '-1')).code).toBe(2)
   expect((await change('--price', machine?.pricePerGpuHourUsd ?? '')).code).toBe(0)
-  expect((await fleet('--find', MACHINE)).machines).toMatchObject([
-    { supplierId: null, pricePerGpuHourUsd: machine?.pricePerGpuHourUsd },
-  ])
+  expect((await change('--supplier', machine?.supplierId ?? 'none')).code).toBe(0)
+  const { supplierId, pricePerGpuHourUsd } = machine ?? {}
+  expect((await fleet('--find', MACHINE)).machines).toMatchObject([{ supplierId, pricePerGpuHourUsd }])
 })
 
 test('machine: what cannot be is refused in a sentence, and changes nothing', async () => {

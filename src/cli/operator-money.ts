@@ -1,13 +1,15 @@
 /**
  * `berth operator credit`, `adjust`, `refund` and `payout`: money that the operator moves. Each is one entry in the books,
- * which only another one takes back; it says why, and carries an idempotency key, so a cut line never doubles it.
+ * which only another one takes back; it says why, and carries an idempotency key. Where the outcome is unknown, the key
+ * is told: the same command with it never moves the money twice.
  */
 import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
-import { withNextStep } from './failure.ts'
+import type { Client } from '../client/client.ts'
+import { withNextStep, withWayAgain } from './failure.ts'
 import { parseAccount, withReason } from './operator-account.ts'
-import type { Run } from './session.ts'
+import type { Run, Session } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { parseWhole } from './supply.ts'
 import { money } from './wording.ts'
@@ -40,15 +42,13 @@ function addCredit(operator: Command, run: Run): void {
       .default('purchase'),
   )
   withKey(credit, 'the same key never credits twice').action(
-    run('operator', async ({ client, screen }, id = '', amountUsd = '') => {
-      const { reason, kind, idempotencyKey } = credit.opts<MoveOptions & { kind: 'purchase' | 'credit' }>()
-      const moved = await client.call('creditAccount', {
-        params: { id },
-        body: { amountUsd, reason, kind },
-        idempotencyKey: idempotencyKey ?? randomUUID(),
-      })
-      screen.show(moved, () => [
-        moved.replayed
+    run('operator', async (session, id = '', amountUsd = '') => {
+      const { reason, kind, idempotencyKey: named } = credit.opts<MoveOptions & { kind: 'purchase' | 'credit' }>()
+      const { moved, isOld } = await moveOnce(session, { named }, (client, idempotencyKey) =>
+        client.call('creditAccount', { params: { id }, body: { amountUsd, reason, kind }, idempotencyKey }),
+      )
+      session.screen.show(moved, () => [
+        isOld
           ? `That key was used before: nothing new was added. Available: ${money(moved.availableUsd)}`
           : `Added ${money(amountUsd)} to ${id}. Available now: ${money(moved.availableUsd)}`,
       ])
@@ -66,22 +66,19 @@ function addAdjust(operator: Command, run: Run): void {
     .addOption(new Option('--up', 'the account gets it').conflicts('down'))
     .addOption(new Option('--down', 'the account loses it').conflicts('up'))
   withKey(withReason(adjust)).action(
-    run('operator', async ({ client, screen }, id = '', amount = '') => {
-      const { up, down, reason, idempotencyKey } = adjust.opts<MoveOptions & { up?: true; down?: true }>()
+    run('operator', async (session, id = '', amount = '') => {
+      const { up, down, reason, idempotencyKey: named } = adjust.opts<MoveOptions & { up?: true; down?: true }>()
       if (up === undefined && down === undefined) {
         throw new CliError(exitCodes.usage, 'Say which way: --up or --down.', [
           `Such as: berth operator adjust ${id} ${amount} --down --reason "credited twice"`,
         ])
       }
       const amountUsd = down === true ? `-${amount}` : amount
-      const call = client.call('adjustAccount', {
-        params: { id },
-        body: { amountUsd, reason },
-        idempotencyKey: idempotencyKey ?? randomUUID(),
-      })
-      const moved = await whereCovered(call, id)
-      screen.show(moved, () =>
-        moved.replayed
+      const { moved, isOld } = await moveOnce(session, { named }, (client, idempotencyKey) =>
+        whereCovered(client.call('adjustAccount', { params: { id }, body: { amountUsd, reason }, idempotencyKey }), id),
+      )
+      session.screen.show(moved, () =>
+        isOld
           ? replayedLines(id)
           : [
               `The balance of ${id} went ${down === true ? 'down' : 'up'} by ${money(amount)}.`,
@@ -104,18 +101,16 @@ function addRefund(operator: Command, run: Run): void {
       parseWhole(1, LARGEST_RENTAL),
     )
   withKey(withReason(refund)).action(
-    run('operator', async ({ client, screen }, id = '', amountUsd = '') => {
-      const { rental: rentalId, reason, idempotencyKey } = refund.opts<MoveOptions & { rental: number }>()
-      const call = client.call('refundCharge', {
-        params: { id },
-        body: { amountUsd, rentalId, reason },
-        idempotencyKey: idempotencyKey ?? randomUUID(),
-      })
-      const moved = await withNextStep(call, {
-        rental_not_found: [`berth operator rentals --account ${id} lists them.`],
-      })
-      screen.show(moved, () =>
-        moved.replayed
+    run('operator', async (session, id = '', amountUsd = '') => {
+      const { rental: rentalId, reason, idempotencyKey: named } = refund.opts<MoveOptions & { rental: number }>()
+      const { moved, isOld } = await moveOnce(session, { named }, (client, idempotencyKey) =>
+        withNextStep(
+          client.call('refundCharge', { params: { id }, body: { amountUsd, rentalId, reason }, idempotencyKey }),
+          { rental_not_found: [`berth operator rentals --account ${id} lists them.`] },
+        ),
+      )
+      session.screen.show(moved, () =>
+        isOld
           ? replayedLines(id)
           : [
               `${money(amountUsd)} for rental ${rentalId} was given back to ${id}.`,
@@ -133,26 +128,23 @@ function addPayout(operator: Command, run: Run): void {
     .argument('<account>', ACCOUNT_HELP, parseAccount)
     .argument('[usd]', 'how much (default: all that is unpaid)', parseAmount)
   withKey(withReason(payout)).action(
-    run('operator', async ({ client, screen }, id = '', named?: string) => {
-      const { reason, idempotencyKey } = payout.opts<MoveOptions>()
-      const account = await client.call('getAccount', { params: { id } })
-      if (!account.supplier && parseUsd(account.earningsUsd) === 0n) {
-        throw new CliError(exitCodes.failed, `${id} is not a supplier: it has earned nothing.`, [
-          `A fee makes it one: berth operator accounts change ${id} --platform-fee 15 --reason TEXT`,
+    run('operator', async (session, id = '', amount?: string) => {
+      const { reason, idempotencyKey: named } = payout.opts<MoveOptions>()
+      if (named !== undefined && amount === undefined) {
+        throw new CliError(exitCodes.usage, 'With --idempotency-key, say how much: what is unpaid changes.', [
+          `Such as: berth operator payout ${id} 250 --reason TEXT --idempotency-key ${named}`,
+          `berth operator accounts show ${id} has what is unpaid.`,
         ])
       }
-      if (named === undefined && parseUsd(account.earningsUsd) === 0n) {
-        throw new CliError(exitCodes.failed, `Nothing is unpaid: ${id} has had all that it has earned.`)
-      }
-      const amountUsd = named ?? account.earningsUsd
-      const call = client.call('payOutSupplier', {
-        params: { id },
-        body: { amountUsd, reason },
-        idempotencyKey: idempotencyKey ?? randomUUID(),
-      })
-      const moved = await whereCovered(call, id)
-      screen.show(moved, () =>
-        moved.replayed
+      const amountUsd = amount ?? (await readUnpaid(session, id))
+      const { moved, isOld } = await moveOnce(session, { named, amountUsd }, (client, idempotencyKey) =>
+        whereCovered(
+          client.call('payOutSupplier', { params: { id }, body: { amountUsd, reason }, idempotencyKey }),
+          id,
+        ),
+      )
+      session.screen.show(moved, () =>
+        isOld
           ? replayedLines(id)
           : [
               `A payout of ${money(amountUsd)} to ${id} is in the books.`,
@@ -161,6 +153,37 @@ function addPayout(operator: Command, run: Run): void {
       )
     }),
   )
+}
+
+async function readUnpaid({ client }: Session, id: string): Promise<string> {
+  const { supplier, earningsUsd } = await client.call('getAccount', { params: { id } })
+  if (parseUsd(earningsUsd) !== 0n) return earningsUsd
+  if (supplier) throw new CliError(exitCodes.failed, `Nothing is unpaid: ${id} has had all that it has earned.`)
+  throw new CliError(exitCodes.failed, `${id} is not a supplier: it has earned nothing.`, [
+    `A fee makes it one: berth operator accounts change ${id} --platform-fee 15 --reason TEXT`,
+  ])
+}
+
+interface Once {
+  /** The key of the command line. */
+  readonly named: string | undefined
+  /** Where the command line may lack it. */
+  readonly amountUsd?: string
+}
+
+/** `isOld`: the named key was used before. A key of our own was not: there, a replay is the second try of this command. */
+async function moveOnce<T extends { readonly replayed: boolean }>(
+  session: Session,
+  { named, amountUsd }: Once,
+  move: (client: Client, idempotencyKey: string) => Promise<T>,
+): Promise<{ moved: T; isOld: boolean }> {
+  const key = named ?? randomUUID()
+  const again =
+    amountUsd === undefined
+      ? `Again with the same key, which never does it twice: --idempotency-key ${key}`
+      : `Again with the same amount and key, which never does it twice: ${amountUsd} --idempotency-key ${key}`
+  const moved = await withWayAgain(move(session.client, key), session, again)
+  return { moved, isOld: moved.replayed && named !== undefined }
 }
 
 function withKey(command: Command, words = 'the same key never moves money twice'): Command {

@@ -49,9 +49,15 @@ interface Wanted {
   readonly terms: Map<string, Term>
 }
 
-export function planChange(shell: Shell, book: PriceBook, options: ChangeOptions): Plan {
+/** A file is read once, as the standard input can be; the plan is made anew of each book. */
+export function readChange(shell: Shell, options: ChangeOptions): (book: PriceBook) => Plan {
+  const body = options.file === undefined ? undefined : readBody(shell, options.file, options.reason)
+  return (book) => planChange(book, options, body)
+}
+
+function planChange(book: PriceBook, options: ChangeOptions, body: Body | undefined): Plan {
   const wanted = mapsOf(book)
-  if (options.file !== undefined) applyFile(shell, wanted, options.file, options.reason)
+  if (body !== undefined) applyBody(wanted, body)
   for (const text of options.gpu ?? []) applyGpu(wanted.gpus, text)
   for (const text of options.storage ?? []) applyStorage(wanted.storage, text)
   for (const text of options.term ?? []) applyTerm(wanted.terms, text)
@@ -150,8 +156,8 @@ function wishOf(option: string, text: string, value: string, isPrice: boolean, r
   ])
 }
 
-/** As the API takes it, or as it gives it: rows that are not in it stay. */
-function applyFile(shell: Shell, wanted: Wanted, file: string, reason: string): void {
+/** As the API takes it, or as it gives it. */
+function readBody(shell: Shell, file: string, reason: string): Body {
   const text = file === '-' ? shell.readInput() : shell.readFile(file)
   if (text === undefined) throw new CliError(exitCodes.usage, `${file} cannot be read.`)
   const json = parseJson(text)
@@ -160,7 +166,11 @@ function applyFile(shell: Shell, wanted: Wanted, file: string, reason: string): 
       'berth operator prices --json prints one to begin with.',
     ])
   }
-  const body = checked({ ...json, reason }, file)
+  return checked({ ...json, reason }, file)
+}
+
+/** Rows that are not in it stay. */
+function applyBody(wanted: Wanted, body: Body): void {
   for (const row of body.gpus ?? []) wanted.gpus.set(gpuKey(row), row)
   for (const row of body.storage ?? []) wanted.storage.set(row.region, row)
   for (const row of body.reserveOptions ?? []) {

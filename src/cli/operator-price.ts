@@ -2,6 +2,7 @@
  * `berth operator prices`: the price book, and changes of it. The book has hundreds of rows, most of them alike, so rows
  * that differ only in region or size are told in one line. A change is shown, before and after, and asked about.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { Option, type Command } from 'commander'
 import type { Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
@@ -17,7 +18,7 @@ import {
   type GpuPrice,
   type Words,
 } from './operator-price-row.ts'
-import { planChange, type ChangeOptions, type Plan } from './operator-price-change.ts'
+import { readChange, type ChangeOptions, type Plan } from './operator-price-change.ts'
 import { confirm, YES } from './question.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
@@ -163,14 +164,22 @@ function addSet(prices: Command, run: Run, shell: Shell): void {
           'Such as: berth operator prices set --gpu h100=2.49 --reason "autumn prices"',
         ])
       }
+      const planOf = readChange(shell, options)
       const book = await client.call('getPriceBook')
-      const plan = planChange(shell, book, options)
+      const plan = planOf(book)
       if (plan.rowCount === 0) {
         screen.show(book, () => ['Nothing was changed: the price book says so already.'])
         return
       }
-      for (const line of planLines(screen, plan)) screen.remark(line)
-      await confirm(shell, `Save ${count(plan.rowCount, 'change')}?`, options.yes === true)
+      const about = planLines(screen, plan)
+      if (options.yes === true) for (const line of about) screen.remark(line)
+      await confirm(shell, `Save ${count(plan.rowCount, 'change')}?`, options.yes === true, about)
+      // Rows are sent whole, and a question may stand for an hour: another operator's change would be undone.
+      if (options.yes !== true && !isDeepStrictEqual(planOf(await client.call('getPriceBook')), plan)) {
+        throw new CliError(exitCodes.failed, 'The price book has changed meanwhile.', [
+          'Nothing was saved. Run it again: it shows the prices of now.',
+        ])
+      }
       const saved = await withField(client.call('changePriceBook', { body: plan.body }))
       screen.show(saved, () => [`${count(plan.rowCount, 'change')} saved.`])
     }),

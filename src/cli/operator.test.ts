@@ -1,10 +1,13 @@
 /** The operator's accounts, money and prices on the command line, and a server that really keeps them. */
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest, type Outcome } from '../../test/harness/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
-import { formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import { formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import { runCli } from './program.ts'
 
 let cli: CliTest
@@ -51,6 +54,37 @@ interface Shown {
 
 const show = async (id: string): Promise<Shown> => (await cli.json('operator', 'accounts', 'show', id)) as Shown
 
+/** A line to the server. The first `times` that money is moved over it, it is cut when the answer comes. */
+function lineThatHangsUp(times: number): net.Server {
+  let left = times
+  return net.createServer((near) => {
+    const far = net.connect(Number(new URL(cli.server.url).port), '127.0.0.1')
+    let isMove = false
+    near.on('data', (chunk: Buffer) => {
+      isMove ||= chunk.toString().startsWith('POST')
+      far.write(chunk)
+    })
+    far.on('data', (chunk: Buffer) => {
+      if (!isMove || left <= 0) return near.write(chunk)
+      left -= 1
+      return near.destroy()
+    })
+    near.on('error', () => far.destroy()).on('close', () => far.destroy())
+    far.on('error', () => near.destroy()).on('close', () => near.destroy())
+  })
+}
+
+/** As `operator` does it, but by way of that one. */
+async function operatorBy(way: net.Server, ...args: string[]): Promise<Outcome> {
+  await once(way.listen(0, '127.0.0.1'), 'listening')
+  const { port } = way.address() as AddressInfo
+  const outcome = await cli.berth(['operator', ...args], { BERTH_URL: `http://127.0.0.1:${port}` })
+  way.close()
+  return outcome
+}
+
+const ALWAYS = Number.POSITIVE_INFINITY
+
 const less = (amount: string, by: NanoUsd): string => formatUsdForPeople(nanoUsdOf(usd(amount) - by))
 
 describe('accounts', () => {
@@ -96,6 +130,35 @@ describe('money', () => {
     expect((await show(id)).availableUsd).toBe('5.500000000')
   })
 
+  test('where nobody knows whether it was done, the key is told that never does it twice', async () => {
+    const { id } = await cli.server.account({ usd: '10' })
+    const credit = ['credit', id, '5', '--reason', 'bank transfer 7']
+    const cut = await operatorBy(lineThatHangsUp(ALWAYS), ...credit)
+    expect(cut).toMatchObject({ code: 3, out: '', error: expect.stringContaining('the connection was cut.\n') })
+    const [, key = ''] =
+      /^ {2}It may have been done\. Again with the same key, which never does it twice: --idempotency-key (\S+)$/m.exec(
+        cut.error,
+      ) ?? []
+    expect((await show(id)).availableUsd).toBe('15.000000000')
+    expect(await done(...credit, '--idempotency-key', key)).toContain('nothing new was added. Available: $15.00')
+
+    // The second try of one command finds what the first has done.
+    expect(await operatorBy(lineThatHangsUp(1), 'adjust', id, '2', '--down', '--reason', 'too much')).toEqual({
+      code: 0,
+      out: `The balance of ${id} went down by $2.00.\nIt was $15.00 and is $13.00 now.\n`,
+      error: '',
+    })
+    const broken = http.createServer((_, response) => response.writeHead(500).end('<h1>Oh no</h1>'))
+    const refund = ['refund', id, '1', '--rental', '1', '--reason', 'slow disk', '--idempotency-key', 'r1', '--json']
+    const { error } = JSON.parse((await operatorBy(broken, ...refund)).error) as { error: unknown }
+    expect(error).toMatchObject({
+      status: 500,
+      next: [expect.stringMatching(/twice: --idempotency-key r1$/), expect.any(String)],
+    })
+    expect(await refused(...refund.slice(0, -1))).not.toContain('may have been done')
+    expect((await show(id)).availableUsd).toBe('13.000000000')
+  })
+
   test('a rental is refunded no more than it was charged, and its supplier paid out no more than it has earned', async () => {
     const demo = async (...args: string[]): Promise<unknown> => cli.json(...args, '--key', cli.server.demoKey)
     await demo('rent', '--gpu', '4090', '--kind', 'container', '--image', 'debian:12', '--label', 'web', '--yes')
@@ -133,9 +196,13 @@ describe('money', () => {
       `A payout of $0.000000001 to ${supplier} is in the books.\n` +
         `Still unpaid: ${less(earningsUsd, nanoUsdOf(1n))}. The money itself moves at your bank.\n`,
     )
-    const rest = ['payout', supplier, '--reason', 'for November', '--idempotency-key', '2026-11']
-    expect(await done(...rest)).toContain(`A payout of ${less(earningsUsd, nanoUsdOf(1n))} to`)
-    expect(await refused(...rest)).toContain('Nothing is unpaid')
+    const rest = formatUsd(nanoUsdOf(usd(earningsUsd) - 1n))
+    const { error } = await operatorBy(lineThatHangsUp(ALWAYS), 'payout', supplier, '--reason', 'for November')
+    const [, amount = '', key = ''] = /same amount and key, .*: (\S+) --idempotency-key (\S+)$/m.exec(error) ?? []
+    expect(amount).toBe(rest)
+    const again = ['payout', supplier, amount, '--reason', 'for November', '--idempotency-key', key]
+    expect(await done(...again)).toContain('That key was used before: nothing new was moved.')
+    expect(await refused('payout', supplier, '--reason', 'for November')).toContain('Nothing is unpaid')
     expect(await refused('payout', 'demo', '--reason', 'for November')).toContain('demo is not a supplier')
     expect((await show(supplier)).earningsUsd).toBe('0.000000000')
     expect((await cli.berth(['ledger', 'verify'])).code).toBe(0)
@@ -174,12 +241,13 @@ describe('prices', () => {
     const asked = await cli.berth(['operator', ...args], {}, { answers: ['n'] })
     expect(asked).toMatchObject({ code: 1, error: expect.stringContaining('Nothing was done.') })
     const [, changes = ''] = /Save (\d+) changes\?/.exec(asked.error) ?? []
-    expect(asked.out).toMatch(/^vm h100 ethernet, 1 2 4 8 GPUs, 28 regions +\$2\.49 +\$2\.59$/m)
-    expect(asked.out).toMatch(/^vm h100 ethernet, 8 GPUs, eu-north-2 +\$2\.49 +\$2\.39$/m)
-    expect(asked.out).toMatch(/^metal b200 infiniband, 8 GPUs, eu-north-2 +\$5\.29 +\$5\.29, not sold$/m)
-    expect(asked.out).toMatch(/^storage in eu-north-2 +\$0\.0001 +\$0\.00012$/m)
-    expect(asked.out).toMatch(new RegExp(`^30 days for ${id} +new +15 % off$`, 'm'))
-    expect(asked.out).toMatch(/^365 days +30 % off +gone$/m)
+    expect(asked.out).toBe('')
+    expect(asked.error).toMatch(/^vm h100 ethernet, 1 2 4 8 GPUs, 28 regions +\$2\.49 +\$2\.59$/m)
+    expect(asked.error).toMatch(/^vm h100 ethernet, 8 GPUs, eu-north-2 +\$2\.49 +\$2\.39$/m)
+    expect(asked.error).toMatch(/^metal b200 infiniband, 8 GPUs, eu-north-2 +\$5\.29 +\$5\.29, not sold$/m)
+    expect(asked.error).toMatch(/^storage in eu-north-2 +\$0\.0001 +\$0\.00012$/m)
+    expect(asked.error).toMatch(new RegExp(`^30 days for ${id} +new +15 % off$`, 'm'))
+    expect(asked.error).toMatch(/^365 days +30 % off +gone$/m)
     expect((await operator(...args)).error).toContain('Add --yes')
     expect((await book('h100', 'vm', 'ethernet')).gpus.every((row) => usd(row.perGpuHourUsd) === usd('2.49'))).toBe(
       true,
@@ -200,6 +268,38 @@ describe('prices', () => {
     expect(await done('log', '-n', '1')).toMatch(
       new RegExp(`price_book\\.change +${changes} prices\\n +by \\w+: autumn prices\\n`),
     )
+  })
+
+  test("the question shows what it is about also to who redirects, and another's change meanwhile is not undone", async () => {
+    const h200 = async (): Promise<unknown> =>
+      new Set((await book('h200', 'vm', 'ethernet')).gpus.map((row) => `${usd(row.perGpuHourUsd)} ${row.enabled}`))
+    const set = (value: string, ...others: string[]): string[] => {
+      const change = ['--gpu', `h200/vm/ethernet=${value}`, '--reason', 'autumn prices']
+      return ['operator', 'prices', 'set', ...change, ...others]
+    }
+    const meanwhile = (value: string) => async (): Promise<string> => {
+      expect((await cli.berth(set(value, '--yes'))).code).toBe(0)
+      return 'y'
+    }
+    for (const [mine, theirs, kept] of [
+      ['3.09', 'off', `${usd('3.19')} false`],
+      ['on', '3.29', `${usd('3.29')} false`],
+      ['3.39', '3.31', `${usd('3.31')} false`],
+    ] as const) {
+      const { code, out, error } = await cli.berth(set(mine), {}, { answers: [meanwhile(theirs)] })
+      expect({ code, out }).toEqual({ code: 1, out: '' })
+      expect(error).toContain('error: The price book has changed meanwhile.\n  Nothing was saved. Run it again')
+      expect(await h200()).toEqual(new Set([kept]))
+    }
+    // What somebody else changes elsewhere stands in nobody's way.
+    const elsewhere = async (): Promise<string> => {
+      await done('prices', 'set', '--term', '90=19', '--reason', 'autumn prices', '--yes')
+      return 'y'
+    }
+    const saved = await cli.berth(set('on', '--json'), {}, { answers: [elsewhere] })
+    expect(saved.error).toMatch(/^vm h200 ethernet, .* +\$3\.31, not sold +\$3\.31$\n\n.*\nSave \d+ changes\?/m)
+    expect(JSON.parse(saved.out)).toMatchObject({ gpus: expect.any(Array) })
+    expect(await h200()).toEqual(new Set([`${usd('3.31')} true`]))
   })
 
   test('a file is what --json prints, and only what differs is saved; a new row names all five', async () => {
@@ -253,6 +353,7 @@ test.each([
   [['adjust', 'demo', '5', '--reason', 'why'], 'Say which way: --up or --down.'],
   [['adjust', 'demo', '-5', '--reason', 'why', '--up'], 'An amount is above zero'],
   [['refund', 'demo', '5', '--reason', 'why'], "required option '--rental <number>' not specified"],
+  [['payout', 'demo', '--reason', 'why', '--idempotency-key', 'p1'], 'With --idempotency-key, say how much'],
   [['payout', '..', '--reason', 'why'], 'An id has letters'],
   [['prices', 'h1000'], '"h1000" names no row of the price book.'],
   [['prices', 'vm', 'metal'], 'names a kind twice.'],

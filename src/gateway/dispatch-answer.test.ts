@@ -1,6 +1,6 @@
 /** Calls that have begun to be answered: breaks, time limits, cancels, slow clients, the breaker, and the end of it all. */
 import net from 'node:net'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import {
   ask,
   send,
@@ -8,7 +8,6 @@ import {
   startEngine,
   startPair,
   statsOf,
-  closers,
   type Sent,
 } from '../../test/harness/dispatcher.ts'
 import { waitFor } from '../../test/harness/wait.ts'
@@ -188,7 +187,7 @@ test('ten thousand calls leave no more behind than one', async () => {
     socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'))
   })
   await new Promise<void>((done) => engine.listen(0, '127.0.0.1', done))
-  closers.push(() => new Promise<void>((done) => engine.close(() => done())))
+  onTestFinished(() => new Promise<void>((done) => engine.close(() => done())))
   const { port } = engine.address() as net.AddressInfo
   const model = modelOn([deploymentOn({ host: '127.0.0.1', port }, { id: 'plain', concurrency: 16 })])
   const dispatcher = startDispatcher(model)

@@ -2,16 +2,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { describe, expect, test } from 'vitest'
-import {
-  ask,
-  catalogOf,
-  startDispatcher,
-  startEngine,
-  startPair,
-  statsOf,
-  closers,
-} from '../../test/harness/dispatcher.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { ask, catalogOf, startDispatcher, startEngine, startPair, statsOf } from '../../test/harness/dispatcher.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { callOn, deploymentOn, modelOn, question } from '../sim/model-server-caller.ts'
 import type { Fault } from '../sim/model-server-fault.ts'
@@ -49,7 +41,7 @@ describe('an answer', () => {
 
   test('comes over a unix socket', async () => {
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-dispatch-'))
-    closers.push(() => rm(folder, { recursive: true }))
+    onTestFinished(() => rm(folder, { recursive: true }))
     const socketPath = path.join(folder, 'engine.sock')
     const engine = await startEngine({ socketPath })
     const model = modelOn([deploymentOn(engine, { address: { kind: 'unix', path: socketPath } })])

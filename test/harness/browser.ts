@@ -51,31 +51,54 @@ export interface ConsolePage {
   readonly close: () => Promise<void>
 }
 
-/** One for all files of this worker: to start it takes seconds. It ends with the worker. */
+/** One for all files of this worker, while it lives: to start it takes seconds. It ends with the worker. */
 let launched: Promise<Browser> | undefined
 
 function launch(): Promise<Browser> {
+  launched ??= startChromium()
+  return launched
+}
+
+/** One that did not start or has died is nobody's: the next who asks gets another. */
+async function startChromium(): Promise<Browser> {
+  const forget = (): void => {
+    launched = undefined
+  }
   const executablePath = CHROMIUM.find((one) => existsSync(one)) ?? ''
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   const cheap = ['--disable-gpu', '--disable-software-rasterizer', '--disable-extensions', '--in-process-gpu']
-  launched ??= chromium.launch({ executablePath, args: [...asRoot, '--disable-dev-shm-usage', ...cheap] })
-  return launched
+  try {
+    const browser = await chromium.launch({ executablePath, args: [...asRoot, '--disable-dev-shm-usage', ...cheap] })
+    browser.once('disconnected', forget)
+    return browser
+  } catch (error) {
+    forget()
+    throw error
+  }
 }
 
 export async function openBrowser(options: TestServerOptions = {}): Promise<ConsoleBrowser> {
   const server = await testServer({ consoleDir: inject('consoleDir'), ...options })
-  const browser = await launch()
+  try {
+    await launch()
+  } catch (error) {
+    await server.close()
+    throw error
+  }
   const contexts: BrowserContext[] = []
   return {
     server,
     open: async (key, size) => {
-      const opened = await openPage(browser, server.url, key, size)
+      const opened = await openPage(await launch(), server.url, key, size)
       contexts.push(opened.context)
       return opened
     },
     close: async () => {
-      for (const context of contexts) await context.close()
-      await server.close()
+      try {
+        await Promise.all(contexts.map((context) => context.close()))
+      } finally {
+        await server.close()
+      }
     },
   }
 }
@@ -94,9 +117,17 @@ async function openPage(
     timezoneId: 'UTC',
     permissions: ['clipboard-read', 'clipboard-write'],
   })
-  context.setDefaultTimeout(WAIT_MS)
-  if (key !== null) await signIn(context, key)
-  const page = await context.newPage()
+  try {
+    context.setDefaultTimeout(WAIT_MS)
+    if (key !== null) await signIn(context, key)
+    return watchedPage(context, await context.newPage(), url)
+  } catch (error) {
+    await context.close()
+    throw error
+  }
+}
+
+function watchedPage(context: BrowserContext, page: Page, url: string): ConsolePage {
   let complaints: string[] = []
   watch(page, url, (text) => complaints.push(text))
   const faults = (): readonly string[] => {

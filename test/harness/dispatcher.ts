@@ -1,5 +1,5 @@
-/** Dispatchers and simulated engines for a test, closed after it. */
-import { afterEach, expect } from 'vitest'
+/** Dispatchers and simulated engines of a test, closed when it ends. */
+import { expect, onTestFinished } from 'vitest'
 import {
   AnswerCollector,
   deploymentOn,
@@ -13,22 +13,16 @@ import { makeDispatcher, type DispatcherOptions, type RunningDispatcher } from '
 import type { TargetStats } from '../../src/gateway/routing-target.ts'
 import type { UpstreamCall, UpstreamHandle } from '../../src/gateway/upstream-call.ts'
 
-export const closers: Array<() => Promise<void>> = []
-
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close()
-})
-
 export async function startEngine(options: ModelServerOptions = {}): Promise<ModelServer> {
   const server = await startModelServer(options)
-  closers.push(() => server.close())
+  onTestFinished(() => server.close())
   return server
 }
 
 /** Probes stay out of the way unless a test is about them. */
 export function startDispatcher(model: SimulatedModel, options: DispatcherOptions = {}): RunningDispatcher {
   const dispatcher = makeDispatcher({ probe: { lookMs: 3_600_000 }, random: () => 0.5, ...options })
-  closers.push(() => dispatcher.close())
+  onTestFinished(() => dispatcher.close())
   dispatcher.setCatalog(catalogOf(model))
   return dispatcher
 }

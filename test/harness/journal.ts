@@ -1,21 +1,14 @@
-/** Journals in folders of their own, which are gone after each test. */
+/** Journals in folders of their own, which are gone when their test ends. */
 import * as fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach } from 'vitest'
+import { onTestFinished } from 'vitest'
 import { Journal, type JournalEntry, type JournalOptions } from '../../src/gateway/journal.ts'
 import { inferenceRecord } from './ended-request.ts'
 
-const folders: string[] = []
-const opened: Journal[] = []
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((journal) => journal.close()))
-  for (const folder of folders.splice(0)) fs.rmSync(folder, { recursive: true, force: true })
-})
-
 export function makeFolder(): string {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-journal-'))
-  folders.push(folder)
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }))
   return folder
 }
 
@@ -31,7 +24,7 @@ export function openJournal(dir: string, more: Partial<JournalOptions> = {}): { 
     error: (_: unknown, message: string) => void told.push({ level: 'error', message }),
   }
   const journal = new Journal({ dir, log, ...more })
-  opened.push(journal)
+  onTestFinished(() => journal.close())
   return { journal, told }
 }
 

@@ -38,6 +38,8 @@ const BOOT_MS = 120_000
 /** Who knocks while it boots should not wait for long; one that is up may be slow to answer, where it is emulated. */
 const [KNOCK_S, CONNECT_S] = [3, 30]
 const MEMORY_MIB = 256
+/** Of one guest. One that boots more often than this boots in a circle. */
+const MAX_REBOOTS = 20
 const machine =
   process.arch === 'arm64'
     ? { program: 'qemu-system-aarch64', type: 'virt', console: 'ttyAMA0', cpu: 'cortex-a76' }
@@ -61,8 +63,9 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
         'etc/hostname': `${id}\n`,
         'root/.ssh/authorized_keys': fs.readFileSync(`${key}.pub`, 'utf8'),
       })
-      running.push(startMachine({ files, tap, kernel: image.kernel, initrd }))
-      return { id, address: tap.address, console: path.join(files, 'console') }
+      const started = startMachine({ files, tap, kernel: image.kernel, initrd })
+      running.push(started)
+      return { id, address: tap.address, console: consoleOf(files), machine: started }
     })
     return { guests: await Promise.all(guests.map((guest) => reach(guest, key))), close }
   } catch (error) {
@@ -79,8 +82,12 @@ interface MachineParts {
 }
 
 interface Machine {
+  /** Throws when it has ended for good by itself. */
+  check(): void
   end(): Promise<void>
 }
+
+const consoleOf = (files: string): string => path.join(files, 'console')
 
 /**
  * A reboot is a QEMU of its own: one that boots a second time spends many seconds on what it knows of the code that was
@@ -89,18 +96,30 @@ interface Machine {
 function startMachine(parts: MachineParts): Machine {
   const args = argumentsOf(parts)
   let isEnding = false
+  let reboots = 0
+  let failure: string | undefined
   let child: ChildProcess
   const start = (): void => {
     // It ends with us, however we end.
     child = spawn('setpriv', ['--pdeathsig', 'KILL', machine.program, ...args], {
       stdio: ['ignore', 'inherit', 'inherit'],
     })
-    child.once('exit', (code) => {
-      if (code === 0 && !isEnding) start()
+    child.once('exit', (code, signal) => {
+      if (isEnding) return
+      if (code === 0 && reboots < MAX_REBOOTS) {
+        reboots += 1
+        start()
+        return
+      }
+      failure = code === 0 ? `it has rebooted ${MAX_REBOOTS} times and wants to again` : `QEMU ended: ${code ?? signal}`
+      fs.appendFileSync(consoleOf(parts.files), `\n${failure}; it is not started any more\n`)
     })
   }
   start()
   return {
+    check: () => {
+      if (failure !== undefined) throw new Error(`${path.basename(parts.files)} is gone: ${failure}`)
+    },
     end: () => {
       isEnding = true
       return endOf(child)
@@ -128,7 +147,7 @@ function argumentsOf({ files, tap, kernel, initrd }: MachineParts): string[] {
       `${MEMORY_MIB}M`,
     ],
     isFast ? ['-accel', 'kvm', '-cpu', 'host'] : ['-accel', 'tcg,thread=multi,tb-size=256', '-cpu', machine.cpu],
-    ['-chardev', `file,id=console,append=on,path=${path.join(files, 'console')}`, '-serial', 'chardev:console'],
+    ['-chardev', `file,id=console,append=on,path=${consoleOf(files)}`, '-serial', 'chardev:console'],
     ['-device', 'virtio-rng-pci'],
     ['-drive', `if=none,id=root,file=${disk},format=qcow2,cache=unsafe`],
     ['-device', `virtio-blk-pci,drive=root,serial=${ROOT_SERIAL}`],
@@ -152,11 +171,20 @@ function withFiles(initrd: string, folder: string, files: Readonly<Record<string
   return whole
 }
 
-async function reach(guest: { id: string; address: string; console: string }, key: string): Promise<MetalGuest> {
+interface StartedGuest {
+  readonly id: string
+  readonly address: string
+  readonly console: string
+  readonly machine: Machine
+}
+
+async function reach(guest: StartedGuest, key: string): Promise<MetalGuest> {
   const { id, address } = guest
   // The first setting counts.
-  const tell = (command: string, connectS: number) =>
-    run('ssh', ['-o', `ConnectTimeout=${connectS}`, ...sshOptions(key), `root@${address}`, command])
+  const tell = async (command: string, connectS: number) => {
+    guest.machine.check()
+    return run('ssh', ['-o', `ConnectTimeout=${connectS}`, ...sshOptions(key), `root@${address}`, command])
+  }
   const exec = async (command: string): Promise<string> => {
     const { code, out, error } = await tell(command, CONNECT_S)
     if (code !== 0) throw new Error(`${command} on ${id}: ${code} ${error}`)

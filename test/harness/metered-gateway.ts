@@ -2,7 +2,7 @@
 import * as fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach } from 'vitest'
+import { onTestFinished } from 'vitest'
 import type { Actor } from '../../src/app/app.ts'
 import { makeTreasury } from '../../src/app/treasury.ts'
 import type { NanoUsd } from '../../src/base/money.ts'
@@ -13,15 +13,8 @@ import { readRequestCosts, type RequestCost } from '../../src/store/billing.ts'
 import { inferenceRecord } from './ended-request.ts'
 import { sharedPurse, type PurseBooks } from './purse-books.ts'
 
-const started: Array<{ meter: Meter; journal: Journal }> = []
-const folders: string[] = []
-afterEach(async () => {
-  for (const { meter, journal } of started.splice(0)) {
-    await meter.close()
-    await journal.close()
-  }
-  for (const folder of folders.splice(0)) fs.rmSync(folder, { recursive: true, force: true })
-})
+/** Those of the test that runs, less those that are as if they were killed. */
+const running = new Set<Meter>()
 
 export type Fault = 'none' | 'before' | 'after'
 
@@ -37,14 +30,13 @@ export interface Gateway {
 let gateways = 0
 const AN_HOUR_MS = 3_600_000
 
-/** On a journal that is there already: the same gateway after a crash. */
+/** Closed when its test ends. On a journal that is there already: the same gateway after a crash. */
 export async function startGateway(
   books: PurseBooks,
   more: { after?: Gateway; settleEveryMs?: number; unsettledRecords?: number; write?: JournalOptions['write'] } = {},
 ): Promise<Gateway> {
   gateways += 1
-  const dir = more.after?.dir ?? fs.mkdtempSync(path.join(os.tmpdir(), 'berth-meter-'))
-  folders.push(dir)
+  const dir = more.after?.dir ?? makeFolder()
   const gatewayId = more.after?.gatewayId ?? `gate${gateways}`
   const told: string[] = []
   const log = {
@@ -52,6 +44,7 @@ export async function startGateway(
     error: (_: unknown, message: string) => void told.push(message),
   }
   const journal = new Journal({ dir, log, ...(more.write === undefined ? {} : { write: more.write }) })
+  onTestFinished(() => journal.close())
   const treasuryOfBooks = makeTreasury({ database: books.database, clock: books.clock, gatewayId })
   const faulty = async <T>(work: () => Promise<T>): Promise<T> => {
     if (gateway.fault === 'before') throw new Error('the database is away')
@@ -80,8 +73,18 @@ export async function startGateway(
   })
   const gateway: Gateway = { meter, dir, gatewayId, told, fault: 'none' }
   await meter.start()
-  started.push({ meter, journal })
+  running.add(meter)
+  onTestFinished(async () => {
+    if (running.delete(meter)) await meter.close()
+  })
   return gateway
+}
+
+/** What is opened in it later is closed before it goes. */
+function makeFolder(): string {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-meter-'))
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }))
+  return folder
 }
 
 export async function reserve(meter: Meter, owner: PurseOwner, worst: NanoUsd): Promise<Reservation> {
@@ -126,5 +129,5 @@ export function costsOf(books: PurseBooks, actor: Actor, ids: readonly string[])
 
 /** As after kill -9: nothing is closed, nothing given back. */
 export function forgetGateways(): void {
-  started.length = 0
+  running.clear()
 }

@@ -25,9 +25,12 @@ const never = new AbortController().signal
 
 let built: Promise<SmallImage> | undefined
 
-/** Built by the first who asks, and shared by all test processes: the others wait for it. */
+/** Built by the first who asks, and shared by all test processes: the others wait for it. What failed is tried again. */
 export function smallImage(): Promise<SmallImage> {
-  built ??= buildInTurn()
+  built ??= buildInTurn().catch((error: unknown) => {
+    built = undefined
+    throw error
+  })
   return built
 }
 

@@ -148,6 +148,27 @@ export const bans: readonly Ban[] = [
     handlers: (found) => ({ CallExpression: (node) => /^vi\.(mock|doMock)$/.test(nameOf(node.callee)) && found(node) }),
   },
   {
+    name: 'hooks into tests of whoever imports it first',
+    instead: 'onTestFinished in the function that opens a thing, or a close that the test calls; modules are run once',
+    sample: 'if (isSlow) beforeAll(warmUp); afterEach(() => close())',
+    counts: (path) => !path.endsWith('.test.ts'),
+    handlers: (found) => {
+      let depth = 0
+      const enter = (): void => void (depth += 1)
+      const leave = (): void => void (depth -= 1)
+      return {
+        FunctionDeclaration: enter,
+        FunctionExpression: enter,
+        ArrowFunctionExpression: enter,
+        'FunctionDeclaration:exit': leave,
+        'FunctionExpression:exit': leave,
+        'ArrowFunctionExpression:exit': leave,
+        CallExpression: (node) =>
+          depth === 0 && /^((before|after|around)(Each|All)|onTest\w+)$/.test(nameOf(node.callee)) && found(node),
+      }
+    },
+  },
+  {
     name: 'turns the types off',
     instead: 'unknown, and a look at it',
     sample: 'const a = b as any',
