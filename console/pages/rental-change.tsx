@@ -1,7 +1,7 @@
 /** What can be changed of a rental or an instance: its label, when it ends by itself, and how much it may cost. */
 import { useState, type FormEvent } from 'react'
 import { formatInstant, instantOf, MINUTE_MS, parseInstant, systemClock, toDate } from '../../src/base/instant.ts'
-import { parseUsd } from '../../src/base/money.ts'
+import { parseUsd, usd } from '../../src/base/money.ts'
 import { limits } from '../../src/base/limits.ts'
 import type { Reply } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
@@ -13,7 +13,7 @@ import { Button } from '../ui/button.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { CheckField, TextField } from '../ui/field.tsx'
-import { typedUsd } from '../ui/format.ts'
+import { money, typedUsd } from '../ui/format.ts'
 import { toast } from '../ui/toast.tsx'
 
 interface Wish {
@@ -25,7 +25,7 @@ interface Wish {
 }
 
 /** What a rental and an instance have in common. */
-type Changeable = Pick<Reply<'getInstance'>, 'label' | 'autoTerminateAt' | 'spendingLimitUsd'> & {
+type Changeable = Pick<Reply<'getInstance'>, 'label' | 'autoTerminateAt' | 'spendingLimitUsd' | 'costSoFarUsd'> & {
   readonly convertToOnDemandOnExpiry?: boolean | null
 }
 
@@ -89,11 +89,11 @@ function ChangeDialog({ title, of, isReserved, busy, error, onSave, onClose }: C
   const [before] = useState<Wish>(() => wishOf(of))
   const [wish, setWish] = useState(before)
   const [isTried, setTried] = useState(false)
-  const wrong = isTried ? wrongWith(wish) : {}
+  const wrong = isTried ? wrongWith(wish, of) : {}
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     setTried(true)
-    if (Object.keys(wrongWith(wish)).length === 0) onSave(wish, before)
+    if (Object.keys(wrongWith(wish, of)).length === 0) onSave(wish, before)
   }
   return (
     <Dialog title={title} onClose={onClose}>
@@ -157,13 +157,17 @@ function wishOf(rental: Changeable): Wish {
   }
 }
 
-function wrongWith({ end, limit }: Wish): { end?: string; limit?: string } {
+function wrongWith({ end, limit }: Wish, { costSoFarUsd }: Changeable): { end?: string; limit?: string } {
   const at = end === '' ? undefined : parseInstant(end)
   const amount = limit.trim() === '' ? undefined : parseUsd(limit.trim())
   return {
     ...(end !== '' && (at === undefined || at <= systemClock.now()) ? { end: 'Choose a time in the future.' } : {}),
     ...(limit.trim() !== '' && (amount === undefined || amount < 0n)
       ? { limit: 'An amount such as 25 or 12.50, in dollars.' }
+      : {}),
+    // It would end at once, with its disk: that has a button of its own, which asks.
+    ...(amount !== undefined && amount <= usd(costSoFarUsd)
+      ? { limit: `It has cost ${money(costSoFarUsd)} already. Choose more, or terminate it.` }
       : {}),
   }
 }

@@ -1,5 +1,6 @@
 /** What an operator does with accounts. Each change says who and why in the audit log, in the same transaction. */
 import { formatInstantOrNull } from '../base/instant.ts'
+import { formatUsdForPeople } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { withoutRepeats } from '../domain/api-key.ts'
@@ -14,6 +15,8 @@ import {
 import { notifyAccountKeys } from '../store/api-key.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db, Tx } from '../store/database.ts'
+import { readBalances } from '../store/ledger.ts'
+import { listFleet } from '../store/machine.ts'
 import { openAccount } from './account.ts'
 import type { Actor } from './app.ts'
 
@@ -88,6 +91,10 @@ export async function changeAccount(
   if (fee !== undefined && platformFeeBp === undefined) return badFee()
   const account = await lockAccount(tx, accountId)
   if (account === undefined) return noSuchAccount()
+  if (fee === null) {
+    const bound = await whatBindsSupplier(tx, accountId)
+    if (bound !== undefined) return failField(['platformFeePercentage'], bound, 'still_a_supplier')
+  }
   const changed: AccountChange = {
     ...(quota === undefined ? {} : { quota: mergeQuota(account.quota, quota) }),
     ...(platformFeeBp === undefined ? {} : { platformFeeBp }),
@@ -112,6 +119,17 @@ export async function changeAccount(
     },
   })
   return getAccount(tx.db, accountId)
+}
+
+/** Without a fee the house would keep nothing of what its machines earn. undefined: it may stop being a supplier. */
+async function whatBindsSupplier(tx: Tx, accountId: string): Promise<string | undefined> {
+  if ((await listFleet(tx.db, { supplierId: accountId, limit: 1 })).length > 0) {
+    return 'It still has machines; hand them to the house first'
+  }
+  const { earnings } = await readBalances(tx.db, accountId)
+  return earnings > 0n
+    ? `It still has ${formatUsdForPeople(earnings)} of unpaid earnings; pay them out first`
+    : undefined
 }
 
 /** Times as people read them. */

@@ -16,9 +16,12 @@ export function nanoUsdOf(amount: bigint): NanoUsd {
   return amount as NanoUsd
 }
 
-/** Reads a decimal text such as `12.50` or `-0.000000001`. More than nine decimals is refused, not rounded. */
+/**
+ * Reads a decimal text such as `12.50` or `-0.000000001`, of any amount that `formatUsd` writes for a ledger or a sum of
+ * ledgers. More than nine decimals is refused, not rounded. How much may be asked for is the contract's matter.
+ */
 export function parseUsd(text: string): NanoUsd | undefined {
-  const match = /^(-)?(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text)
+  const match = /^(-)?(\d{1,12})(?:\.(\d{1,9}))?$/.exec(text)
   if (!match) return undefined
   const [, minus, whole = '0', fraction = ''] = match
   const magnitude = BigInt(whole) * NANO_PER_USD + BigInt(fraction.padEnd(9, '0'))
@@ -32,9 +35,9 @@ export function usd(text: string): NanoUsd {
   return amount
 }
 
-/** The shortest decimal that parses to a JSON number, read back as exact nano-USD (e.g. a price typed by an operator). */
+/** A JSON number, read back as exact nano-USD (e.g. a price). Above a billion it has not the digits for that. */
 export function usdFromNumber(amount: number): NanoUsd | undefined {
-  return Number.isFinite(amount) ? parseUsd(amount.toFixed(9)) : undefined
+  return Math.abs(amount) < 1e9 ? parseUsd(amount.toFixed(9)) : undefined
 }
 
 /** Full precision, for statements and machine readers: `3.614200000`. */

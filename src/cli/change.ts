@@ -1,11 +1,14 @@
 /** `berth change`: what a machine is called, and when it ends by itself. What is not named stays as it is. */
 import { InvalidArgumentError, Option, type Command } from 'commander'
+import { formatUsdForPeople, usd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
-import { endAfter, parseHours, parseLimit } from './guard.ts'
+import { parseAmount } from './amount.ts'
+import { endAfter, parseHours } from './guard.ts'
 import { findOwn, NAME_HELP, type OwnMachine } from './own-machine.ts'
+import { confirm, YES } from './question.ts'
 import { fields, printable, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
-import { CliError, exitCodes } from './shell.ts'
+import { CliError, exitCodes, type Shell } from './shell.ts'
 import { money, time } from './wording.ts'
 
 const NONE = 'none'
@@ -20,25 +23,40 @@ interface ChangeOptions {
 
 type Changed = Reply<'changeRental'> | Reply<'changeInstance'>
 
-export function addChangeCommand(program: Command, run: Run): void {
+export function addChangeCommand(program: Command, run: Run, shell: Shell): void {
   const change = program
     .command('change')
     .description('change its label, and when it ends by itself')
     .argument('<name>', NAME_HELP)
     .option('--label <text>', `a name of your own for it; '': its name`)
     .option('--hours <n>', 'end it by itself so many hours from now; none: not', orNone(parseHours))
-    .option('--limit <usd>', 'end it when it has cost this much; none: no limit', orNone(parseLimit))
+    .option('--limit <usd>', 'end it when it has cost this much; none: no limit', orNone(parseAmount))
     .addOption(new Option('--after-term <what>', 'what follows its reserved term').choices(['go-on', 'end']))
+    .option(...YES)
   change.action(
     run('customer', async ({ client, screen }, wanted = '') => {
-      const options = change.opts<ChangeOptions>()
+      const { yes, ...options } = change.opts<ChangeOptions & { yes?: true }>()
       if (Object.keys(options).length === 0) {
         throw new CliError(exitCodes.usage, 'Say what to change.', [`Such as: berth change ${wanted} --hours 8`])
       }
-      const changed = await changeMachine(client, await findOwn(client, wanted), options)
+      const machine = await findOwn(client, wanted)
+      const cost = await costOf(client, machine)
+      if (options.limit !== undefined && options.limit !== NONE && cost >= usd(options.limit)) {
+        const words = `It has cost ${formatUsdForPeople(cost)} already: this ends it now, with its disk.`
+        await confirm(shell, `${words} Do it?`, yes === true)
+      }
+      const changed = await changeMachine(client, machine, options)
       screen.show(changed, () => linesOf(screen, changed))
     }),
   )
+}
+
+async function costOf(client: Client, { kind, id }: OwnMachine): Promise<NanoUsd> {
+  const { costSoFarUsd } =
+    kind === 'container'
+      ? await client.call('getInstance', { params: { id } })
+      : await client.call('getRental', { params: { id: Number.parseInt(id, 10) } })
+  return usd(costSoFarUsd)
 }
 
 async function changeMachine(client: Client, machine: OwnMachine, options: ChangeOptions): Promise<Changed> {

@@ -59,6 +59,7 @@ const nextSteps: ReadonlyMap<string, readonly string[]> = new Map([
       'The operator adds money with: berth operator credit ACCOUNT USD --reason TEXT',
     ],
   ],
+  ['quota_exceeded', ['The operator raises it: berth operator accounts change --help']],
   ['no_ssh_key', ['Add one with: berth ssh-keys add ~/.ssh/id_ed25519.pub']],
   ['price_changed', ['Nothing was ordered. berth gpus shows the prices of now; berth rent asks again with them.']],
   ['volume_attached', ['Detach it with: berth volumes detach VOLUME']],

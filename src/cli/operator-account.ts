@@ -42,7 +42,7 @@ function addList(operator: Command, run: Run): Command {
       screen.show(page, () => [
         ...table(
           screen,
-          [{ title: 'ID' }, { title: 'NAME' }, ...amounts, { title: 'STANDING' }, { title: 'CREATED' }],
+          [{ title: 'ID' }, { title: 'NAME', shrink: true }, ...amounts, { title: 'STANDING' }],
           page.accounts.map((account): Cell[] => [
             account.id,
             account.name,
@@ -50,7 +50,6 @@ function addList(operator: Command, run: Run): Command {
             money(account.heldUsd),
             account.supplier ? money(account.earningsUsd) : '',
             standingCell(account),
-            time(account.createdAt),
           ]),
         ),
         '',
@@ -282,6 +281,7 @@ function changeLines(screen: Screen, before: Account, after: Account): string[] 
     ? [
         'Its keys are refused on every server within a second.',
         'What it runs goes on and is charged; end that by hand if you want to.',
+        ...(after.platformFeePercentage === null ? [] : ['Its machines stay on sale: berth operator machine --unlist']),
       ]
     : ['Its keys work again on every server within a second.']
   return [...lines, '', ...next]

@@ -5,6 +5,7 @@ import type { CallInput, Client, Reply } from '../client/client.ts'
 import { suppliedMachine } from '../contract/supply.ts'
 import { withNextStep } from './failure.ts'
 import { gpuWords } from './offer.ts'
+import { withReason } from './operator-account.ts'
 import { fields, table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -215,8 +216,7 @@ function addMachine(operator: Command, run: Run): void {
     .option('--resume', 'take tenants again')
     .option('--price <usd>', 'machines of the house: for a GPU and hour; what runs keeps its', parsePrice)
     .option('--sick <gpus>', `all GPUs that are not fit for sale, such as 0,3; ${NONE}`, parseGpus)
-    .requiredOption('--reason <text>', 'why; it stands in the audit log')
-  machine.action(
+  withReason(machine).action(
     run('operator', async ({ client, screen }, id = '') => {
       const options = machine.opts<MachineOptions>()
       const change = changeOf(options)

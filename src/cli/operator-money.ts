@@ -4,9 +4,10 @@
  * is told: the same command with it never moves the money twice.
  */
 import { randomUUID } from 'node:crypto'
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import { Option, type Command } from 'commander'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
 import type { Client } from '../client/client.ts'
+import { parseAmount } from './amount.ts'
 import { withNextStep, withWayAgain } from './failure.ts'
 import { parseAccount, withReason } from './operator-account.ts'
 import type { Run, Session } from './session.ts'
@@ -204,12 +205,4 @@ function stepOf(after: string, moved: string): string {
 function whereCovered<T>(call: Promise<T>, id: string): Promise<T> {
   const next = `Nothing was moved: berth operator accounts show ${id} has what there is.`
   return withNextStep(call, { insufficient_balance: [next] })
-}
-
-function parseAmount(text: string): string {
-  const amount = parseUsd(text)
-  if (amount === undefined || amount <= 0n) {
-    throw new InvalidArgumentError('An amount is above zero and has no sign, such as 25 or 12.50.')
-  }
-  return text
 }

@@ -106,6 +106,10 @@ describe('accounts', () => {
     expect(changed).toContain('What it runs goes on and is charged')
     await waitFor('its key to be refused', async () => (await cli.berth(['balance', '--key', key])).code === 4)
     const back = ['accounts', 'change', id, '--resume', '--platform-fee', 'none', '--reason', 'settled']
+    const handOver = ['machine', 'mock-fra-a6000-01', '--reason', 'a contract', '--supplier']
+    await done(...handOver, id)
+    expect(await refused(...back)).toContain('It still has machines; hand them to the house first.')
+    await done(...handOver, 'none')
     expect(await done(...back)).toMatch(/^Supplier fee +12\.5 % → none, not a supplier$/m)
     await waitFor('its key to work again', async () => (await cli.berth(['balance', '--key', key])).code === 0)
     expect(await done(...back)).toBe(`${id} was like that already.\n`)

@@ -112,7 +112,7 @@ function buildProgram(shell: Shell, run: Run): Command {
   addRentCommand(program, run, shell)
   addRentalCommands(program, run)
   addMachineSessionCommands(program, run, shell)
-  addChangeCommand(program, run)
+  addChangeCommand(program, run, shell)
   addTerminateCommand(program, run, shell)
   addReserveCommand(program, run)
   addVolumeCommands(program, run, shell)

@@ -179,6 +179,10 @@ describe('rent', () => {
     expect(freed.error).toBe('')
     expect(freed.out).toMatch(/^Ends +not by itself\nLimit +none but the balance$/m)
     const [, name = ''] = /^Name +(\S+)$/m.exec(freed.out) ?? []
+    const late = await berth('change', name, '--limit', '0.000000001')
+    expect(late).toMatchObject({ code: 2, error: expect.stringContaining('Add --yes') })
+    const kept = await cli.berth(['change', name, '--limit', '0.000000001'], { BERTH_KEY: key }, { answers: ['n'] })
+    expect(kept.error).toMatch(/^It has cost \$0\.0\d+ already: this ends it now, with its disk\. Do it\? \[y\/N\]/)
     const { code, error } = await berth('change', name, '--after-term', 'end')
     expect({ code, error }).toEqual({ code: 2, error: expect.stringContaining('Containers are always on demand.') })
     expect((await berth('change', name)).error).toContain('Say what to change.')
@@ -217,7 +221,7 @@ describe('rent', () => {
     [['--kind', 'vm', '--days', '7', '--yes'], 2, 'There is no term of 7 days.\n  There are: --days 30 (−10 %), 90'],
     [['--kind', 'container', '--days', '30', '--yes'], 2, '--days is for virtual machines and bare metal'],
     [['--kind', 'vm', '--then-end', '--yes'], 2, '--then-end says what follows a term.'],
-    [['--kind', 'vm', '--limit', '-1', '--yes'], 2, 'An amount reads as 12.50.'],
+    [['--kind', 'vm', '--limit', '-1', '--yes'], 2, 'An amount is above zero'],
   ])('%j: exit code %i and the next step', async (args, exitCode, text) => {
     // Those of other tests may still be on their way out.
     const before = await rentedIds()

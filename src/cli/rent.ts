@@ -9,8 +9,9 @@ import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import type { NetworkType } from '../contract/shared.ts'
 import { quoteTerms, type TermQuote } from '../domain/term.ts'
+import { parseAmount } from './amount.ts'
 import { offerCells, offerColumns } from './gpu.ts'
-import { endAfter, parseHours, parseLimit } from './guard.ts'
+import { endAfter, parseHours } from './guard.ts'
 import {
   addOfferFilters,
   fits,
@@ -55,7 +56,7 @@ export function addRentCommand(program: Command, run: Run, shell: Shell): void {
     .option('--days <n>', 'reserve it for a term, which costs less; not containers', parseWhole(1, MOST_DAYS))
     .option('--then-end', 'with --days: end it with its term, rather than go on')
     .option('--hours <n>', 'end it by itself after so many hours', parseHours)
-    .option('--limit <usd>', 'end it by itself when it has cost this much', parseLimit)
+    .option('--limit <usd>', 'end it by itself when it has cost this much', parseAmount)
     .option('--no-wait', 'do not wait until it runs')
     .option(...YES)
   rent.action(

@@ -54,7 +54,11 @@ export const storagePriceUsdText = z
   .string()
   .regex(/^(?!0(\.0+)?$)(0(\.\d{1,9})?|1(\.0{1,9})?)$/, 'a price in USD above zero and up to 1, such as "0.0001"')
 
-export const reasonText = z.string().min(3).max(limits.reasonChars)
+export const reasonText = z
+  .string()
+  .min(3)
+  .max(limits.reasonChars)
+  .refine((text) => text.trim().length >= 3, 'say why, in 3 characters or more')
 
 /** Lists that can grow take these; without them the first page comes. */
 export const pageQuery = z.strictObject({
