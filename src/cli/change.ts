@@ -37,7 +37,7 @@ export function addChangeCommand(program: Command, run: Run, shell: Shell): void
     run('customer', async ({ client, screen }, wanted = '') => {
       const { yes, ...options } = change.opts<ChangeOptions & { yes?: true }>()
       if (Object.keys(options).length === 0) {
-        throw new CliError(exitCodes.usage, 'Say what to change.', [`Such as: berth change ${wanted} --hours 8`])
+        throw new CliError(exitCodes.usage, 'Say what to change.', ['Such as: berth change NAME --hours 8'])
       }
       const machine = await findOwn(client, wanted)
       const cost = await costOf(client, machine)

@@ -29,7 +29,7 @@ import { fields, printable, table, type Screen } from './screen.ts'
 import type { Run, Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Person, type Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
-import { span } from './wording.ts'
+import { span, time } from './wording.ts'
 
 const MOST_SHOWN = 20
 const MOST_DAYS = 3_660
@@ -189,7 +189,7 @@ function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerB
       ['Price', `${formatUsdForPeople(price)} an hour, ${formatUsdForPeople(perDay)} a day`],
       ['Term', termLine(order)],
       ['Balance', balance === undefined ? 'not for this key to see' : lastingWords(balance, price)],
-      ['Ends', endsAt === undefined ? undefined : `at ${endsAt}`],
+      ['Ends', endsAt === undefined ? undefined : `at ${time(endsAt)}`],
       ['Limit', limit === undefined ? undefined : `ends when it has cost ${formatUsdForPeople(usd(limit))}`],
     ]),
     '',
