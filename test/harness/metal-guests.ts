@@ -48,9 +48,14 @@ const machine =
 export async function startMetalGuests(lab: StorageLab, names: readonly string[]): Promise<MetalGuests> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-guests-'))
   const running: Machine[] = []
-  const close = async (): Promise<void> => {
+  const takeDown = async (): Promise<void> => {
     await Promise.all(running.map((machine) => machine.end()))
     await removeFolder(folder)
+  }
+  /** Whoever waited in vain for what a server does with a guest is told here that it was gone. */
+  const close = async (): Promise<void> => {
+    await takeDown()
+    for (const machine of running) machine.check()
   }
   try {
     const key = path.join(folder, 'operator')
@@ -69,7 +74,7 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
     })
     return { guests: await Promise.all(guests.map((guest) => reach(guest, key))), close }
   } catch (error) {
-    await close()
+    await takeDown()
     throw error
   }
 }
