@@ -139,7 +139,7 @@ test('earnings are what the customer paid less the fee, by day and by machine', 
   const { lines } = await succeed(customer.call, 'GET', '/v2/customer/statement')
   const charges = (lines as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
   // Each is shared by itself.
-  const shares = charges.map(({ amountUsd }) => (-usd(amountUsd) * (100n - FEE_PERCENT)) / 100n)
+  const shares = charges.map(({ amountUsd }) => ((0n - usd(amountUsd)) * (100n - FEE_PERCENT)) / 100n)
   const earned = sumUsd(shares.map(nanoUsdOf))
   expect(earned).toBeGreaterThan(2n)
   const payout = { amountUsd: '0.000000001', reason: 'bank transfer' }
