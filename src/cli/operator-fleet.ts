@@ -263,7 +263,7 @@ function machineLines(screen: Screen, machine: FleetMachine, withdrawn: readonly
 /** By the reason of a refusal. */
 const nextSteps: Readonly<Record<string, readonly string[]>> = {
   machine_not_found: ['berth operator fleet lists them.'],
-  priced_by_its_supplier: ['Off sale is what you can take it: --unlist'],
+  priced_by_its_supplier: ['You can take it off sale: --unlist'],
   priced_by_the_book: ['berth operator prices has the prices of virtual machines and bare metal.'],
   no_such_gpu: ['They are numbered from 0.'],
   supplier_not_found: ['berth operator accounts lists the accounts; a fee makes one a supplier.'],
