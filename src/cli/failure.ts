@@ -79,8 +79,8 @@ export async function withNextStep<T>(work: Promise<T>, next: Readonly<Record<st
 
 /**
  * Runs a call that carries an idempotency key. Where nobody knows what the server did, the error tells the way that
- * never does it twice: `again` is what to add to the same command. A refused connection is no exception, since it may
- * have been the second try.
+ * never does it twice: `again` says what to add to the same command, or where to look first. A refused connection is no
+ * exception, since it may have been the second try.
  */
 export async function withWayAgain<T>(work: Promise<T>, session: Session, again: string): Promise<T> {
   try {

@@ -5,6 +5,7 @@ import { defaultQuota, limits, type Quota } from '../base/limits.ts'
 import type { CallInput, Reply } from '../client/client.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { reasonText } from '../contract/shared.ts'
+import { withWayAgain } from './failure.ts'
 import { recordLines } from './operator-log.ts'
 import { kindWord } from './operator-price-row.ts'
 import { fields, table, type Cell, type Screen } from './screen.ts'
@@ -159,7 +160,8 @@ function addCreate(accounts: Command, run: Run): void {
     )
     .option('--platform-fee <percent>', 'makes it a supplier: what the house keeps of its prices', parsePercent)
   create.action(
-    run('operator', async ({ client, screen }) => {
+    run('operator', async (session) => {
+      const { client, screen } = session
       const { name, ownerEmail, ownerName, scope, platformFee } = create.opts<NewAccount>()
       const body = {
         name,
@@ -168,7 +170,8 @@ function addCreate(accounts: Command, run: Run): void {
         ...(scope === undefined ? {} : { scopes: scope }),
         ...(platformFee === undefined ? {} : { platformFeePercentage: platformFee }),
       }
-      const made = await client.call('createAccount', { body, idempotencyKey: randomUUID() })
+      const call = client.call('createAccount', { body, idempotencyKey: randomUUID() })
+      const made = await withWayAgain(call, session, 'berth operator accounts shows whether it is there.')
       screen.show(made, () => [
         ...fields(screen, [
           ['Account', `${made.account.name} (${made.account.id})`],

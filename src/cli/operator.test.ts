@@ -146,6 +146,11 @@ describe('money', () => {
     expect((await show(id)).availableUsd).toBe('15.000000000')
     expect(await done(...credit, '--idempotency-key', key)).toContain('nothing new was added. Available: $15.00')
 
+    const create = ['accounts', 'create', '--name', 'Cut', '--owner-email', 'cut@example.test']
+    const unknown = await operatorBy(lineThatHangsUp(ALWAYS), ...create)
+    expect(unknown.error).toContain('It may have been done. berth operator accounts shows whether it is there.')
+    expect(await done('accounts')).toMatch(/^acc_\S+ +Cut /m)
+
     // The second try of one command finds what the first has done.
     expect(await operatorBy(lineThatHangsUp(1), 'adjust', id, '2', '--down', '--reason', 'too much')).toEqual({
       code: 0,

@@ -10,6 +10,7 @@ import { ApiError } from '../client/error.ts'
 import type { NetworkType } from '../contract/shared.ts'
 import { quoteTerms, type TermQuote } from '../domain/term.ts'
 import { parseAmount } from './amount.ts'
+import { withWayAgain } from './failure.ts'
 import { offerCells, offerColumns } from './gpu.ts'
 import { endAfter, parseHours } from './guard.ts'
 import {
@@ -67,7 +68,9 @@ export function addRentCommand(program: Command, run: Run, shell: Shell): void {
       const about = orderLines(session.screen, order, balance)
       if (options.yes === true) for (const line of about) session.screen.remark(line)
       await confirm(shell, 'Rent it?', options.yes === true, about)
-      return follow(session, order, await placeOrder(session.client, order), options.wait)
+      const ordered = placeOrder(session.client, order)
+      const id = await withWayAgain(ordered, session, 'berth ls shows whether it is there.')
+      return follow(session, order, id, options.wait)
     }),
   )
 }
