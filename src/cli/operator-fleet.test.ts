@@ -5,7 +5,6 @@ import { succeed } from '../../test/harness/journey.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { addMs, MINUTE_MS, systemClock, toDate } from '../base/instant.ts'
 import { expireStates } from '../reconcile/expire.ts'
-import { runCli } from './program.ts'
 
 let cli: CliTest
 
@@ -40,22 +39,8 @@ const done = async (...args: string[]): Promise<string> => {
 
 const change = (...args: string[]) => cli.berth(['operator', 'machine', MACHINE, ...args, '--reason', 'fan replaced'])
 
-/** As a terminal of 80 columns shows it. */
-async function inTerminal(args: readonly string[]): Promise<string> {
-  let shown = ''
-  const write = (text: string): void => void (shown += text)
-  const code = await runCli(args, {
-    env: cli.environment({ BERTH_KEY: cli.server.operatorKey }),
-    colour: { out: false, error: false },
-    write,
-    writeError: write,
-    columns: 80,
-    readFile: () => undefined,
-    readInput: () => undefined,
-  })
-  expect(code).toBe(0)
-  return shown
-}
+const inTerminal = (args: readonly string[]): Promise<string> =>
+  cli.onScreen(args, { BERTH_KEY: cli.server.operatorKey })
 
 test('fleet: every machine with its GPUs, its engine and its supplier, in 80 columns', async () => {
   const { machines } = await fleet()

@@ -9,7 +9,6 @@ import { waitFor } from '../../test/harness/wait.ts'
 import { addMs, MINUTE_MS, systemClock, toDate } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf } from '../base/money.ts'
 import { expireStates } from '../reconcile/expire.ts'
-import { runCli } from './program.ts'
 
 let cli: CliTest
 let customer: { id: string; key: string; call: Call }
@@ -31,17 +30,8 @@ const done = async (...args: string[]): Promise<string> => {
   return out
 }
 
-/** As a terminal of 80 columns shows it. */
-async function inTerminal(...args: string[]): Promise<string> {
-  let shown = ''
-  const write = (text: string): void => void (shown += text)
-  const colour = { out: false, error: false }
-  const files = { readFile: () => undefined, readInput: () => undefined }
-  const env = cli.environment({ BERTH_KEY: cli.server.operatorKey })
-  expect(await runCli(['operator', ...args], { env, colour, write, writeError: write, columns: 80, ...files })).toBe(0)
-  expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
-  return shown
-}
+const inTerminal = (...args: string[]): Promise<string> =>
+  cli.onScreen(['operator', ...args], { BERTH_KEY: cli.server.operatorKey })
 
 interface RentalPage {
   readonly rentals: ReadonlyArray<{ id: number; name: string; status: string; externalId: string | null }>

@@ -8,7 +8,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest, type Outcome } from '../../test/harness/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
-import { runCli } from './program.ts'
 
 let cli: CliTest
 
@@ -31,17 +30,8 @@ const refused = async (...args: string[]): Promise<string> => {
   return error
 }
 
-/** As a terminal of 80 columns shows it. */
-async function inTerminal(...args: string[]): Promise<string> {
-  let shown = ''
-  const write = (text: string): void => void (shown += text)
-  const colour = { out: false, error: false }
-  const files = { readFile: () => undefined, readInput: () => undefined }
-  const env = cli.environment({ BERTH_KEY: cli.server.operatorKey })
-  expect(await runCli(['operator', ...args], { env, colour, write, writeError: write, columns: 80, ...files })).toBe(0)
-  expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
-  return shown
-}
+const inTerminal = (...args: string[]): Promise<string> =>
+  cli.onScreen(['operator', ...args], { BERTH_KEY: cli.server.operatorKey })
 
 interface Shown {
   readonly availableUsd: string

@@ -2,7 +2,6 @@
 import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
@@ -10,7 +9,6 @@ import { startReceiver, status, type Receiver } from '../../test/harness/receive
 import { testSshKey } from '../../test/harness/server.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { DAY_MS, formatInstant, instantOf, systemClock } from '../base/instant.ts'
-import { runCli } from './program.ts'
 
 let cli: CliTest
 let receiver: Receiver
@@ -33,23 +31,7 @@ const done = async (...args: string[]): Promise<string> => {
   return out
 }
 
-/** As a terminal of a width shows it. */
-async function inTerminal(columns: number, args: readonly string[]): Promise<string> {
-  let shown = ''
-  const write = (text: string): void => void (shown += text)
-  const colour = { out: true, error: true }
-  const files = { readFile: () => undefined, readInput: () => undefined }
-  const code = await runCli([...args, '--key', cli.server.demoKey], {
-    env: cli.environment(),
-    colour,
-    write,
-    writeError: write,
-    columns,
-    ...files,
-  })
-  expect(code).toBe(0)
-  return stripVTControlCharacters(shown)
-}
+const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: cli.server.demoKey })
 
 const widthOf = (shown: string): number => Math.max(...shown.split('\n').map((line) => line.length))
 
@@ -121,7 +103,7 @@ describe('keys', () => {
       'compute:write',
       'keys',
     )
-    const shown = await inTerminal(80, ['keys', 'ls'])
+    const shown = await inTerminal('keys', 'ls')
     expect(shown).toContain('…')
     expect(widthOf(shown)).toBeLessThanOrEqual(80)
   })
@@ -199,7 +181,7 @@ describe('webhooks', () => {
       out: expect.stringMatching(/^Not delivered: .*500.*\nIt is tried again at /),
     })
     receiver.answer = status(200)
-    const listed = await inTerminal(80, ['webhooks', 'deliveries', id])
+    const listed = await inTerminal('webhooks', 'deliveries', id)
     expect(listed).toMatch(/^dlv_\w+ +pending +\d+ min +\S.* +webhook\.test\ndlv_\w+ +delivered .*webhook\.test$/m)
     expect(widthOf(listed)).toBeLessThanOrEqual(80)
     const [, delivery = ''] = /^(dlv_\w+) +delivered/m.exec(listed) ?? []
@@ -250,7 +232,7 @@ describe('what was spent', () => {
     const out = await done('usage', '--since', '2d')
     expect(out).toMatch(new RegExp(`^${yesterday} +\\$0\\.00\\n${today} +1 +\\$0\\.0+\\d+\\n`, 'm'))
     expect(out).toContain(` from ${yesterday} to ${today} (UTC)\n`)
-    const shown = await inTerminal(80, ['usage', '--since', '2d'])
+    const shown = await inTerminal('usage', '--since', '2d')
     expect(shown).toMatch(new RegExp(`^${today} .* {2}█{20}$`, 'm'))
     expect(widthOf(shown)).toBeLessThanOrEqual(80)
   })

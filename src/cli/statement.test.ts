@@ -1,13 +1,11 @@
 /** The customer's books on the command line: statement, invoices, the log of requests, the account, what has ended. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { sumUsd, usd } from '../base/money.ts'
-import { runCli } from './program.ts'
 
 let cli: CliTest
 let model: TestModel
@@ -40,24 +38,7 @@ afterAll(async () => {
   await cli.close()
 })
 
-/** As a terminal of 80 columns shows it. */
-async function inTerminal(...args: string[]): Promise<string> {
-  let shown = ''
-  const write = (text: string): void => void (shown += text)
-  const code = await runCli([...args, '--key', account.key], {
-    env: cli.environment(),
-    colour: { out: true, error: true },
-    write,
-    writeError: write,
-    columns: 80,
-    readFile: () => undefined,
-    readInput: () => undefined,
-  })
-  expect(code).toBe(0)
-  const plain = stripVTControlCharacters(shown)
-  expect(Math.max(...plain.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
-  return plain
-}
+const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: account.key })
 
 /** `0.002367155` → `$0.002367155`, `2.500000000` → `$2.50`. */
 const dollars = (usd: string): string => `$${usd.replace(/(\.\d\d\d*?)0+$/, '$1')}`

@@ -9,7 +9,6 @@ import { waitFor } from '../../test/harness/wait.ts'
 import { formatInstant, systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf, sumUsd, usd } from '../base/money.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
-import { runCli } from './program.ts'
 
 let cli: CliTest
 let supplier: { id: string; key: string; call: Call }
@@ -41,17 +40,7 @@ const done = async (...args: string[]): Promise<string> => {
   return out
 }
 
-/** As a terminal of 80 columns shows it. */
-async function inTerminal(...args: string[]): Promise<string> {
-  let shown = ''
-  const write = (text: string): void => void (shown += text)
-  const colour = { out: false, error: false }
-  const files = { readFile: () => undefined, readInput: () => undefined }
-  const env = cli.environment({ BERTH_KEY: supplier.key })
-  expect(await runCli(args, { env, colour, write, writeError: write, columns: 80, ...files })).toBe(0)
-  expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
-  return shown
-}
+const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: supplier.key })
 
 test('who has nothing is told how a machine joins, and what earns', async () => {
   expect(await inTerminal('supply', 'machines')).toContain('One joins with: berth supply token.')

@@ -25,6 +25,8 @@ export interface Front {
   readonly answers?: ReadonlyArray<string | (() => Promise<string>)>
 }
 
+const SCREEN_COLUMNS = 80
+
 /** Type this when that is seen. */
 export type Step = readonly [seen: string | RegExp, typed: string]
 
@@ -37,6 +39,8 @@ export interface CliTest {
   environment(more?: Readonly<Record<string, string>>): Record<string, string>
   /** Runs it to its end, in this process: to start another one takes a hundred times as long as most commands. */
   berth(args: readonly string[], env?: Readonly<Record<string, string>>, front?: Front): Promise<Outcome>
+  /** What a terminal of 80 columns shows of it, without the colours. Throws unless it succeeds and fits. */
+  onScreen(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<string>
   /** The same as people run it: what was built, in a process of its own. */
   berthProcess(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Outcome>
   /** In a pseudo-terminal of 80 columns: `out` is what a person has seen, without the colours. */
@@ -78,6 +82,23 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     })
     return { code, out, error }
   }
+  const onScreen: CliTest['onScreen'] = async (args, env) => {
+    let shown = ''
+    const write = (text: string): void => void (shown += text)
+    const code = await runCli(args, {
+      env: environment(env),
+      colour: { out: true, error: true },
+      write,
+      writeError: write,
+      columns: SCREEN_COLUMNS,
+      readFile: readIfThere,
+      readInput: () => undefined,
+    })
+    const plain = stripVTControlCharacters(shown)
+    const width = Math.max(...plain.split('\n').map((line) => line.length))
+    if (code === 0 && width <= SCREEN_COLUMNS) return plain
+    throw new Error(`berth ${args.join(' ')} ended with ${code} and is ${width} columns wide:\n${plain}`)
+  }
   const berthProcess: CliTest['berthProcess'] = (args, env) =>
     new Promise((resolve) => {
       const child = execFile(process.execPath, [program, ...args], { env: environment(env) }, (_, out, error) =>
@@ -90,6 +111,7 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     program,
     environment,
     berth,
+    onScreen,
     berthProcess,
     inTerminal: (args, steps, env) => runInTerminal([process.execPath, program, ...args], steps, environment(env)),
     json: async (...args) => {
