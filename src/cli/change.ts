@@ -40,10 +40,10 @@ export function addChangeCommand(program: Command, run: Run, shell: Shell): void
         throw new CliError(exitCodes.usage, 'Say what to change.', ['Such as: berth change NAME --hours 8'])
       }
       const machine = await findOwn(client, wanted)
-      const cost = await costOf(client, machine)
-      if (options.limit !== undefined && options.limit !== NONE && cost >= usd(options.limit)) {
+      if (options.limit !== undefined && options.limit !== NONE) {
+        const cost = await costOf(client, machine)
         const words = `It has cost ${formatUsdForPeople(cost)} already: this ends it now, with its disk.`
-        await confirm(shell, `${words} Do it?`, yes === true)
+        if (cost >= usd(options.limit)) await confirm(shell, `${words} Do it?`, yes === true)
       }
       const changed = await changeMachine(client, machine, options)
       screen.show(changed, () => linesOf(screen, changed))
