@@ -19,10 +19,8 @@ interface EarningsOptions {
   readonly days: number
 }
 
-/** Under `berth supply`, which is there already. */
-export function addEarningsCommand(program: Command, run: Run): void {
-  const supply = program.commands.find((command) => command.name() === 'supply')
-  if (supply === undefined) throw new Error('berth supply comes first')
+/** Under `berth supply`. */
+export function addEarningsCommand(supply: Command, run: Run): void {
   const command = supply
     .command('earnings')
     .description('what they have earned, and what was paid out')

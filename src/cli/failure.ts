@@ -35,10 +35,8 @@ function howToReach(url: string): string[] {
 }
 
 function explainRefusal(error: ApiError, session: Session): CliError {
-  const { message, status, code, reason, requestId } = error
-  const detail = { status, code, reason, requestId }
-  const told = (exitCode: ExitCode, next: readonly string[]): CliError =>
-    new CliError(exitCode, sentence(message), next, detail)
+  const { message, status, reason, requestId } = error
+  const told = (exitCode: ExitCode, next: readonly string[]): CliError => refusalOf(error, exitCode, next)
   if (status === 401) return told(exitCodes.refused, whereKeysAre(session))
   if (status === 403 && reason === 'missing_scope') return told(exitCodes.refused, whichKey(session, message))
   if (status === 403 && !nextSteps.has(reason ?? '')) return told(exitCodes.refused, [])
@@ -47,6 +45,12 @@ function explainRefusal(error: ApiError, session: Session): CliError {
   if (status >= 500)
     return told(exitCodes.failed, [`The server's log has more under the request id ${requestId ?? '(none)'}.`])
   return told(exitCodes.failed, [])
+}
+
+/** What a refusal of the server becomes; `words` stand for its own. */
+export function refusalOf(error: ApiError, exitCode: ExitCode, next: readonly string[], words?: string): CliError {
+  const { message, status, code, reason, requestId } = error
+  return new CliError(exitCode, words ?? sentence(message), next, { status, code, reason, requestId })
 }
 
 /** By the reason of a refusal. */
@@ -72,8 +76,7 @@ export async function withNextStep<T>(work: Promise<T>, next: Readonly<Record<st
   } catch (error) {
     const steps = error instanceof ApiError ? next[error.reason ?? ''] : undefined
     if (!(error instanceof ApiError) || steps === undefined) throw error
-    const { status, code, reason, requestId } = error
-    throw new CliError(exitCodes.failed, sentence(error.message), steps, { status, code, reason, requestId })
+    throw refusalOf(error, exitCodes.failed, steps)
   }
 }
 

@@ -6,16 +6,15 @@ import { ApiError } from '../client/error.ts'
 import { gpuType, networkType, type GpuType, type NetworkType } from '../contract/shared.ts'
 import { region, type Region } from '../contract/region.ts'
 import { rentalType, type RentalType } from '../contract/rental.ts'
+import { refusalOf } from './failure.ts'
 import { fields, table, type Cell } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 import { hostTable, moreOr, parseName, parseWhole, tenantWords } from './supply.ts'
 import { count } from './wording.ts'
 
-/** Under `berth operator`, which is there already. */
-export function addHostCommands(program: Command, run: Run, shell: Shell): void {
-  const operator = program.commands.find((command) => command.name() === 'operator')
-  if (operator === undefined) throw new Error('berth operator comes first')
+/** Under `berth operator`. */
+export function addHostCommands(operator: Command, run: Run, shell: Shell): void {
   addHosts(operator, run, shell)
   addImages(operator, run)
   addPlacement(operator, run)
@@ -104,8 +103,7 @@ async function withFields<T>(call: Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof ApiError) || error.issues.length === 0) throw error
     const lines = error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`)
-    const { status, code, reason, requestId } = error
-    throw new CliError(exitCodes.failed, `${error.message}.`, lines, { status, code, reason, requestId })
+    throw refusalOf(error, exitCodes.failed, lines)
   }
 }
 

@@ -20,10 +20,8 @@ const NONE = 'none'
 
 type FleetMachine = Reply<'listFleet'>['machines'][number]
 
-/** Under `berth operator`, which is there already. */
-export function addOperatorFleetCommands(program: Command, run: Run): void {
-  const operator = program.commands.find((command) => command.name() === 'operator')
-  if (operator === undefined) throw new Error('berth operator comes first')
+/** Under `berth operator`. */
+export function addOperatorFleetCommands(operator: Command, run: Run): void {
   addFleet(operator, run)
   addMachine(operator, run)
 }

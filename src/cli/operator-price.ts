@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { Option, type Command } from 'commander'
 import type { Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
+import { refusalOf } from './failure.ts'
 import { withReason } from './operator-account.ts'
 import {
   fitsWords,
@@ -214,12 +215,7 @@ async function withField<T>(call: Promise<T>): Promise<T> {
     return await call
   } catch (error) {
     if (!(error instanceof ApiError) || error.reason !== 'account_not_found') throw error
-    const { status, code, reason, requestId } = error
-    throw new CliError(
-      exitCodes.failed,
-      'Nothing was changed: a term names an account that is not there.',
-      ['berth operator accounts lists the accounts.'],
-      { status, code, reason, requestId },
-    )
+    const words = 'Nothing was changed: a term names an account that is not there.'
+    throw refusalOf(error, exitCodes.failed, ['berth operator accounts lists the accounts.'], words)
   }
 }

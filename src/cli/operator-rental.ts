@@ -25,10 +25,8 @@ interface RentalOptions {
   readonly cursor?: string
 }
 
-/** Under `berth operator`, which is there already. */
-export function addOperatorRentalCommand(program: Command, run: Run): void {
-  const operator = program.commands.find((command) => command.name() === 'operator')
-  if (operator === undefined) throw new Error('berth operator comes first')
+/** Under `berth operator`. */
+export function addOperatorRentalCommand(operator: Command, run: Run): void {
   const command = operator
     .command('rentals')
     .description('rentals of everyone, and those that hang')

@@ -31,10 +31,8 @@ interface Look {
   readonly stuck: number
 }
 
-/** Under `berth operator`, which is there already. */
-export function addOperatorTrafficCommand(program: Command, run: Run, shell: Shell): void {
-  const operator = program.commands.find((command) => command.name() === 'operator')
-  if (operator === undefined) throw new Error('berth operator comes first')
+/** Under `berth operator`. */
+export function addOperatorTrafficCommand(operator: Command, run: Run, shell: Shell): void {
   const command = operator
     .command('traffic')
     .description('what models answer, of everyone, now')

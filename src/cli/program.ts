@@ -12,16 +12,12 @@ import { addEventCommands } from './event.ts'
 import { addExamples } from './example.ts'
 import { explain, report } from './failure.ts'
 import { addGpuCommands } from './gpu.ts'
-import { addHostCommands } from './host.ts'
 import { addInvoiceCommands } from './invoice.ts'
 import { addLedgerCommands } from './ledger.ts'
 import { addMachineSessionCommands } from './machine-session.ts'
 import { addDeploymentCommands } from './model-deployment.ts'
 import { addModelCommands } from './model.ts'
 import { addProfileCommands } from './login.ts'
-import { addOperatorRentalCommand } from './operator-rental.ts'
-import { addOperatorTrafficCommand } from './operator-traffic.ts'
-import { addOperatorFleetCommands } from './operator-fleet.ts'
 import { addOperatorCommands } from './operator.ts'
 import { parseProfileName } from './profile.ts'
 import { addRentCommand } from './rent.ts'
@@ -130,15 +126,11 @@ function buildProgram(shell: Shell, run: Run): Command {
   addMemberCommands(program, run)
   program.commandsGroup('Suppliers:')
   addAgentCommands(program, run, shell)
-  addSupplyCommands(program, run)
-  addSupplyMachineCommands(program, run)
-  addEarningsCommand(program, run)
+  const supply = addSupplyCommands(program, run)
+  addSupplyMachineCommands(supply, run)
+  addEarningsCommand(supply, run)
   program.commandsGroup('Operators:')
   addOperatorCommands(program, run, shell)
-  addOperatorFleetCommands(program, run)
-  addHostCommands(program, run, shell)
-  addOperatorRentalCommand(program, run)
-  addOperatorTrafficCommand(program, run, shell)
   addModelCommands(program, run, shell)
   addDeploymentCommands(program, run, shell)
   addLedgerCommands(program, run)

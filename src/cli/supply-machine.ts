@@ -24,10 +24,8 @@ interface Supplied {
   readonly host: HostRow | undefined
 }
 
-/** Under `berth supply`, which is there already. */
-export function addSupplyMachineCommands(program: Command, run: Run): void {
-  const supply = program.commands.find((command) => command.name() === 'supply')
-  if (supply === undefined) throw new Error('berth supply comes first')
+/** Under `berth supply`. */
+export function addSupplyMachineCommands(supply: Command, run: Run): void {
   addMachines(supply, run)
   addPrice(supply, run)
   addListing(supply, run, 'list', true)

@@ -12,7 +12,8 @@ import { count, time } from './wording.ts'
 const USES = 1_000
 const HOURS = 720
 
-export function addSupplyCommands(program: Command, run: Run): void {
+/** Gives the group, for what stands beside in it. */
+export function addSupplyCommands(program: Command, run: Run): Command {
   const supply = program
     .command('supply')
     .description('machines that join, their price and what they earn')
@@ -24,6 +25,7 @@ export function addSupplyCommands(program: Command, run: Run): void {
   addMove(supply, run, 'drain', 'draining', 'take no more tenants on it')
   addMove(supply, run, 'resume', 'ready', 'put it back on sale')
   addMove(supply, run, 'leave', 'left', 'take it away for good, once it is empty')
+  return supply
 }
 
 function addToken(supply: Command, run: Run): void {
