@@ -160,8 +160,7 @@ test('a client that does not read holds back its own connection, and no other', 
 test('a port that the machine does not answer on is hung up on', async () => {
   serve = (stream) => void stream.destroy(new Error('connection refused'))
   const socket = await connect()
-  await new Promise((resolve) => socket.once('close', resolve))
-  expect(socket.destroyed).toBe(true)
+  await waitFor('the connection to be cut', () => socket.closed)
 })
 
 test('a client that goes away ends what was opened for it', async () => {
@@ -179,7 +178,7 @@ test('when a workload goes, its port is closed and the connections on it are cut
   await once(socket, 'data')
   await doors.database.db.updateTable('workload').set({ want: 'gone' }).where('id', '=', 'w1').execute()
   await bump()
-  await new Promise((resolve) => socket.once('close', resolve))
+  await waitFor('the connection to be cut', () => socket.closed)
   expect(relay.ports()).toEqual([])
   await expect(connect()).rejects.toThrow('ECONNREFUSED')
   await waitFor('its stream to end', () => streams.every((stream) => stream.destroyed))
@@ -191,7 +190,7 @@ test('a port that now belongs to another workload leads there, and old connectio
   await once(socket, 'data')
   await doors.database.db.deleteFrom('relay_port').execute()
   await place('w2', port, 0)
-  await new Promise((resolve) => socket.once('close', resolve))
+  await waitFor('the connection to be cut', () => socket.closed)
   await waitFor('the port', () => relay.ports().includes(port))
   const other = await connect()
   other.write('x')
@@ -205,7 +204,7 @@ test('without its host a port is closed; it opens again when the host comes back
   socket.write('x')
   await once(socket, 'data')
   await agent.end()
-  await new Promise((resolve) => socket.once('close', resolve))
+  await waitFor('the connection to be cut', () => socket.closed)
   await waitFor('the port to close', () => relay.ports().length === 0)
   agent = await connectAgent()
   await waitFor('the port', () => relay.ports().includes(port))

@@ -42,7 +42,7 @@ test('a client that takes nothing of its answer is taken for gone', async () => 
   await waitFor('the end', () => ends > 0)
   let bytes = 0
   client.on('data', (part) => (bytes += part.length)).resume()
-  await once(client, 'close')
+  await waitFor('its close', () => client.closed)
   expect(bytes).toBeLessThan(ANSWER_BYTES)
 })
 
