@@ -161,6 +161,7 @@ test('a port that the machine does not answer on is hung up on', async () => {
   serve = (stream) => void stream.destroy(new Error('connection refused'))
   const socket = await connect()
   await waitFor('the connection to be cut', () => socket.closed)
+  expect(requests).toHaveLength(1)
 })
 
 test('a client that goes away ends what was opened for it', async () => {
