@@ -1,6 +1,8 @@
 /** Who did what, when and why. What is chosen and the page stand in the address, so a find can be handed on. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
+import type { Reply } from '../../src/client/client.ts'
+import { actionWords, auditDetails, auditSummary } from '../../src/domain/audit.ts'
 import { useCall } from '../api/query.ts'
 import { Answer } from '../ui/answer.tsx'
 import { Button, TextLink } from '../ui/button.tsx'
@@ -8,14 +10,17 @@ import { Facts } from '../ui/card.tsx'
 import { Dialog, DialogButtons } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { TextField } from '../ui/field.tsx'
-import { time } from '../ui/format.ts'
+import { money, time } from '../ui/format.ts'
 import { Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { Table, type Column } from '../ui/table.tsx'
-import { actionWords, detailLines, summaryOf, type AuditRecord } from './audit-words.ts'
+
+type AuditRecord = Reply<'listAudit'>['records'][number]
 
 const route = getRouteApi('/shell/operator/audit')
 const PAGE_ROWS = 50
+/** Of one entry: a change of the price book may name a thousand rows. */
+const DETAILS_SHOWN = 200
 
 export function AuditPage() {
   const { accountId, cursor } = route.useSearch()
@@ -108,7 +113,7 @@ function columnsWith(open: (record: AuditRecord) => void): ReadonlyArray<Column<
       cell: (record) => (
         <div className="min-w-44">
           <div className="font-medium">{actionWords(record.action)}</div>
-          <div className="max-w-80 truncate text-muted">{summaryOf(record)}</div>
+          <div className="max-w-80 truncate text-muted">{auditSummary(record, money)}</div>
         </div>
       ),
     },
@@ -145,7 +150,8 @@ function columnsWith(open: (record: AuditRecord) => void): ReadonlyArray<Column<
 }
 
 function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () => void }) {
-  const lines = detailLines(record.detail)
+  const lines = auditDetails(record.detail, money)
+  const left = lines.length - DETAILS_SHOWN
   return (
     <Dialog title={actionWords(record.action)} wide onClose={onClose}>
       <div className="flex flex-col gap-4">
@@ -172,7 +178,8 @@ function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () =>
         {lines.length > 0 && (
           <section>
             <h3 className="mb-2 text-sm font-semibold">Details</h3>
-            <Facts facts={lines} />
+            <Facts facts={lines.slice(0, DETAILS_SHOWN)} />
+            {left > 0 && <p className="mt-2 text-sm text-muted">… and {left} more: the API has all of them.</p>}
           </section>
         )}
       </div>

@@ -8,6 +8,7 @@ import { addMs, formatInstant, HOUR_MS } from '../base/instant.ts'
 import { hashJoinToken, makeJoinToken } from '../base/join-token.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { HostOffer } from '../contract/agent.ts'
+import type { AuditAction } from '../domain/audit.ts'
 import type { HostAddress } from '../domain/host.ts'
 import { findOfferFault } from '../domain/offer.ts'
 import { findAccount, lockAccount } from '../store/account.ts'
@@ -174,7 +175,7 @@ async function insertNamed(tx: Tx, host: JoinRequest & { supplierId: string | nu
   return failField(['name'], `There is a machine of the name ${names.at(-1)} already`, 'name_taken')
 }
 
-async function writeJoin(tx: Tx, token: JoinToken, action: string, id: string, offer: HostOffer): Promise<void> {
+async function writeJoin(tx: Tx, token: JoinToken, action: AuditAction, id: string, offer: HostOffer): Promise<void> {
   await writeAudit(tx, {
     actor: token.id,
     action,

@@ -6,6 +6,7 @@ import { randomId } from '../base/id.ts'
 import { limits } from '../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { protocolKinds, type DeploymentProtocol } from '../contract/model.ts'
+import type { AuditAction } from '../domain/audit.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Tx } from '../store/database.ts'
@@ -168,7 +169,7 @@ function sameFields(before: store.Deployment, changed: Record<string, unknown>):
 async function audit(
   tx: Tx,
   actor: Actor,
-  action: string,
+  action: AuditAction,
   deployment: store.Deployment,
   reason: string | undefined,
   detail: Record<string, unknown>,

@@ -3,6 +3,7 @@ import { limits } from '../base/limits.ts'
 import { formatUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { EngineName, ModelFile, ModelPriceName } from '../contract/model.ts'
+import type { AuditAction } from '../domain/audit.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Tx } from '../store/database.ts'
@@ -191,7 +192,7 @@ function sameFields(model: store.Model, changed: Record<string, unknown>): Recor
 async function audit(
   tx: Tx,
   actor: Actor,
-  action: string,
+  action: AuditAction,
   subject: string,
   reason: string | undefined,
   detail: Record<string, unknown>,

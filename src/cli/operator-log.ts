@@ -1,15 +1,14 @@
 /** `berth operator log`: who did what, when and why. Nothing is ever removed from it. */
 import type { Command } from 'commander'
 import { limits } from '../base/limits.ts'
-import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
+import { auditDetails, auditSummary } from '../domain/audit.ts'
 import { fields, printable, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import { moreOr, parseName, parseWhole } from './supply.ts'
-import { count, money, time } from './wording.ts'
+import { money, time } from './wording.ts'
 
 type AuditRecord = Reply<'listAudit'>['records'][number]
-type Detail = Readonly<Record<string, unknown>>
 
 const SHOWN = 20
 const INDENT = '    '
@@ -80,59 +79,17 @@ function entries(n: number): string {
 export function recordLines(screen: Screen, record: AuditRecord, withAccount: boolean): string[] {
   const { at, action, actor, accountId, reason } = record
   const who = `${withAccount && accountId !== null ? `${accountId}, ` : ''}by ${actor}`
-  const what = `${screen.paint('cyan', printable(action).padEnd(ACTION_CHARS))}  ${printable(summaryOf(record))}`
+  const what = `${screen.paint('cyan', printable(action).padEnd(ACTION_CHARS))}  ${printable(auditSummary(record, money))}`
   return [
     `${screen.paint('dim', time(at))}  ${what}`.trimEnd(),
     `${INDENT}${printable(reason === null ? who : `${who}: ${reason}`)}`,
   ]
 }
 
-/** What matters most: how much, which fields, or what it is about. */
-function summaryOf({ detail, subject }: AuditRecord): string {
-  const { amountUsd, rentalId, gpus, storage, reserveOptions, changed, name } = detail
-  if (typeof amountUsd === 'string') {
-    return typeof rentalId === 'number' ? `${money(amountUsd)} for rental ${rentalId}` : money(amountUsd)
-  }
-  if (Array.isArray(gpus) && Array.isArray(storage) && Array.isArray(reserveOptions)) {
-    return count(gpus.length + storage.length + reserveOptions.length, 'price')
-  }
-  if (typeof name === 'string') return name
-  if (isObject(changed)) return Object.keys(changed).map(fieldWords).join(', ')
-  return subject ?? ''
-}
-
-const fieldNames: Readonly<Record<string, string>> = { suspendedAt: 'standing', platformFeeBp: 'supplier fee' }
-
-function fieldWords(name: string): string {
-  return fieldNames[name] ?? name
-}
-
 /** One line a value: `changed quota gpus  16`. */
-function detailLines(screen: Screen, detail: Detail): string[] {
-  const values = valuesOf('', detail)
+function detailLines(screen: Screen, detail: AuditRecord['detail']): string[] {
+  const values = auditDetails(detail, money)
   const left = values.length - DETAILS_SHOWN
   const lines = fields(screen, values.slice(0, DETAILS_SHOWN))
   return [...lines, ...(left > 0 ? [`… and ${left} more: --json has all`] : [])].map((line) => INDENT + line)
-}
-
-function valuesOf(path: string, value: unknown): Array<readonly [string, string]> {
-  if (!isObject(value) || Object.keys(value).length === 0) return path === '' ? [] : [[path, valueWords(path, value)]]
-  return Object.entries(value).flatMap(([name, inner]) => {
-    const step = Array.isArray(value) ? String(Number.parseInt(name, 10) + 1) : name
-    return valuesOf(path === '' ? step : `${path} ${step}`, inner)
-  })
-}
-
-function valueWords(path: string, value: unknown): string {
-  if (value === null || value === undefined) return 'none'
-  if (isObject(value)) return 'nothing'
-  if (typeof value !== 'string') return JSON.stringify(value)
-  if (path.endsWith('Usd') && parseUsd(value) !== undefined) return money(value)
-  return /nano_per_[a-z_]+$/.test(path) && /^\d{1,18}$/.test(value)
-    ? formatUsdForPeople(nanoUsdOf(BigInt(value)))
-    : value
-}
-
-function isObject(value: unknown): value is Detail {
-  return typeof value === 'object' && value !== null
 }

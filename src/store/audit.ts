@@ -1,6 +1,7 @@
 /** What operators and the house did, to whom and why. Written in the transaction of the deed itself; append-only. */
 import type { Selectable } from 'kysely'
 import { toDate } from '../base/instant.ts'
+import type { AuditAction } from '../domain/audit.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
@@ -9,8 +10,7 @@ export type AuditRecord = Selectable<Tables['audit']>
 export interface NewAuditRecord {
   /** The public id of a key, or the name of a part of Berth. */
   readonly actor: string
-  /** `noun.verb`, as events are named: `account.suspended`. */
-  readonly action: string
+  readonly action: AuditAction
   readonly accountId?: string
   readonly subject?: string
   readonly reason?: string

@@ -125,7 +125,7 @@ describe('money', () => {
 describe('the audit log', () => {
   test('is listed newest first, by account where asked, and cannot be changed', async () => {
     const { accountId } = await openTestAccount(fixture)
-    for (const action of ['test.one', 'test.two', 'test.three']) {
+    for (const action of ['host.add', 'host.drain', 'host.remove'] as const) {
       await transact(fixture.database, (tx) => writeAudit(tx, { actor: 'test', action, accountId, detail: { n: 1 } }))
     }
     const list = async (limit: number, cursor?: string) => {
@@ -133,9 +133,9 @@ describe('the audit log', () => {
       return valueOf(await handlers.listAudit(fixture.app, { ...request('listAudit'), query }), api.listAudit.response)
     }
     const first = await list(2)
-    expect(first.records.map((record) => record.action)).toEqual(['test.three', 'test.two'])
+    expect(first.records.map((record) => record.action)).toEqual(['host.remove', 'host.drain'])
     const second = await list(2, first.nextCursor ?? undefined)
-    expect(second).toMatchObject({ records: [{ action: 'test.one', detail: { n: 1 } }], nextCursor: null })
+    expect(second).toMatchObject({ records: [{ action: 'host.add', detail: { n: 1 } }], nextCursor: null })
     await expect(fixture.database.db.deleteFrom('audit').execute()).rejects.toThrow('append-only')
   })
 })
