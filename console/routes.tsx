@@ -89,7 +89,7 @@ const customer = [
   }),
   createRoute({
     ...within,
-    path: '/instances/$id',
+    path: '/rentals/containers/$id',
     validateSearch: rentalSearch,
     component: lazyRouteComponent(() => import('./pages/instance.tsx'), 'InstancePage'),
   }),

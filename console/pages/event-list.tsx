@@ -48,7 +48,7 @@ function Subject({ event }: { event: EventRecord }) {
   switch (subject.kind) {
     case 'rental':
       return data['kind'] === 'container' && typeof data['name'] === 'string' ? (
-        <TextLink to="/instances/$id" params={{ id: data['name'] }}>
+        <TextLink to="/rentals/containers/$id" params={{ id: data['name'] }}>
           {text}
         </TextLink>
       ) : (

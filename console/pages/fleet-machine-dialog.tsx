@@ -23,17 +23,18 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
   const [supplier, setSupplier] = useState(machine.supplierId ?? '')
   const before = typedUsd(machine.pricePerGpuHourUsd)
   const [price, setPrice] = useState(before)
-  const [sick, setSick] = useState(machine.gpusSick.join(', '))
+  const [sick, setSick] = useState(machine.gpusWithdrawn.join(', '))
   const [reason, setReason] = useState('')
   const mayDrain = machine.status === 'node_ready' || machine.status === 'node_draining'
   const isPriced = machine.offering === 'marketplace' && supplier === ''
   const sickGpus = readIndexes(sick)
+  const sickByEngine = machine.gpusSick.filter((gpu) => !machine.gpusWithdrawn.includes(gpu))
   const change: Change = {
     ...(listed === machine.listed ? {} : { listed }),
     ...(draining === (machine.status === 'node_draining') ? {} : { draining }),
     ...(supplier === (machine.supplierId ?? '') ? {} : { supplierId: supplier === '' ? null : supplier }),
     ...(isPriced && price !== before ? { pricePerGpuHourUsd: price } : {}),
-    ...(sickGpus === undefined || sickGpus.join() === machine.gpusSick.join() ? {} : { gpusSick: sickGpus }),
+    ...(sickGpus === undefined || sickGpus.join() === machine.gpusWithdrawn.join() ? {} : { gpusSick: sickGpus }),
   }
   const submit = (event: FormEvent): void => {
     event.preventDefault()
@@ -56,6 +57,7 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
             ['GPUs', `${machine.gpusTotal} × ${machine.gpuModel}, ${machine.gpusInUse} in use`],
             ['Cluster', machine.clusterName],
             ['Engine', machine.driver],
+            ...(sickByEngine.length === 0 ? [] : [['Sick, its engine says', sickByEngine.join(', ')] as const]),
           ]}
         />
         <CheckField
@@ -83,7 +85,7 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
           />
         )}
         <TextField
-          label="GPUs that are not fit for sale"
+          label="GPUs that you withdraw from sale"
           hint={`Their numbers, from 0 to ${machine.gpusTotal - 1}: 0, 3`}
           value={sick}
           onChange={(event) => setSick(event.target.value)}

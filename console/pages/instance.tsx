@@ -20,7 +20,7 @@ import { RentalReach } from './rental-reach.tsx'
 import { RentalTabs } from './rental-tabs.tsx'
 import { RentalTimeline } from './rental-timeline.tsx'
 
-const route = getRouteApi('/shell/instances/$id')
+const route = getRouteApi('/shell/rentals/containers/$id')
 
 type Instance = Reply<'getInstance'>
 

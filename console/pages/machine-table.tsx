@@ -38,7 +38,7 @@ const columns: ReadonlyArray<Column<OwnMachine>> = [
 
 export function MachineLink({ machine }: { machine: Pick<OwnMachine, 'kind' | 'id' | 'name' | 'label'> }) {
   const name = callName(machine)
-  const to = machine.kind === 'container' ? '/instances/$id' : '/rentals/$id'
+  const to = machine.kind === 'container' ? '/rentals/containers/$id' : '/rentals/$id'
   return (
     <span className="whitespace-nowrap">
       <TextLink to={to} params={{ id: machine.id }}>

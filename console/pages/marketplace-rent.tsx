@@ -75,7 +75,7 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
     if (hasFaults(faults)) return
     const onSuccess = ({ instance_id: id }: { instance_id: string }): void => {
       toast(`${body.label ?? id} is starting`)
-      void navigate({ to: '/instances/$id', params: { id } })
+      void navigate({ to: '/rentals/containers/$id', params: { id } })
     }
     const onError = (error: ClientError): void => {
       if (isPriceChange(error)) void refresh(['listMachines'])

@@ -213,7 +213,7 @@ function addMachine(operator: Command, run: Run): void {
     .addOption(new Option('--drain', 'take no more tenants on it; those it has stay').conflicts('resume'))
     .option('--resume', 'take tenants again')
     .option('--price <usd>', 'machines of the house: for a GPU and hour; what runs keeps its', parsePrice)
-    .option('--sick <gpus>', `all GPUs that are not fit for sale, such as 0,3; ${NONE}`, parseGpus)
+    .option('--sick <gpus>', `all GPUs that you withdraw from sale, such as 0,3; ${NONE}`, parseGpus)
   withReason(machine).action(
     run('operator', async ({ client, screen }, id = '') => {
       const options = machine.opts<MachineOptions>()
@@ -226,7 +226,7 @@ function addMachine(operator: Command, run: Run): void {
       const { reason } = options
       const call = client.call('changeMachine', { params: { id }, body: { ...change, reason } })
       const changed = await withNextStep(call, nextSteps)
-      screen.show(changed, () => machineLines(screen, changed, options.sick))
+      screen.show(changed, () => machineLines(screen, changed))
     }),
   )
 }
@@ -241,10 +241,9 @@ function changeOf({ supplier, list, unlist, drain, resume, price, sick }: Machin
   }
 }
 
-/** `withdrawn`: the GPUs that were named. Others that are sick are so by their engine's word. */
-function machineLines(screen: Screen, machine: FleetMachine, withdrawn: readonly number[] | undefined): string[] {
-  const { gpusSick, gpusTotal, gpusInUse, gpuModel } = machine
-  const byEngine = withdrawn === undefined ? [] : gpusSick.filter((gpu) => !withdrawn.includes(gpu))
+function machineLines(screen: Screen, machine: FleetMachine): string[] {
+  const { gpusSick, gpusWithdrawn, gpusTotal, gpusInUse, gpuModel } = machine
+  const byEngine = gpusSick.filter((gpu) => !gpusWithdrawn.includes(gpu))
   const sick = gpusSick.length === 0 ? 'none' : gpusSick.join(', ')
   return fields(screen, [
     ['Machine', { text: machine.id, style: 'bold' }],

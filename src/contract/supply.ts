@@ -16,6 +16,8 @@ export const suppliedMachine = z
     gpusTotal: z.number(),
     gpusInUse: z.number(),
     gpusSick: z.array(z.number()),
+    /** Of those, the ones that an operator has withdrawn; of the others its engine says that they are sick. */
+    gpusWithdrawn: z.array(z.number()),
     pricePerGpuHourUsd: z.string().nullable(),
     seenAt: z.string(),
   })

@@ -201,7 +201,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
         image: { name: 'debian', tag: '12', port: 8080 },
       })
       const { page, visit, look, close } = await browser.open(customer.key)
-      await visit(`/instances/${name}`, 'render')
+      await visit(`/rentals/containers/${name}`, 'render')
+      const here = page.getByRole('navigation', { name: 'Console' }).getByRole('link', { name: 'Rentals' })
+      expect(await here.getAttribute('aria-current')).toBe('page')
       await page.getByLabel('SSH command').waitFor()
       await look('instance')
 

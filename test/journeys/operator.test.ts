@@ -151,6 +151,7 @@ test('a machine is drained or loses a GPU: what runs goes on, nothing new comes'
   expect(await change({ draining: false, gpusSick: [7, 2, 3, 4, 5, 6] })).toMatchObject({
     status: 'node_ready',
     gpusSick: [2, 3, 4, 5, 6, 7],
+    gpusWithdrawn: [2, 3, 4, 5, 6, 7],
   })
   const last = await journey.rentVirtualMachine(ada.call, place)
   expect((await ada.call('POST', path, { gpuCount: 1, ...place })).body.reason).toBe('no_capacity')

@@ -67,6 +67,7 @@ export function suppliedMachine(machine: Machine) {
     gpusTotal: machine.gpus_total,
     gpusInUse: machine.gpus_claimed,
     gpusSick: [...new Set([...machine.gpus_sick, ...machine.gpus_withdrawn])].sort((a, b) => a - b),
+    gpusWithdrawn: machine.gpus_withdrawn,
     pricePerGpuHourUsd: machine.price_nano_per_gpu_hour === null ? null : formatUsd(machine.price_nano_per_gpu_hour),
     seenAt: formatInstant(machine.seen_at),
   }
