@@ -43,9 +43,12 @@ describe('as a text', () => {
     expect(parseInstant('2028-03-01T01:59:59.007+02:00')).toBe(at)
   })
 
-  test.each(['', 'tomorrow', '2028-13-01T00:00:00Z', '2028-02-29T25:00:00Z'])('%j is none', (text) => {
-    expect(parseInstant(text)).toBeUndefined()
-  })
+  test.each(['', 'tomorrow', '2028-13-01T00:00:00Z', '2028-02-29T25:00:00Z', '2027-02-29T00:00:00Z', '2026-04-31'])(
+    '%j is none',
+    (text) => {
+      expect(parseInstant(text)).toBeUndefined()
+    },
+  )
 })
 
 test('for the store an instant is a date', () => {

@@ -47,9 +47,12 @@ export function formatInstantWithOffset(at: Instant): string {
   return formatInstant(at).replace('Z', '+00:00')
 }
 
+/** A day that its month does not have is none, whereas `Date.parse` would go on into the next month. */
 export function parseInstant(text: string): Instant | undefined {
-  const ms = Date.parse(text)
-  return Number.isNaN(ms) ? undefined : instantOf(ms)
+  const [day = text] = text.split('T')
+  const [midnight, ms] = [Date.parse(day), Date.parse(text)]
+  if (Number.isNaN(midnight) || Number.isNaN(ms)) return undefined
+  return new Date(midnight).toISOString().startsWith(day) ? instantOf(ms) : undefined
 }
 
 /** For the store: PostgreSQL takes a `Date`. */
