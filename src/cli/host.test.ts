@@ -47,7 +47,7 @@ afterAll(async () => {
   await cli.close()
 })
 
-/** A shell that says back what it hears until `exit`, and a log of two lines. */
+/** A shell that says back what it hears until `exit` or a second end of the input, and a log of two lines. */
 function answerStream(request: unknown, stream: MuxStream): void {
   const asked = streamRequest.parse(request)
   if (asked.kind === 'logs') {
@@ -55,10 +55,11 @@ function answerStream(request: unknown, stream: MuxStream): void {
   }
   if (asked.kind !== 'terminal') return void stream.destroy()
   if (asked.command !== null) stream.write(`${asked.columns}x${asked.rows} ${JSON.stringify(asked.command)}\n`)
+  let typed = ''
   stream.on('data', (chunk: Buffer) => {
     stream.write(chunk)
-    const typed = chunk.toString()
-    if (!typed.includes('exit') && !typed.includes('\u0004')) return
+    typed += chunk.toString()
+    if (!typed.includes('exit') && typed.split('\u0004').length < 3) return
     stream.sendSignal({ exitCode: 7 })
     stream.end()
   })

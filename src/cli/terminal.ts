@@ -10,6 +10,8 @@ const HANDSHAKE_MS = 30_000
 const REFUSAL_BYTES = 65_536
 /** What a terminal takes for the end of the input. */
 const END_OF_INPUT = Buffer.from([4])
+/** It may be lost: one in a line that was begun ends only that, and one that comes while a program starts is forgotten. */
+const END_AGAIN_MS = 500
 const USUAL_SIZE = { columns: 80, rows: 24 }
 
 export interface TerminalOptions {
@@ -63,7 +65,11 @@ function takeOver(socket: WebSocket): () => void {
   const send = (chunk: Buffer): void => {
     socket.send(chunk)
   }
-  const end = (): void => socket.send(END_OF_INPUT)
+  let ending: NodeJS.Timeout | undefined
+  const end = (): void => {
+    socket.send(END_OF_INPUT)
+    ending = setInterval(() => socket.send(END_OF_INPUT), END_AGAIN_MS)
+  }
   const resize = (): void => socket.send(JSON.stringify(sizeOf()))
   if (stdin.isTTY) stdin.setRawMode(true)
   stdin.on('data', send)
@@ -72,6 +78,7 @@ function takeOver(socket: WebSocket): () => void {
   return () => {
     stdin.off('data', send)
     stdin.off('end', end)
+    clearInterval(ending)
     stdout.off('resize', resize)
     if (stdin.isTTY) stdin.setRawMode(false)
     stdin.pause()
