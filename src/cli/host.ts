@@ -7,6 +7,7 @@ import { gpuType, networkType, type GpuType, type NetworkType } from '../contrac
 import { region, type Region } from '../contract/region.ts'
 import { rentalType, type RentalType } from '../contract/rental.ts'
 import { refusalOf } from './failure.ts'
+import { withReason } from './operator-account.ts'
 import { fields, table, type Cell } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
@@ -86,8 +87,7 @@ function addAction(
     .command(verb)
     .description(description)
     .argument('<host>', 'as berth operator hosts ls shows it', parseName)
-    .requiredOption('--reason <text>', 'why; it stands in the audit log')
-  command.action(
+  withReason(command).action(
     run('operator', async ({ client, screen }, id = '') => {
       const { reason } = command.opts<{ reason: string }>()
       const host = await client.call('changeHost', { params: { id }, body: { action, reason } })

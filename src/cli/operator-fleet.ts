@@ -6,6 +6,7 @@ import { suppliedMachine } from '../contract/supply.ts'
 import { withNextStep } from './failure.ts'
 import { gpuWords } from './offer.ts'
 import { withReason } from './operator-account.ts'
+import { readStuck, stuckLines } from './operator-rental.ts'
 import { fields, table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -14,7 +15,6 @@ import { parseName, parseWhole } from './supply.ts'
 import { count, money, time } from './wording.ts'
 
 const MOST_PAGES = 50
-const STUCK_COUNTED = 100
 const LAST_GPU = 63
 const NONE = 'none'
 
@@ -58,11 +58,11 @@ function addFleet(operator: Command, run: Run): void {
   fleet.action(
     run('operator', async ({ client, screen }) => {
       const options = fleet.opts<FleetOptions>()
-      const [page, stuck] = await Promise.all([
-        readFleet(client, options),
-        client.call('listAllRentals', { query: { stuck: true, limit: STUCK_COUNTED } }),
-      ])
-      screen.show(page, () => [...fleetLines(screen, page, options), ...stuckLines(screen, stuck)])
+      const [page, stuck] = await Promise.all([readFleet(client, options), readStuck(client)])
+      screen.show(page, () => {
+        const warning = stuckLines(screen, stuck)
+        return [...fleetLines(screen, page, options), ...(warning.length === 0 ? [] : ['', ...warning])]
+      })
     }),
   )
 }
@@ -179,13 +179,6 @@ function statusWord({ status }: FleetMachine): string {
 
 function priceWord({ pricePerGpuHourUsd }: FleetMachine): string {
   return pricePerGpuHourUsd === null ? 'book' : money(pricePerGpuHourUsd)
-}
-
-function stuckLines(screen: Screen, { rentals, nextCursor }: Reply<'listAllRentals'>): string[] {
-  if (rentals.length === 0) return []
-  const words = `${count(rentals.length, 'rental')}${nextCursor === null ? '' : ' and more'}`
-  const hang = rentals.length === 1 ? 'hangs' : 'hang'
-  return ['', screen.paint('red', `${words} ${hang}: berth operator rentals --stuck says what can be done.`)]
 }
 
 interface MachineOptions {

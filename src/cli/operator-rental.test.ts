@@ -89,7 +89,9 @@ test('a rental that its engine does not let go of is told, with what can be done
   const stuck = await inTerminal('rentals', '--stuck')
   expect(stuck).toMatch(new RegExp(String.raw`^ *${id} .* Terminating +3 h +\d+ +mock +${externalId}$`, 'm'))
   expect(stuck).toContain('nobody pays meanwhile')
-  expect(await inTerminal('traffic')).toMatch(/^1 rental hangs: berth operator rentals --stuck\n\n/)
+  expect(await inTerminal('traffic')).toMatch(
+    /^1 rental hangs: berth operator rentals --stuck says what can be done\.\n\n/,
+  )
 })
 
 test('traffic of everyone in numbers, by model and by minute, and as it goes on', async () => {

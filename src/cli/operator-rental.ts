@@ -12,6 +12,8 @@ import { age, count, time } from './wording.ts'
 
 const SHOWN = 20
 const ACCOUNT_PAGES = 50
+/** More are as bad. */
+const STUCK_COUNTED = 100
 
 type Rental = Reply<'listAllRentals'>['rentals'][number]
 type Names = ReadonlyMap<string, string>
@@ -23,6 +25,18 @@ interface RentalOptions {
   readonly wide?: true
   readonly limit: number
   readonly cursor?: string
+}
+
+export function readStuck(client: Client): Promise<Reply<'listAllRentals'>> {
+  return client.call('listAllRentals', { query: { stuck: true, limit: STUCK_COUNTED } })
+}
+
+/** One line, beside what else an operator looks at; none where none hangs. */
+export function stuckLines(screen: Screen, { rentals, nextCursor }: Reply<'listAllRentals'>): string[] {
+  if (rentals.length === 0) return []
+  const words = `${count(rentals.length, 'rental')}${nextCursor === null ? '' : ' and more'}`
+  const hang = rentals.length === 1 ? 'hangs' : 'hang'
+  return [screen.paint('red', `${words} ${hang}: berth operator rentals --stuck says what can be done.`)]
 }
 
 /** Under `berth operator`. */

@@ -4,17 +4,16 @@ import { limits } from '../base/limits.ts'
 import { formatUsdForPeople, sumUsd, usd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import type { Model } from './model-state.ts'
+import { readStuck, stuckLines } from './operator-rental.ts'
 import { fields, table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
 import { addWatchOptions, watch, type WatchOptions } from './watch.ts'
-import { count, money, time } from './wording.ts'
+import { money, time } from './wording.ts'
 
 const MINUTES = 60
 const EVERY_S = 5
-/** So many rentals that hang are counted; more are as bad. */
-const MOST_STUCK = 100
 
 type Traffic = Reply<'getTraffic'>
 type ModelTraffic = Traffic['models'][number]
@@ -28,7 +27,7 @@ interface TrafficOptions extends WatchOptions {
 interface Look {
   readonly traffic: Traffic
   readonly models: readonly Model[]
-  readonly stuck: number
+  readonly stuck: Reply<'listAllRentals'>
 }
 
 /** Under `berth operator`. */
@@ -51,18 +50,18 @@ export function addOperatorTrafficCommand(operator: Command, run: Run, shell: Sh
 }
 
 async function look(client: Client, minutes: number): Promise<Look> {
-  const [traffic, { models }, { rentals }] = await Promise.all([
+  const [traffic, { models }, stuck] = await Promise.all([
     client.call('getTraffic', { query: { minutes } }),
     client.call('listOperatedModels'),
-    client.call('listAllRentals', { query: { stuck: true, limit: MOST_STUCK } }),
+    readStuck(client),
   ])
-  return { traffic, models, stuck: rentals.length }
+  return { traffic, models, stuck }
 }
 
 function trafficLines(screen: Screen, { traffic, models, stuck }: Look, by: TrafficOptions['by']): string[] {
-  const hang = `${stuck === MOST_STUCK ? 'at least ' : ''}${count(stuck, 'rental')} ${stuck === 1 ? 'hangs' : 'hang'}`
+  const warning = stuckLines(screen, stuck)
   return [
-    ...(stuck === 0 ? [] : [screen.paint('red', `${hang}: berth operator rentals --stuck`), '']),
+    ...(warning.length === 0 ? [] : [...warning, '']),
     ...totalLines(screen, traffic),
     '',
     ...(by === 'model' ? modelLines(screen, traffic, models) : minuteLines(screen, traffic)),
