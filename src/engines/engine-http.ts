@@ -8,6 +8,7 @@ import { lstatSync, unlinkSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { assertNever, fail, failField, type Failure, type Result } from '../base/result.ts'
+import { faultWords } from '../contract/fault-words.ts'
 
 const startForm = z.object({
   model: z.string().min(1),
@@ -150,7 +151,7 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<Res
 
 /** The first fault names its field. */
 export function readFields<T>(form: z.ZodType<T>, body: unknown): Result<T> {
-  const parsed = form.safeParse(body)
+  const parsed = form.safeParse(body, { error: faultWords })
   if (parsed.success) return { ok: true, value: parsed.data }
   const [issue] = parsed.error.issues
   const path = (issue?.path ?? []).map((part) => (typeof part === 'number' ? part : String(part)))

@@ -87,7 +87,7 @@ function renderKeys(): Markup {
 const v2Sample = {
   message: 'Input validation failed',
   code: 'BAD_REQUEST',
-  issues: [{ code: 'too_small', path: ['gpuCount'], message: 'Too small: expected number to be >=1' }],
+  issues: [{ code: 'too_small', path: ['gpuCount'], message: 'Must be at least 1' }],
 }
 const v1Inner = { message: 'Insufficient balance', type: 'insufficient_balance', param: null, code: 402 }
 const v1Sample = { object: 'error', ...v1Inner, error_code: 402, error: v1Inner }

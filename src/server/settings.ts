@@ -2,6 +2,7 @@
 import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
+import { faultWords } from '../contract/fault-words.ts'
 
 const port = z.coerce.number().int().min(0).max(65_535)
 
@@ -101,7 +102,7 @@ export class SettingsError extends Error {}
 
 export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
-  const parsed = environment.safeParse(given)
+  const parsed = environment.safeParse(given, { error: faultWords })
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
     throw new SettingsError(`Bad setting: ${problems.join('; ')}`)

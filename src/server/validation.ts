@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import type { Issue } from '../base/result.ts'
+import { faultWords } from '../contract/fault-words.ts'
 
 export type Validated =
   | { readonly ok: true; readonly value: unknown }
@@ -17,7 +18,7 @@ export function validate(schema: z.ZodType | undefined, input: unknown): Validat
   if (schema === undefined) return { ok: true, value: undefined }
   const flaw = findFlaw(input)
   if (flaw !== undefined) return { ok: false, issues: [{ ...flaw, malformed: false, input: null }] }
-  const parsed = schema.safeParse(input, { error: wording })
+  const parsed = schema.safeParse(input, { error: faultWords })
   if (parsed.success) return { ok: true, value: parsed.data }
   return { ok: false, issues: parsed.error.issues.flatMap((issue) => flatten(issue, input)) }
 }
@@ -101,15 +102,4 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
   }
   // Echoed to the sender; long input is not worth repeating.
   return typeof value === 'string' && value.length > 200 ? `${value.slice(0, 200)}…` : (value ?? null)
-}
-
-const missingCodes = new Set(['invalid_type', 'invalid_value', 'invalid_union'])
-
-function wording(issue: z.core.$ZodRawIssue): string | undefined {
-  if (missingCodes.has(issue.code ?? '') && issue.input === undefined) return 'Required'
-  if (issue.code === 'unrecognized_keys') {
-    const shape = (issue.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def?.shape
-    return shape === undefined ? 'Unknown key' : `Unknown key; known are ${Object.keys(shape).join(', ')}`
-  }
-  return undefined
 }

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { fail, failField, ok, type Failure, type Result } from '../../base/result.ts'
+import { faultWords } from '../../contract/fault-words.ts'
 import type { ChatMessage } from './chat-prompt.ts'
 import type { Sampling } from './sampling.ts'
 import type { Tool } from './tool-call.ts'
@@ -179,7 +180,7 @@ export function readRequest(
 }
 
 function readChat(given: unknown): Result<GenerationRequest> {
-  const parsed = chatBody.safeParse(given)
+  const parsed = chatBody.safeParse(given, { error: faultWords })
   if (!parsed.success) return failParsing(parsed.error)
   const body = parsed.data
   const { tools, logprobs, top_logprobs: top } = body
@@ -205,7 +206,7 @@ function readChat(given: unknown): Result<GenerationRequest> {
 }
 
 function readCompletion(given: unknown): Result<GenerationRequest> {
-  const parsed = completionBody.safeParse(given)
+  const parsed = completionBody.safeParse(given, { error: faultWords })
   if (!parsed.success) return failParsing(parsed.error)
   const { prompt, n, logprobs, max_tokens: maxTokens } = parsed.data
   if (prompt.length * n > MAX_CHOICES)

@@ -5,6 +5,7 @@
  */
 import { z } from 'zod'
 import { hostName, hostOffer, type HostOffer } from '../../contract/agent.ts'
+import { faultWords } from '../../contract/fault-words.ts'
 import {
   metalAccess,
   metalAccessFields,
@@ -61,13 +62,13 @@ export function parseInventory(text: string): InventoryOutcome {
   } catch (error) {
     return { kind: 'faulty', faults: [`not JSON: ${error instanceof Error ? error.message : String(error)}`] }
   }
-  const file = inventoryFile.safeParse(json)
+  const file = inventoryFile.safeParse(json, { error: faultWords })
   if (!file.success)
     return { kind: 'faulty', faults: file.error.issues.map((one) => `${fieldOf(one)}: ${one.message}`) }
   const faults: string[] = []
   const hosts: InventoryHost[] = []
   for (const [index, one] of file.data.hosts.entries()) {
-    const entry = inventoryHost.safeParse(one)
+    const entry = inventoryHost.safeParse(one, { error: faultWords })
     if (entry.success) hosts.push(hostOf(entry.data))
     else faults.push(...entry.error.issues.map((issue) => `${nameOf(one, index)}: ${fieldOf(issue)}: ${issue.message}`))
   }

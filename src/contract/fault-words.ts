@@ -1,0 +1,69 @@
+/** What is wrong with a value, for the person who sent it. Handed to each parse whose faults people read. */
+import type { z } from 'zod'
+
+type Fault = z.core.$ZodRawIssue
+
+const missingCodes = new Set<string | undefined>(['invalid_type', 'invalid_value', 'invalid_union'])
+
+/** undefined: the schema's own words, or the library's. */
+export function faultWords(fault: Fault): string | undefined {
+  if (missingCodes.has(fault.code) && fault.input === undefined) return 'Required'
+  switch (fault.code) {
+    case 'unrecognized_keys':
+      return unknownKeyWords(fault)
+    case 'invalid_type':
+      return `Must be ${typeWords[fault.expected] ?? fault.expected}`
+    case 'invalid_value':
+      return fault.values.length === 1
+        ? `Must be ${JSON.stringify(fault.values[0])}`
+        : `Must be one of ${fault.values.map(String).join(', ')}`
+    case 'too_small':
+      return boundWords(fault, fault.minimum, fault.inclusive === false ? 'more than' : 'at least')
+    case 'too_big':
+      return boundWords(fault, fault.maximum, fault.inclusive === false ? 'less than' : 'at most')
+    case 'not_multiple_of':
+      return `Must be a multiple of ${fault.divisor}`
+    case 'invalid_format':
+      return formatWords[fault.format]
+    default:
+      return undefined
+  }
+}
+
+const typeWords: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+}
+
+const formatWords: Readonly<Record<string, string>> = {
+  email: 'Must be an e-mail address',
+  url: 'Must be a URL',
+  datetime: 'Must be a time such as 2026-11-01T12:00:00Z',
+  date: 'Must be a day such as 2026-11-01',
+}
+
+const units: Readonly<Record<string, readonly [one: string, many: string]>> = {
+  string: ['character', 'characters'],
+  array: ['entry', 'entries'],
+}
+
+function boundWords(
+  fault: { readonly origin: string; readonly exact?: boolean | undefined },
+  bound: number | bigint,
+  words: string,
+): string {
+  const unit = units[fault.origin]
+  if (unit === undefined) return `Must be ${words} ${bound}`
+  if (bound === 1 && words === 'at least') return 'Must not be empty'
+  return `Must have ${fault.exact === true ? 'exactly' : words} ${bound} ${unit[bound === 1 ? 0 : 1]}`
+}
+
+function unknownKeyWords(fault: Fault): string {
+  const shape = (fault.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def?.shape
+  return shape === undefined ? 'Unknown key' : `Unknown key; known are ${Object.keys(shape).join(', ')}`
+}
