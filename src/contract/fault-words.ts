@@ -25,7 +25,11 @@ export function faultWords(fault: Fault): string | undefined {
       return `Must be a multiple of ${fault.divisor}`
     case 'invalid_format':
       return formatWords[fault.format]
-    default:
+    case 'invalid_union':
+    case 'invalid_key':
+    case 'invalid_element':
+    case 'custom':
+    case undefined:
       return undefined
   }
 }
