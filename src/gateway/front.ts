@@ -20,7 +20,7 @@ const BODY_MS = 30_000
 const SWEEP_MS = 1_000
 
 export interface FrontOptions {
-  readonly gateway: Gateway
+  readonly gateway: Pick<Gateway, 'tryChat'>
   /** For one connection: who sends, from memory and at once. undefined: not known now, or not a key that may. */
   readonly identifier: () => (authorization: string) => Caller | undefined
   /** Looks up who sends, so that the next `identifier` knows; whatever comes of it. */
@@ -107,7 +107,10 @@ class FrontConnection {
   }
 
   endIfIdle(): void {
-    if (this.#answer === undefined && this.#body === undefined && !this.#isWaiting) this.#socket.destroy()
+    if (this.#answer !== undefined || this.#body !== undefined || this.#isWaiting) return
+    // The last answer may still be on its way to a client that reads slowly.
+    if (this.#socket.writableLength > 0) this.#socket.end()
+    else this.#socket.destroy()
   }
 
   destroy(): void {

@@ -1,0 +1,86 @@
+import { once } from 'node:events'
+import net, { type AddressInfo, type Socket } from 'node:net'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Caller } from './call.ts'
+import { makeFront, type Front } from './front.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+
+/** More than the buffers of both kernels hold. */
+const ANSWER = 'x'.repeat(32_000_000)
+const request = [
+  'POST /v1/chat/completions HTTP/1.1',
+  'Host: berth',
+  'Authorization: Bearer key',
+  'Content-Type: application/json',
+  'Content-Length: 2',
+  '',
+  '{}',
+].join('\r\n')
+const caller: Caller = {
+  accountId: 'acc_1',
+  keyId: 'key_1',
+  purse: { accountId: 'acc_1', apiKeyId: null },
+  allowedModels: null,
+  requestsPerMinute: 1,
+  tokensPerMinute: null,
+  account: { requestsPerMinute: 1, tokensPerMinute: 1, streams: 1, keepsBodies: false },
+}
+
+let front: Front
+let server: net.Server
+let answered: number
+const clients: Socket[] = []
+
+beforeEach(async () => {
+  answered = 0
+  front = makeFront({
+    gateway: {
+      tryChat: (_caller, _body, _headers, reply) => {
+        reply({ limit: 1, remaining: 1, resetAt: 0 }).send(200, 'text/plain', ANSWER)
+        answered += 1
+        return true
+      },
+    },
+    identifier: () => () => caller,
+    introduce: () => Promise.resolve(),
+    handOver: (socket) => void socket.destroy(),
+    page: () => ({ status: 500, body: '' }),
+    now: () => 0,
+  })
+  server = net.createServer({ allowHalfOpen: true }, (socket) => front.take(socket)).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+})
+afterEach(async () => {
+  front.destroy()
+  for (const client of clients.splice(0)) client.destroy()
+  server.close()
+  await once(server, 'close')
+})
+
+async function connect(): Promise<Socket> {
+  const client = net.connect((server.address() as AddressInfo).port, '127.0.0.1')
+  clients.push(client)
+  await once(client, 'connect')
+  return client
+}
+
+test('a client that reads slowly has all of its answer, also from a door that closes meanwhile', async () => {
+  const [slow, idle] = [await connect(), await connect()]
+  slow.pause()
+  slow.write(request)
+  await waitFor('the answer', () => answered === 1)
+  const closed = front.close()
+  idle.resume()
+  await waitFor('the end of who said nothing', () => idle.closed)
+  let bytes = 0
+  let head = ''
+  slow.on('data', (piece: Buffer) => {
+    if (bytes === 0) head = piece.toString('latin1', 0, piece.indexOf('\r\n\r\n') + 4)
+    bytes += piece.length
+  })
+  slow.resume()
+  await closed
+  await waitFor('the end of the answer', () => slow.closed)
+  expect(head).toContain(`Content-Length: ${ANSWER.length}\r\n`)
+  expect(bytes).toBe(head.length + ANSWER.length)
+})
