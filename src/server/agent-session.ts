@@ -71,7 +71,8 @@ export class AgentSession implements HostLink {
   #saved: { readonly value: HostReport; readonly text: string; readonly atMs: number } | undefined
   #told: { readonly generation: number; readonly text: string; readonly atMs: number } | undefined
   #telling: Promise<void> = Promise.resolve()
-  #heardAtMs = performance.now()
+  /** How often it was asked since it was last heard. Not a time: a server that stood still has asked nobody. */
+  #askedInVain = 0
   /** When the last report came that saw something; before this session, too. To be connected is not to see. */
   #reportedAt: Instant | null
   /** It has reported again, and that is not written yet. */
@@ -95,7 +96,7 @@ export class AgentSession implements HostLink {
       failed: (error) => this.#giveUp('bad_frame', error.message),
     })
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
-    socket.on('pong', () => (this.#heardAtMs = performance.now()))
+    socket.on('pong', () => (this.#askedInVain = 0))
     socket.on('ping', (data) => this.#answerPing(data))
     socket.on('close', () => {
       clearInterval(this.#beat)
@@ -155,7 +156,7 @@ export class AgentSession implements HostLink {
 
   #receive(data: Buffer, isBinary: boolean): void {
     if (!this.#isOpen()) return
-    this.#heardAtMs = performance.now()
+    this.#askedInVain = 0
     if (isBinary) return this.#mux.receive(data)
     if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} a second`)
     const text = data.toString()
@@ -275,7 +276,10 @@ export class AgentSession implements HostLink {
   }
 
   #checkLiving(): void {
-    if (performance.now() - this.#heardAtMs <= SILENT_HEARTBEATS * this.#ports.heartbeatMs) return this.#socket.ping()
+    if (this.#askedInVain < SILENT_HEARTBEATS) {
+      this.#askedInVain += 1
+      return this.#socket.ping()
+    }
     this.#ports.log.warn({ hostId: this.hostId }, 'a host has gone silent; its connection is ended')
     this.#socket.terminate()
   }
@@ -297,7 +301,7 @@ export class AgentSession implements HostLink {
   }
 
   #answerPing(data: Buffer): void {
-    this.#heardAtMs = performance.now()
+    this.#askedInVain = 0
     if (!this.#isOpen()) return
     if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} a second`)
     this.#socket.pong(data)

@@ -8,7 +8,6 @@ import { Client } from 'pg'
 
 const HEARTBEAT_MS = 250
 const SILENCE_MS = 700
-/** A connection that has been silent for so long is given up. */
 const DEAD_MS = 5_000
 const CONNECT_MS = 5_000
 const GOODBYE_MS = 500
@@ -33,9 +32,12 @@ export interface ListenerOptions {
   readonly heard: (payload: string) => void
   /** Notifications may have been missed. */
   readonly lost: () => void
+  /** A connection that has been silent for so long is given up. */
+  readonly deadMs?: number
 }
 
 export function listen(options: ListenerOptions): Listener {
+  const { deadMs = DEAD_MS } = options
   let client: Client | undefined
   let closed = false
   let failures = 0
@@ -89,7 +91,7 @@ export function listen(options: ListenerOptions): Listener {
     // Before the first sound it is `connect` that has the connection.
     if (on === undefined || soundAt === Number.NEGATIVE_INFINITY) return
     if (on === unanswered) {
-      if (performance.now() - soundAt > DEAD_MS) drop(on, new Error('no answer to a heartbeat'))
+      if (performance.now() - soundAt > deadMs) drop(on, new Error('no answer to a heartbeat'))
       return
     }
     unanswered = on

@@ -53,8 +53,8 @@ interface Bucket {
   fetching: Promise<void> | undefined
 }
 
-export function makeRateLimiter(options: { database: Database; clock: Clock }): RateLimiter {
-  const { database, clock } = options
+export function makeRateLimiter(options: { database: Database; clock: Clock; sliceTimeoutMs?: number }): RateLimiter {
+  const { database, clock, sliceTimeoutMs = SLICE_TIMEOUT_MS } = options
   const shared = makeWindow((): Bucket => ({ left: 0, granted: 0, taken: 0, exhausted: false, fetching: undefined }))
   const local = makeWindow(() => ({ spent: 0 }))
 
@@ -67,7 +67,7 @@ export function makeRateLimiter(options: { database: Database; clock: Clock }): 
       const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
       const slice = Math.max(1, usual, wish.amount - bucket.left)
       const { granted, taken } = await within(
-        SLICE_TIMEOUT_MS,
+        sliceTimeoutMs,
         takeRateSlice(database.db, { subject, minute, slice, limit }),
         'the counter did not answer in time',
       )

@@ -18,6 +18,8 @@ beforeAll(async () => {
     endUnread(response, request.url === '/patient' ? 60_000 : UNREAD_MS)
     response.end(Buffer.alloc(ANSWER_BYTES))
   })
+  // Long enough for a busy machine to ask again.
+  server.keepAliveTimeout = 60_000
   await once(server.listen(0, '127.0.0.1'), 'listening')
 })
 
