@@ -17,9 +17,10 @@ import type { FileServer } from '../src/engines/storage/file-server.ts'
 import { openGanesha } from '../src/engines/storage/ganesha.ts'
 import { postgresHostWorld } from '../src/store/host-world.ts'
 import { testDatabase } from './harness/database.ts'
+import { ownPorts, relayPorts } from './harness/own-port.ts'
 import { faultyWorld } from './harness/host-world.ts'
 import { chargedFor, eventTypesOf, recountBooks, succeed } from './harness/journey.ts'
-import { makeCustomer, relayPorts, type Customer } from './harness/machines.ts'
+import { makeCustomer, type Customer } from './harness/machines.ts'
 import { startMetalGuests, type MetalGuest, type MetalGuests } from './harness/metal-guests.ts'
 import { METAL_REGION, metalEntry, priceMetal, untilState } from './harness/metal-machines.ts'
 import { whyNoQemu } from './harness/qemu-lab.ts'
@@ -73,7 +74,8 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
     undo.push(async () => (await booting).close())
     const database = await testDatabase()
     undo.push(() => database.drop())
-    options = { databaseUrl: database.url, env: { BERTH_ENGINES: 'private-cloud', BERTH_RELAY_PORTS: relayPorts() } }
+    const ports = { BERTH_PORT: String(ownPorts()), BERTH_RELAY_PORTS: relayPorts() }
+    options = { databaseUrl: database.url, env: { BERTH_ENGINES: 'private-cloud', ...ports } }
     server = await testServer(options)
     undo.push(() => server.close())
     const keys = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-volume-keys-'))
@@ -138,11 +140,10 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
   describe('by a customer', () => {
     // Another server on the same books, hosts and volumes, which has the file server itself.
     beforeAll(async () => {
-      const { operator, url } = server
+      const { operator } = server
       await server.close()
       const env = {
         ...options.env,
-        BERTH_PORT: new URL(url).port,
         BERTH_STORAGE_DIR: lab.folder,
         BERTH_STORAGE_VIP: lab.vip,
         BERTH_STORAGE_OVERCOMMIT: String(OVERCOMMIT),

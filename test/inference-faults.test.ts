@@ -9,23 +9,32 @@ import { startModelServer, type ModelServer } from '../src/sim/model-server.ts'
 
 let server: TestServer
 let model: TestModel
+/** The same behind little patience, for an engine that stands still: with the beginning of an answer, and within it. */
+let impatient: { readonly atFirst: TestModel; readonly within: TestModel }
 let ada: { id: string; key: string; call: Call }
 const messages = [{ role: 'user', content: 'Say some words' }]
 
 beforeAll(async () => {
   server = await testServer({ runLoops: false })
-  // What a busy machine keeps, and a test can wait for.
-  const limits = { connectMs: 1_500, firstByteMs: 1_500, betweenBytesMs: 1_500, totalMs: 20_000, readsMetrics: true }
-  model = await serveModel(server, { deployment: limits, behaviour: { usage: 'continuous' } })
+  const serve = (name: string, limits: object = {}): Promise<TestModel> =>
+    serveModel(server, { name, deployment: { readsMetrics: true, ...limits }, behaviour: { usage: 'continuous' } })
+  model = await serve('test/model')
+  // No more than a test can wait for; what is well on a busy machine may take longer.
+  impatient = {
+    atFirst: await serve('test/hurried', { firstByteMs: 1_500 }),
+    within: await serve('test/hasty', { betweenBytesMs: 1_500 }),
+  }
   ada = await server.account({ usd: '1' })
-  await waitFor('the model is served', async () => (await chat({})).status === 200)
+  for (const one of [model, impatient.atFirst, impatient.within]) await recovered(one)
 })
 beforeEach(() => {
-  Object.assign(model.upstream.behaviour, { fault: undefined, faultsOnce: [], words: 5, intervalMs: 0 })
+  for (const { upstream } of [model, impatient.atFirst, impatient.within]) {
+    Object.assign(upstream.behaviour, { fault: undefined, faultsOnce: [], words: 5, intervalMs: 0 })
+  }
 })
 afterAll(async () => {
   await server.close()
-  await model.upstream.close()
+  for (const { upstream } of [model, impatient.atFirst, impatient.within]) await upstream.close()
 })
 
 async function chat(more: object, signal?: AbortSignal): Promise<Response> {
@@ -81,14 +90,15 @@ describe.each(doors)('by %s', (_door, door) => {
     ['sends less than it says', { kind: 'wrong_length', byBytes: 50 }, 'engine_failed'],
     ['answers something that is no chat', { kind: 'status', status: 200, body: '{"hello":1}' }, 'engine_failed'],
   ])('an engine that %s before the first byte: 503, free, and named', async (_what, fault, reason) => {
-    model.upstream.behaviour.fault = fault
-    const response = await chat(door)
+    const asked = fault.kind === 'hang' ? impatient.atFirst : model
+    asked.upstream.behaviour.fault = fault
+    const response = await chat({ model: asked.name, ...door })
     const body = (await response.json()) as { reason: string }
     expect([response.status, body.reason]).toEqual([503, reason])
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
     expect(await logOf(response)).toMatchObject({ outcome: 'failed', costUsd: '0.000000000' })
-    model.upstream.behaviour.fault = undefined
-    await recovered()
+    asked.upstream.behaviour.fault = undefined
+    await recovered(asked)
   })
 
   test('an engine that says 429 is left alone for as long as it asks, and the client is told', async () => {
@@ -106,8 +116,9 @@ describe.each(doors)('by %s', (_door, door) => {
   ])(
     'an engine that %s in the middle of a stream: an error event, and a bill for what was given',
     async (_what, fault) => {
-      Object.assign(model.upstream.behaviour, { fault, words: 20, intervalMs: 5 })
-      const response = await chat({ stream: true, ...door })
+      const asked = fault.kind === 'hang' ? impatient.within : model
+      Object.assign(asked.upstream.behaviour, { fault, words: 20, intervalMs: 5 })
+      const response = await chat({ model: asked.name, stream: true, ...door })
       const events = (await response.text()).split('\n\n').filter(Boolean)
       expect(response.status).toBe(200)
       expect(JSON.parse(events.at(-1)?.slice(6) ?? '')).toMatchObject({ error: { type: 'server_error' } })
@@ -115,8 +126,8 @@ describe.each(doors)('by %s', (_door, door) => {
       const log = await logOf(response)
       expect(log).toMatchObject({ outcome: 'broken', outputUnits: given })
       expect(nanoOf(log.costUsd)).toBe(log.inputUnits * NANO_PER_INPUT + given * NANO_PER_OUTPUT)
-      model.upstream.behaviour.fault = undefined
-      await recovered()
+      asked.upstream.behaviour.fault = undefined
+      await recovered(asked)
     },
   )
 
@@ -163,8 +174,8 @@ describe.each(doors)('by %s', (_door, door) => {
 })
 
 /** Breakers close again by themselves once the engine does. */
-async function recovered(): Promise<void> {
-  await waitFor('the engine is used again', async () => (await chat({})).status === 200)
+async function recovered(of = model): Promise<void> {
+  await waitFor('the engine is used', async () => (await chat({ model: of.name })).status === 200)
 }
 
 test('with a second engine a failure before the first byte is not seen by the client', async () => {

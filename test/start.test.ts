@@ -1,7 +1,7 @@
 /** `berth serve` as a person starts and stops it. */
 import { spawn } from 'node:child_process'
 import { chmod, mkdtemp, stat } from 'node:fs/promises'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, inject, it } from 'vitest'
@@ -9,6 +9,7 @@ import { testDatabase } from './harness/database.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess } from './harness/process.ts'
 import { caller } from './harness/server.ts'
+import { waitFor } from './harness/wait.ts'
 
 const cleanUp: Array<() => Promise<unknown>> = []
 /** Of the tests that are not about a first start, which takes as long as ten others: it makes a PostgreSQL. */
@@ -135,6 +136,7 @@ it('starts again when only the server was killed and its PostgreSQL runs on', as
   const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   process.kill(first.pid, 'SIGKILL')
+  await waitFor('its end', () => !existsSync(`/proc/${first.pid}`))
   const second = await start({ BERTH_DATA_DIR: dir })
   expect((await caller(second.url, null)('GET', '/readyz')).status).toBe(200)
 })

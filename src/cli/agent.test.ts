@@ -3,7 +3,6 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { relayPorts } from '../../test/harness/machines.ts'
 import { testServer, type TestServer } from '../../test/harness/server.ts'
 import { runCli } from './program.ts'
 
@@ -12,7 +11,7 @@ let root: string
 
 beforeAll(async () => {
   root = await mkdtemp(path.join(os.tmpdir(), 'berth-cli-agent-'))
-  server = await testServer({ env: { BERTH_ENGINES: 'host', BERTH_RELAY_PORTS: relayPorts() } })
+  server = await testServer({ env: { BERTH_ENGINES: 'host' } })
 })
 afterAll(async () => {
   await server.close()

@@ -55,7 +55,7 @@ test('rentals of everyone, newest first, chosen by account and state, page by pa
   const ids = [await rent(cli.server.demo, 'one'), await rent(customer.call, 'two'), await rent(customer.call, 'three')]
   const shown = await inTerminal('rentals')
   const [first = '', second = '', third = ''] = shown.split('\n').slice(1)
-  expect(first).toMatch(new RegExp(String.raw`^ *${ids[2]} +\w+-\w+-\w+ +Test 1 +vm +Running +1 min$`))
+  expect(first).toMatch(new RegExp(String.raw`^ *${ids[2]} +\w+-\w+-\w+ +Test 1 +vm +Running +\d+ min$`))
   expect(second).toMatch(new RegExp(`^ *${ids[1]} .* Test 1 `))
   expect(third).toMatch(new RegExp(`^ *${ids[0]} .* Demo `))
   expect(shown).toMatch(/\n\n3 rentals\n$/)
@@ -109,7 +109,7 @@ test('traffic of everyone in numbers, by model and by minute, and as it goes on'
       .split('\n')
       .slice(0, -1)
       .map((line) => JSON.parse(line) as { models: Array<{ requests: number }> })
-  await waitFor('the first look', () => looks().length === 1)
+  await waitFor('the first look', () => looks().length >= 1)
   const { usage } = await succeed(customer.call, 'POST', '/v1/chat/completions', {
     model: model.name,
     messages: [{ role: 'user', content: 'Hello' }],

@@ -8,7 +8,7 @@ import { serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { startReceiver, status, type Receiver } from '../../test/harness/receiver.ts'
 import { testSshKey } from '../../test/harness/server.ts'
 import { waitFor } from '../../test/harness/wait.ts'
-import { DAY_MS, formatInstant, instantOf, systemClock } from '../base/instant.ts'
+import { DAY_MS, formatInstant, instantOf, MINUTE_MS, systemClock } from '../base/instant.ts'
 
 let cli: CliTest
 let receiver: Receiver
@@ -180,8 +180,9 @@ describe('webhooks', () => {
       code: 1,
       out: expect.stringMatching(/^Not delivered: .*500.*\nIt is tried again at /),
     })
-    receiver.answer = status(200)
+    // Tried again in five seconds, it must still be refused if that is now.
     const listed = await inTerminal('webhooks', 'deliveries', id)
+    receiver.answer = status(200)
     expect(listed).toMatch(/^dlv_\w+ +pending +\d+ min +\S.* +webhook\.test\ndlv_\w+ +delivered .*webhook\.test$/m)
     expect(widthOf(listed)).toBeLessThanOrEqual(80)
     const [, delivery = ''] = /^(dlv_\w+) +delivered/m.exec(listed) ?? []
@@ -202,12 +203,16 @@ describe('webhooks', () => {
 })
 
 describe('what was spent', () => {
-  const today = formatInstant(systemClock.now()).slice(0, 10)
-  const yesterday = formatInstant(instantOf(systemClock.now() - DAY_MS)).slice(0, 10)
+  let today: string
+  let yesterday: string
   let requestId: string
   let costNano: number
 
   beforeAll(async () => {
+    // What is spent before midnight is not of the day that is shown after it.
+    await waitFor('a day with time left', () => DAY_MS - (systemClock.now() % DAY_MS) > MINUTE_MS)
+    today = formatInstant(systemClock.now()).slice(0, 10)
+    yesterday = formatInstant(instantOf(systemClock.now() - DAY_MS)).slice(0, 10)
     const told = (await cli.json('chat', 'Hello')) as { requestId: string; costNanoUsd: number }
     requestId = told.requestId
     costNano = told.costNanoUsd

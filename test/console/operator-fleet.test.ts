@@ -1,11 +1,12 @@
 /** The operator's pages about what the house has and does: traffic, models, the fleet. */
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { addMs, MINUTE_MS, systemClock, type Clock } from '../../src/base/instant.ts'
+import { addMs, systemClock, type Clock } from '../../src/base/instant.ts'
 import { hostActions, type HostState } from '../../src/domain/host.ts'
+import { stateLimits } from '../../src/domain/rental.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import type { ModelServer } from '../../src/sim/model-server.ts'
-import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { TestAgent, testOffer } from '../harness/host-doors.ts'
 import { serveModel } from '../harness/inference.ts'
 import { succeed } from '../harness/journey.ts'
@@ -25,7 +26,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
   let upstream: ModelServer
 
   beforeAll(async () => {
-    const clock = lateClock(17 * MINUTE_MS)
+    // Just as late as it takes to be flagged: five minutes later its engine lets go of it.
+    const clock = lateClock(stateLimits.Terminating.ms)
     browser = await openBrowser({ clock, env: { BERTH_ENGINES: 'mock,host,private-cloud' } })
     server = browser.server
     const pier = await server.account({ usd: '500' })
@@ -98,13 +100,14 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await dialog.getByText(/a price in USD up to 10000/).waitFor()
     await dialog.getByLabel('USD a million characters').fill('4.50')
     await dialog.getByRole('button', { name: 'Offer it' }).click()
-    await expect.poll(() => dialog.getByLabel('URL').getAttribute('aria-invalid')).toBe('true')
+    await dialog.getByLabel('URL').and(page.locator('[aria-invalid=true]')).waitFor()
     await look('models-add')
     expect(await modelNames(server)).not.toContain('house/voice')
     await dialog.getByLabel('URL').fill(`http://${upstream.host}:${upstream.port}`)
     await dialog.getByLabel('API key').fill('sk-secret-of-theirs')
-    await dialog.getByRole('button', { name: 'Offer it' }).click()
-    await page.getByRole('status').getByText('house/voice is offered.').waitFor()
+    await seeWhile(page.getByRole('status').getByText('house/voice is offered.'), () =>
+      dialog.getByRole('button', { name: 'Offer it' }).click(),
+    )
     const voice = page.getByRole('region', { name: 'house/voice', exact: true })
     await voice.getByText('$4.50 a million characters').waitFor()
     await voice.getByText('with a key').waitFor()
@@ -140,7 +143,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
       .or(page.getByText(/^5 of \d+ machines\.$/))
       .waitFor()
     await page.getByLabel('Find').fill('pdx-rtx4090-01')
-    await expect.poll(() => new URL(page.url()).searchParams.get('q')).toBe('pdx-rtx4090-01')
+    await page.waitForURL(({ searchParams }) => searchParams.get('q') === 'pdx-rtx4090-01')
     const row = page.getByRole('row', { name: 'mock-pdx-rtx4090-01' })
     await row.getByRole('button', { name: 'Change' }).click()
     const dialog = page.getByRole('dialog', { name: 'mock-pdx-rtx4090-01' })
@@ -183,7 +186,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await all.getByText('Running').first().waitFor()
     await look('fleet-rentals')
     await page.getByLabel('State').selectOption('Terminating')
-    await expect.poll(() => all.getByRole('row').count()).toBe(2)
+    await waitFor('one of them alone', async () => (await all.getByRole('row').count()) === 2)
     await close()
   })
 

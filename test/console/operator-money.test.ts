@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Locator, Page } from 'playwright-core'
 import { formatUsd, sumUsd, usd } from '../../src/base/money.ts'
-import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import { testSshKey, type Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -42,8 +42,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await fill(page.getByRole('dialog'), { 'Amount in USD': '25.000000001', Reason: 'bank transfer 4711' })
     await page.getByText('The balance goes from $0.00 to $25.000000001.').waitFor()
     await look('account-credit')
-    await page.getByRole('dialog').getByRole('button', { name: 'Add the money' }).click()
-    await page.getByText('Harbour Labs has got $25.000000001.').waitFor()
+    await seeWhile(page.getByText('Harbour Labs has got $25.000000001.'), () =>
+      page.getByRole('dialog').getByRole('button', { name: 'Add the money' }).click(),
+    )
     expect(await balanceOf(customer)).toBe('25.000000001')
 
     const down = { 'Amount in USD': '30', Reason: 'booked twice' }
@@ -52,8 +53,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await look('account-adjust-refused')
     expect(await balanceOf(customer)).toBe('25.000000001')
     await fill(page.getByRole('dialog'), { 'Amount in USD': '5.000000001' })
-    await page.getByRole('dialog').getByRole('button', { name: 'Adjust' }).click()
-    await page.getByText('went down by $5.000000001').waitFor()
+    await seeWhile(page.getByText('went down by $5.000000001'), () =>
+      page.getByRole('dialog').getByRole('button', { name: 'Adjust' }).click(),
+    )
     expect(await balanceOf(customer)).toBe('20.000000000')
 
     const { rentalId, chargedUsd } = await rentAndEnd(customer)
@@ -66,8 +68,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
       .getByText(/At most \$\S+ can be refunded/)
       .waitFor()
     await fill(page.getByRole('dialog'), { 'Amount in USD': chargedUsd })
-    await page.getByRole('dialog').getByRole('button', { name: 'Refund' }).click()
-    await page.getByText('was refunded to Harbour Labs').waitFor()
+    await seeWhile(page.getByText('was refunded to Harbour Labs'), () =>
+      page.getByRole('dialog').getByRole('button', { name: 'Refund' }).click(),
+    )
     expect(await balanceOf(customer)).toBe('20.000000000')
     await look('account')
     await close()
@@ -83,8 +86,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByText('Say why').waitFor()
     await page.getByLabel('Reason').fill('a new customer')
     await look('account-quota')
-    await page.getByRole('button', { name: 'Save the quota' }).click()
-    await page.getByText(/^The quota of Test .* is changed/).waitFor()
+    await seeWhile(page.getByText(/^The quota of Test .* is changed/), () =>
+      page.getByRole('button', { name: 'Save the quota' }).click(),
+    )
     await page.getByRole('button', { name: 'Make it a supplier' }).click()
     await fill(page.getByRole('dialog'), { 'Fee in percent': '12.5', Reason: 'has machines' })
     await page.getByRole('button', { name: 'Save the fee' }).click()
@@ -99,7 +103,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByRole('button', { name: 'Suspend' }).click()
     await fill(page.getByRole('dialog'), { Reason: 'card charge disputed' })
     await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click()
-    await page.getByText('Its keys are refused').waitFor()
+    await page.getByText('Its keys are refused', { exact: true }).waitFor()
     await waitFor('the key to be refused', async () => {
       return (await browser.server.as(key)('GET', '/v2/users/me')).status === 403
     })
@@ -143,8 +147,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByRole('dialog').getByRole('cell', { name: '$0.0002' }).waitFor()
     await page.getByLabel('Reason').fill('autumn prices')
     await look('prices-save')
-    await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click()
-    await page.getByText('5 changes saved.').waitFor()
+    await seeWhile(page.getByText('5 changes saved.'), () =>
+      page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click(),
+    )
     const book = await succeed(operator, 'GET', '/v2/operator/price-book')
     expect(book.reserveOptions).toContainEqual({ accountId: null, termPeriodDays: 180, discountPercentage: 22.5 })
     const options = (await succeed(browser.server.nobody, 'GET', optionsPath)) as Array<Record<string, unknown>>

@@ -5,7 +5,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { formatUsdForPeople, nanoUsdOf } from '../../src/base/money.ts'
 import { startModelServer } from '../../src/sim/model-server.ts'
-import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from '../harness/inference.ts'
 import { startReceiver } from '../harness/receiver.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -111,8 +111,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByLabel('Message').fill('And "the" $HOME of `them`?\nIt\'s a question.')
     await page.getByRole('button', { name: 'Copy as code' }).click()
     await look('chat-code')
-    await page.getByRole('dialog').getByRole('button', { name: 'Copy', exact: true }).click()
-    await page.getByText('Copied').waitFor()
+    await seeWhile(page.getByText('Copied'), () =>
+      page.getByRole('dialog').getByRole('button', { name: 'Copy', exact: true }).click(),
+    )
     const code = (await page.evaluate('navigator.clipboard.readText()')) as string
     const env = { ...process.env, BERTH_KEY: customer.key }
     const { stdout } = await promisify(execFile)('bash', ['-c', code], { env })
@@ -191,11 +192,12 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await look('requests')
     await page.getByLabel('Outcome').selectOption('cut')
     await page.waitForURL(/outcome=cut/)
-    await expect.poll(() => rows.count()).toBe(2)
+    expect(await waitFor('the one that was left, alone', async () => (await rows.count()) === 2)).toBe(true)
     await page.getByRole('button', { name: 'Details' }).click()
     await page.getByText('This account keeps no texts').waitFor()
-    await page.getByRole('button', { name: 'Keep texts from now on' }).click()
-    await page.getByText('Texts of requests are kept from now on.').waitFor()
+    await seeWhile(page.getByText('Texts of requests are kept from now on.'), () =>
+      page.getByRole('button', { name: 'Keep texts from now on' }).click(),
+    )
     await page.getByRole('button', { name: 'Close' }).click()
     const { headers } = await customer.call('POST', '/v1/chat/completions', {
       model: model.name,
@@ -253,7 +255,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByRole('button', { name: 'Paint' }).click()
     const picture = page.getByRole('img', { name: 'a red apple' })
     await picture.waitFor()
-    await expect.poll(() => picture.evaluate((one: { naturalWidth: number }) => one.naturalWidth)).toBe(512)
+    const widthOf = (): Promise<number> => picture.evaluate((one: { naturalWidth: number }) => one.naturalWidth)
+    expect(await waitFor('the picture to be drawn', async () => (await widthOf()) || undefined)).toBe(512)
     await page.getByText('$0.00524288', { exact: true }).waitFor()
     const downloading = page.waitForEvent('download')
     await page.getByRole('link', { name: 'Download' }).click()
@@ -298,7 +301,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click()
     const player = page.getByRole('list', { name: 'Spoken in this visit' }).locator('audio')
     await player.waitFor()
-    await expect.poll(() => player.evaluate((one: { duration: number }) => one.duration)).toBeGreaterThan(0.5)
+    const secondsOf = (): Promise<number> => player.evaluate((one: { duration: number }) => one.duration)
+    expect(await waitFor('the player to know', async () => (await secondsOf()) || undefined)).toBeGreaterThan(0.5)
     // 27 characters at 5,000 nano-dollars.
     await page.getByText('$0.000135', { exact: true }).waitFor()
     expect(JSON.parse(voice.upstream.requests.at(-1)?.body.toString() ?? '')).toMatchObject({

@@ -1,7 +1,7 @@
 /** Renting of every kind, and volumes, in a real browser. */
 import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -45,6 +45,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByRole('button', { name: 'Rent mock-fra-rtx4090-01', exact: true }).click()
     const dialog = page.getByRole('dialog', { name: 'Rent RTX-4090' })
     await dialog.getByLabel('GPUs').selectOption('2 GPUs')
+    await dialog.getByText('1 d 1 h').waitFor()
     // 2 × $0.39 an hour; $20 last for 25.64 hours.
     expect(await factsOf(dialog)).toEqual({
       'Per hour': '$0.78',
@@ -63,9 +64,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await look('marketplace-rent')
     await dialog.getByLabel('Ports').fill('8888')
     await dialog.getByLabel('Spending limit').fill('5')
-    await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
-    await page.waitForURL(/\/instances\/[a-z-]+$/)
-    await page.getByText('notebook is starting').waitFor()
+    await seeWhile(page.getByText('notebook is starting'), () =>
+      dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click(),
+    )
+    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
     const instance = await waitFor('the instance runs', async () => {
       const { body } = await call('GET', '/v1/marketplace/instances')
       return body.instances[0].instance.status === 'online' ? body.instances[0] : undefined
@@ -150,9 +152,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByLabel('Ends at').fill('')
     await page.getByLabel('Label').fill('training')
     await page.getByLabel('Spending limit').fill('25')
-    await page.getByRole('button', { name: 'Rent for $12.564 an hour' }).click()
+    await seeWhile(page.getByText('training is starting'), () =>
+      page.getByRole('button', { name: 'Rent for $12.564 an hour' }).click(),
+    )
     await page.waitForURL(/\/rentals\/\d+$/)
-    await page.getByText('training is starting').waitFor()
     expect(await waitForRental(call, idIn(page.url()), 'Running')).toMatchObject({
       label: 'training',
       rentalType: 'virtual-machine',
@@ -225,7 +228,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByText('The price has changed from $9.38 to $10.00 an hour; look again and order.').waitFor()
     expect(await factsOf(dialog)).toMatchObject({ 'Per hour': '$10.00' })
     await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
-    await page.waitForURL(/\/instances\/[a-z-]+$/)
+    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
     await close()
   })
 
@@ -244,8 +247,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByText('A whole number of GPUs').waitFor()
     await dialog.getByLabel('GPUs').fill('512')
     await look('rent-reservation-390')
-    await dialog.getByRole('button', { name: 'Ask the operator' }).click()
-    await page.getByText('The operator has been asked for 512 GPUs').waitFor()
+    await seeWhile(page.getByText('The operator has been asked for 512 GPUs'), () =>
+      dialog.getByRole('button', { name: 'Ask the operator' }).click(),
+    )
     await close()
   })
 

@@ -1,9 +1,9 @@
 /** Machines of one's own in the console: their state as it changes, logging in, looking inside, and their end. */
-import { generateKeyPairSync, randomInt } from 'node:crypto'
+import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { MuxStream } from '../../src/base/mux.ts'
 import { streamRequest, type StreamRequest } from '../../src/contract/agent.ts'
-import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { TestAgent, testOffer } from '../harness/host-doors.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call, TestServer } from '../harness/server.ts'
@@ -16,9 +16,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
   let customer: { key: string; call: Call }
 
   beforeAll(async () => {
-    // Ports of its own: several servers may run at a time.
-    const from = randomInt(31_100, 32_000)
-    browser = await openBrowser({ env: { BERTH_ENGINES: 'mock,host', BERTH_RELAY_PORTS: `${from}-${from + 20}` } })
+    browser = await openBrowser({ env: { BERTH_ENGINES: 'mock,host' } })
     customer = await browser.server.account({ usd: '250' })
   })
   afterAll(() => browser.close())
@@ -66,8 +64,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await timeline.getByText('Next: Unknown, Failed or Terminating.').waitFor()
     const command = await page.getByLabel('SSH command').inputValue()
     expect(command).toMatch(/^ssh -p 22 -o HostKeyAlias=berth-\S+ -o StrictHostKeyChecking=accept-new ubuntu@[\d.]+$/)
-    await page.getByRole('button', { name: 'Copy' }).first().click()
-    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    await seeWhile(page.getByRole('button', { name: 'Copied' }), () =>
+      page.getByRole('button', { name: 'Copy' }).first().click(),
+    )
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command)
     await look('rental')
 

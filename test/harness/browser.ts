@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { chromium, type Browser, type BrowserContext, type Locator, type Page } from 'playwright-core'
 import { inject } from 'vitest'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
 import { testServer, type TestServer, type TestServerOptions } from './server.ts'
@@ -161,6 +161,11 @@ function watchedPage(context: BrowserContext, page: Page, url: string): ConsoleP
       if (left.length > 0) throw new Error(`The browser complained:\n${left.join('\n')}`)
     },
   }
+}
+
+/** Does something that is answered by words which go by themselves: they are looked for from before it is done. */
+export async function seeWhile(words: Locator, act: () => Promise<unknown>): Promise<void> {
+  await Promise.all([words.waitFor(), act()])
 }
 
 async function signIn(context: BrowserContext, key: string): Promise<void> {

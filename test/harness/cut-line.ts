@@ -1,6 +1,7 @@
 /** A line to a server that can be cut and mended: to whoever calls over it, the server is stopped and started again. */
 import { once } from 'node:events'
-import net, { type AddressInfo } from 'node:net'
+import net from 'node:net'
+import { ownPorts } from './own-port.ts'
 
 interface CutLine {
   readonly url: string
@@ -27,12 +28,12 @@ export async function openLine(serverUrl: string): Promise<CutLine> {
       one.pipe(other)
     }
   })
-  const listen = async (at: number): Promise<void> => {
-    listener.listen(at, '127.0.0.1')
+  const ownPort = ownPorts()
+  const listen = async (): Promise<void> => {
+    listener.listen(ownPort, '127.0.0.1')
     await once(listener, 'listening')
   }
-  await listen(0)
-  const { port: ownPort } = listener.address() as AddressInfo
+  await listen()
   const cut = async (): Promise<void> => {
     const closed = once(listener, 'close')
     listener.close()
@@ -42,7 +43,7 @@ export async function openLine(serverUrl: string): Promise<CutLine> {
   return {
     url: `http://127.0.0.1:${ownPort}`,
     cut,
-    mend: () => listen(ownPort),
+    mend: listen,
     close: async () => {
       if (listener.listening) await cut()
     },

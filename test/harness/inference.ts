@@ -1,6 +1,7 @@
 /** A model on sale at a test server: a simulated upstream behind it, prices that make costs easy to reckon. */
 import { startModelServer, type Behaviour, type ModelServer } from '../../src/sim/model-server.ts'
 import type { TestServer } from './server.ts'
+import { waitFor } from './wait.ts'
 
 export interface TestModel {
   readonly name: string
@@ -44,6 +45,12 @@ export async function addDeployment(
 ): Promise<string> {
   const url = `http://${upstream.host}:${upstream.port}`
   const { id } = await created(server, '/v2/operator/deployments', { model, url, upstreamModel: 'their-name', ...more })
+  // The gateway is told of it a moment after the books have it.
+  await waitFor(`deployment ${String(id)} to be served`, async () => {
+    const { body } = await server.operator('GET', '/v2/operator/models')
+    const models = body.models as Array<{ deployments: Array<{ id: string; health: object | null }> }>
+    return models.some(({ deployments }) => deployments.some((one) => one.id === id && one.health !== null))
+  })
   return String(id)
 }
 

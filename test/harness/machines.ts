@@ -3,7 +3,6 @@
  * separate machines; and a customer with money and an SSH key whose private half is at hand.
  */
 import { execFile } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -12,6 +11,7 @@ import { startDockerLab, type DockerLab } from './docker-lab.ts'
 import { startHostNetwork, type HostNetwork } from './host-network.ts'
 import { succeed } from './journey.ts'
 import { removeFolder } from './leftover.ts'
+import { relayPorts } from './own-port.ts'
 import { startRegistryLab, type RegistryLab } from './registry-lab.ts'
 import { testServer, type Call, type TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
@@ -71,8 +71,6 @@ export interface Customer {
 
 const JOIN_MS = 30_000
 const SSH_MS = 60_000
-/** Each server of a test takes ports of its own: several run at a time. */
-const PORTS = { from: 20_000, to: 31_000, each: 200 }
 
 interface MachinesOptions {
   readonly hosts: number
@@ -129,11 +127,6 @@ export async function startMachinesOf<Server extends MachineServer & { close(): 
     await close()
     throw error
   }
-}
-
-export function relayPorts(): string {
-  const from = PORTS.from + PORTS.each * randomInt(Math.floor((PORTS.to - PORTS.from) / PORTS.each))
-  return `${from}-${from + PORTS.each - 1}`
 }
 
 interface HostSurroundings {

@@ -4,9 +4,10 @@ import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { testDatabase } from './database.ts'
+import { ownPorts, relayPorts } from './own-port.ts'
 import { succeed } from './journey.ts'
 import { removeFolder } from './leftover.ts'
-import { makeCustomer, relayPorts, type Customer } from './machines.ts'
+import { makeCustomer, type Customer } from './machines.ts'
 import { startMetalLab, type MetalLab, type MetalLabHost, type MetalLabOptions } from './metal-lab.ts'
 import { testServer, type TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
@@ -41,7 +42,11 @@ export async function startMetalMachines(options: MetalLabOptions): Promise<Meta
     undo.push(() => database.drop())
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-metal-keys-'))
     undo.push(() => removeFolder(folder))
-    const env = { BERTH_ENGINES: 'private-cloud', BERTH_RELAY_PORTS: relayPorts() }
+    const env = {
+      BERTH_ENGINES: 'private-cloud',
+      BERTH_RELAY_PORTS: relayPorts(),
+      BERTH_PORT: String(ownPorts()),
+    }
     const first = await testServer({ env, databaseUrl: database.url })
     let server = first
     undo.push(() => server.close())
@@ -61,8 +66,7 @@ export async function startMetalMachines(options: MetalLabOptions): Promise<Meta
       restart: async (between) => {
         await server.close()
         await between()
-        const { port } = new URL(first.url)
-        const next = await testServer({ env: { ...env, BERTH_PORT: port }, databaseUrl: database.url })
+        const next = await testServer({ env, databaseUrl: database.url })
         server = { ...next, operatorKey: first.operatorKey, operator: first.operator }
       },
       close,

@@ -28,7 +28,8 @@ export async function startServerProcess(env: Readonly<Record<string, string>>):
     const late = setTimeout(() => reject(new Error(`no server after ${READY_MS} ms:\n${output}`)), READY_MS)
     const read = (chunk: Buffer): void => {
       output += chunk.toString()
-      const match = /Berth is ready at (\S+)/.exec(output)
+      // With what follows it: the address may come in pieces.
+      const match = /Berth is ready at (\S+)\s/.exec(output)
       if (match?.[1] === undefined) return
       clearTimeout(late)
       resolve(match[1])

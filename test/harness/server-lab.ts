@@ -3,6 +3,7 @@ import { mkdtemp, readFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { testDatabase } from './database.ts'
+import { ownPorts } from './own-port.ts'
 import { succeed } from './journey.ts'
 import { removeFolder } from './leftover.ts'
 import type { MachineServer } from './machines.ts'
@@ -21,7 +22,8 @@ export interface ServerLab extends MachineServer {
 export async function startServerLab(env: Readonly<Record<string, string>>): Promise<ServerLab> {
   const database = await testDatabase()
   const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-server-'))
-  const settings = { ...env, DATABASE_URL: database.url, BERTH_DATA_DIR: folder }
+  const port = { BERTH_PORT: String(ownPorts()) }
+  const settings = { ...env, ...port, DATABASE_URL: database.url, BERTH_DATA_DIR: folder }
   let child: ServerProcess | undefined
   const close = async (): Promise<void> => {
     await child?.killTree()
@@ -53,7 +55,7 @@ export async function startServerLab(env: Readonly<Record<string, string>>): Pro
         child = undefined
       },
       start: async () => {
-        child = await startServerProcess({ ...settings, BERTH_PORT: new URL(url).port })
+        child = await startServerProcess(settings)
       },
       output: () => child?.output() ?? '',
       close,

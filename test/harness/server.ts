@@ -12,6 +12,7 @@ import { serve } from '../../src/server/serve.ts'
 import { readSettings } from '../../src/server/settings.ts'
 import { testDatabase } from './database.ts'
 import { removeFolder } from './leftover.ts'
+import { relayPorts } from './own-port.ts'
 
 export interface Reply {
   readonly status: number
@@ -74,6 +75,8 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     // Hosts of tests have small disks and no GPUs.
     BERTH_SELL_SIMULATED: 'true',
     BERTH_STORAGE_OVERCOMMIT: '1000',
+    // Several servers run at a time.
+    BERTH_RELAY_PORTS: relayPorts(),
     ...options.env,
   })
   const server = await serve(settings, {

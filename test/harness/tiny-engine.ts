@@ -59,7 +59,8 @@ export async function spawnEngine(options: StartOptions = {}): Promise<EnginePro
       events.push(event)
       if (event.event === 'ready' || event.event === 'failed') resolve(event)
     })
-    void ended.then(() => reject(new Error(`the engine ended without a word:\n${errors}`)))
+    // Not when it ends: then its last words may still be on their way.
+    child.once('close', () => reject(new Error(`the engine ended without a word:\n${errors}`)))
   })
   // Whoever stops it early does not ask.
   settled.catch(() => {})

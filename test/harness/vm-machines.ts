@@ -9,7 +9,7 @@ import { startAgentProcess, type AgentProcess } from './agent-process.ts'
 import { startHostNetwork, type HostNetwork, type NetworkHost } from './host-network.ts'
 import { succeed } from './journey.ts'
 import { killProcess, removeFolder } from './leftover.ts'
-import { makeCustomer, relayPorts, type Customer } from './machines.ts'
+import { makeCustomer, type Customer } from './machines.ts'
 import { qemuPids, smallImage, smallImageFolder, whyNoQemu } from './qemu-lab.ts'
 import { testServer, type TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
@@ -62,7 +62,6 @@ export async function startVmMachines(options: {
       env: {
         BERTH_HOST: network.bridgeAddress,
         BERTH_ENGINES: 'host',
-        BERTH_RELAY_PORTS: relayPorts(),
         ...options.env,
       },
     })

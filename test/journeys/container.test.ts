@@ -120,8 +120,11 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
   })
 
   test('its page is read through the port mapping', async () => {
-    expect(await (await fetch(pageOf(first))).text()).toBe(PAGE)
-    expect(await (await fetch(pageOf(second))).text()).toBe(PAGE)
+    for (const one of [first, second]) {
+      // What runs in it comes to listen when it likes.
+      const page = await waitFor('its web server to answer', () => fetch(pageOf(one)).catch(() => undefined))
+      expect(await page.text()).toBe(PAGE)
+    }
   })
 
   test('its log is read whole and followed as it grows', async () => {
@@ -172,7 +175,11 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
   })
 
   test('the metrics of its own GPU are there, and say that nothing is measured of a GPU that is declared', async () => {
-    const { gpus, reason } = await succeed(ada.call, 'GET', `${rentals}/${first.id}/metrics`)
+    // A host measures every few seconds, and not at once.
+    const { gpus, reason } = await waitFor('its host to have measured', async () => {
+      const answer = await succeed(ada.call, 'GET', `${rentals}/${first.id}/metrics`)
+      return answer.gpus.length > 0 && answer
+    })
     const ran = await ada.ssh(first.sshCommand, 'echo', '$BERTH_GPUS')
     expect([reason, gpus.length]).toEqual([null, 1])
     expect(gpus).toMatchObject([

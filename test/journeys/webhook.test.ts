@@ -70,20 +70,22 @@ test('a receiver that fails is tried again, with the same message', async () => 
   const { id, secret } = await make('/flaky', { eventTypes: ['rental.created'] })
   receiver.answer = (one, response) => status(one.path === '/flaky' ? 503 : 200)(one, response)
   await rentAndEnd()
-  const [delivery] = await waitFor('the failed attempt', async () => {
+  const answeredWith = (lastStatus: number) => async () => {
     const { deliveries } = await succeed(ada.call, 'GET', `/v2/webhooks/${id}/deliveries`)
-    return deliveries[0]?.attempts === 1 && deliveries[0].lastStatus === 503 && deliveries
-  })
+    return deliveries[0]?.lastStatus === lastStatus && deliveries[0]
+  }
+  // Where the rental took its time, there was more than one.
+  const delivery = await waitFor('a failed attempt', answeredWith(503))
   expect(delivery).toMatchObject({ state: 'pending', lastError: 'Answered 503 instead of a status from 200 to 299' })
   receiver.answer = status(204)
   // The next attempt is seconds away; whoever has mended the receiver need not wait.
   await succeed(ada.call, 'POST', `/v2/webhooks/deliveries/${delivery.id}/redeliver`)
-  const [first, second] = await waitFor('the second attempt', () => toPath('/flaky').length === 2 && toPath('/flaky'))
-  expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'])
-  expect(second?.body).toBe(first?.body)
-  expect(new Webhook(secret).verify(second?.body ?? '', second?.headers ?? {})).toMatchObject({
-    type: 'rental.created',
-  })
+  expect(await waitFor('an attempt that succeeds', answeredWith(204))).toMatchObject({ state: 'delivered' })
+  const sent = toPath('/flaky')
+  expect(sent.length).toBeGreaterThan(1)
+  expect(new Set(sent.map((one) => `${one.headers['webhook-id']} ${one.body}`)).size).toBe(1)
+  const last = sent.at(-1)
+  expect(new Webhook(secret).verify(last?.body ?? '', last?.headers ?? {})).toMatchObject({ type: 'rental.created' })
 })
 
 test('a secret is rotated without a gap, a test is told from the rest, and off is off', async () => {
@@ -116,7 +118,7 @@ test('events can be followed instead, from the first on', async () => {
   let text = ''
   for await (const chunk of stream.body ?? []) {
     text += decoder.decode(chunk as Uint8Array, { stream: true })
-    types.push(...[...text.matchAll(/^event: (\S+)$/gm)].slice(types.length).map(([, type = '']) => type))
+    types.push(...[...text.matchAll(/^event: (\S+)\n/gm)].slice(types.length).map(([, type = '']) => type))
     if (types.filter((type) => type === 'rental.terminated').length === 3) break
   }
   leave.abort()

@@ -1,8 +1,9 @@
 /** People log into containers with the SSH client that they have. */
 import { spawn } from 'node:child_process'
 import { readFile, stat, writeFile } from 'node:fs/promises'
-import net from 'node:net'
+import http from 'node:http'
 import path from 'node:path'
+import { text } from 'node:stream/consumers'
 import ssh2, { type ClientChannel } from 'ssh2'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
@@ -145,12 +146,14 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   }
 
   test('a second program on one channel is not run, and harms nobody', async () => {
-    const { client, raw, id, out } = await enterRaw(false, 'echo first; sleep 2; echo still here')
+    const command = 'echo first; until [ -e /tmp/go ]; do sleep 0.1; done; echo still here'
+    const { client, raw, id, out } = await enterRaw(false, command)
     await waitFor('the first', () => out() === 'first\n')
     raw.exec(id, 'touch /root/second', false)
     raw.shell(id, false)
     raw.subsystem(id, 'sftp', false)
     raw.subsystem(id, 'nothing', false)
+    await lab.docker('exec', 'berth-box', 'touch', '/tmp/go')
     await waitFor('the first to go on', () => out() === 'first\nstill here\n')
     client.end()
     expect(await said(ssh('ls /root/second'))).toMatchObject({ code: 1 })
@@ -180,8 +183,9 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await waitFor('the command', () => running.seen.out === 'up\n')
     const count = async (): Promise<string> =>
       lab.docker('exec', 'berth-box', 'sh', '-c', 'ps -o args | grep -c "^sleep 9999" || true')
-    expect((await count()).trim()).toBe('1')
+    await waitFor('what comes after its word', async () => (await count()).trim() === '1')
     running.child.kill('SIGKILL')
+    expect(await running.ended).toBeNull()
     await waitFor('its end', async () => (await count()).trim() === '0')
   })
 
@@ -211,14 +215,10 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
       '-c',
       `mkdir -p /www; echo port ${port} >/www/index.html; httpd -h /www -p ${listens}`,
     )
-    const running = ssh('-N', '-L', `${await freePort()}:localhost:${port}`)
-    const local = running.child.spawnargs.find((arg) => arg.endsWith(`:localhost:${port}`))?.split(':')[0] ?? ''
-    const answer = await waitFor('the forwarded port', () =>
-      fetch(`http://127.0.0.1:${local}/`, { headers: { connection: 'close' } }).then(
-        (one) => one.text(),
-        () => false,
-      ),
-    )
+    // A socket of our own: a port that was found free may be another's when it is used.
+    const socketPath = path.join(lab.folder, `to-${port}.sock`)
+    const running = ssh('-N', '-L', `${socketPath}:localhost:${port}`)
+    const answer = await waitFor('the forwarded port', () => askAt(socketPath))
     expect(answer).toBe(`port ${port}\n`)
     running.child.kill()
     await running.ended
@@ -261,11 +261,12 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   })
 })
 
-function freePort(): Promise<number> {
+/** What a web server says there. false: nothing yet. */
+function askAt(socketPath: string): Promise<string | false> {
   return new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    const request = http.get({ socketPath, agent: false }, (response) => {
+      text(response).then(resolve, () => resolve(false))
     })
+    request.on('error', () => resolve(false))
   })
 }

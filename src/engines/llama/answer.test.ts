@@ -165,7 +165,9 @@ describe('logprobs', () => {
 
   test('are those before the temperature', async () => {
     const first = async (temperature: number): Promise<number[]> => {
-      const { choices } = await engine.chat({ temperature, max_tokens: 1, logprobs: true, top_logprobs: 8 })
+      // The first token must not be the end, which has no rating.
+      const drawn = { temperature, seed: 1, max_tokens: 1, logit_bias: endless }
+      const { choices } = await engine.chat({ ...drawn, logprobs: true, top_logprobs: 8 })
       return choices[0]?.logprobs?.content[0]?.top_logprobs.map(({ logprob }) => logprob) ?? []
     }
     const [raw, hot] = [await first(1), await first(1.7)]

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metalAccessFields } from './access.ts'
 import { powerSwitch, type PowerSwitch } from './bmc.ts'
 
-const signal = AbortSignal.timeout(30_000)
+const { signal } = new AbortController()
 
 function switchOf(bmc: object): PowerSwitch {
   const parsed = metalAccessFields.shape.bmc.parse(bmc)

@@ -172,13 +172,16 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     // Its mark is back, so that the next one knows whose end it was.
     expect((await runtime.list(signal)).map(({ id }) => id)).toEqual(['m-14'])
     const boots = host.boots()
-    const stopping = runtime.stop('m-14', signal)
+    let isClean = false
+    const stopping = runtime.stop('m-14', signal).finally(() => (isClean = true))
     // As long as it is cleaned it is on the list, whether or not the host answers.
-    const seen = await waitFor('the host is restarted', async () => {
+    const seen: string[] = []
+    await waitFor('the host is restarted', async () => {
       const found = await runtime.list(signal)
-      return host.boots() > boots && found
+      if (!isClean) seen.push(found.map(({ id }) => id).join())
+      return isClean || host.boots() > boots
     })
-    expect(seen.map(({ id }) => id)).toEqual(['m-14'])
+    expect(new Set(seen)).toEqual(new Set(['m-14']))
     await stopping
     expect(host.boots()).toBe(boots + 1)
     expect(await runtime.list(signal)).toEqual([])
@@ -311,7 +314,8 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     await expect(runtime.list(signal)).rejects.toThrow(host.address)
     const boots = host.boots()
     await runtime.stop('m-13', signal)
-    expect(host.boots()).toBe(boots + 2)
+    // Once by the switch, once by the cleaning, and by the switch again where that took long on a busy machine.
+    expect(host.boots()).toBeGreaterThanOrEqual(boots + 2)
     expect(await runtime.list(signal)).toEqual([])
   })
 
