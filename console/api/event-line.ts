@@ -24,6 +24,8 @@ interface EventLineOptions {
   readonly onEvent: (event: LineEvent) => void
   /** Whether the server can be heard. Told more than once. */
   readonly onState: (isOpen: boolean) => void
+  /** It can be heard for the first time. What was read until now may have missed what happened meanwhile. */
+  readonly onBegin: () => void
   /** It can be heard again, after a time in which anything may have happened. */
   readonly onMissed: () => void
 }
@@ -41,6 +43,7 @@ export function openEventLine(options: EventLineOptions): () => void {
   let connection: AbortController | undefined
   let isLeading = false
   let isOpen: boolean | undefined
+  let hasBegun = false
   let isBehind = false
   let last: string | undefined
 
@@ -53,6 +56,8 @@ export function openEventLine(options: EventLineOptions): () => void {
     last = word.last ?? last
     options.onState(isOpen)
     if (isOpen && isBehind) options.onMissed()
+    else if (isOpen && !hasBegun) options.onBegin()
+    hasBegun ||= isOpen
     isBehind = !isOpen
   }
   const say = (word: Exclude<Word, { kind: 'ask' }>): void => {

@@ -49,6 +49,11 @@ export function useFollowsEveryone(): boolean {
   return useSyncExternalStore(subscribe, () => openPages > 0)
 }
 
+/** What events would have told of. */
+export function readAllForOperator(): void {
+  readSoon(['listAllEvents', ...new Set(Object.values(readAgain).flat())], TOGETHER_MS)
+}
+
 export function readForOperator(event: LineEvent): void {
   readSoon(['listAllEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? [])], TOGETHER_MS)
 }

@@ -6,7 +6,7 @@ import { useEffect, useSyncExternalStore } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
 import type { EventType } from '../../src/contract/event.ts'
 import { openEventLine, type LineEvent } from './event-line.ts'
-import { readForOperator, useFollowsEveryone } from './live-operator.ts'
+import { readAllForOperator, readForOperator, useFollowsEveryone } from './live-operator.ts'
 import { mayUse, useMe } from './me.ts'
 import { readEverything, readSoon } from './query.ts'
 
@@ -36,7 +36,6 @@ const movesPlaces: ReadonlySet<EventType> = new Set(['rental.created', 'rental.f
 type LiveState = 'connecting' | 'live' | 'lost'
 
 let state: LiveState = 'connecting'
-let hasFollowed = false
 const listeners = new Set<() => void>()
 
 function tell(next: LiveState): void {
@@ -59,13 +58,14 @@ export function useLiveEvents(): void {
   const accountId = me.account.id
   useEffect(() => {
     if (!isEnabled) return undefined
-    // From one line to the other there is a moment without any.
-    if (hasFollowed) readSoon(ownReads)
-    hasFollowed = true
     return openEventLine({
       of: ofEveryone ? 'everyone' : 'account',
       keyId,
       onState: (isOpen) => tell(isOpen ? 'live' : 'lost'),
+      onBegin: () => {
+        readSoon(ownReads)
+        if (ofEveryone) readAllForOperator()
+      },
       onMissed: () => void readEverything(),
       onEvent: (event) => {
         if ('accountId' in event) readForOperator(event)

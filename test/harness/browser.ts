@@ -23,7 +23,7 @@ const CHROMIUM = [
   '/usr/bin/google-chrome',
 ]
 /** How long the browser waits for anything by itself. A busy build machine is slow, not broken. */
-const WAIT_MS = 20_000
+const WAIT_MS = 60_000
 
 /** Why there is no browser here; undefined: there is. */
 export function whyNoBrowser(): string | undefined {
