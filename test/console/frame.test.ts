@@ -169,6 +169,24 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
+  test('shows what happened after it was read and before the server was heard', async () => {
+    const { key, call } = await browser.server.account()
+    const { page, visit, close } = await browser.open(key)
+    let goOn = (): void => {}
+    const isHappened = new Promise<void>((resolve) => (goOn = resolve))
+    // Where the line of events begins is asked first.
+    await page.route(/\/v2\/events\?limit=1$/, async (route) => {
+      await isHappened
+      await route.continue()
+    })
+    await visit('/keys', 'API keys')
+    await page.getByRole('row', { name: 'First key' }).waitFor()
+    await call('POST', '/v2/api-keys', { name: 'made in between', scopes: ['inference'] })
+    goOn()
+    await page.getByText('made in between').waitFor()
+    await close()
+  })
+
   test('says when the server cannot be reached, and goes on by itself', async () => {
     const { key, call } = await browser.server.account()
     const line = await openLine(browser.server.url)
