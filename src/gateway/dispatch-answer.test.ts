@@ -80,7 +80,7 @@ describe('a client that goes away', () => {
   })
 
   test('from within its own reading hears nothing more', async () => {
-    const engine = await startEngine({ behaviour: { words: 50, intervalMs: 2 } })
+    const engine = await startEngine({ behaviour: { words: 2_000, intervalMs: 2 } })
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
     const one: Sent = send(dispatcher, callOn(model, {}, { ...question, stream: true }), () => one.handle.cancel())

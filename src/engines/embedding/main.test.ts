@@ -132,7 +132,7 @@ describe('refused by name', () => {
     [{ input: ' '.repeat(200_000) }, 'input', /512 tokens/],
     [{ input: '' }, 'input', /no text/],
     [{ input: ['a', ' \n'] }, 'input.1', /no text/],
-    [{ input: [] }, 'input', /1/],
+    [{ input: [] }, 'input', /empty/],
     [{ input: Array.from({ length: 2_049 }, () => 'a') }, 'input', /2048/],
     [{ input: [1, 2] }, 'input', /string/],
     [{}, 'input', /string/],
