@@ -47,10 +47,17 @@ export function untilStatus(by: Customer, name: string, status: string, atMostMs
     () => `${name} to be ${status}; it is ${JSON.stringify(last)}`,
     async () => {
       last = await findInstance(by, name)
+      if (last?.instance.status === 'failed' && status !== 'failed') throw new Error(await whyFailed(by, name))
       return last?.instance.status === status && last
     },
     atMostMs,
   )
+}
+
+async function whyFailed(by: Customer, name: string): Promise<string> {
+  const { events } = await succeed(by.call, 'GET', '/v2/events?limit=50')
+  const own = (events as Array<{ type: string; data: { name?: string } }>).filter(({ data }) => data.name === name)
+  return `${name} has failed: ${JSON.stringify(own.map(({ type, data }) => ({ type, ...data })))}`
 }
 
 export async function rentOnline(
