@@ -21,7 +21,6 @@ import {
   type HostReport,
 } from '../../src/contract/agent.ts'
 import { makeFront } from '../../src/gateway/front.ts'
-import type { Gateway } from '../../src/gateway/gateway.ts'
 import { openAgentDoor } from '../../src/server/agent-door.ts'
 import { makeAuthenticator } from '../../src/server/authenticate.ts'
 import { makeHostLinks, type HostLinks } from '../../src/server/host-links.ts'
@@ -129,7 +128,7 @@ export async function startHostDoors(options: { heartbeatMs?: number; checkMs?: 
 function makeTestFront(server: http.Server) {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   const front = makeFront({
-    gateway: { tryChat: () => false } as unknown as Gateway,
+    gateway: { tryChat: () => false },
     identifier: () => () => undefined,
     introduce: () => Promise.resolve(),
     handOver: (socket) => {
