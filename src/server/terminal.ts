@@ -7,6 +7,8 @@ const BACKLOG_BYTES = 262_144
 /** Close reasons have 123 bytes. */
 const REASON_BYTES = 123
 const GOODBYE_MS = 1_000
+/** One is not enough: it is also missed when it is the server that stood still. */
+const SILENT_BEATS = 2
 /** A window is told its size so often at most; the last one counts. */
 const RESIZE_EVERY_MS = 50
 
@@ -20,8 +22,9 @@ export interface TerminalCheck {
 }
 
 export function joinTerminal(socket: WebSocket, stream: MuxStream, check: TerminalCheck): void {
-  // It answers, or takes what it is sent: on a slow line the one may stand behind much of the other.
-  let isAlive = true
+  // How often it was asked since it answered, or took what it was sent: on a slow line the one may stand behind much of
+  // the other.
+  let askedInVain = 0
   let exitCode: number | null | undefined
   const close = (code: number, reason: string): void => {
     socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString().replaceAll('\uFFFD', ''))
@@ -34,8 +37,8 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     close(1008, 'the key is no longer good')
   }
   const beat = setInterval(() => {
-    if (!isAlive) return socket.terminate()
-    isAlive = false
+    if (askedInVain >= SILENT_BEATS) return socket.terminate()
+    askedInVain += 1
     socket.ping()
     void checkKey()
   }, check.everyMs).unref()
@@ -54,7 +57,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     }, RESIZE_EVERY_MS)
   }
 
-  socket.on('pong', () => (isAlive = true))
+  socket.on('pong', () => (askedInVain = 0))
   socket.on('error', () => socket.terminate())
   socket.once('close', () => {
     clearInterval(beat)
@@ -63,7 +66,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   })
   socket.on('message', (data, isBinary) => {
     if (socket.readyState !== WebSocket.OPEN) return
-    isAlive = true
+    askedInVain = 0
     if (!isBinary) {
       const size = readResize((data as Buffer).toString())
       if (size === undefined) return close(1007, 'a text frame is {"columns": …, "rows": …}')
@@ -79,7 +82,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   })
   stream.on('data', (piece: Buffer) => {
     socket.send(piece, (error) => {
-      if (error === undefined || error === null) isAlive = true
+      if (error === undefined || error === null) askedInVain = 0
       if (socket.bufferedAmount < BACKLOG_BYTES) stream.resume()
     })
     if (socket.bufferedAmount >= BACKLOG_BYTES) stream.pause()
