@@ -42,6 +42,8 @@ export interface Authenticator {
   identifier(): (authorization: string) => Caller | undefined
   /** Whether keys are cached at the moment. */
   isCaching(): boolean
+  /** This server itself has changed keys: it need not hear of it first. */
+  forget(payload: string): void
   /** Writes when keys were last used. Runs every few seconds by itself; never rejects. */
   flushLastUsed(): Promise<void>
   close(): Promise<void>
@@ -128,6 +130,7 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
       }
     },
     isCaching: () => cache.isCaching(),
+    forget: (payload) => cache.forget(payload),
     flushLastUsed,
     close: async () => {
       clearInterval(flushing)

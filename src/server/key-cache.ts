@@ -30,6 +30,8 @@ export interface KeyCache {
   peek(publicId: string): KnownKey | undefined
   /** Whether keys are cached at the moment. */
   isCaching(): boolean
+  /** What is known of a key, or of all keys of an account, has changed: as it is notified. */
+  forget(payload: string): void
   close(): Promise<void>
 }
 
@@ -109,6 +111,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
       return performance.now() < awayUntilMs ? believed(publicId) : undefined
     },
     isCaching: () => listener.isTrusted(),
+    forget,
     close: () => listener.close(),
   }
 }

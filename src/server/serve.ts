@@ -15,6 +15,7 @@ import { allReconcilers } from '../reconcile/all.ts'
 import { inventoryOf } from '../reconcile/inventory.ts'
 import { deliverWebhooks } from '../reconcile/deliver-webhooks.ts'
 import { startLoops, type Reconciler } from '../reconcile/loop.ts'
+import { KEY_WAKE } from '../store/api-key.ts'
 import { openDatabase, type Database } from '../store/database.ts'
 import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
@@ -164,6 +165,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     log,
     onWake: (name) => {
       if (name.startsWith('events:')) streams.wake(name.slice('events:'.length))
+      else if (name.startsWith(KEY_WAKE)) authenticator.forget(name.slice(KEY_WAKE.length))
       else loops?.wake(name)
     },
   })

@@ -14,6 +14,8 @@ import type { Tables } from './tables.ts'
 
 export const KEY_CHANNEL = 'berth_key'
 export const ACCOUNT_PREFIX = 'account:'
+/** Among the wake-ups of a transaction. */
+export const KEY_WAKE = 'keys:'
 
 /** Without the hash of the secret, which only authentication reads. */
 export type ApiKey = Omit<Selectable<Tables['api_key']>, 'secret_hash'>
@@ -133,18 +135,20 @@ export async function revokeApiKeys(
   )
     .returning(columns)
     .execute()
-  for (const key of revoked) await notifyKey(tx, key.public_id)
+  // All servers forget what they know of it.
+  for (const key of revoked) await notify(tx, key.public_id)
   return revoked
 }
 
-/** Tells all servers to forget what they know of a key. */
-async function notifyKey(tx: Tx, publicId: string): Promise<void> {
-  await sql`select pg_notify(${KEY_CHANNEL}, ${publicId})`.execute(tx.db)
+/** Tells all servers to forget what they know of the keys of an account: its standing or the roles in it have changed. */
+export async function notifyAccountKeys(tx: Tx, accountId: string): Promise<void> {
+  await notify(tx, ACCOUNT_PREFIX + accountId)
 }
 
-/** The same for all keys of an account: its standing or the roles in it have changed. */
-export async function notifyAccountKeys(tx: Tx, accountId: string): Promise<void> {
-  await sql`select pg_notify(${KEY_CHANNEL}, ${ACCOUNT_PREFIX + accountId})`.execute(tx.db)
+/** The server that does it forgets before it answers; the others when they hear of it. */
+async function notify(tx: Tx, payload: string): Promise<void> {
+  await sql`select pg_notify(${KEY_CHANNEL}, ${payload})`.execute(tx.db)
+  tx.wake.add(KEY_WAKE + payload)
 }
 
 /** All that authentication needs to know of a key. */
