@@ -123,3 +123,38 @@ export async function makeSshKey(
   const text = (await readFile(`${file}.pub`, 'utf8')).trim()
   return { file, text, remove: () => rm(own, { recursive: true }) }
 }
+
+/** Another way to the lab's daemon, on which requests of a kind stand still until they may go on. */
+export async function holdRequests(
+  lab: DockerLab,
+  kind: RegExp,
+): Promise<{ socketPath: string; held(): number; goOn(): void; close(): Promise<void> }> {
+  const socketPath = path.join(lab.folder, 'held.sock')
+  const sockets = new Set<net.Socket>()
+  const waiting: Array<() => void> = []
+  let isHolding = true
+  const server = net.createServer((socket) => {
+    const daemon = net.connect(lab.socketPath)
+    for (const one of [socket, daemon]) sockets.add(one.on('error', () => {}))
+    daemon.pipe(socket)
+    socket.on('data', (request) => {
+      if (isHolding && kind.test(request.toString())) waiting.push(() => daemon.write(request))
+      else daemon.write(request)
+    })
+    socket.once('close', () => daemon.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve))
+  return {
+    socketPath,
+    held: () => waiting.length,
+    goOn: () => {
+      isHolding = false
+      for (const send of waiting.splice(0)) send()
+    },
+    close: () =>
+      new Promise((resolve) => {
+        for (const socket of sockets) socket.destroy()
+        server.close(() => resolve())
+      }),
+  }
+}

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
 import {
   forever,
+  holdRequests,
   readAll,
   relayTo,
   runtimeOn,
@@ -310,6 +311,17 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await expect(known).rejects.toMatchObject({ reason: 'vanished' })
     await runtime.stop('stolen', forever)
     await runtime.stop('known', forever)
+  })
+
+  test('what is made while we look is not taken for lost', async () => {
+    const line = await holdRequests(lab, /^GET \S*\/networks\?/)
+    const slow = runtimeOn(lab, { socketPath: line.socketPath })
+    const looking = slow.list(forever)
+    await waitFor('the look', () => line.held() > 0)
+    await runtime.start(workloadOf('meanwhile'), silent, forever)
+    line.goOn()
+    expect((await looking).find(({ id }) => id === 'meanwhile')).toMatchObject({ state: 'running' })
+    await Promise.all([slow.close(), line.close(), runtime.stop('meanwhile', forever)])
   })
 
   test('a network without a container is shown, gone on with, and removed', async () => {

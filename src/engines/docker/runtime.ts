@@ -135,7 +135,6 @@ class DockerRuntime implements Runtime {
 
   async list(signal: AbortSignal): Promise<Found[]> {
     if (this.#info === undefined) await this.#look(signal)
-    const containers = await this.#client.containers(TAG_LABEL, signal)
     const networks = await this.#client.networks(TAG_LABEL, signal)
     await this.#fence.tend(async () => networks.length > 0 || this.#hasNetworks(signal))
     const found = new Map<string, Found>()
@@ -143,7 +142,8 @@ class DockerRuntime implements Runtime {
       const id = Labels[ID_LABEL]
       if (id !== undefined) found.set(id, await this.#orFailed(id, Labels, this.#findHalf(id, Labels[TAG_LABEL] ?? '')))
     }
-    for (const container of containers) {
+    // Last: one that is made while we look is not taken for one that was made and is gone.
+    for (const container of await this.#client.containers(TAG_LABEL, signal)) {
       const id = container.Labels[ID_LABEL]
       if (id === undefined) continue
       const one = await this.#orFailed(id, container.Labels, this.#find(id, container, signal))
