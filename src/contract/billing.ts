@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { pageQuery } from './shared.ts'
 
-const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'a month such as "2026-11"')
+const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'Must be a month such as "2026-11"')
 const day = z.iso.date()
 
 export const statementLine = z

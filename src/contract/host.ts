@@ -193,7 +193,7 @@ export const hostEndpoints = {
         token: z.string().min(1).max(100).describe('`bj_…`, of `POST /v2/supply/join-tokens`'),
         publicKey: z
           .string()
-          .regex(/^[A-Za-z0-9_-]{43}$/, 'an Ed25519 public key: 32 bytes in base64url')
+          .regex(/^[A-Za-z0-9_-]{43}$/, 'Must be an Ed25519 public key: 32 bytes in base64url')
           .describe('Ed25519, its 32 bytes in base64url; the agent signs with its other half'),
         name: hostName.optional().describe('How the machine is called; without it, three random words'),
         offer: hostOffer,
@@ -306,7 +306,9 @@ export const hostEndpoints = {
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
-        name: z.string().regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, 'lower-case letters, digits, dot, _ and -, 63 at most'),
+        name: z
+          .string()
+          .regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, 'Only lower-case letters, digits, dot, _ and -, 63 at most'),
         arch: z.enum(['x64', 'arm64']),
         source: z
           .string()
@@ -315,7 +317,7 @@ export const hostEndpoints = {
             'https://…, or file:/… on the hosts themselves',
           ),
         sha256: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits in lower case'),
-        loginUser: z.string().regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'a user name'),
+        loginUser: z.string().regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'Must be a user name'),
         isDefault: z.boolean().default(false).describe('For orders that name none; there is one of each architecture'),
       })
       .meta({ id: 'AddBaseImage' }),

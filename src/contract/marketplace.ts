@@ -135,7 +135,7 @@ const image = z.object({
   ports: z.array(port).max(limits.customPorts).optional(),
 })
 
-const gpuCount = z.union([z.int().min(1).max(64), z.string().regex(/^[1-9]\d?$/, 'a whole number of GPUs')])
+const gpuCount = z.union([z.int().min(1).max(64), z.string().regex(/^[1-9]\d?$/, 'Must be a whole number of GPUs')])
 
 const instanceList = z.object({
   instances: z.array(marketplaceInstance),

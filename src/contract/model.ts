@@ -46,12 +46,12 @@ export const protocolKinds = {
 
 const modelName = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'letters, digits and . _ : / @ + - only, at most 200')
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Only letters, digits and . _ : / @ + -, at most 200')
 
 /** The cap keeps the dearest request that an engine can take inside a 64-bit ledger. */
 const perMillionUsdText = z
   .string()
-  .regex(/^(\d{1,4}(\.\d{1,9})?|10000(\.0{1,9})?)$/, 'a price in USD up to 10000, such as "0.25"')
+  .regex(/^(\d{1,4}(\.\d{1,9})?|10000(\.0{1,9})?)$/, 'Must be a price in USD up to 10000, such as "0.25"')
 
 const prices = {
   inputUsdPerMillion: perMillionUsdText.describe('Tokens of the prompt'),
@@ -151,7 +151,7 @@ const optionalPrices = {
 const upstreamKey = z
   .string()
   .max(4_096)
-  .regex(/^[\x21-\x7e]+$/, 'visible ASCII characters only')
+  .regex(/^[\x21-\x7e]+$/, 'Only visible ASCII characters')
 
 const deploymentFacts = {
   weight: z.int().min(0).max(1_000).optional().describe('Its share beside the others; 0: takes nothing new'),

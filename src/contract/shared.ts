@@ -23,36 +23,39 @@ const LAST_TIME = '9999-12-31T23:59:59.999Z'
 /** RFC 3339. Responses are UTC with milliseconds; requests may use any offset. */
 export const timeText = z.iso
   .datetime({ offset: true })
-  .refine((text) => Date.parse(text) <= Date.parse(LAST_TIME), `no later than ${LAST_TIME}`)
+  .refine((text) => Date.parse(text) <= Date.parse(LAST_TIME), `Must be no later than ${LAST_TIME}`)
 
 /** The interface gives labels no length. Ours is checked and told in words, and stays out of the schema it fixes. */
 export const labelText = z
   .string()
-  .refine((text) => text.length <= limits.labelChars, `at most ${limits.labelChars} characters`)
+  .refine((text) => text.length <= limits.labelChars, `Must have at most ${limits.labelChars} characters`)
   .describe(`At most ${limits.labelChars} characters`)
 
 export const volumeLabel = z
   .string()
   .min(4)
   .max(255)
-  .regex(/^[A-Za-z0-9_-]+$/, 'letters, digits, underscore and hyphen only')
+  .regex(/^[A-Za-z0-9_-]+$/, 'Only letters, digits, underscore and hyphen')
 
 export const positiveId = z.int().positive().max(MAX_SAFE)
 
 /** USD as a decimal text with at most nine decimals. */
-export const usdText = z.string().regex(/^-?\d{1,9}(\.\d{1,9})?$/, 'an amount in USD such as "12.50"')
+export const usdText = z.string().regex(/^-?\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD such as "12.50"')
 export const positiveUsdText = z
   .string()
-  .regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'an amount in USD above zero, such as "12.50"')
-export const nonNegativeUsdText = z.string().regex(/^\d{1,9}(\.\d{1,9})?$/, 'an amount in USD such as "12.50"')
+  .regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD above zero, such as "12.50"')
+export const nonNegativeUsdText = z.string().regex(/^\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD such as "12.50"')
 
 /** A price an hour. The cap keeps the largest order that a quota allows inside a 64-bit ledger. */
 export const priceUsdText = z
   .string()
-  .regex(/^(\d{1,3}(\.\d{1,9})?|1000(\.0{1,9})?)$/, 'a price in USD up to 1000, such as "2.49"')
+  .regex(/^(\d{1,3}(\.\d{1,9})?|1000(\.0{1,9})?)$/, 'Must be a price in USD up to 1000, such as "2.49"')
 export const storagePriceUsdText = z
   .string()
-  .regex(/^(?!0(\.0+)?$)(0(\.\d{1,9})?|1(\.0{1,9})?)$/, 'a price in USD above zero and up to 1, such as "0.0001"')
+  .regex(
+    /^(?!0(\.0+)?$)(0(\.\d{1,9})?|1(\.0{1,9})?)$/,
+    'Must be a price in USD above zero and up to 1, such as "0.0001"',
+  )
 
 export const reasonText = z
   .string()

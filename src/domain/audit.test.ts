@@ -36,8 +36,7 @@ test('every value has a line, and a row of several is one', () => {
     ['changed tags', 'nothing'],
     ['priceUsd', '$2.490000000'],
     ['gpus 1', 'gpu type h200, price a gpu hour $2.250000000'],
-    ['notes 1', 'a'],
-    ['notes 2', 'true'],
+    ['notes', 'a, true'],
   ])
   expect(auditDetails({}, money)).toEqual([])
 })

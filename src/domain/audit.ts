@@ -79,6 +79,9 @@ export function auditDetails(detail: Values, money: Money): ReadonlyArray<readon
 function linesOf(path: string, value: unknown, money: Money): Array<readonly [string, string]> {
   if (!isObject(value) || Object.keys(value).length === 0)
     return path === '' ? [] : [[path, valueWords(path, value, money)]]
+  if (Array.isArray(value) && !value.some(isObject)) {
+    return [[path, value.map((one) => valueWords(path, one, money)).join(', ')]]
+  }
   if (/ \d+$/.test(path)) return [[path, rowWords(value, money)]]
   return Object.entries(value).flatMap(([name, inner]) => {
     const step = Array.isArray(value) ? String(Number.parseInt(name, 10) + 1) : plain(name)
