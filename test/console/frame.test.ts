@@ -17,6 +17,11 @@ const pages = [...readFileSync('console/routes.tsx', 'utf8').matchAll(/^ +path: 
   ([, path = '']) => (path === '/sign-in' ? [] : [path]),
 )
 
+/** Then it looks who is signed in. If it has found out by itself, it is on its way already, and cannot be asked. */
+async function turnTo(page: Page): Promise<void> {
+  await page.evaluate("dispatchEvent(new Event('focus'))").catch(() => {})
+}
+
 describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browserLeftOut}`, () => {
   let browser: ConsoleBrowser
 
@@ -105,8 +110,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     const { page, visit, close } = await browser.open(key)
     await visit('/volumes', 'Volumes')
     await page.context().clearCookies()
-    // The page looks who is signed in when one turns to it. If it has read something meanwhile, it is on its way already.
-    await page.evaluate("dispatchEvent(new Event('focus'))").catch(() => {})
+    await turnTo(page)
     await page.getByRole('heading', { name: /Sign in|Welcome/ }).waitFor()
     expect(page.url()).toContain('next=%2Fvolumes')
     await page.getByLabel('API key').fill(key)
@@ -165,7 +169,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await other.close()
     const headers = { [CONSOLE_HEADER]: CONSOLE_HEADER_VALUE }
     await context.request.post(SESSION_PATH, { headers, data: { key: browser.server.operatorKey } })
-    await page.evaluate("dispatchEvent(new Event('focus'))")
+    await turnTo(page)
     await page.getByRole('link', { name: 'Fleet' }).waitFor()
     await close()
   })
