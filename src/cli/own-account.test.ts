@@ -7,8 +7,8 @@ import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { startReceiver, status, type Receiver } from '../../test/harness/receiver.ts'
 import { testSshKey } from '../../test/harness/server.ts'
-import { waitFor } from '../../test/harness/wait.ts'
-import { DAY_MS, formatInstant, instantOf, MINUTE_MS, systemClock } from '../base/instant.ts'
+import { waitFor, waitForDayWithTimeLeft } from '../../test/harness/wait.ts'
+import { DAY_MS, formatInstant, instantOf, systemClock } from '../base/instant.ts'
 
 let cli: CliTest
 let receiver: Receiver
@@ -210,7 +210,7 @@ describe('what was spent', () => {
 
   beforeAll(async () => {
     // What is spent before midnight is not of the day that is shown after it.
-    await waitFor('a day with time left', () => DAY_MS - (systemClock.now() % DAY_MS) > MINUTE_MS)
+    await waitForDayWithTimeLeft()
     today = formatInstant(systemClock.now()).slice(0, 10)
     yesterday = formatInstant(instantOf(systemClock.now() - DAY_MS)).slice(0, 10)
     const told = (await cli.json('chat', 'Hello')) as { requestId: string; costNanoUsd: number }

@@ -4,8 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
-import { waitFor } from '../../test/harness/wait.ts'
-import { DAY_MS, MINUTE_MS, systemClock } from '../base/instant.ts'
+import { waitFor, waitForDayWithTimeLeft } from '../../test/harness/wait.ts'
 import { sumUsd, usd } from '../base/money.ts'
 
 let cli: CliTest
@@ -24,7 +23,7 @@ const json = async (...args: string[]) => JSON.parse(await done(...args, '--json
 
 beforeAll(async () => {
   // At the end of a month there would soon be two invoices.
-  await waitFor('a day with time left', () => DAY_MS - (systemClock.now() % DAY_MS) > MINUTE_MS)
+  await waitForDayWithTimeLeft()
   cli = await startCliTest()
   model = await serveModel(cli.server)
   account = await cli.server.account({ usd: '1000' })

@@ -5,8 +5,8 @@ import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { TestAgent, testOffer } from '../../test/harness/host-doors.ts'
 import { succeed } from '../../test/harness/journey.ts'
 import type { Call } from '../../test/harness/server.ts'
-import { waitFor } from '../../test/harness/wait.ts'
-import { DAY_MS, formatInstant, MINUTE_MS, systemClock } from '../base/instant.ts'
+import { waitFor, waitForDayWithTimeLeft } from '../../test/harness/wait.ts'
+import { formatInstant, systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf, sumUsd, usd } from '../base/money.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
 
@@ -90,7 +90,7 @@ test('machines are listed with their price and what is rented, page by page', as
 
 test('a price counts for new rentals, and a machine off sale keeps its tenants', async () => {
   // What it earns is shown by day, in the next test: all of it is to be of one.
-  await waitFor('a day with time left', () => DAY_MS - (systemClock.now() % DAY_MS) > MINUTE_MS)
+  await waitForDayWithTimeLeft()
   const order = { cluster_name: 'mock-iad', node_name: MACHINE, gpu_count: 2 }
   const { instance_name } = await succeed(customer.call, 'POST', '/v1/marketplace/instances/create', order)
   const instances = async () =>

@@ -1,4 +1,5 @@
 /** Waits for a fact, not for a time. */
+import { DAY_MS, MINUTE_MS, systemClock } from '../../src/base/instant.ts'
 
 const EVERY_MS = 20
 const SELDOM_MS = 250
@@ -24,6 +25,11 @@ export async function waitFor<T>(
     const pauseMs = Math.min(SELDOM_MS, Math.max(EVERY_MS, PAUSE_FACTOR * (answeredAt - askedAt)))
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
+}
+
+/** For what is shown by day: all that follows within a minute is of the same one. */
+export async function waitForDayWithTimeLeft(): Promise<void> {
+  await waitFor('a day with time left', () => DAY_MS - (systemClock.now() % DAY_MS) > MINUTE_MS)
 }
 
 /** Between two looks of someone who counts them: the time of a real engine passes by itself. */
