@@ -1,10 +1,11 @@
 /**
  * `npm test`: the checks, then every test; `npm test -- <filter…>`: only the tests that match. Whatever happens, the
- * very last line is `N passed, N failed` with true counts, and the exit code is not zero when anything has failed.
+ * last line is `N passed, N failed` with the true counts, and the exit code is nonzero when anything failed.
  */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { closeRun, run, runTests } from './run-tests.mjs'
 
 const qemu =
   process.arch === 'arm64'
@@ -45,71 +46,19 @@ const needs = [
 const beside = new Map([['nfs-ganesha', ['nfs-ganesha-vfs']]])
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const closingLine = /^(\d+) passed, (\d+) failed(.*)$/
 
 process.exitCode = await main(process.argv.slice(2))
 
 /** @param {string[]} filters */
 async function main(filters) {
-  // Ctrl-C goes to the child too, which ends by itself and is then told about.
+  // Ctrl-C reaches the child too; it stops by itself and this process reports the result.
   process.on('SIGINT', () => {})
   installNeeds()
   if (filters.length === 0) {
-    const check = await run(process.env['npm_execpath'] ?? 'npm', ['run', '--silent', 'check'])
-    if (!check.ok) return close(`npm run check failed (${check.how}); the tests were not run.`, 0, 1)
+    const check = await run(root, process.env['npm_execpath'] ?? 'npm', ['run', '--silent', 'check'])
+    if (!check.ok) return closeRun({ message: `npm run check failed (${check.how}); the tests did not run.` })
   }
-  const tests = await run('node_modules/vitest/vitest.mjs', ['run', ...filters])
-  if (tests.closing === undefined) return close(`vitest ended without a result (${tests.how}).`, 0, 1)
-  const [, passed = '0', failed = '0', rest = ''] = tests.closing
-  // A run can fail where no test has: nothing was found to run, or cleaning up went wrong.
-  const failures = tests.ok ? Number(failed) : Math.max(1, Number(failed))
-  return close('', Number(passed), failures, rest)
-}
-
-/**
- * @param {string} why
- * @param {number} passed
- * @param {number} failed
- */
-function close(why, passed, failed, rest = '') {
-  if (why !== '') process.stdout.write(`\n${why}\n`)
-  process.stdout.write(`${passed} passed, ${failed} failed${rest}\n`)
-  return failed === 0 ? 0 : 1
-}
-
-/**
- * Runs a program and shows what it prints as it comes, but for its closing line, which is kept back for the end.
- *
- * @param {string} program
- * @param {string[]} args
- * @returns {Promise<{ ok: boolean, how: string, closing: RegExpExecArray | undefined }>}
- */
-function run(program, args) {
-  const isScript = /\.[cm]?js$/.test(program)
-  const child = spawn(isScript ? process.execPath : program, isScript ? [program, ...args] : args, {
-    cwd: root,
-    stdio: ['inherit', 'pipe', 'inherit'],
-    // Through a pipe it cannot see that there is a terminal at the other end.
-    env: process.stdout.isTTY ? { FORCE_COLOR: '1', ...process.env } : process.env,
-  })
-  let closing
-  let unfinished = ''
-  child.stdout.setEncoding('utf8').on('data', (/** @type {string} */ chunk) => {
-    const lines = (unfinished + chunk).split('\n')
-    unfinished = lines.pop() ?? ''
-    for (const line of lines) {
-      const match = closingLine.exec(line)
-      if (match === null) process.stdout.write(`${line}\n`)
-      else closing = match
-    }
-  })
-  return new Promise((resolve) => {
-    child.on('error', (error) => resolve({ ok: false, how: error.message, closing }))
-    child.on('close', (code, signal) => {
-      if (unfinished !== '') process.stdout.write(`${unfinished}\n`)
-      resolve({ ok: code === 0, how: signal ?? `exit code ${code}`, closing })
-    })
-  })
+  return runTests(root, filters)
 }
 
 /** As root on Debian what is missing is installed; elsewhere it is named, and the tests that need it say so. */

@@ -1,19 +1,50 @@
-/** The last line of a run: `N passed, N failed`, with the true counts. */
+/**
+ * Ends a run with `N passed, N failed` and the true counts. Under `npm test`, which may run failed files once more, it
+ * writes the counts and the names of the failures to the file in BERTH_TEST_RESULTS instead.
+ */
+import { writeFileSync } from 'node:fs'
 import type { Reporter, TestModule } from 'vitest/node'
+
+export interface RunResults {
+  passed: number
+  failed: number
+  skipped: number
+  /** One entry per failed test; a file that failed outside its tests (load, hooks) has an entry without a test. */
+  failures: { file: string; test?: string }[]
+  skips: { file: string; test: string }[]
+  /** Errors that belong to no test: they fail the run and are never retried. */
+  unhandledErrors: number
+}
 
 export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly unknown[]): void {
-    const counts = { passed: 0, failed: 0, skipped: 0 }
+    const results: RunResults = {
+      passed: 0,
+      failed: unhandled.length,
+      skipped: 0,
+      failures: [],
+      skips: [],
+      unhandledErrors: unhandled.length,
+    }
     for (const module of modules) {
-      // A file that does not load has no tests to count, and has failed all the same.
-      if (module.errors().length > 0) counts.failed += 1
+      const file = module.relativeModuleId
+      let failedTests = 0
       for (const test of module.children.allTests()) {
         const { state } = test.result()
-        if (state === 'passed' || state === 'failed' || state === 'skipped') counts[state] += 1
+        if (state === 'passed') results.passed += 1
+        if (state === 'skipped') results.skips.push({ file, test: test.fullName })
+        if (state !== 'failed') continue
+        failedTests += 1
+        results.failures.push({ file, test: test.fullName })
       }
+      // A file that does not load, or whose hooks fail, may have no failed test and has failed all the same.
+      if (module.state() === 'failed' && failedTests === 0) results.failures.push({ file })
     }
-    counts.failed += unhandled.length
-    const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : ''
-    process.on('exit', () => process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${skipped}\n`))
+    results.failed += results.failures.length
+    results.skipped = results.skips.length
+    const resultsFile = process.env['BERTH_TEST_RESULTS']
+    if (resultsFile !== undefined) return writeFileSync(resultsFile, JSON.stringify(results))
+    const skipped = results.skipped > 0 ? `, ${results.skipped} skipped` : ''
+    process.on('exit', () => process.stdout.write(`${results.passed} passed, ${results.failed} failed${skipped}\n`))
   }
 }

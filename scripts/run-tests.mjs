@@ -1,0 +1,110 @@
+/**
+ * Runs vitest, then runs each file with a failure once more, alone. A test that passes then is printed as
+ * `FLAKY <name>` and does not fail the run: on a busy machine one flaky test among thousands used to cost a whole
+ * submission. Nothing else is retried, and a run with failures in many files is not retried at all: it is broken.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+const MAX_RETRIED_FILES = 10
+
+/**
+ * @typedef {import('../test/harness/closing-line.ts').RunResults} RunResults
+ * @typedef {{ message?: string, passed?: number, failed?: number, skipped?: number, flaky?: string[] }} Closing
+ */
+
+/**
+ * @param {string} root
+ * @param {string[]} filters
+ * @param {Record<string, string | undefined>} env
+ */
+export async function runTests(root, filters, env = process.env) {
+  const first = await runVitest(root, filters, env)
+  if (first.results === undefined) return closeRun({ message: `vitest ended without a result (${first.how}).` })
+  const { skipped, skips, failures, unhandledErrors } = first.results
+  const files = [...new Set(failures.map(({ file }) => file))]
+  const failedFirst = new Set(failures.map(nameOf))
+  const flaky = []
+  let { passed } = first.results
+  let failed = unhandledErrors
+  if (files.length > MAX_RETRIED_FILES) failed += failures.length
+  else {
+    for (const file of files) {
+      process.stdout.write(`\nRunning ${file} again, alone, because it failed.\n`)
+      const { results, how } = await runVitest(root, [file], env)
+      if (results === undefined) {
+        process.stdout.write(`vitest ended without a result (${how}).\n`)
+        failed += failures.filter((failure) => failure.file === file).length
+        continue
+      }
+      const failedNow = new Set(results.failures.map(nameOf))
+      // A test that fails only in the second run has failed all the same.
+      passed -= [...failedNow].filter((name) => !failedFirst.has(name)).length
+      failed += results.failed
+      flaky.push(...failures.filter((one) => one.file === file && !failedNow.has(nameOf(one))).map(nameOf))
+    }
+  }
+  // Vitest can also fail where no test did: nothing matched the filter, or its cleanup failed.
+  if (!first.ok && files.length === 0) failed = Math.max(1, failed)
+  for (const { file, test } of skips) process.stdout.write(`SKIPPED ${file} > ${test}\n`)
+  const exitCode = closeRun({ passed: passed + flaky.length, failed, skipped, flaky })
+  // On a build machine every suite has its engine: a skipped one hides a missing installation step.
+  return env['CI'] === 'true' && skipped > 0 ? 1 : exitCode
+}
+
+/** @param {{ file: string, test?: string }} failure */
+function nameOf({ file, test }) {
+  return test === undefined ? file : `${file} > ${test}`
+}
+
+/** @param {Closing} closing */
+export function closeRun({ message, passed = 0, failed = 1, skipped = 0, flaky = [] }) {
+  for (const name of flaky) process.stdout.write(`FLAKY ${name}\n`)
+  if (flaky.length > 0) process.stdout.write(`${flaky.length} flaky: failed in the full run, passed alone\n`)
+  if (message !== undefined) process.stdout.write(`\n${message}\n`)
+  process.stdout.write(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`)
+  return failed === 0 ? 0 : 1
+}
+
+/**
+ * @param {string} root
+ * @param {string[]} filters
+ * @param {Record<string, string | undefined>} env
+ */
+async function runVitest(root, filters, env) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'berth-test-results-'))
+  const resultsFile = path.join(folder, 'results.json')
+  const child = { ...env, BERTH_TEST_RESULTS: resultsFile }
+  const ended = await run(root, process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...filters], child)
+  try {
+    const results = /** @type {RunResults} */ (JSON.parse(readFileSync(resultsFile, 'utf8')))
+    return { ...ended, results }
+  } catch {
+    // No file: vitest itself broke, and the caller reports how it ended.
+    return { ...ended, results: undefined }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+/**
+ * @param {string} root
+ * @param {string} program
+ * @param {string[]} args
+ * @param {Record<string, string | undefined>} env
+ * @returns {Promise<{ ok: boolean, how: string }>}
+ */
+export function run(root, program, args, env = process.env) {
+  const isScript = /\.[cm]?js$/.test(program)
+  const child = spawn(isScript ? process.execPath : program, isScript ? [program, ...args] : args, {
+    cwd: root,
+    stdio: 'inherit',
+    env,
+  })
+  return new Promise((resolve) => {
+    child.on('error', (error) => resolve({ ok: false, how: error.message }))
+    child.on('close', (code, signal) => resolve({ ok: code === 0, how: signal ?? `exit code ${code}` }))
+  })
+}

@@ -1,0 +1,93 @@
+/** `npm test` retries failed files once, alone, and tells flaky tests from broken ones. */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+
+const repository = path.resolve(import.meta.dirname, '..')
+
+describe('the test command', () => {
+  let project: string
+  beforeEach(() => {
+    project = mkdtempSync(path.join(tmpdir(), 'berth-test-command-'))
+    symlinkSync(path.join(repository, 'node_modules'), path.join(project, 'node_modules'))
+    const reporter = path.join(repository, 'test/harness/closing-line.ts')
+    writeFileSync(
+      path.join(project, 'vitest.config.mjs'),
+      `export default { test: { reporters: [${JSON.stringify(reporter)}], maxWorkers: 1 } }\n`,
+    )
+    mkdirSync(path.join(project, 'marks'))
+  })
+  afterEach(() => rmSync(project, { recursive: true }))
+
+  /** A test whose first `failures` runs fail: each run leaves a mark in a file. */
+  const source = (name: string, failures: number): string => `
+    import { appendFileSync, readFileSync } from 'node:fs'
+    import { expect, test } from 'vitest'
+    test(${JSON.stringify(name)}, () => {
+      const file = ${JSON.stringify(path.join(project, 'marks', name))}
+      appendFileSync(file, 'x')
+      expect(readFileSync(file, 'utf8').length).toBeGreaterThan(${failures})
+    })
+  `
+  const write = (file: string, ...tests: string[]): void => {
+    writeFileSync(
+      path.join(project, file),
+      tests.map((text, at) => (at === 0 ? text : text.replaceAll(/import .*/g, ''))).join(''),
+    )
+  }
+  const run = (env: Record<string, string> = {}): { code: number | null; lines: string[] } => {
+    const script = `import { runTests } from ${JSON.stringify(path.join(repository, 'scripts/run-tests.mjs'))}
+      process.exitCode = await runTests(${JSON.stringify(project)}, [])`
+    const { CI: _, ...outer } = process.env
+    const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+      encoding: 'utf8',
+      env: { ...outer, ...env },
+    })
+    return { code: status, lines: stdout.trimEnd().split('\n') }
+  }
+
+  test('a test that passes alone is named as flaky and does not fail the run', () => {
+    write('steady.test.mjs', source('steady', 0))
+    write('shaky.test.mjs', source('shaky', 1), source('firm', 0))
+    const { code, lines } = run()
+    expect(lines).toContain('FLAKY shaky.test.mjs > shaky')
+    expect(lines.at(-1)).toBe('3 passed, 0 failed')
+    expect(code).toBe(0)
+  })
+
+  test('a test that fails alone as well fails the run', () => {
+    write('steady.test.mjs', source('steady', 0))
+    write('broken.test.mjs', source('broken', 9))
+    const { code, lines } = run()
+    expect(lines.filter((line) => line.startsWith('FLAKY'))).toEqual([])
+    expect(lines.at(-1)).toBe('1 passed, 1 failed')
+    expect(code).toBe(1)
+  })
+
+  test('a file that does not load fails the run', () => {
+    write('steady.test.mjs', source('steady', 0))
+    write('unloadable.test.mjs', 'throw new Error("no")')
+    const { code, lines } = run()
+    expect(lines.at(-1)).toBe('1 passed, 1 failed')
+    expect(code).toBe(1)
+  })
+
+  test('a run with failures in many files is not retried', () => {
+    for (let at = 0; at < 11; at += 1) write(`shaky-${at}.test.mjs`, source(`shaky ${at}`, 1))
+    const { code, lines } = run()
+    expect(lines.at(-1)).toBe('0 passed, 11 failed')
+    expect(code).toBe(1)
+  })
+
+  test('a skipped test is named, and fails the run on a build machine', () => {
+    write('absent.test.mjs', "import { test } from 'vitest'\ntest.skip('needs an engine', () => {})")
+    write('steady.test.mjs', source('steady', 0))
+    const local = run()
+    expect(local.lines).toContain('SKIPPED absent.test.mjs > needs an engine')
+    expect(local.lines.at(-1)).toBe('1 passed, 0 failed, 1 skipped')
+    expect(local.code).toBe(0)
+    expect(run({ CI: 'true' }).code).toBe(1)
+  })
+})
