@@ -6,6 +6,8 @@ import type pg from 'pg'
 
 const LOCK = 8_420_001
 const OLDEST_POSTGRES = 14
+/** How many unknown migrations one sentence names. */
+const MAX_NAMED = 5
 
 export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[]> {
   const client = await pool.connect()
@@ -21,8 +23,10 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
       .rows) {
       applied.set(row.name, row.sha256)
     }
+    const known = (await readdir(schemaDir)).filter((file) => file.endsWith('.sql')).sort()
+    refuseNewerSchema([...applied.keys()], known)
     const done: string[] = []
-    for (const name of (await readdir(schemaDir)).filter((file) => file.endsWith('.sql')).sort()) {
+    for (const name of known) {
       const text = await readFile(path.join(schemaDir, name), 'utf8')
       const digest = createHash('sha256').update(text).digest('hex')
       const before = applied.get(name)
@@ -48,6 +52,16 @@ async function applyOne(client: pg.PoolClient, name: string, digest: string, tex
     await client.query('rollback')
     throw error
   }
+}
+
+/** A newer server has changed this database in ways that this one does not know, so its writes could break promises. */
+function refuseNewerSchema(applied: readonly string[], known: readonly string[]): void {
+  const unknown = applied.filter((name) => !known.includes(name)).sort()
+  if (unknown.length === 0) return
+  const shown = unknown.slice(0, MAX_NAMED).join(', ') + (unknown.length > MAX_NAMED ? ', …' : '')
+  throw new Error(
+    `This database was upgraded by a newer Berth (unknown migrations: ${shown}). Start that version or a later one, or restore the backup from before the upgrade.`,
+  )
 }
 
 async function refuseOldServer(client: pg.PoolClient): Promise<void> {

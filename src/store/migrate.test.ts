@@ -1,0 +1,55 @@
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import pg from 'pg'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { testDatabase, type TestDatabase } from '../../test/harness/database.ts'
+import { removeFolder } from '../../test/harness/leftover.ts'
+import { migrate } from './migrate.ts'
+
+let database: TestDatabase
+let pool: pg.Pool
+let schema: string
+beforeEach(async () => {
+  database = await testDatabase()
+  pool = new pg.Pool({ connectionString: database.url, max: 2 })
+  schema = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
+  await cp('schema', schema, { recursive: true })
+})
+afterEach(async () => {
+  await pool.end()
+  await database.drop()
+  await removeFolder(schema)
+})
+
+it('applies a new file once', async () => {
+  await writeFile(path.join(schema, '9000_newer.sql'), 'create table newer (id integer)')
+  expect(await migrate(pool, schema)).toEqual(['9000_newer.sql'])
+  expect(await migrate(pool, schema)).toEqual([])
+})
+
+it('refuses a database that a newer version has migrated, and changes nothing in it', async () => {
+  const older = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
+  await cp(schema, older, { recursive: true })
+  await writeFile(path.join(schema, '9000_newer.sql'), 'create table newer (id integer)')
+  await writeFile(path.join(schema, '9001_newest.sql'), 'create table newest (id integer)')
+  await migrate(pool, schema)
+  // The older version has a file of its own that the newer one lacks: it must not be applied either.
+  await writeFile(path.join(older, '8999_side.sql'), 'create table side (id integer)')
+  await expect(migrate(pool, older)).rejects.toThrow(/9000_newer\.sql, 9001_newest\.sql/)
+  const { rows } = await pool.query<{ side: string | null }>(`select to_regclass('side')::text as side`)
+  expect(rows).toEqual([{ side: null }])
+  await rm(older, { recursive: true })
+})
+
+it('refuses a file that was changed after it was applied', async () => {
+  await writeFile(path.join(schema, '0001_identity.sql'), 'select 1')
+  await expect(migrate(pool, schema)).rejects.toThrow('schema/0001_identity.sql')
+})
+
+it('releases its lock after a refusal, so that the right version can start', async () => {
+  const older = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
+  await expect(migrate(pool, older)).rejects.toThrow()
+  expect(await migrate(pool, schema)).toEqual([])
+  await rm(older, { recursive: true })
+})
