@@ -30,7 +30,14 @@ export interface HttpOptions extends Binding {
   /** Where the built console is; undefined: where a build puts it. */
   readonly consoleDir: string | undefined
   readonly welcome: WelcomeOptions
-  readonly ready: () => Promise<{ ok: boolean; checks: Record<string, string> }>
+  readonly ready: () => Promise<Readiness>
+}
+
+/** What `/readyz` says; `reason` where it is not a check that failed. */
+export interface Readiness {
+  readonly ok: boolean
+  readonly reason?: 'draining'
+  readonly checks: Readonly<Record<string, string>>
 }
 
 export function makeHttpServer(options: HttpOptions): FastifyInstance {
@@ -190,8 +197,8 @@ function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
   let reference: string | undefined
   server.get('/healthz', async () => ({ status: 'ok' }))
   server.get('/readyz', async (_request, reply) => {
-    const { ok, checks } = await options.ready()
-    return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', checks })
+    const { ok, ...why } = await options.ready()
+    return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', ...why })
   })
   server.get('/openapi.json', async (request, reply) =>
     sendJson(request, reply, { text: (all ??= JSON.stringify(describeApi('all'))), mayPack: true }),

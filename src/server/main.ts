@@ -23,8 +23,9 @@ async function main(): Promise<void> {
   const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
   const server = await serve(settings, { data, newOperatorKey })
   const { url, made } = server
+  // Before anybody can know that it is up, and stop it.
+  stopOnSignal(server, settings.drainMs)
   process.stdout.write(welcome({ url, settings, made, tookMs: performance.now() - startedAt }))
-  stopOnSignal(server)
   void server.broken.then((why) => {
     if (ending) return
     process.stderr.write(`${why}; stopping.\n`)
@@ -42,12 +43,24 @@ async function end(server: RunningServer, code: number): Promise<void> {
   process.exit(code)
 }
 
-function stopOnSignal(server: RunningServer): void {
+/**
+ * The first signal stops the server, after the time that load balancers get to notice. A second one skips that time, or
+ * gives up on a stop that is under way already.
+ */
+function stopOnSignal(server: RunningServer, drainMs: number): void {
+  let draining: NodeJS.Timeout | undefined
+  const stop = (): void => {
+    clearTimeout(draining)
+    process.stdout.write('\nStopping …\n')
+    void end(server, 0)
+  }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       if (ending) process.exit(1)
-      process.stdout.write('\nStopping …\n')
-      void end(server, 0)
+      if (draining !== undefined || drainMs === 0) return stop()
+      server.startDraining()
+      process.stdout.write(`\nDraining for ${drainMs / 1_000} s …\n`)
+      draining = setTimeout(stop, drainMs)
     })
   }
 }

@@ -28,7 +28,7 @@ import { readOrCreateSecret } from './data-folder.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
 import { handlers } from './handlers.ts'
-import { makeHttpServer } from './http.ts'
+import { makeHttpServer, type Readiness } from './http.ts'
 import { watchGauges } from './gauges.ts'
 import { openHostDoors } from './host-doors.ts'
 import { makeHostLinks } from './host-links.ts'
@@ -49,6 +49,8 @@ export interface RunningServer {
   readonly made: { readonly operator: boolean; readonly demo: boolean }
   /** Resolves when something that the server cannot live without has ended by itself. */
   readonly broken: Promise<string>
+  /** From here on `/readyz` says 503, so that load balancers send new requests elsewhere; all else works as before. */
+  startDraining(): void
   close(): Promise<void>
 }
 
@@ -95,9 +97,11 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
       warn: (error, what) => log.warn({ err: error }, what),
     }
     const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
-    const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops }
+    const drain = { started: false }
+    const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops, drain }
     const url = await openHttp(app, settings, wiring)
-    return { url, app, made, broken: data.broken, close }
+    const startDraining = (): void => void (drain.started = true)
+    return { url, app, made, broken: data.broken, startDraining, close }
   } catch (error) {
     await close()
     throw error
@@ -129,6 +133,7 @@ interface Wiring {
   readonly databaseUrl: string
   readonly dataDir: string
   readonly engineLoops: readonly Reconciler[]
+  readonly drain: { readonly started: boolean }
 }
 
 async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<string> {
@@ -187,7 +192,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     trustProxy: settings.trustProxy,
     consoleDir: options.consoleDir,
     welcome: welcomeOptions(settings, options, dataDir),
-    ready: () => readiness(app),
+    ready: async () => (wiring.drain.started ? DRAINING : readiness(app)),
   })
   const closeDoors = openHostDoors({
     app,
@@ -280,7 +285,9 @@ async function openMetrics(metrics: Metrics, port: number): Promise<() => Promis
 
 const READY_MS = 2_000
 
-async function readiness(app: App): Promise<{ ok: boolean; checks: Record<string, string> }> {
+const DRAINING: Readiness = { ok: false, reason: 'draining', checks: {} }
+
+async function readiness(app: App): Promise<Readiness> {
   const check = async (work: Promise<unknown>): Promise<string> => {
     const late = new Promise<string>((resolve) => setTimeout(() => resolve('no answer in time'), READY_MS).unref())
     return Promise.race([

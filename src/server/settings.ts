@@ -6,6 +6,11 @@ import { faultWords } from '../contract/fault-words.ts'
 
 const port = z.coerce.number().int().min(0).max(65_535)
 
+/** Longer than any load balancer takes to notice; a stop that takes longer would be taken for a hang. */
+const MAX_DRAIN_SECONDS = 600
+/** Unless configured, off loopback: a load balancer that checks every second or two has noticed by then. */
+const DEFAULT_DRAIN_SECONDS = 5
+
 const environment = z.object({
   BERTH_HOST: z.string().min(1).default('127.0.0.1'),
   BERTH_PORT: port.default(8420),
@@ -36,6 +41,7 @@ const environment = z.object({
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
   BERTH_METRICS_PORT: port.optional(),
+  BERTH_DRAIN_SECONDS: z.coerce.number().min(0).max(MAX_DRAIN_SECONDS).optional(),
   BERTH_TRUST_PROXY: z.stringbool().default(false),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
   BERTH_ROLE: z.enum(['all', 'gateway']).default('all'),
@@ -78,6 +84,8 @@ export interface Settings {
   readonly logLevel: string
   /** undefined: /metrics is on the main port, for operators only. */
   readonly metricsPort: number | undefined
+  /** How long a server that is told to stop still takes requests, while `/readyz` already says 503. */
+  readonly drainMs: number
   /** Whether to believe X-Forwarded-For. */
   readonly trustProxy: boolean
   readonly allowPrivateAddresses: boolean
@@ -126,6 +134,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     secretKey: read.BERTH_SECRET_KEY,
     logLevel: read.BERTH_LOG_LEVEL,
     metricsPort: read.BERTH_METRICS_PORT,
+    drainMs: 1_000 * (read.BERTH_DRAIN_SECONDS ?? (isLoopback(read.BERTH_HOST) ? 0 : DEFAULT_DRAIN_SECONDS)),
     trustProxy: read.BERTH_TRUST_PROXY,
     allowPrivateAddresses: read.BERTH_ALLOW_PRIVATE_ADDRESSES,
     role: read.BERTH_ROLE,
@@ -143,6 +152,11 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
 }
 
 type Environment = z.output<typeof environment>
+
+/** No load balancer elsewhere can have sent requests to a loopback address, so Ctrl-C need not wait for one. */
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host.startsWith('127.')
+}
 
 function readRelay(read: Environment): Settings['relay'] {
   const [from = 0, to = 0] = read.BERTH_RELAY_PORTS.split('-').map((port) => Number.parseInt(port, 10))

@@ -67,6 +67,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_SECRET_KEY', 'seals stored secrets; the same on every server (secret.key in the data folder)'],
   ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
   ['BERTH_METRICS_PORT', 'serves /metrics without a key on this loopback port too'],
+  ['BERTH_DRAIN_SECONDS', 'on SIGTERM, how long requests are still taken while /readyz says 503 (5; 0 on loopback)'],
   ['BERTH_TRUST_PROXY', 'true: believe X-Forwarded-For (false)'],
   ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'true: webhooks and downloads may use private addresses and plain http (false)'],
   ['BERTH_ROLE', 'all, or gateway: answers requests and runs no loops (all)'],
