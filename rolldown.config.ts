@@ -1,17 +1,10 @@
 import { builtinModules } from 'node:module'
-import { defineConfig, type RolldownOptions } from 'rolldown'
+import { defineConfig, type Plugin, type RolldownOptions } from 'rolldown'
+import { api } from './src/contract/api.ts'
 
 const node = [...builtinModules, ...builtinModules.map((name) => `node:${name}`)]
 
-export const bundleConfig = {
-  input: {
-    server: 'src/server/main.ts',
-    cli: 'src/cli/main.ts',
-    'llama-engine': 'src/engines/llama/main.ts',
-    'speech-engine': 'src/engines/speech/main.ts',
-    'embedding-engine': 'src/engines/embedding/main.ts',
-    'picture-engine': 'src/engines/picture/main.ts',
-  },
+const shared = {
   platform: 'node',
   // pg's native binding is optional and not installed; binaries, weights and voices are looked up at run time.
   external: [
@@ -29,14 +22,44 @@ export const bundleConfig = {
     /^@dittli\//,
     /^@echogarden\//,
   ],
-  output: {
-    dir: 'dist',
-    format: 'esm',
-    entryFileNames: '[name].mjs',
-    chunkFileNames: '[name]-[hash].mjs',
-    sourcemap: true,
-    cleanDir: true,
-  },
 } satisfies RolldownOptions
 
-export default defineConfig(bundleConfig)
+const output = { dir: 'dist', format: 'esm', entryFileNames: '[name].mjs', sourcemap: true } as const
+
+export const serverConfig = {
+  ...shared,
+  input: {
+    server: 'src/server/main.ts',
+    'llama-engine': 'src/engines/llama/main.ts',
+    'speech-engine': 'src/engines/speech/main.ts',
+    'embedding-engine': 'src/engines/embedding/main.ts',
+    'picture-engine': 'src/engines/picture/main.ts',
+  },
+  output: { ...output, chunkFileNames: '[name]-[hash].mjs', cleanDir: true },
+} satisfies RolldownOptions
+
+/**
+ * The client needs the method and path of each operation, and no schema: with them in place of the whole contract a
+ * command starts in half the time.
+ */
+const routesOnly: Plugin = {
+  name: 'routes-only',
+  load: (id) => {
+    if (!id.endsWith('/src/contract/api.ts')) return null
+    const routes = Object.entries(api).map(([operation, { method, path, media, idempotent }]) => [
+      operation,
+      { method, path, media, idempotent },
+    ])
+    return `export const api = ${JSON.stringify(Object.fromEntries(routes))}`
+  },
+}
+
+/** Apart from the server, so that a command loads nothing of it; after the server, which empties the folder. */
+export const cliConfig = {
+  ...shared,
+  input: { cli: 'src/cli/main.ts' },
+  plugins: [routesOnly],
+  output: { ...output, chunkFileNames: 'cli-[name]-[hash].mjs' },
+} satisfies RolldownOptions
+
+export default defineConfig([serverConfig, cliConfig])

@@ -1,7 +1,6 @@
 #!/usr/bin/env -S node --max-semi-space-size=64
 // The flag: what waits to be settled outlives a small young generation, and would be copied again and again.
 // The `berth` command. In a fresh checkout it builds itself first.
-import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
@@ -14,6 +13,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 const program = process.argv[2] === 'serve' ? 'server' : 'cli'
 const file = new URL(`../dist/${program}.mjs`, import.meta.url)
 if (!existsSync(file)) {
+  const { spawnSync } = await import('node:child_process')
   const cwd = fileURLToPath(new URL('..', import.meta.url))
   const build = spawnSync('npm', ['run', '--silent', 'build'], { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
   if (build.status !== 0) {

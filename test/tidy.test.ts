@@ -2,7 +2,7 @@
 import fs from 'node:fs'
 import { builtinModules } from 'node:module'
 import { describe, expect, test } from 'vitest'
-import { bundleConfig } from '../rolldown.config.ts'
+import { cliConfig, serverConfig } from '../rolldown.config.ts'
 import { bans, findBanned } from './tidy/bans.ts'
 import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
 import { listsOfCode, listsOfStore, readSchemaLists } from './tidy/schema-lists.ts'
@@ -11,7 +11,7 @@ import { isCode, isTest, listFiles, parseSource, reach, readSources, type Source
 const sources = readSources(['src', 'console', 'test', 'bench', 'scripts'])
 const code = sources.filter(({ path }) => isCode(path))
 const CONSOLE = 'console/main.tsx'
-const entries = [...Object.values(bundleConfig.input), CONSOLE]
+const entries = [...Object.values(serverConfig.input), ...Object.values(cliConfig.input), CONSOLE]
 
 const MAX_LINES = 400
 

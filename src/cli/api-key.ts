@@ -33,7 +33,7 @@ export function addApiKeyCommands(program: Command, run: Run): void {
 
 function addList(keys: Command, run: Run): void {
   const ls = keys
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('the keys, never their secrets')
     .option('-a, --all', 'revoked ones too')
     .addHelpText('after', '\nExample:\n  berth keys ls --all')

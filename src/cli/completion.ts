@@ -4,12 +4,13 @@
  * them is a name of ours; nothing that anybody typed gets in.
  */
 import { Argument, type Command } from 'commander'
+import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type ShellName = (typeof shells)[number]
 
-export function addCompletionCommand(program: Command, shell: Shell): void {
+export function addCompletionCommand(program: Command, _run: Run, shell: Shell): void {
   program
     .command('completion')
     .description('a script that completes commands for your shell')

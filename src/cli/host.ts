@@ -30,7 +30,7 @@ function addHosts(operator: Command, run: Run, shell: Shell): void {
     .usage(GROUP_USAGE)
     .commandsGroup('Operators:')
   const list = hosts
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('every host, and how it is')
     .option('--cursor <cursor>', 'go on where a long list was cut')
   list.action(
@@ -141,7 +141,7 @@ function addImages(operator: Command, run: Run): void {
     .usage(GROUP_USAGE)
     .commandsGroup('Operators:')
   images
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('the images')
     .action(
       run('operator', async ({ client, screen }) => {

@@ -8,10 +8,10 @@ import { explain } from './failure.ts'
 import { isProfileName, noProfile, parseProfileName, readProfiles, writeProfiles, type Profile } from './profile.ts'
 import { askFor } from './question.ts'
 import { fields, makeScreen, table, type Cell, type Screen } from './screen.ts'
-import { DEFAULT_URL, GROUP_USAGE, isLocal, sessionWith, type GlobalOptions } from './session.ts'
+import { DEFAULT_URL, GROUP_USAGE, isLocal, sessionWith, type GlobalOptions, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
-export function addProfileCommands(program: Command, shell: Shell): void {
+export function addProfileCommands(program: Command, _run: Run, shell: Shell): void {
   const screenOf = (command: Command): Screen =>
     makeScreen(shell, command.optsWithGlobals<GlobalOptions>().json === true)
   addLogin(program, shell, screenOf)
@@ -31,7 +31,7 @@ export function addProfileCommands(program: Command, shell: Shell): void {
   const profiles = program.command('profiles').description('servers that you are logged in to').usage(GROUP_USAGE)
   profiles.commandsGroup('Server:')
   const list = profiles
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('list the profiles')
     .action(() => showProfiles(shell, screenOf(list)))
   const use = profiles

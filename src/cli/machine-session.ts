@@ -6,12 +6,12 @@ import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { type Command } from 'commander'
 import { ApiError, apiErrorOf, unreachable } from '../client/error.ts'
+import { passWordsOn } from './command-line.ts'
 import { findOwn, NAME_HELP, type OwnMachine } from './own-machine.ts'
 import { printable, type Screen } from './screen.ts'
 import { isLocal, type Run, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
-import { runTerminal } from './terminal.ts'
 
 const MOST_LINES = 100_000
 const LINES = 1_000
@@ -89,11 +89,10 @@ function showLine(screen: Screen, line: string): void {
 }
 
 function addSsh(program: Command, run: Run, shell: Shell): void {
-  const ssh = program
-    .command('ssh')
+  const ssh = passWordsOn(program.command('ssh'))
     .description('log into a machine, or run a command on it')
     .argument('<name>', NAME_HELP)
-    .argument('[words...]', 'after --: more for ssh, such as a command')
+    .argument('[words...]', 'a command to run there, or options of ssh')
     .option('-i, --identity <file>', 'the private key to log in with')
     .option('--print', 'print the command instead of running it')
   ssh.action(
@@ -153,11 +152,10 @@ function runProgram([program = '', ...args]: readonly string[]): Promise<ExitCod
 }
 
 function addTerminal(program: Command, run: Run): void {
-  const terminal = program
-    .command('terminal')
+  const terminal = passWordsOn(program.command('terminal'))
     .description('a terminal in a machine, through the server')
     .argument('<name>', NAME_HELP)
-    .argument('[command...]', 'after --: what to run instead of a shell')
+    .argument('[command...]', 'the command to run instead of a shell')
   terminal.action(
     run('customer', async (session, name = '') =>
       openTerminal(session, await findOwn(session.client, name), terminal.args.slice(1)),
@@ -172,17 +170,17 @@ async function openTerminal(
 ): Promise<ExitCode> {
   // Instances are known by their names, terminals are opened by number.
   const { rentalId } = await client.call('getRentalMetrics', { params: { id } })
+  const { runTerminal } = await import('./terminal.ts')
   const exitCode = await runTerminal({ url: client.url, key: key ?? '', rentalId, command })
   return exitCode as ExitCode
 }
 
 /** Words arrive there as they stand here, and the exit code comes back. */
 function addExec(program: Command, run: Run, shell: Shell): void {
-  const exec = program
-    .command('exec')
+  const exec = passWordsOn(program.command('exec'))
     .description('run a command on a machine; its exit code is passed on')
     .argument('<name>', NAME_HELP)
-    .argument('<command...>', 'after --: the command and its words')
+    .argument('<command...>', 'the command to run, with its arguments')
     .option('--ssh', 'by SSH also for a container: for pipes and files')
     .option('-i, --identity <file>', 'with SSH: the private key to log in with')
   exec.action(

@@ -28,7 +28,7 @@ export function addMemberCommands(program: Command, run: Run): void {
 
 function addList(members: Command, run: Run): void {
   members
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('people of the account, and their roles')
     .addHelpText('after', '\nExample:\n  berth members ls')
     .action(

@@ -36,7 +36,7 @@ const columns = [
 
 function addList(deployments: Command, run: Run): void {
   const list = deployments
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('servers, and how they do')
     .option('--model <name>', 'only those of this model', parseModelName)
   list.action(

@@ -36,7 +36,7 @@ const columns = [
 
 function addList(models: Command, run: Run): void {
   models
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('models, their state, price and servers')
     .action(
       run('operator', async ({ client, screen }) => {

@@ -238,7 +238,7 @@ function addChange(accounts: Command, run: Run): void {
   for (const { name, flag, words, most } of quotas) {
     // Words begin small in help, but for those that are written large.
     const noun = words.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())
-    change.option(`${flag} <n>`, `${noun}; usually ${defaultQuota[name].toLocaleString('en-US')}`, parseWhole(0, most))
+    change.option(`${flag} <n>`, `${noun}; usually ${grouped(defaultQuota[name])}`, parseWhole(0, most))
   }
   withReason(change).action(
     run('operator', async ({ client, screen }, id = '') => {
@@ -253,6 +253,11 @@ function addChange(accounts: Command, run: Run): void {
       screen.show(after, () => changeLines(screen, before, after))
     }),
   )
+}
+
+/** `toLocaleString` would load the locales for every help. */
+function grouped(n: number): string {
+  return String(n).replaceAll(/\B(?=(\d{3})+$)/g, ',')
 }
 
 function bodyOf(options: ChangeOptions): CallInput<'changeAccount'>['body'] {

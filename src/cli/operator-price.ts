@@ -19,7 +19,7 @@ import {
   type GpuPrice,
   type Words,
 } from './operator-price-row.ts'
-import { readChange, type ChangeOptions, type Plan } from './operator-price-change.ts'
+import type { ChangeOptions, Plan } from './operator-price-change.ts'
 import { confirm, YES } from './question.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
@@ -165,6 +165,8 @@ function addSet(prices: Command, run: Run, shell: Shell): void {
           'Such as: berth operator prices set --gpu h100=2.49 --reason "autumn prices"',
         ])
       }
+      // It needs the contract's schemas, which the help of the other commands should not wait for.
+      const { readChange } = await import('./operator-price-change.ts')
       const planOf = readChange(shell, options)
       const book = await client.call('getPriceBook')
       const plan = planOf(book)

@@ -5,21 +5,21 @@
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { InvalidArgumentError } from 'commander'
-import { z } from 'zod'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
-const profile = z.object({
-  name: z.string(),
-  url: z.string(),
-  key: z.string(),
+export interface Profile {
+  readonly name: string
+  readonly url: string
+  readonly key: string
   /** Of its account, as it was told at the login. */
-  account: z.string(),
-  scopes: z.array(z.string()),
-})
-export type Profile = z.infer<typeof profile>
+  readonly account: string
+  readonly scopes: readonly string[]
+}
 
-const profileList = z.object({ current: z.string().nullable(), profiles: z.array(profile) })
-export type ProfileList = z.infer<typeof profileList>
+export interface ProfileList {
+  readonly current: string | null
+  readonly profiles: readonly Profile[]
+}
 
 /** undefined: the environment names neither a configuration folder nor a home. */
 function findFile({ env }: Shell): string | undefined {
@@ -34,8 +34,8 @@ export function readProfiles(shell: Shell): ProfileList {
   const file = findFile(shell)
   const text = file === undefined ? undefined : shell.readFile(file)
   if (file === undefined || text === undefined) return { current: null, profiles: [] }
-  const list = profileList.safeParse(parseJson(text))
-  if (list.success) return list.data
+  const list = parseJson(text)
+  if (isProfileList(list)) return list
   throw new CliError(exitCodes.usage, `The file of profiles ${file} cannot be understood.`, [
     'Mend it, or remove it and log in again with: berth login',
   ])
@@ -86,6 +86,29 @@ export function isProfileName(text: string): boolean {
 export function parseProfileName(text: string): string {
   if (!isProfileName(text)) throw new InvalidArgumentError('Letters, digits, dot, - and _ only, 64 at most.')
   return text
+}
+
+// By hand: every command reads this file, and a schema library would double the time that a command takes to start.
+function isProfileList(value: unknown): value is ProfileList {
+  return (
+    isRecord(value) &&
+    (value['current'] === null || typeof value['current'] === 'string') &&
+    Array.isArray(value['profiles']) &&
+    value['profiles'].every(isProfile)
+  )
+}
+
+function isProfile(value: unknown): boolean {
+  return (
+    isRecord(value) &&
+    ['name', 'url', 'key', 'account'].every((field) => typeof value[field] === 'string') &&
+    Array.isArray(value['scopes']) &&
+    value['scopes'].every((scope) => typeof scope === 'string')
+  )
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }
 
 function parseJson(text: string): unknown {

@@ -1,47 +1,14 @@
 /** The `berth` command: its options, its groups of commands, and the one place where errors become exit codes. */
 import { Command, CommanderError, Option, type Argument } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
-import { addAccountCommands } from './account.ts'
-import { addAgentCommands } from './agent.ts'
-import { addBillingCommands } from './billing.ts'
-import { addChangeCommand } from './change.ts'
-import { addCompletionCommand } from './completion.ts'
-import { addEarningsCommand } from './earnings.ts'
-import { addEngineCommands } from './engine.ts'
-import { addEventCommands } from './event.ts'
+import { firstWord, prepareWords } from './command-line.ts'
+import { commandFiles, type CommandFile } from './command-table.ts'
 import { addExamples } from './example.ts'
 import { explain, report } from './failure.ts'
-import { addGpuCommands } from './gpu.ts'
-import { addInvoiceCommands } from './invoice.ts'
-import { addLedgerCommands } from './ledger.ts'
-import { addMachineSessionCommands } from './machine-session.ts'
-import { addDeploymentCommands } from './model-deployment.ts'
-import { addModelCommands } from './model.ts'
-import { addProfileCommands } from './login.ts'
-import { addOperatorCommands } from './operator.ts'
 import { parseProfileName } from './profile.ts'
-import { addRentCommand } from './rent.ts'
-import { addRentalCommands } from './rental.ts'
-import { addRequestCommands } from './request.ts'
-import { addReserveCommand } from './reserve.ts'
 import { paint } from './screen.ts'
-import { addServerCommands } from './server.ts'
 import { DEFAULT_URL, GROUP_USAGE, openSession, type GlobalOptions, type Run } from './session.ts'
 import { exitCodes, type ExitCode, type Shell } from './shell.ts'
-import { addStatementCommands } from './statement.ts'
-import { addSupplyMachineCommands } from './supply-machine.ts'
-import { addSupplyCommands } from './supply.ts'
-import { addTerminateCommand } from './terminate.ts'
-import { addVolumeCommands } from './volume.ts'
-import { addApiKeyCommands } from './api-key.ts'
-import { addChatCommands } from './chat.ts'
-import { addCostCommands } from './cost.ts'
-import { addMemberCommands } from './member.ts'
-import { addPictureCommands } from './picture.ts'
-import { addSpeakCommands } from './speak.ts'
-import { addSshKeyCommands } from './ssh-key.ts'
-import { addUsageCommands } from './usage.ts'
-import { addWebhookCommands } from './webhook.ts'
 
 export async function runCli(argv: readonly string[], shell: Shell): Promise<ExitCode> {
   let outcome: ExitCode = exitCodes.ok
@@ -57,10 +24,10 @@ export async function runCli(argv: readonly string[], shell: Shell): Promise<Exi
         throw explain(error, session)
       }
     }
-  const program = buildProgram(shell, run)
+  const program = await buildProgram(shell, run, argv)
   try {
     if (argv.length === 0) program.outputHelp()
-    else await program.parseAsync(argv, { from: 'user' })
+    else await program.parseAsync(prepareWords(program, argv), { from: 'user' })
     return outcome
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
@@ -68,7 +35,7 @@ export async function runCli(argv: readonly string[], shell: Shell): Promise<Exi
   }
 }
 
-function buildProgram(shell: Shell, run: Run): Command {
+async function buildProgram(shell: Shell, run: Run, argv: readonly string[]): Promise<Command> {
   const program: Command = new Command('berth')
     .description('A GPU cloud that anyone can run: machines, volumes and models over one HTTP API.')
     .usage('[options] <command>')
@@ -96,48 +63,26 @@ function buildProgram(shell: Shell, run: Run): Command {
       outputError: (text, write) => write(text.replace(/^error:/, paint(shell.colour.error, 'red', 'error:'))),
     })
     .exitOverride()
-    .commandsGroup('Server:')
-  addServerCommands(program, run)
-  addProfileCommands(program, shell)
-  addCompletionCommand(program, shell)
-  program.commandsGroup('Customers:')
-  addBillingCommands(program, run)
-  addStatementCommands(program, run)
-  addInvoiceCommands(program, run)
-  addGpuCommands(program, run, shell)
-  addRentCommand(program, run, shell)
-  addRentalCommands(program, run)
-  addMachineSessionCommands(program, run, shell)
-  addChangeCommand(program, run, shell)
-  addTerminateCommand(program, run, shell)
-  addReserveCommand(program, run)
-  addVolumeCommands(program, run, shell)
-  addEventCommands(program, run)
-  addChatCommands(program, run, shell)
-  addPictureCommands(program, run, shell)
-  addSpeakCommands(program, run)
-  addCostCommands(program, run)
-  addRequestCommands(program, run)
-  addUsageCommands(program, run, shell)
-  addAccountCommands(program, run)
-  addApiKeyCommands(program, run)
-  addSshKeyCommands(program, run, shell)
-  addWebhookCommands(program, run)
-  addMemberCommands(program, run)
-  program.commandsGroup('Suppliers:')
-  addAgentCommands(program, run, shell)
-  const supply = addSupplyCommands(program, run)
-  addSupplyMachineCommands(supply, run)
-  addEarningsCommand(supply, run)
-  program.commandsGroup('Operators:')
-  addOperatorCommands(program, run, shell)
-  addModelCommands(program, run, shell)
-  addDeploymentCommands(program, run, shell)
-  addLedgerCommands(program, run)
-  addEngineCommands(program, run)
+  await addCommands(program, run, shell, argv)
   addExamples(program)
   pointToHelp(program, 'berth')
   return program
+}
+
+/** Those of the file that has the command, or all of them where help or a suggestion may need them. */
+async function addCommands(program: Command, run: Run, shell: Shell, argv: readonly string[]): Promise<void> {
+  const word = firstWord(program, argv)
+  if (word === undefined && argv.some((one) => one === '-V' || one === '--version')) return
+  // Its script names every command.
+  const isWanted = ({ names }: CommandFile): boolean =>
+    word !== undefined && word !== 'completion' && names.includes(word)
+  const groups = Object.entries(commandFiles)
+  const hasWanted = groups.some(([, files]) => files.some(isWanted))
+  for (const [title, files] of groups) {
+    program.commandsGroup(title)
+    const used = hasWanted ? files.filter(isWanted) : files
+    for (const add of await Promise.all(used.map((file) => file.load()))) add(program, run, shell)
+  }
 }
 
 const keysHelp = `Keys:

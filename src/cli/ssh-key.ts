@@ -28,7 +28,7 @@ export function addSshKeyCommands(program: Command, run: Run, shell: Shell): voi
 
 function addList(keys: Command, run: Run): void {
   keys
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('the keys that new machines let in')
     .addHelpText('after', '\nExample:\n  berth ssh-keys ls')
     .action(

@@ -31,7 +31,7 @@ export function addVolumeCommands(program: Command, run: Run, shell: Shell): voi
 
 function addList(volumes: Command, run: Run): void {
   volumes
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('list your storage volumes')
     .action(
       run('customer', async ({ client, screen }) => {

@@ -31,7 +31,7 @@ export function addWebhookCommands(program: Command, run: Run): void {
 
 function addList(webhooks: Command, run: Run): void {
   webhooks
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('where events are pushed to')
     .addHelpText('after', '\nExample:\n  berth webhooks ls')
     .action(

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { build } from 'rolldown'
 import type { TestProject } from 'vitest/node'
-import { bundleConfig } from '../../rolldown.config.ts'
+import { cliConfig, serverConfig } from '../../rolldown.config.ts'
 import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { removeFolder } from './leftover.ts'
@@ -38,7 +38,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await template.end()
   project.provide('postgresUrl', postgres.url)
   const bundleDir = path.resolve('node_modules', '.cache', `berth-test-${process.pid}`)
-  await build({ ...bundleConfig, output: { ...bundleConfig.output, dir: bundleDir } })
+  for (const config of [serverConfig, cliConfig])
+    await build({ ...config, output: { ...config.output, dir: bundleDir } })
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
   const consoleDir = path.join(bundleDir, 'console')
   await buildConsole(consoleDir)
