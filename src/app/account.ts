@@ -12,7 +12,7 @@ import {
   findAccount,
   findMember,
   findOrInsertPerson,
-  hasOtherOwner,
+  hasOtherActiveOwner,
   insertAccount,
   insertMember,
   lockAccount,
@@ -24,6 +24,7 @@ import {
 import {
   findApiKey,
   insertApiKey,
+  listLiveApiKeys,
   noKeyLimits,
   notifyAccountKeys,
   revokeApiKeys,
@@ -31,7 +32,7 @@ import {
 } from '../store/api-key.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
-import { keyCreated, keyRevoked, notAMember } from './api-key.ts'
+import { keyCreated, keyRevoked, notAMember, refuseToManage } from './api-key.ts'
 import type { Actor, App } from './app.ts'
 
 export interface Me {
@@ -79,7 +80,8 @@ export async function changeMember(
   const member = await findMember(tx.db, actor.accountId, input.personId)
   if (member === undefined) return noSuchMember()
   if (member.role === input.role) return ok(member)
-  if (member.role === 'owner' && !(await hasOtherOwner(tx, actor.accountId, member.id))) return lastOwner()
+  const protectedBy = await whyKeep(tx, actor, member)
+  if (protectedBy !== undefined) return protectedBy
   await setRole(tx, actor.accountId, member.id, input.role)
   await notifyAccountKeys(tx, actor.accountId)
   return ok({ ...member, role: input.role })
@@ -91,10 +93,19 @@ export async function removeMember(tx: Tx, actor: Actor, personId: string): Prom
   if (refused !== undefined) return refused
   const member = await findMember(tx.db, actor.accountId, personId)
   if (member === undefined) return noSuchMember()
-  if (member.role === 'owner' && !(await hasOtherOwner(tx, actor.accountId, personId))) return lastOwner()
+  const protectedBy = await whyKeep(tx, actor, member)
+  if (protectedBy !== undefined) return protectedBy
   for (const key of await revokeApiKeys(tx, actor.accountId, { personId })) recordEvent(tx, keyRevoked(key))
   await deleteMember(tx, actor.accountId, personId)
   return ok(member)
+}
+
+/** Why a person's rights stay: an account keeps an owner who can act, and a key takes no rights from a stronger one. */
+async function whyKeep(tx: Tx, actor: Actor, member: Member): Promise<Failure | undefined> {
+  const { accountId } = actor
+  if (member.role === 'owner' && !(await hasOtherActiveOwner(tx, accountId, member.id))) return lastOwner()
+  const keys = await listLiveApiKeys(tx, accountId, member.id)
+  return refuseToManage({ ...actor, role: 'owner' }, member, keys)
 }
 
 /** What the account has chosen for itself. */
@@ -132,18 +143,29 @@ export interface OpenedAccount {
 /** An account with its owner and a first key: how an operator opens one, and how a first start does. */
 export async function openAccount(tx: Tx, input: NewAccount): Promise<OpenedAccount> {
   const account = await insertAccount(tx, { ...input, id: randomId('acc') })
+  const owner = await installOwner(tx, account.id, { ...input, keyName: 'First key' })
+  return { account, ...owner }
+}
+
+/** Makes a person an owner, whether they are in the account or not, and issues them a key. */
+export async function installOwner(
+  tx: Tx,
+  accountId: string,
+  input: Pick<NewAccount, 'ownerEmail' | 'ownerName' | 'scopes'> & { readonly keyName: string },
+): Promise<{ personId: string; key: NewApiKey }> {
   const person = await findOrInsertPerson(tx, { email: input.ownerEmail, name: input.ownerName })
-  await insertMember(tx, { accountId: account.id, personId: person.id, role: 'owner', name: input.ownerName })
+  const personId = person.id
+  const isNew = await insertMember(tx, { accountId, personId, role: 'owner', name: input.ownerName })
+  if (!isNew) {
+    await setRole(tx, accountId, personId, 'owner')
+    // Servers keep roles beside the keys.
+    await notifyAccountKeys(tx, accountId)
+  }
   const key = makeApiKey()
-  const written = await insertApiKey(tx, key, {
-    accountId: account.id,
-    personId: person.id,
-    name: 'First key',
-    scopes: input.scopes,
-    limits: noKeyLimits,
-  })
+  const { keyName: name, scopes } = input
+  const written = await insertApiKey(tx, key, { accountId, personId, name, scopes, limits: noKeyLimits })
   recordEvent(tx, keyCreated(written))
-  return { account, personId: person.id, key }
+  return { personId, key }
 }
 
 /** Takes the account's lock. */
@@ -164,7 +186,9 @@ function noSuchMember(): Failure {
 }
 
 function lastOwner(): Failure {
-  return fail('conflict', 'An account keeps at least one owner; make another person owner first', {
-    reason: 'last_owner',
-  })
+  return fail(
+    'conflict',
+    'An account keeps at least one owner with a working key of scope "keys"; make another owner first, with such a key',
+    { reason: 'last_owner' },
+  )
 }

@@ -3,8 +3,9 @@ import { makeApiKey } from '../base/api-key.ts'
 import { formatInstantOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
-import { holdsScope, viewerScopes, withoutRepeats } from '../domain/api-key.ts'
+import { holdsScope, viewerScopes, whyNotManageKey, withoutRepeats, type KeyRank } from '../domain/api-key.ts'
 import type { NewEvent } from '../domain/event.ts'
 import { quotaExceeded, quotaOf } from '../domain/quota.ts'
 import { findMember, lockAccount } from '../store/account.ts'
@@ -92,14 +93,42 @@ function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | un
 
 /** Revoking a revoked key succeeds again and tells nobody. */
 export async function revokeApiKey(tx: Tx, actor: Actor, publicId: string): Promise<Result<ApiKey>> {
-  const [revoked] = await revokeApiKeys(tx, actor.accountId, { publicId })
-  if (revoked !== undefined) {
-    recordEvent(tx, keyRevoked(revoked))
-    return ok(revoked)
-  }
+  // Roles are read under the lock, so that they cannot change between the check and the write.
+  await lockAccount(tx, actor.accountId)
   const key = await findApiKey(tx.db, actor.accountId, publicId)
-  return key === undefined ? noSuchKey() : ok(key)
+  if (key === undefined) return noSuchKey()
+  if (key.revoked_at !== null) return ok(key)
+  const caller = await findMember(tx.db, actor.accountId, actor.personId)
+  const holder = await findMember(tx.db, actor.accountId, key.person_id)
+  if (caller === undefined) return notAMember()
+  // A key whose person has left works no more; anyone who manages keys may tidy it up.
+  const refused = holder && refuseToManage({ ...actor, role: caller.role }, holder, [key])
+  if (refused !== undefined) return refused
+  const [revoked] = await revokeApiKeys(tx, actor.accountId, { publicId })
+  if (revoked === undefined) return noSuchKey()
+  recordEvent(tx, keyRevoked(revoked))
+  return ok(revoked)
 }
+
+/** For everything that takes rights away from a person's keys. Ask it under `lockAccount`. */
+export function refuseToManage(
+  by: KeyRank,
+  holder: { readonly id: string; readonly role: Role },
+  keys: readonly ApiKey[],
+): Failure | undefined {
+  // Without any key a person still has a role.
+  const ranks = keys.length === 0 ? [[]] : keys.map((key) => key.scopes)
+  for (const scopes of ranks) {
+    const why = whyNotManageKey(by, { personId: holder.id, role: holder.role, scopes })
+    if (why !== undefined) return fail('forbidden', refusals[why], { reason: why })
+  }
+  return undefined
+}
+
+const refusals = {
+  role_too_low: 'This key belongs to someone with a higher role; ask an owner of the account',
+  scope_not_held: 'This needs a key with every scope of the keys that it would take rights from',
+} as const
 
 /** The person was removed between the check of the key and now. */
 export function notAMember(): Failure {

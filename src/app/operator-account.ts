@@ -17,7 +17,7 @@ import { writeAudit } from '../store/audit.ts'
 import type { Db, Tx } from '../store/database.ts'
 import { readBalances } from '../store/ledger.ts'
 import { listFleet } from '../store/machine.ts'
-import { openAccount } from './account.ts'
+import { installOwner, openAccount } from './account.ts'
 import type { Actor } from './app.ts'
 
 export async function getAccount(db: Db, id: string): Promise<Result<AccountWithBalances>> {
@@ -59,6 +59,38 @@ export async function createAccount(
   })
   const account = await getAccount(tx.db, opened.account.id)
   return account.ok ? ok({ account: account.value, keyText: opened.key.text }) : account
+}
+
+export interface RestoreOwnerInput {
+  readonly accountId: string
+  readonly ownerEmail: string
+  readonly ownerName: string | null
+  readonly reason: string
+}
+
+/** `keyText` is shown once. Not only for accounts without a working key: a key that was lost works as well as any. */
+export async function restoreOwner(
+  tx: Tx,
+  actor: Actor,
+  input: RestoreOwnerInput,
+): Promise<Result<{ account: AccountWithBalances; personId: string; keyText: string }>> {
+  const locked = await lockAccount(tx, input.accountId)
+  if (locked === undefined) return noSuchAccount()
+  const { personId, key } = await installOwner(tx, locked.id, {
+    ...input,
+    scopes: firstScopes(locked.platform_fee_bp !== null),
+    keyName: 'Restored by the operator',
+  })
+  await writeAudit(tx, {
+    actor: actor.keyId,
+    action: 'account.restore_owner',
+    accountId: locked.id,
+    subject: personId,
+    reason: input.reason,
+    detail: { name: input.ownerEmail, key: key.publicId },
+  })
+  const account = await getAccount(tx.db, locked.id)
+  return account.ok ? ok({ account: account.value, personId, keyText: key.text }) : account
 }
 
 /** Of the first key of an account, unless the operator says otherwise. */

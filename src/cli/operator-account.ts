@@ -27,6 +27,7 @@ export function addAccountCommands(operator: Command, run: Run): void {
   addShow(accounts, run)
   addCreate(accounts, run)
   addChange(accounts, run)
+  addRestoreOwner(accounts, run)
 }
 
 function addList(operator: Command, run: Run): Command {
@@ -34,7 +35,7 @@ function addList(operator: Command, run: Run): Command {
     .command('accounts')
     .description('list the accounts')
     .commandsGroup('Operators:')
-    .usage('[options] [show|create|change]')
+    .usage('[options] [show|create|change|restore-owner]')
     .option('--cursor <cursor>', 'go on where a long list was cut')
   accounts.action(
     run('operator', async ({ client, screen }) => {
@@ -180,6 +181,38 @@ function addCreate(accounts: Command, run: Run): void {
         '',
         'The key is not shown again. The account is empty; add money with:',
         `  berth operator credit ${made.account.id} 100 --reason "first purchase"`,
+      ])
+    }),
+  )
+}
+
+/** The way back into an account whose owners have no working key. */
+function addRestoreOwner(accounts: Command, run: Run): void {
+  const restore = accounts
+    .command('restore-owner')
+    .description('make a person an owner and issue them a new key')
+    .argument('<id>', 'as berth operator accounts shows it', parseAccount)
+    .requiredOption('--owner-email <email>', 'the person to make an owner')
+    .option('--owner-name <name>', 'their name, if they are new')
+  withReason(restore).action(
+    run('operator', async (session, id = '') => {
+      const { client, screen } = session
+      const { ownerEmail, ownerName, reason } = restore.opts<{
+        ownerEmail: string
+        ownerName?: string
+        reason: string
+      }>()
+      const body = { ownerEmail, reason, ...(ownerName === undefined ? {} : { ownerName }) }
+      const call = client.call('restoreOwner', { params: { id }, body, idempotencyKey: randomUUID() })
+      const made = await withWayAgain(call, session, 'berth operator log shows whether it was done.')
+      screen.show(made, () => [
+        ...fields(screen, [
+          ['Account', `${made.account.name} (${made.account.id})`],
+          ['Owner', ownerEmail],
+          ['API key', { text: made.key, style: 'bold' }],
+        ]),
+        '',
+        'The key is not shown again.',
       ])
     }),
   )

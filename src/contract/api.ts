@@ -1,6 +1,7 @@
 /** The whole interface: every operation, once. */
 import { z } from 'zod'
 import { accountEndpoints } from './account.ts'
+import { accountRecoveryEndpoints } from './account-recovery.ts'
 import { billingEndpoints } from './billing.ts'
 import { endpoint } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
@@ -37,6 +38,7 @@ export const api = {
   ...eventEndpoints,
   ...supplyEndpoints,
   ...operatorEndpoints,
+  ...accountRecoveryEndpoints,
   ...modelEndpoints,
   ...hostEndpoints,
 }

@@ -32,7 +32,7 @@ const quota = z
   })
   .partial()
 
-const operatedAccount = accountRecord
+export const operatedAccount = accountRecord
   .extend({
     platformFeePercentage: z.number().nullable(),
     quota: z.record(z.string(), z.number()),

@@ -4,6 +4,7 @@ import { formatUsd, nanoUsdOf, parseUsd } from '../base/money.ts'
 const deeds = {
   'account.create': 'Opened an account',
   'account.change': 'Changed an account',
+  'account.restore_owner': 'Restored an owner',
   'account.credit': 'Added money',
   'balance.purchase': 'Added money (purchase)',
   'balance.credit': 'Gave money (gift)',

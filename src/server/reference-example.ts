@@ -40,6 +40,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   changeSuppliedMachine: { pricePerGpuHourUsd: '1.89', listed: true },
   createAccount: { name: 'Example Labs', ownerEmail: 'ada@example.com' },
   changeAccount: { quota: { gpus: 512 }, reason: 'contract signed' },
+  restoreOwner: { ownerEmail: 'ada@example.com', reason: 'the only key was lost' },
   creditAccount: { amountUsd: '100.00', reason: 'invoice 2026-114 paid' },
   adjustAccount: { amountUsd: '-2.50', reason: 'charged twice by mistake' },
   refundCharge: { amountUsd: '12.00', rentalId: 17, reason: 'machine was faulty' },

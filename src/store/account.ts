@@ -5,7 +5,7 @@ import { randomId } from '../base/id.ts'
 import { limits, type Quota } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { Role } from '../contract/account.ts'
-import type { Db, Tx } from './database.ts'
+import { at, type Db, type Tx } from './database.ts'
 import type { Balances } from './ledger.ts'
 import type { Tables } from './tables.ts'
 
@@ -161,14 +161,25 @@ export async function deleteMember(tx: Tx, accountId: string, personId: string):
   await tx.db.deleteFrom('member').where('account_id', '=', accountId).where('person_id', '=', personId).execute()
 }
 
-/** Whether the account would still have an owner without this person. Ask it under `lockAccount`. */
-export async function hasOtherOwner(tx: Tx, accountId: string, personId: string): Promise<boolean> {
+/**
+ * Whether someone but this person could still manage the account: an owner with a live key that holds `keys`. An owner
+ * without one can change nothing. Ask it under `lockAccount`.
+ */
+export async function hasOtherActiveOwner(tx: Tx, accountId: string, personId: string): Promise<boolean> {
   const other = await tx.db
     .selectFrom('member')
-    .select('person_id')
-    .where('account_id', '=', accountId)
-    .where('role', '=', 'owner')
-    .where('person_id', '<>', personId)
+    .innerJoin('api_key', (join) =>
+      join
+        .onRef('api_key.account_id', '=', 'member.account_id')
+        .onRef('api_key.person_id', '=', 'member.person_id')
+        .on('api_key.revoked_at', 'is', null),
+    )
+    .select('member.person_id')
+    .where('member.account_id', '=', accountId)
+    .where('member.role', '=', 'owner')
+    .where('member.person_id', '<>', personId)
+    .where((e) => e.or([e('api_key.expires_at', 'is', null), e('api_key.expires_at', '>', at(tx.clock.now()))]))
+    .where(sql<boolean>`api_key.scopes && array['keys', 'operator']::text[]`)
     .limit(1)
     .executeTakeFirst()
   return other !== undefined

@@ -117,6 +117,18 @@ export async function countLiveApiKeys(tx: Tx, accountId: string): Promise<numbe
   return row.keys
 }
 
+/** Of one person. Ask it under `lockAccount`. */
+export async function listLiveApiKeys(tx: Tx, accountId: string, personId: string): Promise<ApiKey[]> {
+  return tx.db
+    .selectFrom('api_key')
+    .select(columns)
+    .where('account_id', '=', accountId)
+    .where('person_id', '=', personId)
+    .where('revoked_at', 'is', null)
+    .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', at(tx.clock.now()))]))
+    .execute()
+}
+
 /** Revokes those of the account's keys that are named and are not revoked yet, and answers them. */
 export async function revokeApiKeys(
   tx: Tx,

@@ -154,6 +154,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   createAccount: withBody(exampleBodies.createAccount),
   getAccount: (its) => owned({ id: its.account }),
   changeAccount: (its) => owned({ id: its.account }, exampleBodies.changeAccount),
+  restoreOwner: (its) => owned({ id: its.account }, exampleBodies.restoreOwner),
   creditAccount: (its) => owned({ id: its.account }, exampleBodies.creditAccount),
   adjustAccount: (its) => owned({ id: its.account }, exampleBodies.adjustAccount),
   refundCharge: (its) =>

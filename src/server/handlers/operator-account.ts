@@ -1,6 +1,6 @@
 /** Accounts, their money and the audit log, as an operator sees them on the wire. */
 import { createOnce } from '../../app/idempotency.ts'
-import { changeAccount, createAccount, getAccount } from '../../app/operator-account.ts'
+import { changeAccount, createAccount, getAccount, restoreOwner } from '../../app/operator-account.ts'
 import { adjustAccount, creditAccount, payOutSupplier, refundCharge, type Moved } from '../../app/operator-money.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { formatInstant } from '../../base/instant.ts'
@@ -50,6 +50,15 @@ export const operatorAccountHandlers = {
     const changed = await transact(app.database, (tx) => changeAccount(tx, actor, { accountId: params.id, ...body }))
     return changed.ok ? ok(operatedAccountOnWire(changed.value)) : changed
   },
+
+  restoreOwner: async (app, { operation, actor, params, body, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: { params, body } }, async (tx) => {
+      const { ownerEmail, ownerName = null, reason } = body
+      const restored = await restoreOwner(tx, actor, { accountId: params.id, ownerEmail, ownerName, reason })
+      if (!restored.ok) return restored
+      const { account, personId, keyText } = restored.value
+      return ok({ account: operatedAccountOnWire(account), memberId: personId, key: keyText })
+    }),
 
   creditAccount: async (app, { operation, actor, params, body, idempotencyKey }) =>
     moveOnce(app, actor, { operation, params, body, idempotencyKey }, availableOnWire, (tx, input) =>
