@@ -107,7 +107,7 @@ type Purchase = Reply<'getPurchaseHistory'>['purchase_history'][number]
 
 const purchaseColumns: ReadonlyArray<Column<Purchase>> = [
   { name: 'at', header: 'When', cell: (one) => <span title={time(one.timestamp)}>{date(one.timestamp)}</span> },
-  { name: 'source', header: 'What', cell: (one) => one.source },
+  { name: 'source', header: 'What', cell: (one) => one.memo ?? one.source },
   {
     name: 'amount',
     header: 'Amount',

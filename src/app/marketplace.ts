@@ -3,8 +3,9 @@ import { fail, failField, ok, type Failure, type Result } from '../base/result.t
 import { shareOfMachine } from '../domain/machine.ts'
 import { pricePerHour } from '../domain/term.ts'
 import type { Db, Tx } from '../store/database.ts'
-import { findMachine } from '../store/machine.ts'
-import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
+import { findMachine, listCheapest } from '../store/machine.ts'
+import { undoOnFailure } from '../store/order.ts'
+import { findRentalByName, lockRental, setUserMetadata, type Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
 import { changeRental, findAnyRental, placeOrder, terminateRental, type RentalChange } from './rental.ts'
@@ -19,6 +20,7 @@ export interface InstanceOrder {
     port?: number | undefined
     ports?: number[] | undefined
   } | null
+  readonly userMetadata?: Readonly<Record<string, unknown>> | undefined
   readonly label?: string | undefined
   readonly autoTerminateAt?: string | undefined
   readonly spendingLimitUsd?: string | undefined
@@ -41,7 +43,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
   const noPlace = `Node ${machine.id} has ${machine.gpus_free} free GPUs; ${order.gpuCount} were asked for`
   // Refused early where it is plain; where it is close, the claim decides.
   if (machine.gpus_free < order.gpuCount) return fail('no_capacity', noPlace, { reason: 'no_capacity' })
-  return placeOrder(app, tx, actor, {
+  const placed = await placeOrder(app, tx, actor, {
     kind: 'container',
     region: machine.region,
     gpuType: machine.gpu_type,
@@ -67,6 +69,41 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
     places: [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: order.gpuCount }] }],
     noPlace,
   })
+  if (!placed.ok || order.userMetadata === undefined) return placed
+  return ok(await setUserMetadata(tx, placed.value.id, order.userMetadata))
+}
+
+/** Machines to try: each that fails has lost its free GPUs to another order of the same moment. */
+const MAX_TRIES = 16
+
+export interface CheapestOrder {
+  readonly gpuModel: string
+  readonly gpuCount: number
+  readonly userMetadata?: Readonly<Record<string, unknown>> | undefined
+}
+
+export async function createCheapestInstance(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  order: CheapestOrder,
+): Promise<Result<Rental>> {
+  const { gpuModel, gpuCount } = order
+  const words = `No machine of the marketplace has ${gpuCount} free GPUs of the model ${gpuModel} right now`
+  let outcome: Result<Rental> = fail('no_capacity', words, { reason: 'no_capacity' })
+  for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_TRIES })) {
+    outcome = await undoOnFailure(tx, () =>
+      createInstance(app, tx, actor, {
+        clusterName: machine.cluster_name,
+        nodeName: machine.id,
+        gpuCount,
+        image: null,
+        userMetadata: order.userMetadata,
+      }),
+    )
+    if (outcome.ok || outcome.kind !== 'no_capacity') return outcome
+  }
+  return outcome
 }
 
 /** The caller's own instance in any state, by its name or the number of its rental. */

@@ -11,14 +11,16 @@ export const limits = {
   /** The plain list calls of the interface answer in one piece; past this many rows a cursor is needed. */
   plainListRows: 10_000,
   requestIds: 100,
-  labelChars: 255,
+  /** Far beyond what clients send: the interface gives labels and attachments no limit. */
+  labelChars: 4_096,
   reasonChars: 500,
   nameChars: 255,
   sshKeyChars: 16_384,
   idempotencyKeyChars: 255,
   idempotencyKeptMs: 24 * 3_600_000,
   customPorts: 20,
-  attachmentsPerVolume: 64,
+  userMetadataBytes: 4_096,
+  attachmentsPerVolume: 1_000,
   volumesPerRental: 16,
   webhookUrlChars: 2_048,
   webhookAttempts: 12,

@@ -95,7 +95,11 @@ function addPurchases(program: Command, run: Run): void {
 const purchaseColumns = [{ title: 'WHEN' }, { title: 'AMOUNT', right: true }, { title: 'WHAT', shrink: true }] as const
 
 function purchaseCells(purchase: Purchase): Cell[] {
-  return [time(purchase.timestamp), { text: signed(amountOf(purchase)), style: 'green' }, purchase.source]
+  return [
+    time(purchase.timestamp),
+    { text: signed(amountOf(purchase)), style: 'green' },
+    purchase.memo ?? purchase.source,
+  ]
 }
 
 /** The list is in cents. */

@@ -46,6 +46,11 @@ export const invoiceRecord = z
 
 const billing = { family: 'v2', tag: 'Usage and billing' } as const
 
+export const purchaseSource = z
+  .enum(['signup_promo', 'stripe_purchase', 'operator_credit', 'refund'])
+  .describe('A welcome credit, a payment, a credit of the operator, or a refund of charges')
+export type PurchaseSource = z.infer<typeof purchaseSource>
+
 export const billingEndpoints = {
   getRequestCost: endpoint({
     ...billing,
@@ -173,7 +178,12 @@ export const billingEndpoints = {
     errors: [401, 403, 500],
     response: z.object({
       purchase_history: z.array(
-        z.object({ amount: z.string().describe('Cents'), timestamp: z.string(), source: z.string() }),
+        z.object({
+          amount: z.string().describe('Cents'),
+          timestamp: z.string(),
+          source: purchaseSource,
+          memo: z.string().optional().describe('What the statement says of it'),
+        }),
       ),
     }),
   }),

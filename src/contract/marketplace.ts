@@ -123,6 +123,7 @@ const instanceDetail = z
       .describe("null: the supplier's default"),
     pricePerHourUsd: z.string().describe('Of the whole instance'),
     sshCommand: z.string().describe('Empty while nobody can log in'),
+    userMetadata: z.record(z.string(), z.unknown()).describe('As the order gave it'),
     ...detailFields,
   })
   .meta({ id: 'InstanceDetail' })
@@ -135,7 +136,34 @@ const image = z.object({
   ports: z.array(port).max(limits.customPorts).optional(),
 })
 
-const gpuCount = z.union([z.int().min(1).max(64), z.string().regex(/^[1-9]\d?$/, 'Must be a whole number of GPUs')])
+/** Kept with an instance and shown with it; nothing here looks into it. */
+const userMetadata = z
+  .record(z.string(), z.unknown())
+  .refine(
+    (value) => new TextEncoder().encode(JSON.stringify(value)).length <= limits.userMetadataBytes,
+    `At most ${limits.userMetadataBytes} bytes as JSON`,
+  )
+  .describe(
+    `An object of your own that is stored and shown with the instance; at most ${limits.userMetadataBytes} bytes`,
+  )
+
+const createdInstance = z.object({ status: z.literal('success'), instance_name: z.string(), instance_id: z.string() })
+
+const MAX_INSTANCE_GPUS = 64
+const gpuNumber = z.int().min(1).max(MAX_INSTANCE_GPUS)
+
+/** Some clients send the number as a string. A string that is no number is mistyped (422), not out of range (400). */
+const gpuCount = z.union([
+  gpuNumber,
+  z
+    .string()
+    .superRefine((text, context) => {
+      const message = `Must be a whole number of GPUs from 1 to ${MAX_INSTANCE_GPUS}`
+      if (!/^\d{1,9}$/.test(text)) context.addIssue({ code: 'invalid_type', expected: 'number', input: text, message })
+      else if (!gpuNumber.safeParse(Number.parseInt(text, 10)).success) context.addIssue({ code: 'custom', message })
+    })
+    .meta({ pattern: '^[1-9]\\d?$' }),
+])
 
 const instanceList = z.object({
   instances: z.array(marketplaceInstance),
@@ -151,7 +179,7 @@ const listInstances = {
   ...marketplace,
   path: '/v1/marketplace/instances',
   access: ['compute:read'],
-  summary: 'Instances of the account that have not ended',
+  summary: 'Instances of the account that have not ended and were not asked to',
   errors: [400, 401, 403, 422, 500],
   query: instancePage,
   response: instanceList,
@@ -188,6 +216,7 @@ export const marketplaceEndpoints = {
         node_name: z.string().min(1).max(100),
         gpu_count: gpuCount,
         image: image.nullable().optional(),
+        userMetadata: userMetadata.optional(),
         label: labelText.optional(),
         auto_terminate_at: timeText.optional(),
         spending_limit_usd: nonNegativeUsdText.optional(),
@@ -196,7 +225,7 @@ export const marketplaceEndpoints = {
           .describe('Refuses the order when the whole instance would cost more an hour than this'),
       })
       .meta({ id: 'CreateMarketplaceInstance' }),
-    response: z.object({ status: z.literal('success'), instance_name: z.string(), instance_id: z.string() }),
+    response: createdInstance,
     idempotent: true,
   }),
   listInstances: endpoint({ ...listInstances, method: 'GET' }),
@@ -207,7 +236,7 @@ export const marketplaceEndpoints = {
     path: '/v1/marketplace/instances/history',
     access: ['compute:read'],
     summary: 'Instances that have ended',
-    errors: [401, 403, 422, 500],
+    errors: [400, 401, 403, 422, 500],
     query: z.strictObject({
       limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional(),
       cursor: z.string().max(200).optional(),
@@ -232,9 +261,27 @@ export const marketplaceEndpoints = {
     path: '/v1/marketplace/instances/terminate',
     access: ['compute:write'],
     summary: 'End an instance; ending an ended one succeeds again',
-    errors: [401, 403, 404, 422, 500],
+    errors: [400, 401, 403, 404, 422, 500],
     body: z.object({ id: z.string().min(1).max(200) }).meta({ id: 'TerminateMarketplaceInstance' }),
     response: z.object({ status: z.literal('success') }),
+  }),
+  createCheapestInstance: endpoint({
+    method: 'POST',
+    path: '/v2/marketplace/instances/create-cheapest',
+    family: 'v2',
+    tag: 'Marketplace',
+    access: ['compute:write'],
+    summary: 'Rent GPUs of the cheapest marketplace machine that has them free',
+    errors: [400, 401, 403, 500],
+    body: z
+      .strictObject({
+        gpuModel: z.string().min(1).max(100).describe('Part of the name of the GPU, in any case, such as `h100`'),
+        gpuCount: z.int().min(1).max(64),
+        userMetadata: userMetadata.optional(),
+      })
+      .meta({ id: 'CreateCheapestInstance' }),
+    response: createdInstance,
+    idempotent: true,
   }),
   getInstance: endpoint({
     method: 'GET',

@@ -1,6 +1,6 @@
 /** Virtual-machine and bare-metal rentals (v2). */
 import { z } from 'zod'
-import { limits } from '../base/limits.ts'
+import { limits, MAX_INT32 } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { eventRecord } from './event.ts'
 import { providerData } from './provider-data.ts'
@@ -363,7 +363,7 @@ export const rentalEndpoints = {
     access: ['compute:write'],
     summary: 'Ask the operator for a large reservation',
     errors: [400, 401, 403, 500],
-    body: z.object({ gpuCount: z.number().min(1) }).meta({ id: 'RequestReservation' }),
+    body: z.object({ gpuCount: z.number().min(1).max(MAX_INT32) }).meta({ id: 'RequestReservation' }),
     response: message,
   }),
 }

@@ -25,11 +25,7 @@ export const timeText = z.iso
   .datetime({ offset: true })
   .refine((text) => Date.parse(text) <= Date.parse(LAST_TIME), `Must be no later than ${LAST_TIME}`)
 
-/** The interface gives labels no length. Ours is checked and told in words, and stays out of the schema it fixes. */
-export const labelText = z
-  .string()
-  .refine((text) => text.length <= limits.labelChars, `Must have at most ${limits.labelChars} characters`)
-  .describe(`At most ${limits.labelChars} characters`)
+export const labelText = z.string().max(limits.labelChars)
 
 export const volumeLabel = z
   .string()

@@ -32,12 +32,6 @@ const volumeRecord = z
   })
   .meta({ id: 'StorageVolume' })
 
-/** The interface gives these lists no upper end. Ours is checked and told in words, not in the schema it fixes. */
-const tooMany = `At most ${limits.attachmentsPerVolume} rentals`
-function fitsOneVolume(ids: readonly number[]): boolean {
-  return ids.length <= limits.attachmentsPerVolume
-}
-
 export const volumeSize = { minGb: 256, maxGb: 64_000, stepGb: 256 } as const
 
 const createVolumeBody = z
@@ -45,7 +39,7 @@ const createVolumeBody = z
     region: storageRegion,
     label: volumeLabel,
     sizeInGb: z.int().min(volumeSize.minGb).max(volumeSize.maxGb).multipleOf(volumeSize.stepGb),
-    rentalIds: z.array(z.int().positive()).refine(fitsOneVolume, tooMany).optional().describe(tooMany),
+    rentalIds: z.array(z.int().positive()).max(limits.attachmentsPerVolume).optional(),
   })
   .meta({ id: 'CreateStorageVolume' })
 
@@ -64,7 +58,7 @@ const storageOption = z
   })
   .meta({ id: 'StorageOption' })
 
-const rentalIds = z.array(z.int().min(-MAX_SAFE).max(MAX_SAFE)).min(1).refine(fitsOneVolume, tooMany).describe(tooMany)
+const rentalIds = z.array(z.int().min(-MAX_SAFE).max(MAX_SAFE)).min(1).max(limits.attachmentsPerVolume)
 
 const attachBody = z.object({ storageVolumeId: positiveId, rentalIds })
 const attachReply = z.object({

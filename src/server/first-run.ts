@@ -14,6 +14,7 @@ import { parseSshPublicKey } from '../domain/ssh-key.ts'
 import { findAccount, findOrInsertPerson, insertMember, listMembers } from '../store/account.ts'
 import { findApiKey, insertApiKey, noKeyLimits } from '../store/api-key.ts'
 import { writeAudit } from '../store/audit.ts'
+import { welcomeKey } from '../store/billing.ts'
 import { transact, type Database, type Tx } from '../store/database.ts'
 import { post } from '../store/ledger.ts'
 import { insertModel } from '../store/model.ts'
@@ -115,7 +116,7 @@ async function openHouseAccount(
 async function credit(tx: Tx, accountId: string, amount: NanoUsd): Promise<void> {
   const reason = 'credit of the first start'
   await post(tx, {
-    key: `first-start:${accountId}`,
+    key: welcomeKey(accountId),
     kind: 'credit',
     accountId,
     memo: 'Welcome credit',

@@ -30,6 +30,7 @@ export function instanceDetail(rental: Rental, machine: Machine, costPerHour: Na
     image,
     pricePerHourUsd: formatUsd(costPerHour),
     sshCommand: sshCommand(rental),
+    userMetadata: rental.user_metadata,
     ...detailFields(rental, facts),
   }
 }

@@ -23,6 +23,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   listMachines: { filters: { gpu_model: 'h100', available_only: true } },
   createInstance: { cluster_name: 'harbour', node_name: 'harbour-01', gpu_count: 1 },
   terminateInstance: { id: 'brave-teal-otter' },
+  createCheapestInstance: { gpuModel: 'h100', gpuCount: 1, userMetadata: { job: 'nightly' } },
   changeInstance: { label: 'notebook, run 2', spendingLimitUsd: '40.00' },
   createChatCompletion: { model: 'tinyllama-1.1b-chat', messages: conversation, max_tokens: 200 },
   createCompletion: { model: 'tinyllama-1.1b-chat', prompt: 'A berth is', max_tokens: 40 },

@@ -1,5 +1,6 @@
 /** Rentals as the wire shows them. */
 import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
 import { formatUsd, usdToNumber, type NanoUsd } from '../base/money.ts'
 import type { EventRecord } from '../contract/event.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
@@ -11,6 +12,7 @@ import { wholeOf, type EngineSpec } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import { volumeServes } from '../domain/volume.ts'
 import type { Person } from '../store/account.ts'
+import type { Machine } from '../store/machine.ts'
 import type { Rental } from '../store/rental.ts'
 import type { AttachedVolume, Volume } from '../store/volume.ts'
 
@@ -48,9 +50,11 @@ function pendingProviderData(providerId: ProviderId, spec: EngineSpec): Provider
     networkType: spec.networkType,
     ...(spec.gpuFormFactor === null ? {} : { gpuFormFactor: spec.gpuFormFactor }),
   }
+  const ports = spec.ports.length === 0 ? {} : { customPorts: spec.ports.slice(0, limits.customPorts) }
   if (providerId === 'latitude') return { providerId, ...common, resources: { ...size, cpuCount } }
   const resources = { ...size, vcpuCount: cpuCount }
   if (providerId === 'private-cloud') return { providerId, ...common, resources, nodes: [], sshUser: 'root' }
+  if (providerId === 'host' || providerId === 'mock') return { providerId, ...common, ...ports, resources }
   return { providerId, ...common, resources }
 }
 
@@ -93,6 +97,7 @@ export interface RentalSurroundings {
   readonly people: ReadonlyMap<string, Person>
   readonly attachments: readonly AttachedVolume[]
   readonly volumes: ReadonlyMap<number, Volume>
+  readonly machines: ReadonlyMap<string, Machine>
 }
 
 /** The active record, for either kind: the caller narrows `rentalType`. */
@@ -102,6 +107,7 @@ export function activeRental<Type extends RentalType>(app: App, rental: Rental, 
   const person = around.people.get(rental.person_id)
   const storage = attachedStorage(rental.id, around.attachments, around.volumes)
   const { resources, nodes } = rental.spec
+  const variant = around.machines.get(nodes[0]?.machineId ?? '')?.ethernet_variant ?? null
   return {
     ...rentalRecord(app, rental),
     rentalType: rental.kind as Type,
@@ -112,6 +118,7 @@ export function activeRental<Type extends RentalType>(app: App, rental: Rental, 
     gpuFormFactor: rental.spec.gpuFormFactor ?? ('sxm5' as const),
     nodes: nodes.map((node) => ({ ...resources, gpuCount: node.gpuIndexes.length })),
     connectionType: rental.network_type,
+    ...(rental.network_type === 'ethernet' && variant !== null ? { ethernetVariant: variant } : {}),
     createdBy: {
       id: rental.person_id,
       name: person?.name ?? null,

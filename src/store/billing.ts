@@ -8,6 +8,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { PurchaseSource } from '../contract/billing.ts'
 import type { OpenSegment } from '../domain/metering.ts'
 import { at, type Database, type Db } from './database.ts'
 import type { Tables } from './tables.ts'
@@ -133,17 +134,27 @@ export async function listStatement(
   return found.rows
 }
 
+/** The posting of an account's welcome credit, by which it is told from other credits. */
+export function welcomeKey(accountId: string): string {
+  return `first-start:${accountId}`
+}
+
 export interface Purchase {
   readonly at: Instant
   readonly amount: NanoUsd
+  readonly source: PurchaseSource
   readonly memo: string
 }
 
-/** Money that came in, paid or given, newest first. */
+/** Money that came in: paid, given or given back, newest first. */
 export async function listPurchases(db: Db, accountId: string, limit: number): Promise<Purchase[]> {
   const found = await sql<Purchase>`
-    select line.at, line.amount, line.memo from ${lines(accountId)} line
-    where line.kind in ('purchase', 'credit')
+    select line.at, line.amount, line.memo,
+           case line.kind when 'purchase' then 'stripe_purchase' when 'refund' then 'refund'
+             else case when line.key = ${welcomeKey(accountId)} then 'signup_promo' else 'operator_credit' end
+           end as source
+    from ${lines(accountId)} line
+    where line.kind in ('purchase', 'credit', 'refund') and line.amount > 0
     order by line.at desc, line.id desc limit ${limit}`.execute(db)
   return found.rows
 }

@@ -62,12 +62,17 @@ export async function listMarketplace(
   filters: MarketplaceFilters,
   page: { after?: string; limit: number },
 ): Promise<ListedMachine[]> {
+  let select = selectListed(db, filters)
+  if (page.after !== undefined) select = select.where('id', '>', page.after)
+  return select.orderBy('id').limit(page.limit).execute()
+}
+
+function selectListed(db: Db, filters: MarketplaceFilters) {
   let select = db
     .selectFrom('machine')
     .select(listedColumns)
     .where('offering', '=', 'marketplace')
     .where('listed', '=', true)
-  if (page.after !== undefined) select = select.where('id', '>', page.after)
   if (filters.gpu_model !== undefined) {
     select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
   }
@@ -89,7 +94,20 @@ export async function listMarketplace(
   // The wish may be larger than the column's type.
   if (filters.min_gpu_ram !== undefined)
     select = select.where(sql`gpu_ram_mib`, '>=', sql`${filters.min_gpu_ram}::bigint`)
-  return select.orderBy('id').limit(page.limit).execute()
+  return select
+}
+
+/** Machines on sale that have so many GPUs free, cheapest first. */
+export async function listCheapest(
+  db: Db,
+  wanted: { gpuModel: string; gpuCount: number; limit: number },
+): Promise<ListedMachine[]> {
+  return selectListed(db, { gpu_model: wanted.gpuModel, min_gpus_available: wanted.gpuCount, available_only: true })
+    .where('price_nano_per_gpu_hour', 'is not', null)
+    .orderBy('price_nano_per_gpu_hour')
+    .orderBy('id')
+    .limit(wanted.limit)
+    .execute()
 }
 
 export interface Occupant {

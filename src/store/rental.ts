@@ -83,16 +83,38 @@ export async function findRentalByName(db: Db, name: string): Promise<Rental | u
 
 export async function listRentals(
   db: Db,
-  query: { accountId: string; kind: RentalKind; ended: boolean; before?: number; limit: number },
+  query: {
+    accountId: string
+    kind: RentalKind
+    /** `wanted`: neither ended nor asked to end. */
+    which: 'ended' | 'not-ended' | 'wanted'
+    before?: number
+    limit: number
+  },
 ): Promise<Rental[]> {
   let select = db
     .selectFrom('rental')
     .selectAll()
     .where('account_id', '=', query.accountId)
     .where('kind', '=', query.kind)
-    .where('status', query.ended ? '=' : '!=', 'Terminated')
+    .where('status', query.which === 'ended' ? '=' : '!=', 'Terminated')
+  if (query.which === 'wanted') select = select.where('status', '!=', 'Terminating')
   if (query.before !== undefined) select = select.where('id', '<', query.before)
   return select.orderBy('id', 'desc').limit(query.limit).execute()
+}
+
+/** Right after the order, in its transaction. */
+export async function setUserMetadata(
+  tx: Tx,
+  id: number,
+  metadata: Readonly<Record<string, unknown>>,
+): Promise<Rental> {
+  return tx.db
+    .updateTable('rental')
+    .set({ user_metadata: JSON.stringify(metadata) })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
 }
 
 export async function listAllRentals(

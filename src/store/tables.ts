@@ -171,6 +171,7 @@ export interface Tables extends HostTables {
     network_type: NetworkType
     driver: ProviderId
     spec: Json<EngineSpec>
+    user_metadata: ColumnType<Readonly<Record<string, unknown>>, string | undefined, string>
     convert_on_expiry: OrNull<boolean>
     monitoring_enabled: OrNull<boolean>
     auto_terminate_at: AtOrNull

@@ -116,6 +116,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   // Ended ones are shown too.
   getInstance: (its) => owned({ id: its.instanceToEnd }),
   changeInstance: (its) => owned({ id: its.instance }, exampleBodies.changeInstance),
+  createCheapestInstance: withBody({ gpuModel: 'a100', gpuCount: 1 }),
   createChatCompletion: withBody(exampleBodies.createChatCompletion),
   createCompletion: withBody(exampleBodies.createCompletion),
   listModels: none,

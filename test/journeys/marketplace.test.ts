@@ -297,6 +297,7 @@ test('one instance tells where it runs, what it costs and what happened, by its 
     pricePerHourUsd: '6.570000000',
     costSoFarUsd: '2.190000000',
     sshCommand: listed.sshCommand,
+    userMetadata: {},
     portMappings: [{ port: 8888, host: listed.portMappings[0].domain, publicPort: 8888 }],
     statusReason: null,
     statusMessage: null,

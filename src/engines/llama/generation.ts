@@ -42,7 +42,9 @@ export async function* generateAnswer(
   const { sequence, job } = generation
   const reader = job.calls && new ToolCallReader(job.calls.syntax, job.calls.tools)
   try {
-    const rest = await evaluatePrompt(sequence, generation)
+    const { seed, temperature } = job.sampling
+    const repeatable = seed !== undefined || temperature === 0
+    const rest = await evaluatePrompt(sequence, { ...generation, repeatable })
     if (rest === undefined) return undefined
     const pieces = generatePieces(loaded, generation, rest)
     for (;;) {

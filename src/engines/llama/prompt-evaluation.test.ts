@@ -30,13 +30,17 @@ function range(length: number, from = 0): Token[] {
   return Array.from({ length }, (_, at) => (from + at) as Token)
 }
 
-async function evaluate(sequence: Recorder, prompt: Token[], signal = new AbortController().signal) {
+async function evaluate(
+  sequence: Recorder,
+  prompt: Token[],
+  { signal = new AbortController().signal, repeatable = false } = {},
+) {
   const counts = { reused: 0, evaluated: 0 }
   const tally = {
     reused: (tokens: number) => void (counts.reused += tokens),
     evaluated: (tokens: number) => void (counts.evaluated += tokens),
   }
-  return { rest: await evaluatePrompt(sequence, { prompt, tally, signal }), ...counts }
+  return { rest: await evaluatePrompt(sequence, { prompt, repeatable, tally, signal }), ...counts }
 }
 
 test('a long prompt is evaluated in parts, and its end is left for the first token', async () => {
@@ -51,7 +55,11 @@ test('a request that is cancelled in the middle of its prompt is left after the 
   const sequence = new Recorder(0)
   const gone = new AbortController()
   sequence.onPart = () => gone.abort()
-  expect(await evaluate(sequence, range(2_000), gone.signal)).toEqual({ rest: undefined, reused: 0, evaluated: 32 })
+  expect(await evaluate(sequence, range(2_000), { signal: gone.signal })).toEqual({
+    rest: undefined,
+    reused: 0,
+    evaluated: 32,
+  })
   expect(sequence.evaluated).toEqual([32])
 })
 
@@ -70,4 +78,38 @@ test('of a prompt that is all there, the last token is evaluated again', async (
 test('a state that only goes forward is kept as a whole or not at all', async () => {
   expect(await evaluate(new Recorder(40, true), range(50))).toMatchObject({ reused: 40 })
   expect(await evaluate(new Recorder(60, true), range(50))).toMatchObject({ reused: 0, evaluated: 50 })
+})
+
+/** Puts an answer behind the prompt, a token at a time, as generating does. */
+async function answer(sequence: Recorder, prompt: Token[], tokens: Token[]): Promise<void> {
+  const { rest } = await evaluate(sequence, prompt)
+  sequence.contextTokens.push(...(rest ?? []), ...tokens)
+}
+
+test('a repeatable request reuses whole parts of prompts only, so that its batches are the same as from nothing', async () => {
+  const sequence = new Recorder(0)
+  const prompt = range(100)
+  await answer(sequence, prompt, range(50, 500))
+  // 96 tokens were whole parts; the last 4 and the answer were not.
+  const next = [...prompt, ...range(50, 500), ...range(30, 900)]
+  sequence.evaluated.length = 0
+  const { rest, reused } = await evaluate(sequence, next, { repeatable: true })
+  expect(reused).toBe(96)
+  expect(sequence.evaluated).toEqual([32, 32])
+  expect(rest).toHaveLength(next.length - 160)
+
+  const again = new Recorder(0)
+  await answer(again, prompt, range(50, 500))
+  expect(await evaluate(again, next)).toMatchObject({ reused: 150 })
+  // That prompt went on in the middle of a part: of it nothing more is exact.
+  again.contextTokens.push(...range(30, 900))
+  expect(await evaluate(again, next, { repeatable: true })).toMatchObject({ reused: 96 })
+})
+
+test('what was exact is forgotten with what the sequence held', async () => {
+  const sequence = new Recorder(0)
+  await answer(sequence, range(100), [])
+  sequence.contextTokens = []
+  await answer(sequence, range(40), range(60, 40))
+  expect(await evaluate(sequence, range(120), { repeatable: true })).toMatchObject({ reused: 32 })
 })

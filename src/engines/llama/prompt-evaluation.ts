@@ -5,6 +5,13 @@
 import type { LlamaContextSequence, Token } from 'node-llama-cpp'
 import { commonPrefix } from './scheduler.ts'
 
+/**
+ * Of each sequence, how many tokens from its beginning were evaluated as whole parts that begin at a multiple of
+ * `PART_TOKENS`. The same tokens in batches of another size come out slightly different (kernels round otherwise), and
+ * then a token that is nearly as likely as another may be taken instead.
+ */
+const exactTokens = new WeakMap<object, number>()
+
 /** What is asked of a sequence here. */
 export type PromptSequence = Pick<
   LlamaContextSequence,
@@ -19,6 +26,8 @@ export interface PromptTally {
 
 export interface PromptWork {
   readonly prompt: readonly Token[]
+  /** The answer must not depend on what the sequence held before: only whole parts are reused, none of an answer. */
+  readonly repeatable: boolean
   readonly tally: PromptTally
   readonly signal: AbortSignal
 }
@@ -28,14 +37,16 @@ const PART_TOKENS = 32
 
 /** Gives back the tokens that are left for the first sampling; undefined: cancelled. */
 export async function evaluatePrompt(sequence: PromptSequence, work: PromptWork): Promise<Token[] | undefined> {
-  const { prompt, tally, signal } = work
+  const { prompt, repeatable, tally, signal } = work
   if (signal.aborted) return undefined
-  const reused = await keepPrefix(sequence, prompt)
+  const reused = await keepPrefix(sequence, prompt, repeatable)
   tally.reused(reused)
   let rest = prompt.slice(reused)
   while (rest.length > PART_TOKENS) {
     if (signal.aborted) return undefined
     await sequence.evaluateWithoutGeneratingNewTokens(rest.slice(0, PART_TOKENS))
+    const start = prompt.length - rest.length
+    if (start === exactTokens.get(sequence)) exactTokens.set(sequence, start + PART_TOKENS)
     tally.evaluated(PART_TOKENS)
     rest = rest.slice(PART_TOKENS)
   }
@@ -45,13 +56,19 @@ export async function evaluatePrompt(sequence: PromptSequence, work: PromptWork)
 }
 
 /** Forgets what the sequence holds beyond the beginning of this prompt, and says how much is left. */
-async function keepPrefix(sequence: PromptSequence, prompt: readonly Token[]): Promise<number> {
+async function keepPrefix(sequence: PromptSequence, prompt: readonly Token[], repeatable: boolean): Promise<number> {
   const held = sequence.contextTokens
+  const exact = exactTokens.get(sequence) ?? 0
   // The last token has to be evaluated, for what comes after it.
-  const shared = Math.min(commonPrefix(held, prompt), prompt.length - 1)
-  if (shared === held.length) return shared
+  const common = Math.min(commonPrefix(held, prompt), prompt.length - 1)
+  const shared = repeatable ? wholeParts(Math.min(common, exact)) : common
   // Models with a state that only goes forward can keep all of it or nothing.
-  const kept = sequence.needsCheckpoints ? 0 : shared
-  await sequence.eraseContextTokenRanges([{ start: kept, end: held.length }])
+  const kept = sequence.needsCheckpoints && shared < held.length ? 0 : shared
+  if (kept < held.length) await sequence.eraseContextTokenRanges([{ start: kept, end: held.length }])
+  exactTokens.set(sequence, wholeParts(Math.min(kept, exact)))
   return kept
+}
+
+function wholeParts(tokens: number): number {
+  return tokens - (tokens % PART_TOKENS)
 }

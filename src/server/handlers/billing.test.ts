@@ -68,8 +68,8 @@ test('purchases in cents, with the offset spelled out', async () => {
     ok: true,
     value: {
       purchase_history: [
-        { amount: '1000', timestamp, source: 'card' },
-        { amount: '1234', timestamp, source: 'Purchase' },
+        { amount: '1000', timestamp, source: 'stripe_purchase', memo: 'card' },
+        { amount: '1234', timestamp, source: 'stripe_purchase', memo: 'Purchase' },
       ],
     },
   })

@@ -80,10 +80,11 @@ export const billingHandlers = {
 
   getPurchaseHistory: async (app, { actor }) =>
     mapOk(await readPurchases(app, actor), (purchases) => ({
-      purchase_history: purchases.map(({ amount, at, memo }) => ({
+      purchase_history: purchases.map(({ amount, at, source, memo }) => ({
         amount: centsRoundedDown(amount).toString(),
         timestamp: formatInstantWithOffset(at),
-        source: memo,
+        source,
+        memo,
       })),
     })),
 

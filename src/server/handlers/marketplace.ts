@@ -6,7 +6,13 @@ import { ok, type Failure } from '../../base/result.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { changeInstance, createInstance, findInstance, terminateInstance } from '../../app/marketplace.ts'
+import {
+  changeInstance,
+  createCheapestInstance,
+  createInstance,
+  findInstance,
+  terminateInstance,
+} from '../../app/marketplace.ts'
 import { readGuardChange } from '../../app/order.ts'
 import { rentalTag } from '../../app/rental.ts'
 import { instanceStatus } from '../../domain/rental.ts'
@@ -56,20 +62,27 @@ export const marketplaceHandlers = {
         nodeName: body.node_name,
         gpuCount,
         image: body.image ?? null,
+        userMetadata: body.userMetadata,
         label: body.label,
         autoTerminateAt: body.auto_terminate_at,
         spendingLimitUsd: body.spending_limit_usd,
         maxCostPerHourUsd: body.max_cost_per_hour_usd,
       })
       if (!rental.ok) return inWireNames(rental)
-      return ok({ status: 'success' as const, instance_name: rental.value.name, instance_id: rental.value.name })
+      return ok(createdOnWire(rental.value))
+    }),
+
+  createCheapestInstance: (app, { actor, body, operation, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const rental = await createCheapestInstance(app, tx, actor, body)
+      return rental.ok ? ok(createdOnWire(rental.value)) : rental
     }),
 
   listInstances: (app, { actor, query }) => listInstances(app, actor.accountId, query),
   listInstancesByPost: (app, { actor, query }) => listInstances(app, actor.accountId, query),
 
   listInstanceHistory: async (app, { actor, query }) => {
-    const page = await pageOfInstances(app, actor.accountId, true, query)
+    const page = await pageOfInstances(app, actor.accountId, 'ended', query)
     if (page === undefined) return badCursor()
     const machines = await readMachines(app.database.db, machineIds(page.rows))
     const terms = await readTerms(
@@ -108,6 +121,10 @@ export const marketplaceHandlers = {
   },
 } satisfies Partial<Handlers>
 
+function createdOnWire({ name }: Rental) {
+  return { status: 'success' as const, instance_name: name, instance_id: name }
+}
+
 async function readDetail(app: App, rental: Rental) {
   const { db } = app.database
   const [machines, terms, facts] = await Promise.all([
@@ -139,14 +156,14 @@ interface PageQuery {
 }
 
 /** undefined: not a cursor of this list. */
-async function pageOfInstances(app: App, accountId: string, ended: boolean, query: PageQuery) {
+async function pageOfInstances(app: App, accountId: string, which: 'ended' | 'wanted', query: PageQuery) {
   const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
   if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return undefined
   const limit = query.limit ?? limits.plainListRows
   const found = await listRentals(app.database.db, {
     accountId,
     kind: 'container',
-    ended,
+    which,
     ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
     limit: rowsToAsk(limit),
   })
@@ -155,7 +172,7 @@ async function pageOfInstances(app: App, accountId: string, ended: boolean, quer
 
 async function listInstances(app: App, accountId: string, query: PageQuery) {
   const { db } = app.database
-  const page = await pageOfInstances(app, accountId, false, query)
+  const page = await pageOfInstances(app, accountId, 'wanted', query)
   if (page === undefined) return badCursor()
   const rentals = page.rows
   const machines = await readMachines(db, machineIds(rentals))
@@ -197,7 +214,7 @@ function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
     start: formatInstantOrNull(rental.started_at),
     end: formatInstantOrNull(rental.terminated_at),
     sshCommand: sshCommand(rental),
-    userMetadata: rental.label === null ? {} : { label: rental.label },
+    userMetadata: { ...(rental.label === null ? {} : { label: rental.label }), ...rental.user_metadata },
     instance: {
       ...listedMachine(machine, []),
       hardware: hardwareOf(rental, machine),

@@ -2,7 +2,7 @@
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { usdToNumber } from '../../base/money.ts'
-import { fail, failField, ok, type Result } from '../../base/result.ts'
+import { fail, ok, type Result } from '../../base/result.ts'
 import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -12,6 +12,7 @@ import { listRentalOptions } from '../../app/rental-option.ts'
 import { listPeople } from '../../store/account.ts'
 import { transact, type Db } from '../../store/database.ts'
 import { recordEvent } from '../../store/event.ts'
+import { readMachines } from '../../store/machine.ts'
 import { listReserveOptions } from '../../store/price.ts'
 import { findRental, listRentals, lockRental, readTerms, type Rental } from '../../store/rental.ts'
 import { insertReservationRequest } from '../../store/reservation.ts'
@@ -96,10 +97,8 @@ export const rentalHandlers = {
   listReserveOptions: async (app, { actor }) => ok(await listReserveOptions(app.database.db, actor.accountId)),
 
   requestReservation: async (app, { actor, body }) => {
-    const gpuCount = Math.floor(body.gpuCount)
-    if (gpuCount !== body.gpuCount || gpuCount > 1_000_000) {
-      return failField(['gpuCount'], 'gpuCount is a whole number up to 1,000,000', 'bad_gpu_count')
-    }
+    // The interface takes any number; GPUs come whole.
+    const gpuCount = Math.ceil(body.gpuCount)
     await transact(app.database, async (tx) => {
       await insertReservationRequest(tx, actor.accountId, gpuCount)
       recordEvent(tx, {
@@ -126,7 +125,7 @@ async function readActive(
   const rentals = await listRentals(app.database.db, {
     accountId: actor.accountId,
     kind,
-    ended: false,
+    which: 'not-ended',
     ...(query.before === undefined ? {} : { before: query.before }),
     limit: query.limit ?? limits.plainListRows,
   })
@@ -137,14 +136,16 @@ async function readSurroundings(db: Db, rentals: readonly Rental[]): Promise<Ren
   const ids = rentals.map((rental) => rental.id)
   const own = await listAttachments(db, { rentalIds: ids })
   const volumeIds = [...new Set(own.map((one) => one.volumeId))]
-  const [terms, people, attachments, volumes] = await Promise.all([
+  const machineIds = rentals.flatMap((rental) => rental.spec.nodes.slice(0, 1).map((node) => node.machineId))
+  const [terms, people, attachments, volumes, machines] = await Promise.all([
     readTerms(db, ids),
     listPeople(db, [...new Set(rentals.map((rental) => rental.person_id))]),
     // Of these volumes, all attachments: the record names every rental that a volume is attached to.
     listAttachments(db, { volumeIds }),
     readVolumes(db, volumeIds),
+    readMachines(db, [...new Set(machineIds)]),
   ])
-  return { terms, people, attachments, volumes }
+  return { terms, people, attachments, volumes, machines }
 }
 
 async function readDetail(app: App, rental: Rental) {
