@@ -4,7 +4,7 @@
  * first, it answers `undefined` having taken nothing, and `admit` does the same with waiting.
  */
 import type { NanoUsd } from '../base/money.ts'
-import { fail, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../base/result.ts'
 import type { Caller } from './call.ts'
 import type { Meter, Reservation } from './meter.ts'
 
@@ -55,6 +55,11 @@ interface Taken {
   readonly answer: RateAnswer
 }
 
+interface Claim {
+  readonly reservation: Reservation
+  readonly taken: readonly Taken[]
+}
+
 export interface AdmissionOptions {
   readonly rates: Rates
   readonly meter: Meter
@@ -66,6 +71,10 @@ export interface AdmissionOptions {
 export interface Admission {
   tryAdmit(ask: Ask): Admitted | undefined
   admit(ask: Ask): Promise<Result<Admitted>>
+  /** Whether memory alone says that a request that costs at least `least` would start. Takes nothing. */
+  isOpenFor(caller: Caller, least: NanoUsd): boolean
+  /** Why no request of this caller that costs at least `least` would start now. Takes nothing. */
+  refusalFor(caller: Caller, least: NanoUsd): Promise<Failure | undefined>
   underWay(): number
 }
 
@@ -77,7 +86,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
   const places = (caller: Caller): number => Math.ceil(caller.account.streams / Math.max(1, options.liveGateways()))
   const isFull = (caller: Caller): boolean => (running.get(caller.accountId) ?? 0) >= places(caller)
 
-  const enter = (ask: Ask, reservation: Reservation, taken: readonly Taken[]): Admitted => {
+  const enter = (ask: Ask, { reservation, taken }: Claim): Admitted => {
     const { accountId } = ask.caller
     running.set(accountId, (running.get(accountId) ?? 0) + 1)
     total += 1
@@ -104,46 +113,73 @@ export function makeAdmission(options: AdmissionOptions): Admission {
     for (const { count, answer } of taken) rates.giveBack(count.subject, count.amount, answer.resetAt)
   }
 
+  const tryTakeAll = (ask: Ask): Claim | undefined => {
+    if (isFull(ask.caller)) return undefined
+    const taken: Taken[] = []
+    for (const count of countsOf(ask)) {
+      const answer = rates.tryTake(count.subject, count.limit, count.amount)
+      if (answer === undefined || !answer.allowed) {
+        undo(taken)
+        return undefined
+      }
+      taken.push({ count, answer })
+    }
+    const reservation = meter.tryReserve(ask.caller.purse, ask.worst)
+    if (reservation !== undefined) return { reservation, taken }
+    undo(taken)
+    return undefined
+  }
+
+  const takeAll = async (ask: Ask): Promise<Result<Claim>> => {
+    const taken: Taken[] = []
+    for (const count of countsOf(ask)) {
+      const answer = await rates.take(count.subject, count.limit, count.amount)
+      if (!answer.allowed) {
+        undo(taken)
+        return tooMany(count, answer, options.now())
+      }
+      taken.push({ count, answer })
+    }
+    const reservation = await meter.reserve(ask.caller.purse, ask.worst)
+    if (!reservation.ok) {
+      undo(taken)
+      return reservation
+    }
+    if (!isFull(ask.caller)) return ok({ reservation: reservation.value, taken })
+    giveBack({ reservation: reservation.value, taken })
+    return fail('rate_limited', `More than ${ask.caller.account.streams} requests of the account at once`, {
+      reason: 'too_many_at_once',
+      retryAfterMs: 1_000,
+    })
+  }
+
+  const giveBack = ({ reservation, taken }: Claim): void => {
+    undo(taken)
+    meter.cancel(reservation)
+  }
+
   return {
     tryAdmit: (ask) => {
-      if (isFull(ask.caller)) return undefined
-      const taken: Taken[] = []
-      for (const count of countsOf(ask)) {
-        const answer = rates.tryTake(count.subject, count.limit, count.amount)
-        if (answer === undefined || !answer.allowed) {
-          undo(taken)
-          return undefined
-        }
-        taken.push({ count, answer })
-      }
-      const reservation = meter.tryReserve(ask.caller.purse, ask.worst)
-      if (reservation !== undefined) return enter(ask, reservation, taken)
-      undo(taken)
-      return undefined
+      const claim = tryTakeAll(ask)
+      return claim === undefined ? undefined : enter(ask, claim)
     },
 
     admit: async (ask) => {
-      const taken: Taken[] = []
-      for (const count of countsOf(ask)) {
-        const answer = await rates.take(count.subject, count.limit, count.amount)
-        if (!answer.allowed) {
-          undo(taken)
-          return tooMany(count, answer, options.now())
-        }
-        taken.push({ count, answer })
-      }
-      const reservation = await meter.reserve(ask.caller.purse, ask.worst)
-      if (!reservation.ok) {
-        undo(taken)
-        return reservation
-      }
-      if (!isFull(ask.caller)) return { ok: true, value: enter(ask, reservation.value, taken) }
-      undo(taken)
-      meter.cancel(reservation.value)
-      return fail('rate_limited', `More than ${ask.caller.account.streams} requests of the account at once`, {
-        reason: 'too_many_at_once',
-        retryAfterMs: 1_000,
-      })
+      const claim = await takeAll(ask)
+      return claim.ok ? ok(enter(ask, claim.value)) : claim
+    },
+
+    isOpenFor: (caller, least) => {
+      const claim = tryTakeAll({ caller, tokens: 0, worst: least, countKey: true })
+      if (claim !== undefined) giveBack(claim)
+      return claim !== undefined
+    },
+
+    refusalFor: async (caller, least) => {
+      const claim = await takeAll({ caller, tokens: 0, worst: least, countKey: false })
+      if (!claim.ok) return claim
+      giveBack(claim.value)
+      return undefined
     },
 
     underWay: () => total,

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { BodyBudget } from '../base/body-budget.ts'
 import type { Caller } from './call.ts'
 import { makeFront, type Front } from './front.ts'
 import { waitFor } from '../../test/harness/wait.ts'
@@ -40,7 +41,9 @@ beforeEach(async () => {
         answered += 1
         return true
       },
+      isOpenFor: () => true,
     },
+    bodies: new BodyBudget({ totalBytes: 1_000_000, accountBytes: 1_000_000 }),
     identifier: () => () => caller,
     introduce: () => Promise.resolve(),
     handOver: (socket) => void socket.destroy(),

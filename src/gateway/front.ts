@@ -5,6 +5,7 @@
  * handed over too, and gets the answer that everyone gets.
  */
 import type { Socket } from 'node:net'
+import { BodyBuffer, type BodyBudget, type BodyRoom } from '../base/body-budget.ts'
 import type { Failure } from '../base/result.ts'
 import type { Caller, Reply } from './call.ts'
 import { readFrontHead, type FrontHead } from './front-head.ts'
@@ -20,7 +21,8 @@ const BODY_MS = 30_000
 const SWEEP_MS = 1_000
 
 export interface FrontOptions {
-  readonly gateway: Pick<Gateway, 'tryChat'>
+  readonly gateway: Pick<Gateway, 'tryChat' | 'isOpenFor'>
+  readonly bodies: BodyBudget
   /** For one connection: who sends, from memory and at once. undefined: not known now, or not a key that may. */
   readonly identifier: () => (authorization: string) => Caller | undefined
   /** Looks up who sends, so that the next `identifier` knows; whatever comes of it. */
@@ -75,6 +77,13 @@ interface WholeRequest {
   readonly bytes: Buffer
 }
 
+/** A request whose body is still arriving. */
+interface PartialRequest {
+  readonly head: FrontHead
+  readonly headBytes: Buffer
+  readonly buffer: BodyBuffer
+}
+
 class FrontConnection {
   readonly #socket: Socket
   readonly #options: FrontOptions
@@ -88,7 +97,9 @@ class FrontConnection {
   readonly #onDrain = (): void => this.#answer?.drained()
   /** Bytes of requests that were not begun yet. */
   #ahead: Buffer | undefined
-  #body: (WholeRequest & { filled: number }) | undefined
+  #body: PartialRequest | undefined
+  /** Of the request at hand, from its body's first byte to the end of its answer. */
+  #room: BodyRoom | undefined
   /** A purse or a counter is being filled for the request at hand. */
   #isWaiting = false
   #answer: FrontReply | undefined
@@ -143,28 +154,27 @@ class FrontConnection {
       const request = { head, headBytes: own.subarray(0, head.headBytes), bytes: own.subarray(head.headBytes) }
       return this.#start(request, bytes.length > end ? Buffer.from(bytes.subarray(end)) : undefined)
     }
-    // Whom we do not know yet is not given room for a body.
-    if (this.#identify(head.authorization) === undefined) return this.#handOver(bytes)
-    // One buffer of the right size: the pieces are copied into it as they come, and let go.
-    const body = {
-      head,
-      headBytes: Buffer.from(bytes.subarray(0, head.headBytes)),
-      bytes: Buffer.allocUnsafe(head.bodyBytes),
-      filled: 0,
-    }
-    this.#body = body
+    // Who is not known yet, is out of money or sends too much at once gets no room here, but an answer in words there.
+    const caller = this.#identify(head.authorization)
+    if (caller === undefined || !this.#options.gateway.isOpenFor(caller)) return this.#handOver(bytes)
+    this.#room = this.#options.bodies.open(caller.accountId)
+    if (this.#room.grow(head.bodyBytes) !== undefined) return this.#handOver(bytes)
+    const headBytes = Buffer.from(bytes.subarray(0, head.headBytes))
+    this.#body = { head, headBytes, buffer: new BodyBuffer(head.bodyBytes) }
     this.#since = performance.now()
-    body.filled = bytes.copy(body.bytes, 0, head.headBytes)
+    this.#fill(bytes.subarray(head.headBytes))
   }
 
   #fill(bytes: Buffer): void {
     const body = this.#body
     if (body === undefined) return
-    const taken = bytes.copy(body.bytes, body.filled)
-    body.filled += taken
-    if (body.filled < body.bytes.length) return
+    const { head, headBytes, buffer } = body
+    const own = bytes.subarray(0, head.bodyBytes - buffer.bytes)
+    buffer.add(own)
+    if (buffer.bytes < head.bodyBytes) return
     this.#body = undefined
-    this.#start(body, taken < bytes.length ? Buffer.from(bytes.subarray(taken)) : undefined)
+    const rest = own.length < bytes.length ? Buffer.from(bytes.subarray(own.length)) : undefined
+    this.#start({ head, headBytes, bytes: buffer.whole() }, rest)
   }
 
   #start(request: WholeRequest, rest: Buffer | undefined): void {
@@ -209,6 +219,7 @@ class FrontConnection {
   /** The answer is out: what was sent ahead is next. */
   #next(): void {
     this.#answer = undefined
+    this.#releaseRoom()
     this.#since = performance.now()
     if (this.#isClosing()) return void this.#socket.end()
     if (this.#ahead === undefined) return
@@ -237,6 +248,7 @@ class FrontConnection {
     socket.off('end', this.#onEnd).off('close', this.#onClose)
     socket.off('error', this.#onError).off('drain', this.#onDrain)
     this.#left()
+    this.#releaseRoom()
     if (socket.destroyed) return
     if (socket.isPaused()) socket.resume()
     socket.unshift(Buffer.from(bytes))
@@ -252,7 +264,13 @@ class FrontConnection {
   #closed(): void {
     this.#left()
     this.#body = undefined
+    this.#releaseRoom()
     this.#answer?.gone()
+  }
+
+  #releaseRoom(): void {
+    this.#room?.release()
+    this.#room = undefined
   }
 }
 

@@ -4,6 +4,7 @@
  * exchange. No door asks the database.
  */
 import type { Clock } from '../base/instant.ts'
+import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Failure } from '../base/result.ts'
 import { makeAdmission, type Admission, type Admitted, type Rates } from './admission.ts'
 import { randomHex, type Caller, type Reply } from './call.ts'
@@ -42,6 +43,7 @@ const EVERY_USAGE = '{"include_usage":true,"continuous_usage_stats":true}'
 const LAST_USAGE = '{"include_usage":true}'
 const STARTING_MS = 10_000
 const MOST_WAITING = 1_000
+const ONE_NANO_USD = nanoUsdOf(1n)
 
 export class Gateway {
   readonly media: MediaGateway
@@ -49,6 +51,8 @@ export class Gateway {
   readonly #ports: ExchangePorts
   readonly #waiting: Array<() => void> = []
   #catalog: Catalog = new Map()
+  /** Zero only where some model is free: then those without money may send large bodies too. */
+  #leastCost: NanoUsd = ONE_NANO_USD
 
   constructor(options: GatewayOptions) {
     this.#admission = makeAdmission({ ...options, now: () => options.clock.now() })
@@ -62,6 +66,7 @@ export class Gateway {
 
   setCatalog(catalog: Catalog): void {
     this.#catalog = catalog
+    this.#leastCost = [...catalog.values()].some(isFree) ? zeroUsd : ONE_NANO_USD
     for (const look of this.#waiting.splice(0)) look()
   }
 
@@ -85,6 +90,16 @@ export class Gateway {
 
   underWay(): number {
     return this.#admission.underWay()
+  }
+
+  /** Whether a request of this caller would start, as far as memory alone can tell before its body is known. */
+  isOpenFor(caller: Caller): boolean {
+    return this.#admission.isOpenFor(caller, this.#leastCost)
+  }
+
+  /** Why no request of this caller would start, whatever its body: rate, requests at a time, money. */
+  refusalBeforeBody(caller: Caller): Promise<Failure | undefined> {
+    return this.#admission.refusalFor(caller, this.#leastCost)
   }
 
   /**
@@ -244,6 +259,10 @@ function translated(operation: string, body: Readonly<Record<string, unknown>>):
   const { logprobs } = body
   if (operation !== 'chat' || typeof logprobs !== 'number') return {}
   return { logprobs: true, top_logprobs: body['top_logprobs'] ?? Math.min(20, logprobs) }
+}
+
+function isFree({ prices }: ServedModel): boolean {
+  return Object.values(prices).every((price) => price === 0n)
 }
 
 function hasChoice(model: ServedModel): boolean {

@@ -1,9 +1,11 @@
 /**
- * The contract as HTTP. Every operation goes the same way: address and key are counted, the key is checked, then its
- * scope, then the input, then the handler runs; each step answers in the form of the operation's family.
+ * The contract as HTTP. Every operation goes the same way: the key is checked and counted, then its scope, all from the
+ * head of the request; then the body is read, the input checked, and the handler runs. Each step answers in the form of
+ * the operation's family.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor, App } from '../app/app.ts'
+import type { BodyBudget } from '../base/body-budget.ts'
 import type { Instant } from '../base/instant.ts'
 import { limits, defaultRates } from '../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../base/result.ts'
@@ -20,6 +22,7 @@ import type { HandlerRequest, Handlers } from './handler.ts'
 import { isPackable, sendJson } from './json-answer.ts'
 import { answerChat, answerMedia, listServedModels, streamMediaAnswer } from './inference-door.ts'
 import type { RateAnswer, RateLimiter } from './rate-limit.ts'
+import { isLargeBody, openBodyRoom } from './request-body.ts'
 import { makeLogStreams, type LogStreams, type OpenLogs } from './rental-logs.ts'
 import { validate } from './validation.ts'
 
@@ -32,6 +35,7 @@ export interface Binding {
   readonly gateway: Gateway
   /** Absent: this server is connected to no hosts. */
   readonly openLogs?: OpenLogs
+  readonly bodies: BodyBudget
   /** Parses every answer by its schema: for tests and development. */
   readonly checkResponses: boolean
 }
@@ -40,8 +44,11 @@ const nobody: Actor = { accountId: '', personId: '', keyId: '', role: 'viewer', 
 
 type Bound = Binding & { readonly logs: LogStreams }
 
+type Admitted = Actor | Authenticated
+
 export function bind(server: FastifyInstance, options: Binding): void {
   const binding: Bound = { ...options, logs: makeLogStreams(options.app, options.openLogs) }
+  const admitted = new WeakMap<FastifyRequest, Admitted>()
   for (const [operation, endpoint] of Object.entries(api) as Array<[OperationId, Endpoint]>) {
     server.route({
       method: endpoint.method,
@@ -50,7 +57,17 @@ export function bind(server: FastifyInstance, options: Binding): void {
       // A stream without its body would have no end.
       exposeHeadRoute: endpoint.media === undefined || endpoint.media === 'text/html',
       bodyLimit: endpoint.inference ? limits.inferenceBodyBytes : limits.bodyBytes,
-      handler: (request, reply) => answer(binding, operation, endpoint, request, reply),
+      onRequest: async (request, reply) => {
+        const caller = await admitHead(binding, endpoint, request, reply)
+        if (!caller.ok) return send(reply, failurePage(endpoint, caller), caller)
+        admitted.set(request, caller.value)
+        return undefined
+      },
+      handler: (request, reply) => {
+        const caller = admitted.get(request)
+        if (caller === undefined) throw new Error('a request came past the check of its sender')
+        return answer(binding, operation, endpoint, caller, request, reply)
+      },
     })
   }
 }
@@ -59,35 +76,33 @@ async function answer(
   binding: Bound,
   operation: OperationId,
   endpoint: Endpoint,
+  caller: Admitted,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
   const inferenceId = String(reply.getHeader('X-Inference-Request-Id'))
-  const caller = await admit(binding, endpoint, request, reply)
-  if (!caller.ok) return send(reply, failurePage(endpoint, caller), caller)
-
   const read = readInput(endpoint, request)
   if (!read.ok) return send(reply, read.page)
   const idempotencyKey = readIdempotencyKey(endpoint, request)
   if (!idempotencyKey.ok) return send(reply, failurePage(endpoint, idempotencyKey))
 
   if (operation === 'followEvents' || operation === 'followAllEvents') {
-    return follow(binding, endpoint, caller.value, request, reply)
+    return follow(binding, endpoint, caller, request, reply)
   }
-  if (operation === 'getRentalLogs') return showLogs(binding, endpoint, caller.value, read.input, request, reply)
+  if (operation === 'getRentalLogs') return showLogs(binding, endpoint, caller, read.input, request, reply)
   if (operation === 'createChatCompletion' || operation === 'createCompletion') {
     const kind = operation === 'createCompletion' ? 'completion' : 'chat'
-    await answerChat(binding.gateway, inferring(binding, caller.value), kind, request, reply, inferenceId)
+    await answerChat(binding.gateway, inferring(binding, caller), kind, request, reply, inferenceId)
     return reply
   }
   if (wantsEvents(endpoint, read.input.body)) {
-    const by = inferring(binding, caller.value)
+    const by = inferring(binding, caller)
     const asked = { caller: by, operation, parsed: read.input.body, request, reply, requestId: inferenceId }
     await streamMediaAnswer(binding.gateway, asked)
     return reply
   }
   const result = await handle(binding, operation, endpoint, {
-    caller: caller.value,
+    caller,
     read,
     request,
     reply,
@@ -110,7 +125,7 @@ async function answer(
 }
 
 interface Asked {
-  readonly caller: Actor | Authenticated
+  readonly caller: Admitted
   readonly read: { readonly input: Input }
   readonly request: FastifyRequest
   readonly reply: FastifyReply
@@ -152,9 +167,25 @@ function wantsEvents(endpoint: Endpoint, body: unknown): boolean {
   return endpoint.chunk !== undefined && (body as { stream?: unknown }).stream === true
 }
 
-function inferring(binding: Binding, caller: Actor | Authenticated): Caller {
+function inferring(binding: Binding, caller: Admitted): Caller {
   if (!('key' in caller)) throw new Error('models are called with a key')
   return binding.authenticator.callerOf(caller)
+}
+
+/** Decides from the head whether the sender may call this and has room for what it announces. */
+async function admitHead(
+  binding: Binding,
+  endpoint: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Result<Admitted>> {
+  const caller = await admit(binding, endpoint, request, reply)
+  if (!caller.ok || caller.value === nobody) return caller
+  if (endpoint.inference && isLargeBody(request)) {
+    const refused = await binding.gateway.refusalBeforeBody(inferring(binding, caller.value))
+    if (refused !== undefined) return refused
+  }
+  return openBodyRoom(binding.bodies, caller.value.accountId, request, reply) ?? caller
 }
 
 /** Counts the caller, checks the key and its scope. */
@@ -163,7 +194,7 @@ async function admit(
   endpoint: Endpoint,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<Result<Actor | Authenticated>> {
+): Promise<Result<Admitted>> {
   const { rates, authenticator } = binding
   if (endpoint.access === 'public') {
     const rate = rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)

@@ -19,9 +19,10 @@ import { addConsoleRoutes } from './console.ts'
 import { makeConsolePages } from './console-pages.ts'
 import type { WelcomeOptions } from './console-welcome.ts'
 import { credentialsOf } from './credentials.ts'
-import { errorPage, failurePage, type ErrorPage } from './error-page.ts'
+import { errorPage, type ErrorPage } from './error-page.ts'
 import { sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
+import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
 
 export interface HttpOptions extends Binding {
   readonly log: Logger
@@ -62,7 +63,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
       void (reply as unknown as FastifyReply).code(page.status).send(JSON.stringify(page.body))
     },
   }) as unknown as FastifyInstance
-  readJson(server)
+  readJsonBodies(server)
   const requests = metrics.counter('berth_http_requests_total', 'Requests by operation and status')
   const seconds = metrics.histogram(
     'berth_http_request_seconds',
@@ -75,12 +76,6 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     if (endpoint?.inference === true) reply.header('X-Inference-Request-Id', newRequestId())
     reply.header('X-Content-Type-Options', 'nosniff')
     reply.header('Cache-Control', 'no-store')
-    if (endpoint?.inference !== true || isSmall(request)) return undefined
-    // Room for a large body is only for those who have shown a key.
-    const caller = await options.authenticator.authenticate(credentialsOf(request))
-    if (caller.ok) return undefined
-    const page = failurePage(endpoint, caller)
-    return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
   })
   server.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config as { operation?: string }
@@ -99,7 +94,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   })
   server.setErrorHandler(async (error: FastifyError, request, reply) => {
     const page = faultPage(familyOf(request), error)
-    if (page.status >= 500) request.log.error({ err: error }, 'request failed')
+    if (page.status >= 500 && !(error instanceof NoRoomForBody)) request.log.error({ err: error }, 'request failed')
     if (page.status === 503) reply.header('Retry-After', '1')
     return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
   })
@@ -118,40 +113,21 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   return server
 }
 
-/** JSON only; no body at all counts as none, whatever the header says. */
-function readJson(server: FastifyInstance): void {
-  const parse = server.getDefaultJsonParser('error', 'error')
-  server.removeAllContentTypeParsers()
-  server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') done(null, undefined)
-    else void parse(request, body as string, done)
-  })
-}
-
-/** A body that does not say how long it is may be of any length. */
-function isSmall(request: FastifyRequest): boolean {
-  const length = request.headers['content-length']
-  return length !== undefined && Number.parseInt(length, 10) <= limits.bodyBytes
-}
-
 function familyOf(request: FastifyRequest): Family {
   return /^\/(v2|console)/.test(request.url) ? 'v2' : 'v1'
 }
 
 /** Errors before a handler (bad JSON, too large …) and surprises. Nothing of the cause is shown. */
 function faultPage(family: Family, error: FastifyError): ErrorPage {
-  switch (error.code) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return errorPage(family, 413, {
-        message: 'The body is larger than this operation takes',
-        reason: 'body_too_large',
-      })
-    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return errorPage(family, 415, {
-        message: 'Send JSON, with the header Content-Type: application/json',
-        reason: 'not_json',
-      })
-    default:
+  if (error instanceof NoRoomForBody) return errorPage(family, 503, error.failure)
+  if (error instanceof BodyTooLarge) {
+    return errorPage(family, 413, { message: 'The body is larger than this operation takes', reason: 'body_too_large' })
+  }
+  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return errorPage(family, 415, {
+      message: 'Send JSON, with the header Content-Type: application/json',
+      reason: 'not_json',
+    })
   }
   if (isBadJson(error)) return errorPage(family, 400, { message: 'The body is not valid JSON', reason: 'bad_json' })
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {

@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { pino, type Logger } from 'pino'
 import type { App } from '../app/app.ts'
+import { BodyBudget } from '../base/body-budget.ts'
 import { systemClock, type Clock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { Metrics } from '../base/metrics.ts'
@@ -178,8 +179,12 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   app.database.onCommit = (wake) => bus.publish(wake)
   watchGauges(app, metrics)
 
+  const bodies = new BodyBudget(settings.bodyMemory)
+  const bodyBytes = metrics.gauge('berth_request_body_bytes', 'Memory that request bodies in flight hold')
+  metrics.collect(() => bodyBytes.set(bodies.usedBytes))
   const server = makeHttpServer({
     app,
+    bodies,
     handlers,
     authenticator,
     rates,
@@ -205,7 +210,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     databaseUrl,
     server: server.server,
   })
-  const front = openFront(server.server, inference.gateway, authenticator, app.clock)
+  const front = openFront(server.server, { gateway: inference.gateway, bodies, authenticator, clock: app.clock })
   const drain = makeDrain(server.server, front, () => server.close())
   await server.listen({ host: settings.host, port: settings.port })
   closing.push(drain)
@@ -227,11 +232,20 @@ function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: stri
   }
 }
 
+interface FrontParts {
+  readonly gateway: Gateway
+  readonly bodies: BodyBudget
+  readonly authenticator: Authenticator
+  readonly clock: Clock
+}
+
 /** Chats are answered on bare sockets; whatever else a connection brings goes where it would have gone. */
-function openFront(server: http.Server, gateway: Gateway, authenticator: Authenticator, clock: Clock): Front {
+function openFront(server: http.Server, options: FrontParts): Front {
+  const { gateway, bodies, authenticator, clock } = options
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   const front = makeFront({
     gateway,
+    bodies,
     identifier: () => authenticator.identifier(),
     introduce: (header) => authenticator.authenticate({ kind: 'authorization', header }),
     handOver: (socket) => {

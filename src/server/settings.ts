@@ -2,14 +2,18 @@
 import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
+import type { BodyBudgetOptions } from '../base/body-budget.ts'
 import { faultWords } from '../contract/fault-words.ts'
 
+const MB = 1_000_000
 const port = z.coerce.number().int().min(0).max(65_535)
 
 /** Longer than any load balancer takes to notice; a stop that takes longer would be taken for a hang. */
 const MAX_DRAIN_SECONDS = 600
 /** Unless configured, off loopback: a load balancer that checks every second or two has noticed by then. */
 const DEFAULT_DRAIN_SECONDS = 5
+/** At least one body of the largest size must fit. */
+const bodyMemoryMb = z.coerce.number().int().min(17).max(1_000_000)
 
 const environment = z.object({
   BERTH_HOST: z.string().min(1).default('127.0.0.1'),
@@ -43,6 +47,8 @@ const environment = z.object({
   BERTH_METRICS_PORT: port.optional(),
   BERTH_DRAIN_SECONDS: z.coerce.number().min(0).max(MAX_DRAIN_SECONDS).optional(),
   BERTH_TRUST_PROXY: z.stringbool().default(false),
+  BERTH_BODY_MEMORY_MB: bodyMemoryMb.default(512),
+  BERTH_BODY_MEMORY_PER_ACCOUNT_MB: bodyMemoryMb.default(128),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
   BERTH_ROLE: z.enum(['all', 'gateway']).default('all'),
   BERTH_DEFAULT_MODELS: z.enum(['all', 'none']).default('all'),
@@ -88,6 +94,8 @@ export interface Settings {
   readonly drainMs: number
   /** Whether to believe X-Forwarded-For. */
   readonly trustProxy: boolean
+  /** How much memory bodies of requests in flight may hold. */
+  readonly bodyMemory: BodyBudgetOptions
   readonly allowPrivateAddresses: boolean
   /** `gateway`: answers inference and runs no loops. */
   readonly role: 'all' | 'gateway'
@@ -136,6 +144,10 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     metricsPort: read.BERTH_METRICS_PORT,
     drainMs: 1_000 * (read.BERTH_DRAIN_SECONDS ?? (isLoopback(read.BERTH_HOST) ? 0 : DEFAULT_DRAIN_SECONDS)),
     trustProxy: read.BERTH_TRUST_PROXY,
+    bodyMemory: {
+      totalBytes: read.BERTH_BODY_MEMORY_MB * MB,
+      accountBytes: read.BERTH_BODY_MEMORY_PER_ACCOUNT_MB * MB,
+    },
     allowPrivateAddresses: read.BERTH_ALLOW_PRIVATE_ADDRESSES,
     role: read.BERTH_ROLE,
     defaultModels: read.BERTH_DEFAULT_MODELS,

@@ -69,6 +69,8 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_METRICS_PORT', 'serves /metrics without a key on this loopback port too'],
   ['BERTH_DRAIN_SECONDS', 'on SIGTERM, how long requests are still taken while /readyz says 503 (5; 0 on loopback)'],
   ['BERTH_TRUST_PROXY', 'true: believe X-Forwarded-For (false)'],
+  ['BERTH_BODY_MEMORY_MB', 'memory for request bodies in flight (512)'],
+  ['BERTH_BODY_MEMORY_PER_ACCOUNT_MB', 'how much of it one account may hold (128)'],
   ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'true: webhooks and downloads may use private addresses and plain http (false)'],
   ['BERTH_ROLE', 'all, or gateway: answers requests and runs no loops (all)'],
   ['BERTH_DEFAULT_MODELS', 'all, or none: a first start offers no model that must be downloaded (all)'],

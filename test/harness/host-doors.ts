@@ -9,6 +9,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
 import { WebSocket } from 'ws'
+import { BodyBudget } from '../../src/base/body-budget.ts'
 import { toDate } from '../../src/base/instant.ts'
 import { Metrics } from '../../src/base/metrics.ts'
 import { makeMux, type Mux, type MuxOptions } from '../../src/base/mux.ts'
@@ -128,7 +129,8 @@ export async function startHostDoors(options: { heartbeatMs?: number; checkMs?: 
 function makeTestFront(server: http.Server) {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   const front = makeFront({
-    gateway: { tryChat: () => false },
+    gateway: { tryChat: () => false, isOpenFor: () => false },
+    bodies: new BodyBudget({ totalBytes: 0, accountBytes: 0 }),
     identifier: () => () => undefined,
     introduce: () => Promise.resolve(),
     handOver: (socket) => {

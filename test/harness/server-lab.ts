@@ -11,6 +11,8 @@ import { startServerProcess, type ServerProcess } from './process.ts'
 import { caller } from './server.ts'
 
 export interface ServerLab extends MachineServer {
+  /** Of the server; 0 while it is killed. */
+  pid(): number
   /** SIGKILL. */
   kill(): Promise<void>
   /** On the same port, database and folder. */
@@ -50,6 +52,7 @@ export async function startServerLab(env: Readonly<Record<string, string>>): Pro
         if (usd !== undefined) await succeed(operator, 'POST', `/v2/operator/accounts/${id}/credit`, credit)
         return { id, key: made.key, call: caller(url, made.key) }
       },
+      pid: () => child?.pid ?? 0,
       kill: async () => {
         await child?.killTree()
         child = undefined

@@ -1,0 +1,143 @@
+/**
+ * Memory for request bodies: so many bytes in total and so many per account. A request takes room for the length that
+ * it announces before its body is read, so that whoever has begun to send can finish; a body of unknown length takes
+ * room as it arrives. Memory itself is used only for bytes that have arrived. Room is kept until the request has been
+ * answered, since retries and records need the body that long. A body of up to 64 KiB takes no room: a connection may
+ * hold that much anyway, so small requests are answered while all room is taken, and a sender without an account gets
+ * no more than that.
+ */
+import { fail, type Failure } from './result.ts'
+
+export const FREE_BODY_BYTES = 65_536
+const BLOCK_BYTES = 65_536
+const RETRY_AFTER_MS = 1_000
+
+export interface BodyBudgetOptions {
+  readonly totalBytes: number
+  readonly accountBytes: number
+}
+
+export class BodyBudget {
+  readonly #options: BodyBudgetOptions
+  readonly #usedByAccount = new Map<string, number>()
+  #used = 0
+
+  constructor(options: BodyBudgetOptions) {
+    this.#options = options
+  }
+
+  get usedBytes(): number {
+    return this.#used
+  }
+
+  open(accountId: string): BodyRoom {
+    return new BodyRoom(this, accountId)
+  }
+
+  /** Takes so many more bytes, or nothing and says why. */
+  take(accountId: string, bytes: number): Failure | undefined {
+    const refused = this.#refusal(accountId, bytes)
+    if (refused === undefined) this.#add(accountId, bytes)
+    return refused
+  }
+
+  giveBack(accountId: string, bytes: number): void {
+    this.#add(accountId, -bytes)
+  }
+
+  #refusal(accountId: string, bytes: number): Failure | undefined {
+    const { totalBytes, accountBytes } = this.#options
+    const ofAccount = this.#usedByAccount.get(accountId) ?? 0
+    if (ofAccount + bytes > accountBytes) {
+      return busy(`The requests of this account already hold ${ofAccount} of ${accountBytes} bytes for request bodies`)
+    }
+    return this.#used + bytes > totalBytes ? busy('The server has no memory left for large request bodies') : undefined
+  }
+
+  #add(accountId: string, bytes: number): void {
+    this.#used += bytes
+    const left = (this.#usedByAccount.get(accountId) ?? 0) + bytes
+    if (left === 0) this.#usedByAccount.delete(accountId)
+    else this.#usedByAccount.set(accountId, left)
+  }
+}
+
+/** The room of one request. */
+export class BodyRoom {
+  readonly #budget: BodyBudget
+  readonly #accountId: string
+  #bytes = 0
+  #taken = 0
+  #isReleased = false
+
+  constructor(budget: BodyBudget, accountId: string) {
+    this.#budget = budget
+    this.#accountId = accountId
+  }
+
+  /** Takes room for so many more bytes, or nothing and says why. */
+  grow(bytes: number): Failure | undefined {
+    const all = this.#bytes + bytes
+    if (all > FREE_BODY_BYTES && !this.#isReleased) {
+      const refused = this.#budget.take(this.#accountId, all - this.#taken)
+      if (refused !== undefined) return refused
+      this.#taken = all
+    }
+    this.#bytes = all
+    return undefined
+  }
+
+  /** Gives everything back; once and for all. */
+  release(): void {
+    if (this.#isReleased) return
+    this.#isReleased = true
+    if (this.#taken > 0) this.#budget.giveBack(this.#accountId, this.#taken)
+  }
+}
+
+/**
+ * A body as it arrives, copied into blocks: pieces of a single byte, as chunked encoding allows, would otherwise cost a
+ * hundred bytes each.
+ */
+export class BodyBuffer {
+  readonly #blocks: Buffer[] = []
+  readonly #expectedBytes: number | undefined
+  #last: Buffer | undefined
+  #filledOfLast = 0
+  #bytes = 0
+
+  /** `expectedBytes`: undefined where the sender has not said. */
+  constructor(expectedBytes: number | undefined) {
+    this.#expectedBytes = expectedBytes
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  add(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length;) {
+      if (this.#last === undefined || this.#filledOfLast === this.#last.length) {
+        const expected = this.#expectedBytes === undefined ? BLOCK_BYTES : this.#expectedBytes - this.#bytes
+        this.#last = Buffer.allocUnsafe(Math.min(BLOCK_BYTES, Math.max(expected, bytes.length - at)))
+        this.#filledOfLast = 0
+        this.#blocks.push(this.#last)
+      }
+      const copied = bytes.copy(this.#last, this.#filledOfLast, at)
+      this.#filledOfLast += copied
+      this.#bytes += copied
+      at += copied
+    }
+  }
+
+  /** All bytes so far in one piece. */
+  whole(): Buffer {
+    const [first] = this.#blocks
+    if (first !== undefined && this.#blocks.length === 1) return first.subarray(0, this.#bytes)
+    return Buffer.concat(this.#blocks, this.#bytes)
+  }
+}
+
+function busy(message: string): Failure {
+  return fail('unavailable', message, { reason: 'server_busy', retryAfterMs: RETRY_AFTER_MS })
+}
