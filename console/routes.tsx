@@ -2,7 +2,7 @@
  * The whole site map. A page is one file, loaded when it is first opened; what stands in its address is parsed by the
  * schema beside it. Everything inside the shell needs somebody who is signed in.
  */
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router'
 import { z } from 'zod'
 import { fetchMe } from './api/me.ts'
 import { isSignedOut } from './api/query.ts'
@@ -18,7 +18,8 @@ import { rentalSearch } from './pages/rental-search.ts'
 import { rentalsSearch } from './pages/rentals-search.ts'
 import { requestsSearch } from './pages/requests-search.ts'
 import { usageSearch } from './pages/usage-search.ts'
-import { Broken } from './shell/broken.tsx'
+import { Broken, BrokenPage } from './shell/broken.tsx'
+import { lazyPage } from './shell/lazy-page.tsx'
 import { NotFound } from './shell/not-found.tsx'
 import { Pending } from './shell/pending.tsx'
 import { Shell } from './shell/shell.tsx'
@@ -29,7 +30,7 @@ const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
   validateSearch: z.object({ next: z.string().startsWith('/').optional().catch(undefined) }),
-  component: lazyRouteComponent(() => import('./pages/sign-in.tsx'), 'SignInPage'),
+  component: lazyPage(() => import('./pages/sign-in.tsx'), 'SignInPage'),
 })
 
 const shell = createRoute({
@@ -56,53 +57,53 @@ const customer = [
   createRoute({
     ...within,
     path: '/',
-    component: lazyRouteComponent(() => import('./pages/overview.tsx'), 'OverviewPage'),
+    component: lazyPage(() => import('./pages/overview.tsx'), 'OverviewPage'),
   }),
   createRoute({
     ...within,
     path: '/tour',
-    component: lazyRouteComponent(() => import('./pages/tour.tsx'), 'TourPage'),
+    component: lazyPage(() => import('./pages/tour.tsx'), 'TourPage'),
   }),
   createRoute({
     ...within,
     path: '/marketplace',
     validateSearch: marketplaceSearch,
-    component: lazyRouteComponent(() => import('./pages/marketplace.tsx'), 'MarketplacePage'),
+    component: lazyPage(() => import('./pages/marketplace.tsx'), 'MarketplacePage'),
   }),
   createRoute({
     ...within,
     path: '/rent',
     validateSearch: rentSearch,
-    component: lazyRouteComponent(() => import('./pages/rent.tsx'), 'RentPage'),
+    component: lazyPage(() => import('./pages/rent.tsx'), 'RentPage'),
   }),
   createRoute({
     ...within,
     path: '/rentals',
     validateSearch: rentalsSearch,
-    component: lazyRouteComponent(() => import('./pages/rentals.tsx'), 'RentalsPage'),
+    component: lazyPage(() => import('./pages/rentals.tsx'), 'RentalsPage'),
   }),
   createRoute({
     ...within,
     path: '/rentals/$id',
     validateSearch: rentalSearch,
-    component: lazyRouteComponent(() => import('./pages/rental.tsx'), 'RentalPage'),
+    component: lazyPage(() => import('./pages/rental.tsx'), 'RentalPage'),
   }),
   createRoute({
     ...within,
     path: '/rentals/containers/$id',
     validateSearch: rentalSearch,
-    component: lazyRouteComponent(() => import('./pages/instance.tsx'), 'InstancePage'),
+    component: lazyPage(() => import('./pages/instance.tsx'), 'InstancePage'),
   }),
   createRoute({
     ...within,
     path: '/volumes',
-    component: lazyRouteComponent(() => import('./pages/volumes.tsx'), 'VolumesPage'),
+    component: lazyPage(() => import('./pages/volumes.tsx'), 'VolumesPage'),
   }),
   createRoute({
     ...within,
     path: '/events',
     validateSearch: eventsSearch,
-    component: lazyRouteComponent(() => import('./pages/events.tsx'), 'EventsPage'),
+    component: lazyPage(() => import('./pages/events.tsx'), 'EventsPage'),
   }),
 ] as const
 
@@ -111,25 +112,25 @@ const models = [
     ...within,
     path: '/chat',
     validateSearch: playgroundSearch,
-    component: lazyRouteComponent(() => import('./pages/chat.tsx'), 'ChatPage'),
+    component: lazyPage(() => import('./pages/chat.tsx'), 'ChatPage'),
   }),
   createRoute({
     ...within,
     path: '/pictures',
     validateSearch: playgroundSearch,
-    component: lazyRouteComponent(() => import('./pages/pictures.tsx'), 'PicturesPage'),
+    component: lazyPage(() => import('./pages/pictures.tsx'), 'PicturesPage'),
   }),
   createRoute({
     ...within,
     path: '/speech',
     validateSearch: playgroundSearch,
-    component: lazyRouteComponent(() => import('./pages/speech.tsx'), 'SpeechPage'),
+    component: lazyPage(() => import('./pages/speech.tsx'), 'SpeechPage'),
   }),
   createRoute({
     ...within,
     path: '/requests',
     validateSearch: requestsSearch,
-    component: lazyRouteComponent(() => import('./pages/requests.tsx'), 'RequestsPage'),
+    component: lazyPage(() => import('./pages/requests.tsx'), 'RequestsPage'),
   }),
 ] as const
 
@@ -138,38 +139,38 @@ const account = [
     ...within,
     path: '/usage',
     validateSearch: usageSearch,
-    component: lazyRouteComponent(() => import('./pages/usage.tsx'), 'UsagePage'),
+    component: lazyPage(() => import('./pages/usage.tsx'), 'UsagePage'),
   }),
   createRoute({
     ...within,
     path: '/billing',
     validateSearch: billingSearch,
-    component: lazyRouteComponent(() => import('./pages/billing.tsx'), 'BillingPage'),
+    component: lazyPage(() => import('./pages/billing.tsx'), 'BillingPage'),
   }),
   createRoute({
     ...within,
     path: '/keys',
-    component: lazyRouteComponent(() => import('./pages/keys.tsx'), 'KeysPage'),
+    component: lazyPage(() => import('./pages/keys.tsx'), 'KeysPage'),
   }),
   createRoute({
     ...within,
     path: '/ssh-keys',
-    component: lazyRouteComponent(() => import('./pages/ssh-keys.tsx'), 'SshKeysPage'),
+    component: lazyPage(() => import('./pages/ssh-keys.tsx'), 'SshKeysPage'),
   }),
   createRoute({
     ...within,
     path: '/webhooks',
-    component: lazyRouteComponent(() => import('./pages/webhooks.tsx'), 'WebhooksPage'),
+    component: lazyPage(() => import('./pages/webhooks.tsx'), 'WebhooksPage'),
   }),
   createRoute({
     ...within,
     path: '/webhooks/$id',
-    component: lazyRouteComponent(() => import('./pages/webhook.tsx'), 'WebhookPage'),
+    component: lazyPage(() => import('./pages/webhook.tsx'), 'WebhookPage'),
   }),
   createRoute({
     ...within,
     path: '/members',
-    component: lazyRouteComponent(() => import('./pages/members.tsx'), 'MembersPage'),
+    component: lazyPage(() => import('./pages/members.tsx'), 'MembersPage'),
   }),
 ] as const
 
@@ -177,17 +178,17 @@ const supply = [
   createRoute({
     ...within,
     path: '/supply',
-    component: lazyRouteComponent(() => import('./pages/supply.tsx'), 'SupplyPage'),
+    component: lazyPage(() => import('./pages/supply.tsx'), 'SupplyPage'),
   }),
   createRoute({
     ...within,
     path: '/supply/join',
-    component: lazyRouteComponent(() => import('./pages/join.tsx'), 'JoinPage'),
+    component: lazyPage(() => import('./pages/join.tsx'), 'JoinPage'),
   }),
   createRoute({
     ...within,
     path: '/supply/earnings',
-    component: lazyRouteComponent(() => import('./pages/earnings.tsx'), 'EarningsPage'),
+    component: lazyPage(() => import('./pages/earnings.tsx'), 'EarningsPage'),
   }),
 ] as const
 
@@ -195,45 +196,45 @@ const operator = [
   createRoute({
     ...within,
     path: '/operator',
-    component: lazyRouteComponent(() => import('./pages/traffic.tsx'), 'TrafficPage'),
+    component: lazyPage(() => import('./pages/traffic.tsx'), 'TrafficPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/accounts',
     validateSearch: accountsSearch,
-    component: lazyRouteComponent(() => import('./pages/accounts.tsx'), 'AccountsPage'),
+    component: lazyPage(() => import('./pages/accounts.tsx'), 'AccountsPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/accounts/$id',
-    component: lazyRouteComponent(() => import('./pages/account.tsx'), 'AccountPage'),
+    component: lazyPage(() => import('./pages/account.tsx'), 'AccountPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/prices',
-    component: lazyRouteComponent(() => import('./pages/prices.tsx'), 'PricesPage'),
+    component: lazyPage(() => import('./pages/prices.tsx'), 'PricesPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/models',
-    component: lazyRouteComponent(() => import('./pages/models.tsx'), 'ModelsPage'),
+    component: lazyPage(() => import('./pages/models.tsx'), 'ModelsPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/fleet',
     validateSearch: fleetSearch,
-    component: lazyRouteComponent(() => import('./pages/fleet.tsx'), 'FleetPage'),
+    component: lazyPage(() => import('./pages/fleet.tsx'), 'FleetPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/audit',
     validateSearch: auditSearch,
-    component: lazyRouteComponent(() => import('./pages/audit.tsx'), 'AuditPage'),
+    component: lazyPage(() => import('./pages/audit.tsx'), 'AuditPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/ledger',
-    component: lazyRouteComponent(() => import('./pages/ledger.tsx'), 'LedgerPage'),
+    component: lazyPage(() => import('./pages/ledger.tsx'), 'LedgerPage'),
   }),
 ] as const
 
@@ -244,6 +245,8 @@ export const router = createRouter({
   ]),
   defaultPreload: 'intent',
   defaultPreloadStaleTime: 0,
+  // Inside the shell: the navigation stays, so that there is a way on.
+  defaultErrorComponent: BrokenPage,
   scrollRestoration: true,
 })
 

@@ -21,10 +21,12 @@ interface EventLineOptions {
   readonly of: 'account' | 'everyone'
   /** Who is signed in. Tabs of somebody else have a line of their own. */
   readonly keyId: string
+  /** The newest event when the page began to read. undefined: not known. */
+  readonly start: string | undefined
   readonly onEvent: (event: LineEvent) => void
   /** Whether the server can be heard. Told more than once. */
   readonly onState: (isOpen: boolean) => void
-  /** It can be heard for the first time. What was read until now may have missed what happened meanwhile. */
+  /** It can be heard for the first time, and what was read until now may have missed an event. */
   readonly onBegin: () => void
   /** It can be heard again, after a time in which anything may have happened. */
   readonly onMissed: () => void
@@ -45,7 +47,7 @@ export function openEventLine(options: EventLineOptions): () => void {
   let isOpen: boolean | undefined
   let hasBegun = false
   let isBehind = false
-  let last: string | undefined
+  let last = options.start
 
   const hear = (word: Exclude<Word, { kind: 'ask' }>): void => {
     if (word.kind === 'event') {
@@ -53,10 +55,11 @@ export function openEventLine(options: EventLineOptions): () => void {
       return options.onEvent(word.event)
     }
     isOpen = word.isOpen
+    const begins = isOpen && !hasBegun && !isBehind && mayHaveMissed(options.start, word.last)
     last = word.last ?? last
     options.onState(isOpen)
     if (isOpen && isBehind) options.onMissed()
-    else if (isOpen && !hasBegun) options.onBegin()
+    else if (begins) options.onBegin()
     hasBegun ||= isOpen
     isBehind = !isOpen
   }
@@ -122,4 +125,9 @@ export function openEventLine(options: EventLineOptions): () => void {
     connection = undefined
     tabs?.close()
   }
+}
+
+/** Another tab may have been told events before this one listened. */
+function mayHaveMissed(start: string | undefined, last: string | undefined): boolean {
+  return start === undefined || last === undefined || BigInt(last) > BigInt(start)
 }

@@ -2,7 +2,7 @@
  * Keeps pages true without a reload: one line of events for the whole console. An event carries no new state into the
  * page; it says which reads are out of date, so what is shown always comes from the same place.
  */
-import { useEffect, useSyncExternalStore } from 'react'
+import { useEffect, useState, useSyncExternalStore } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
 import type { EventType } from '../../src/contract/event.ts'
 import { openEventLine, type LineEvent } from './event-line.ts'
@@ -56,11 +56,15 @@ export function useLiveEvents(): void {
   const isEnabled = ofEveryone || mayUse(me, 'compute:read') || mayUse(me, 'billing:read')
   const keyId = me.key.publicId
   const accountId = me.account.id
+  // Read before anything else on the page, so that following after it misses nothing and nothing is read twice. Only
+  // its first value counts, and only for the account's own events: ids of all accounts are in another order.
+  const [start] = useState(me.lastEventId)
   useEffect(() => {
     if (!isEnabled) return undefined
     return openEventLine({
       of: ofEveryone ? 'everyone' : 'account',
       keyId,
+      start: ofEveryone ? undefined : start,
       onState: (isOpen) => tell(isOpen ? 'live' : 'lost'),
       onBegin: () => {
         readSoon(ownReads)
@@ -72,7 +76,7 @@ export function useLiveEvents(): void {
         if (!('accountId' in event) || event.accountId === accountId) readSoon(readsOf(event))
       },
     })
-  }, [isEnabled, ofEveryone, keyId, accountId])
+  }, [isEnabled, ofEveryone, keyId, accountId, start])
 }
 
 function readsOf(event: LineEvent): readonly CallableId[] {

@@ -1,6 +1,6 @@
 /** The log of a machine, followed: a stream of text that goes on until the machine, the host or the page ends. */
 import { useEffect, useRef, useState } from 'react'
-import { apiErrorOf, isClientError, unreachable, type ClientError } from '../../src/client/error.ts'
+import { ApiError, apiErrorOf, isClientError, unreachable, type ClientError } from '../../src/client/error.ts'
 import { api } from '../../src/contract/api.ts'
 import { consoleFetch } from './client.ts'
 
@@ -102,6 +102,10 @@ async function followLog(
 export async function checkSight(id: string): Promise<void> {
   const response = await openLog(id, { follow: false, tail: 0 }, new AbortController().signal)
   await response.body?.cancel()
+}
+
+export function isSimulatedMachine(error: unknown): boolean {
+  return error instanceof ApiError && error.reason === 'simulated_machine'
 }
 
 async function openLog(

@@ -78,8 +78,7 @@ export function QuotaDialog({ account, onClose }: { account: Account; onClose: (
           <CancelButton onClick={onClose} />
           <SubmitButton
             busy={change.isPending}
-            disabled={changed.length === 0}
-            title={changed.length === 0 ? 'Nothing is changed' : undefined}
+            disabledReason={changed.length === 0 ? 'Nothing is changed' : undefined}
           >
             Save the quota
           </SubmitButton>

@@ -100,11 +100,7 @@ function MoneyCard({ account, onMove }: { account: Account; onMove: (move: Money
         </Button>
         <Button onClick={() => onMove('adjust')}>Adjust the balance</Button>
         <Button onClick={() => onMove('refund')}>Refund a rental</Button>
-        <Button
-          disabled={!account.supplier}
-          title={account.supplier ? undefined : 'Only suppliers earn'}
-          onClick={() => onMove('payout')}
-        >
+        <Button disabledReason={account.supplier ? undefined : 'Only suppliers earn'} onClick={() => onMove('payout')}>
           Pay out earnings
         </Button>
       </div>

@@ -9,6 +9,7 @@ import { cx } from '../ui/class.ts'
 import { Empty } from '../ui/empty.tsx'
 import { money, time } from '../ui/format.ts'
 import { Pager, usePages } from '../ui/pager.tsx'
+import { RentalLink } from './rental-link.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { Table, type Column } from '../ui/table.tsx'
 
@@ -68,17 +69,13 @@ export function Statement() {
 }
 
 function WhatFor({ line }: { line: Line }) {
-  // An instance of the marketplace has no page under the number of its rental.
-  const hasPage = line.rentalId !== null && !line.memo.startsWith('instance ')
   return (
     <div className="min-w-48">
       {line.memo.charAt(0).toUpperCase() + line.memo.slice(1)}
-      {hasPage && (
+      {line.rentalId !== null && (
         <>
           {' '}
-          <TextLink to="/rentals/$id" params={{ id: String(line.rentalId) }}>
-            {`Rental ${line.rentalId}`}
-          </TextLink>
+          <RentalLink id={String(line.rentalId)} rental={line.rental} />
         </>
       )}
       {line.volumeId !== null && (

@@ -8,7 +8,7 @@ import { Empty } from '../ui/empty.tsx'
 import { TextArea } from '../ui/field.tsx'
 import { count } from '../ui/format.ts'
 import { Page } from '../ui/page.tsx'
-import { requestOf, useConversation, type Turn } from './chat-conversation.ts'
+import { requestOf, useConversation, type ChatSettings, type Turn } from './chat-conversation.ts'
 import { ChatParameters, readSampling } from './chat-parameters.tsx'
 import { ChatTurn } from './chat-turn.tsx'
 import { CodeButton } from './playground-code.tsx'
@@ -20,7 +20,7 @@ import { PlaygroundSkeleton } from './playground-skeleton.tsx'
 
 const route = getRouteApi('/shell/chat')
 
-/** What the code asks where nothing was typed. */
+/** The question in the copied code when nothing was typed yet. */
 const EXAMPLE = 'Name three rivers.'
 /** Nearer to the end than this, one is reading along. */
 const END_PX = 80
@@ -63,12 +63,7 @@ function Chat({ model, models }: { model: Model; models: readonly Model[] }) {
           <div className="flex flex-wrap gap-2">
             <CodeButton
               disabled={isWrong}
-              make={() =>
-                chatSnippets(
-                  location.origin,
-                  requestOf(settings, turns, draft.trim() === '' ? (turns.at(-1)?.prompt ?? EXAMPLE) : draft),
-                )
-              }
+              make={() => chatSnippets(location.origin, shownRequest(settings, turns, draft))}
             />
             <Button onClick={clear} disabled={isBusy || turns.length === 0}>
               Clear
@@ -112,6 +107,12 @@ function Chat({ model, models }: { model: Model; models: readonly Model[] }) {
       </Card>
     </div>
   )
+}
+
+/** The request for the draft; without a draft, the last one sent, or an example. */
+function shownRequest(settings: ChatSettings, turns: readonly Turn[], draft: string) {
+  if (draft.trim() !== '') return requestOf(settings, turns, draft)
+  return requestOf(settings, turns.slice(0, -1), turns.at(-1)?.prompt ?? EXAMPLE)
 }
 
 /** Of answers that have ended; the others have no cost yet. */

@@ -1,19 +1,19 @@
 /** Events as people read them: a title, a tone, and what is worth telling of their data. */
 import type { EventRecord, EventType } from '../../src/contract/event.ts'
 import type { Tone } from '../ui/badge.tsx'
-import { money } from '../ui/format.ts'
+import { count, money } from '../ui/format.ts'
 import { reasonSentence } from './rental-words.ts'
 
 const words = {
   'rental.created': ['Rental ordered', 'info'],
-  'rental.running': ['Rental runs', 'good'],
-  'rental.unknown': ['Rental not shown', 'warn'],
-  'rental.recovered': ['Rental is back', 'good'],
+  'rental.running': ['Rental running', 'good'],
+  'rental.unknown': ['Contact lost', 'warn'],
+  'rental.recovered': ['Contact restored', 'good'],
   'rental.failed': ['Rental failed', 'bad'],
-  'rental.terminating': ['Rental ending', 'info'],
-  'rental.terminated': ['Rental ended', 'plain'],
-  'rental.stuck': ['Rental hangs', 'warn'],
-  'rental.term_converted': ['Term is over', 'info'],
+  'rental.terminating': ['Rental terminating', 'info'],
+  'rental.terminated': ['Rental terminated', 'plain'],
+  'rental.stuck': ['Rental stuck', 'warn'],
+  'rental.term_converted': ['Term ended', 'info'],
   'rental.changed': ['Rental changed', 'plain'],
   'volume.created': ['Volume ordered', 'info'],
   'volume.active': ['Volume ready', 'good'],
@@ -21,17 +21,17 @@ const words = {
   'volume.resumed': ['Volume resumed', 'good'],
   'volume.attached': ['Volume attached', 'info'],
   'volume.detached': ['Volume detached', 'plain'],
-  'volume.deleting': ['Volume ending', 'info'],
+  'volume.deleting': ['Deleting volume', 'info'],
   'volume.deleted': ['Volume deleted', 'plain'],
   'volume.failed': ['Volume failed', 'bad'],
-  'balance.credited': ['Money came in', 'good'],
+  'balance.credited': ['Payment received', 'good'],
   'balance.adjusted': ['Balance corrected', 'info'],
-  'balance.runway_low': ['Balance is low', 'warn'],
-  'balance.empty': ['Balance is empty', 'bad'],
-  'key.created': ['Key made', 'plain'],
+  'balance.runway_low': ['Balance low', 'warn'],
+  'balance.empty': ['Balance empty', 'bad'],
+  'key.created': ['Key created', 'plain'],
   'key.revoked': ['Key revoked', 'plain'],
   'webhook.test': ['Webhook test', 'plain'],
-  'reservation.requested': ['Reservation asked for', 'info'],
+  'reservation.requested': ['Reservation requested', 'info'],
 } as const satisfies Record<EventType, readonly [string, Tone]>
 
 export function eventTitle(type: EventType): string {
@@ -48,14 +48,12 @@ export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>):
   if (type === 'rental.created') {
     const price = text('costPerHourUsd')
     const gpus = typeof data['gpuCount'] === 'number' ? `${data['gpuCount']} × GPU` : undefined
-    return [gpus, text('region'), price === undefined ? undefined : `${money(price)} an hour`]
-      .filter(Boolean)
-      .join(', ')
+    return [gpus, text('region'), price === undefined ? undefined : `${money(price)}/hr`].filter(Boolean).join(', ')
   }
   const amount = text('amountUsd')
   if (amount !== undefined) return money(amount)
   if (type === 'balance.runway_low' && typeof data['hours'] === 'number')
-    return `Lasts for less than ${data['hours']} h`
+    return `Runs out within ${count(data['hours'], 'hour')}`
   const reason = text('reason')
   const told = text('detail') ?? text('note')
   if (told !== undefined) return told

@@ -27,8 +27,8 @@ export function HostActions({ host, onAct }: { host: FleetHost; onAct: (action: 
       <Button
         key={action}
         look={action === 'remove' ? 'danger' : 'secondary'}
-        disabled={why !== undefined}
-        title={why ?? words[action].effect}
+        disabledReason={why}
+        title={words[action].effect}
         onClick={() => onAct(action)}
       >
         {words[action].verb}

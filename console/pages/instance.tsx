@@ -14,7 +14,7 @@ import { Skeleton } from '../ui/skeleton.tsx'
 import { ChangeButton, ChangeInstanceDialog } from './rental-change.tsx'
 import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
-import { FailureNotice, StuckNotice } from './rental-failure.tsx'
+import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './rental-failure.tsx'
 import { callName, gpuWords, sshOfCommand } from './rental-machine.ts'
 import { RentalReach } from './rental-reach.tsx'
 import { RentalTabs } from './rental-tabs.tsx'
@@ -68,6 +68,7 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
       {status === 'Failed' && (
         <FailureNotice reason={instance.statusReason ?? 'engine_failure'} message={instance.statusMessage} />
       )}
+      {status === 'Unknown' && <UnreachableNotice since={unreachableSince(instance.events)} />}
       {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
       <RentalTabs
         noun="instance"

@@ -4,11 +4,13 @@
  */
 import { useState } from 'react'
 import type { Reply } from '../../src/client/client.ts'
+import { mayUse, useMe } from '../api/me.ts'
 import { useCall } from '../api/query.ts'
 import { useCreate } from '../api/create.ts'
 import { Button, ButtonLink, Spinner } from '../ui/button.tsx'
 import { Card } from '../ui/card.tsx'
 import { CodeBlock } from '../ui/copy.tsx'
+import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { SelectField, TextField } from '../ui/field.tsx'
 import { count, span } from '../ui/format.ts'
@@ -34,6 +36,30 @@ const lifetimes = [
 type Token = Reply<'createJoinToken'>
 
 export function JoinPage() {
+  const me = useMe()
+  // The operator's own machines belong to no supplier.
+  const maySupply = me.account.supplier || mayUse(me, 'operator')
+  return (
+    <Page
+      title="Join a machine"
+      intro="Choose how the machine is offered and paste one command on it. It dials out, so no port has to be opened."
+      actions={<ButtonLink to="/supply">My machines</ButtonLink>}
+    >
+      {maySupply ? <JoinForm /> : <NotASupplier accountId={me.account.id} />}
+    </Page>
+  )
+}
+
+function NotASupplier({ accountId }: { accountId: string }) {
+  return (
+    <Empty title="This account is not a supplier yet">
+      Suppliers agree on a platform fee with the operator first. Ask the operator to set it for account{' '}
+      <code className="font-mono">{accountId}</code>; after that you can join machines here.
+    </Empty>
+  )
+}
+
+function JoinForm() {
   const [wish, setWish] = useState<JoinWish>(firstWish)
   const [uses, setUses] = useState('1')
   const [hours, setHours] = useState('24')
@@ -49,11 +75,7 @@ export function JoinPage() {
   }
   const made = create.data
   return (
-    <Page
-      title="Join a machine"
-      intro="Say what the machine sells and paste one command on it. It dials out, so no port has to be opened."
-      actions={<ButtonLink to="/supply">My machines</ButtonLink>}
-    >
+    <>
       <div className="grid items-start gap-5 xl:grid-cols-2">
         <Card title="1. What it sells">
           <JoinTerms wish={wish} faults={isChecked ? faults : {}} onChange={setWish} />
@@ -94,7 +116,7 @@ export function JoinPage() {
       </div>
       {made !== undefined && <Arrivals token={made} />}
       <JoinTokens />
-    </Page>
+    </>
   )
 }
 

@@ -29,8 +29,7 @@ export function KeysPage() {
   const create = (
     <Button
       look="primary"
-      disabled={!mayManage}
-      title={mayManage ? undefined : 'Your key lacks the scope “keys”'}
+      disabledReason={mayManage ? undefined : 'Your key lacks the scope “keys”'}
       onClick={() => setCreating(true)}
     >
       Create a key

@@ -49,7 +49,7 @@ interface RentButtonProps {
 function RentButton({ row, mayRent, onRent }: RentButtonProps) {
   const why = !mayRent ? 'This key may not rent' : row.free === 0 ? 'None of its GPUs is free' : undefined
   return (
-    <Button aria-label={`Rent ${row.id}`} title={why} disabled={why !== undefined} onClick={() => onRent(row)}>
+    <Button aria-label={`Rent ${row.id}`} disabledReason={why} onClick={() => onRent(row)}>
       Rent
     </Button>
   )

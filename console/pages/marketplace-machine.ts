@@ -29,6 +29,7 @@ export interface MachineRow {
   readonly vramGb: number
   readonly cpu: string
   readonly cores: number
+  readonly virtualCores: number
   readonly ramGb: number
   readonly diskGb: number
   readonly keepsDisk: boolean
@@ -87,6 +88,7 @@ function rowOf(machine: Reply<'listMachines'>['instances'][number]): MachineRow 
     vramGb: Math.round((hardware.gpus[0]?.ram ?? 0) / MIB_PER_GIB),
     cpu,
     cores: hardware.cpus[0]?.cores ?? 0,
+    virtualCores: hardware.cpus[0]?.virtual_cores ?? 0,
     ramGb: hardware.ram[0]?.capacity ?? 0,
     diskGb: hardware.storage[0]?.capacity ?? 0,
     keepsDisk: machine.has_persistent_storage,

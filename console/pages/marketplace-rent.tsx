@@ -3,6 +3,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import { systemClock } from '../../src/base/instant.ts'
 import { formatUsd, type NanoUsd } from '../../src/base/money.ts'
+import { shareOfMachine } from '../../src/domain/machine.ts'
 import { pricePerHour } from '../../src/domain/term.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import { useCreate } from '../api/create.ts'
@@ -87,7 +88,7 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
   return (
     <Dialog title={`Rent ${machine.gpu}`} onClose={onClose} wide>
       <form onSubmit={submit} noValidate className="flex flex-col gap-4">
-        <AboutMachine machine={machine} />
+        <AboutMachine machine={machine} gpus={draft.gpus} />
         <NoSshKey />
         <DraftFields
           draft={draft}
@@ -117,8 +118,7 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
           <CancelButton onClick={onClose} />
           <SubmitButton
             busy={rent.isPending}
-            disabled={affordable.isEnough === false}
-            title={affordable.isEnough === false ? 'The balance does not cover the first hour' : undefined}
+            disabledReason={affordable.isEnough === false ? 'The balance does not cover the first hour' : undefined}
           >
             Rent {count(draft.gpus, 'GPU')}
           </SubmitButton>
@@ -128,13 +128,20 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
   )
 }
 
-function AboutMachine({ machine }: { machine: MachineRow }) {
+function AboutMachine({ machine, gpus }: { machine: MachineRow; gpus: number }) {
+  const hardware = {
+    cpuModel: machine.cpu,
+    virtualCores: machine.virtualCores,
+    ramGb: machine.ramGb,
+    storageGb: machine.diskGb,
+  }
+  const share = shareOfMachine(hardware, gpus, machine.total)
   return (
     <>
       <p className="text-sm text-muted">
-        Machine <span className="font-mono">{machine.id}</span> of {machine.supplier} in {machine.region}. Each GPU
-        comes with its share of {machine.cores} cores, {number(machine.ramGb)} GB of memory and {number(machine.diskGb)}{' '}
-        GB of disk.
+        Machine <span className="font-mono">{machine.id}</span> of {machine.supplier} in {machine.region}.{' '}
+        {count(gpus, 'GPU')} come{gpus === 1 ? 's' : ''} with {count(share.cpuCount, 'CPU')}, {number(share.ramGb)} GB
+        of memory and {number(share.storageGb)} GB of disk.
       </p>
       {machine.isSimulated && <Notice>Its GPUs are simulated: it can be tried, and computes nothing on them.</Notice>}
     </>

@@ -40,7 +40,7 @@ export function MembersPage() {
       title="Members"
       intro="People of the account. They act through API keys; there is no login with a password, and nothing is sent to them."
       actions={
-        <Button look="primary" disabled={whyNot !== undefined} title={whyNot} onClick={() => setAdding(true)}>
+        <Button look="primary" disabledReason={whyNot} onClick={() => setAdding(true)}>
           Add a person
         </Button>
       }
@@ -120,19 +120,13 @@ function columnsFor({ rows, me, whyNot, onChange, onRemove }: ColumnInput): Read
         return (
           <div className="flex justify-end gap-2">
             <Button
-              disabled={reason !== undefined}
-              title={reason}
+              disabledReason={reason}
               aria-label={`Change role of ${member.email}`}
               onClick={() => onChange(member)}
             >
               Change role
             </Button>
-            <Button
-              disabled={reason !== undefined}
-              title={reason}
-              aria-label={`Remove ${member.email}`}
-              onClick={() => onRemove(member)}
-            >
+            <Button disabledReason={reason} aria-label={`Remove ${member.email}`} onClick={() => onRemove(member)}>
               Remove
             </Button>
           </div>

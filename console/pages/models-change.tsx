@@ -99,8 +99,7 @@ export function ChangeModelDialog({ model, onClose }: { model: Model; onClose: (
           <CancelButton onClick={onClose} />
           <SubmitButton
             busy={action.isPending}
-            disabled={Object.keys(change).length === 0}
-            title={Object.keys(change).length === 0 ? 'Nothing is changed yet' : undefined}
+            disabledReason={Object.keys(change).length === 0 ? 'Nothing is changed yet' : undefined}
           >
             Change it
           </SubmitButton>

@@ -58,7 +58,7 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error, 
         )}
         <TooLittle of={affordable} />
         {error !== null && <OrderRefusal error={error} asked={asked} now={term?.perHour ?? chosen.perHour} />}
-        <Button type="submit" look="primary" busy={isPending} disabled={why !== undefined} title={why}>
+        <Button type="submit" look="primary" busy={isPending} disabledReason={why}>
           Rent for {money(perHour)} an hour
         </Button>
       </div>

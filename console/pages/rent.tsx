@@ -39,11 +39,7 @@ export function RentPage() {
       title="Rent a machine"
       intro="Virtual machines with some GPUs, or whole machines for yourself. One hour of the price is set aside when you order; you pay for the time it runs."
       actions={
-        <Button
-          onClick={() => setAsking(true)}
-          disabled={!mayRent}
-          title={mayRent ? undefined : 'This key may not rent'}
-        >
+        <Button onClick={() => setAsking(true)} disabledReason={mayRent ? undefined : 'This key may not rent'}>
           Ask for a large reservation
         </Button>
       }

@@ -33,7 +33,7 @@ export function ChangeButton({ status, onClick }: { status: RentalStatus; onClic
   const mayWrite = useMay('compute:write')
   const why = isLiving(status) ? (mayWrite ? undefined : 'This needs the scope compute:write') : `It is ${status}`
   return (
-    <Button disabled={why !== undefined} title={why} onClick={onClick}>
+    <Button disabledReason={why} onClick={onClick}>
       Change
     </Button>
   )

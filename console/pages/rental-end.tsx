@@ -19,7 +19,7 @@ export function TerminateButton({ status, onClick }: { status: RentalStatus; onC
       ? 'It is ending already'
       : 'It has ended'
   return (
-    <Button look="danger" disabled={why !== undefined} title={why} onClick={onClick}>
+    <Button look="danger" disabledReason={why} onClick={onClick}>
       Terminate
     </Button>
   )

@@ -1,5 +1,6 @@
-/** Why a machine has failed or hangs, and what to do: the first thing on its page. */
+/** Why a machine failed, is stuck or cannot be reached, and what to do: the first thing on its page. */
 import type { ReactNode } from 'react'
+import type { EventRecord } from '../../src/contract/event.ts'
 import { time } from '../ui/format.ts'
 import { reasonSentence, reasonTodo } from './rental-words.ts'
 
@@ -10,6 +11,27 @@ export function FailureNotice({ reason, message }: { reason: string; message: st
       <p>{reasonTodo(reason)} Nothing is charged for it any more.</p>
     </Notice>
   )
+}
+
+export function UnreachableNotice({ since }: { since: string | undefined }) {
+  return (
+    <Notice title="Contact with this machine is lost" look="border-warn bg-warn-soft" titleLook="text-warn">
+      <p>
+        {since === undefined ? '' : `Last seen before ${time(since)}. `}You are not charged while nobody can see it. If
+        it comes back and ran all the time, the gap is charged; if it does not come back within an hour, the rental
+        fails.
+      </p>
+    </Notice>
+  )
+}
+
+/** When contact was lost, by the newest event that says so. */
+export function unreachableSince(events: readonly EventRecord[]): string | undefined {
+  return events
+    .filter(({ type }) => type === 'rental.unknown')
+    .map(({ at }) => at)
+    .toSorted()
+    .at(-1)
 }
 
 export function StuckNotice({ since }: { since: string }) {

@@ -3,8 +3,9 @@
  * not shown. Escape sequences are left out: they are meant for terminals.
  */
 import { useEffect, useRef, useState } from 'react'
-import { useRentalLog } from '../api/rental-log.ts'
+import { isSimulatedMachine, useRentalLog } from '../api/rental-log.ts'
 import { Button } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { count } from '../ui/format.ts'
 
@@ -16,6 +17,9 @@ export function RentalLogs({ id }: { id: string }) {
 function Log({ id, onAgain }: { id: string; onAgain: () => void }) {
   const [isPaused, setPaused] = useState(false)
   const log = useRentalLog(id, isPaused)
+  if (isSimulatedMachine(log.error)) {
+    return <Empty title="This machine is simulated">It writes no logs; those of real machines are shown here.</Empty>
+  }
   if (log.error !== null && log.lines.length === 0) return <ErrorNotice error={log.error} onRetry={onAgain} />
   return (
     <div className="flex flex-col gap-3">
@@ -38,8 +42,8 @@ function Log({ id, onAgain }: { id: string; onAgain: () => void }) {
 
 const stateWords = {
   opening: 'Opening …',
-  open: 'New lines come by themselves.',
-  ended: 'It has ended.',
+  open: 'New lines appear here as they are written.',
+  ended: 'The log has ended.',
 } as const
 
 /** Nearer to the end than this, one is taken to read along. */
@@ -69,7 +73,7 @@ function LogLines({ lines, isFollowing, isEnded }: LogLinesProps) {
       }}
       className="h-[28rem] overflow-auto rounded-lg border border-line bg-sunken p-3 font-mono text-sm whitespace-pre-wrap break-words"
     >
-      {lines.length === 0 ? (isEnded ? 'It has written nothing.' : 'It has written nothing yet.') : lines.join('\n')}
+      {lines.length === 0 ? (isEnded ? 'Nothing was written.' : 'Nothing was written yet.') : lines.join('\n')}
     </pre>
   )
 }

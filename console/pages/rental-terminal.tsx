@@ -7,7 +7,7 @@ import { isClientError, unreachable, type ClientError } from '../../src/client/e
 import { api } from '../../src/contract/api.ts'
 import { useMay } from '../api/me.ts'
 import { call } from '../api/query.ts'
-import { checkSight } from '../api/rental-log.ts'
+import { checkSight, isSimulatedMachine } from '../api/rental-log.ts'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
@@ -36,20 +36,17 @@ export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boole
     try {
       await checkSight(id)
       // Instances are known by their names, terminals are opened by number.
-      const { rentalId, reason } = await call('getRentalMetrics', { params: { id } })
-      // Simulated machines have an empty log, and nothing that could be entered.
-      if (reason !== null && /simulated/.test(reason)) return setState({ is: 'unreal' })
+      const { rentalId } = await call('getRentalMetrics', { params: { id } })
       setSession((before) => before + 1)
       setState({ is: 'open', rentalId })
     } catch (problem) {
+      if (isSimulatedMachine(problem)) return setState({ is: 'unreal' })
       setState({ is: 'refused', error: isClientError(problem) ? problem : unreachable(location.origin, problem) })
     }
   }
   if (state.is === 'refused') return <ErrorNotice error={state.error} onRetry={() => void open()} />
   if (state.is === 'unreal') {
-    return (
-      <Empty title="This machine is simulated">There is nothing to enter; real machines have a terminal here.</Empty>
-    )
+    return <Empty title="This machine is simulated">It has no terminal; those of real machines open here.</Empty>
   }
   if (state.is === 'closed' || state.is === 'checking') {
     const why = isRunning ? (mayOpen ? undefined : 'This needs the scope compute:write') : 'It does not run'
@@ -57,13 +54,7 @@ export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boole
       <Empty
         title="A terminal in this machine"
         action={
-          <Button
-            look="primary"
-            busy={state.is === 'checking'}
-            disabled={why !== undefined}
-            title={why}
-            onClick={() => void open()}
-          >
+          <Button look="primary" busy={state.is === 'checking'} disabledReason={why} onClick={() => void open()}>
             Open a terminal
           </Button>
         }

@@ -13,7 +13,7 @@ import { Skeleton } from '../ui/skeleton.tsx'
 import { ChangeButton, ChangeRentalDialog } from './rental-change.tsx'
 import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
-import { FailureNotice, StuckNotice } from './rental-failure.tsx'
+import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './rental-failure.tsx'
 import { callName, machineOfRental } from './rental-machine.ts'
 import { RentalReach } from './rental-reach.tsx'
 import { RentalTabs } from './rental-tabs.tsx'
@@ -64,6 +64,7 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
       {status === 'Failed' && (
         <FailureNotice reason={rental.statusReason ?? 'engine_failure'} message={rental.statusMessage} />
       )}
+      {status === 'Unknown' && <UnreachableNotice since={unreachableSince(rental.events)} />}
       {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
       <RentalTabs
         noun="rental"

@@ -153,8 +153,7 @@ function columnsOf(
       cell: ({ requestId }) => (
         <Button
           look="quiet"
-          disabled={!mayOpen}
-          title={mayOpen ? undefined : 'This key lacks the scope inference.'}
+          disabledReason={mayOpen ? undefined : 'This key lacks the scope inference.'}
           onClick={() => onOpen(requestId)}
         >
           Details

@@ -30,12 +30,7 @@ export function SshKeysPage() {
   const [isAdding, setAdding] = useState(false)
   const [deleting, setDeleting] = useState<SshKey>()
   const add = (
-    <Button
-      look="primary"
-      disabled={!mayChange}
-      title={mayChange ? undefined : WHY_NOT}
-      onClick={() => setAdding(true)}
-    >
+    <Button look="primary" disabledReason={mayChange ? undefined : WHY_NOT} onClick={() => setAdding(true)}>
       Add a key
     </Button>
   )
@@ -92,8 +87,7 @@ function columnsFor(mayChange: boolean, onDelete: (key: SshKey) => void): Readon
       align: 'right',
       cell: (key) => (
         <Button
-          disabled={!mayChange}
-          title={mayChange ? undefined : WHY_NOT}
+          disabledReason={mayChange ? undefined : WHY_NOT}
           onClick={() => onDelete(key)}
           aria-label={`Delete ${key.name}`}
         >

@@ -63,7 +63,7 @@ export function MachineDialog({ one, onMove, onClose }: MachineDialogProps) {
           moves.map(({ move, label }) => {
             const why = whyNoMove(one, move)
             return (
-              <Button key={move} disabled={why !== undefined} title={why} onClick={() => onMove(move)}>
+              <Button key={move} disabledReason={why} onClick={() => onMove(move)}>
                 {label}
               </Button>
             )

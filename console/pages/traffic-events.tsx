@@ -8,6 +8,7 @@ import { Empty } from '../ui/empty.tsx'
 import { ago, time } from '../ui/format.ts'
 import { useNow } from '../ui/now.ts'
 import { Table, type Column } from '../ui/table.tsx'
+import { eventDetail } from './event-words.ts'
 import { useAccountName } from './fleet-read.ts'
 
 const SHOWN = 30
@@ -70,7 +71,7 @@ function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<C
       name: 'says',
       header: 'What it says',
       wideOnly: true,
-      cell: (event) => eventTypes[event.type].replaceAll('`', ''),
+      cell: (event) => eventDetail(event) || eventTypes[event.type],
     },
   ]
 }

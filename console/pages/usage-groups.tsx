@@ -53,7 +53,7 @@ export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
 
 function columnsOf(by: UsageGroupsProps['by'], dearest: NanoUsd): ReadonlyArray<Column<Row>> {
   return [
-    { name: 'name', header: titles[by], cell: (row) => <UsageName by={by} group={row.group} /> },
+    { name: 'name', header: titles[by], cell: (row) => <UsageName by={by} row={row} /> },
     {
       name: 'share',
       header: <span className="sr-only">Share</span>,
@@ -93,7 +93,8 @@ function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: reado
   })
   if (answers.some((answer) => answer.isPending)) return <Skeleton rows={6} />
   const fits = rows.length <= CHART_PARTS
-  const own = rows.slice(0, fits ? CHART_PARTS : CHART_PARTS - 1).map((row) => row.group)
+  const ownRows = rows.slice(0, fits ? CHART_PARTS : CHART_PARTS - 1)
+  const own = ownRows.map((row) => row.group)
   const bars = days.map((day, index): Bar => {
     const found = answers[index]?.data?.rows ?? []
     const values = own.map((group) => sumUsd(found.filter((row) => row.group === group).map(costOf)))
@@ -104,7 +105,7 @@ function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: reado
     <BarChart
       label={`Each day by ${by}`}
       barName="Day"
-      parts={[...own.map(nameOf), ...(fits ? [] : ['Others'])]}
+      parts={[...ownRows.map(nameOf), ...(fits ? [] : ['Others'])]}
       bars={bars}
       format={(value) => money(nanoUsdOf(value))}
     />

@@ -2,8 +2,9 @@
 import type { Reply } from '../../src/client/client.ts'
 import { useMay } from '../api/me.ts'
 import { useCall } from '../api/query.ts'
-import { TextLink } from '../ui/button.tsx'
+import { RentalLink } from './rental-link.tsx'
 
+type Row = Reply<'getUsageSummary'>['rows'][number]
 type Grouping = Exclude<Reply<'getUsageSummary'>['by'], 'day'>
 
 /** What is no model, key or rental is counted under a word. */
@@ -16,21 +17,22 @@ const words: Readonly<Record<string, string>> = {
 }
 
 /** Short names, for a legend. */
-export function useUsageNames(by: Grouping): (group: string) => string {
+export function useUsageNames(by: Grouping): (row: Row) => string {
   const keyNames = useKeyNames(by === 'key')
-  return (group) => {
+  return ({ group, rental }) => {
     const word = words[group]
     if (word !== undefined) return word
-    if (by === 'rental') return `Rental ${group}`
+    if (by === 'rental') return rental?.label ?? rental?.name ?? `Rental ${group}`
     return by === 'key' ? (keyNames.get(group)?.name ?? `Key ${group}`) : group
   }
 }
 
 /** In a table: with what tells two of the same name apart. */
-export function UsageName({ by, group }: { by: Grouping; group: string }) {
+export function UsageName({ by, row }: { by: Grouping; row: Row }) {
+  const { group, rental } = row
   const word = words[group]
   if (word !== undefined) return <span className="whitespace-nowrap">{word}</span>
-  if (by === 'rental') return <RentalName id={Number.parseInt(group, 10)} />
+  if (by === 'rental') return <RentalLink id={group} rental={rental} />
   if (by === 'key') return <KeyName id={group} />
   return <span className="font-mono break-all">{group}</span>
 }
@@ -48,21 +50,6 @@ function KeyName({ id }: { id: string }) {
     <>
       {key.name} <span className="font-mono text-muted">…{key.last4}</span>
       {key.revokedAt !== null && <span className="text-muted"> (revoked)</span>}
-    </>
-  )
-}
-
-/** Those that have ended are found too. An instance of the marketplace has no page under its number. */
-function RentalName({ id }: { id: number }) {
-  const mayRead = useMay('compute:read')
-  const { data } = useCall('getRental', { params: { id } }, { enabled: mayRead })
-  if (data === undefined) return <>Rental {id}</>
-  return (
-    <>
-      <TextLink to="/rentals/$id" params={{ id: String(id) }}>
-        {`Rental ${id}`}
-      </TextLink>
-      <span className="text-muted"> {[data.name, data.label].filter(Boolean).join(', ')}</span>
     </>
   )
 }

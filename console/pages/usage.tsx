@@ -135,7 +135,7 @@ function Totals({ summary, days }: { summary: Reply<'getUsageSummary'> | undefin
       <Stat
         label="Model requests"
         value={summary === undefined ? loading : number(requests)}
-        detail="That were answered"
+        detail="Billed, including cancelled ones"
       />
       <Stat
         label="Now, an hour"

@@ -33,8 +33,7 @@ export function VolumesPage() {
     <Button
       look="primary"
       onClick={() => setCreating(true)}
-      disabled={!mayWrite}
-      title={mayWrite ? undefined : 'This key may not make volumes'}
+      disabledReason={mayWrite ? undefined : 'This key may not make volumes'}
     >
       Create a volume
     </Button>
@@ -147,8 +146,7 @@ function columnsOf(
                 key={doing}
                 look="quiet"
                 aria-label={`${label} ${volume.label}`}
-                disabled={why !== undefined}
-                title={why}
+                disabledReason={why}
                 onClick={() => onOpen(doing, volume)}
               >
                 {label}

@@ -155,7 +155,7 @@ function EventChoice({ types, fault, onChange }: EventChoiceProps) {
                   <CheckField
                     key={type}
                     label={type}
-                    hint={`${eventTypes[type].replaceAll('`', '')}.`}
+                    hint={`${eventTypes[type]}.`}
                     checked={types.includes(type)}
                     onChange={(event) => onChange(changedBy([type], event.target.checked))}
                   />

@@ -54,8 +54,7 @@ export function WebhooksPage() {
   const create = (
     <Button
       look="primary"
-      disabled={!mayManage}
-      title={mayManage ? undefined : 'Your key lacks the scope “keys”'}
+      disabledReason={mayManage ? undefined : 'Your key lacks the scope “keys”'}
       onClick={() => setCreating(true)}
     >
       Add a webhook

@@ -1,22 +1,21 @@
 /**
- * A page that cannot go on: what the server said, or that the page itself is at fault. It stands in place of the shell,
- * so it has the way out: an account that was suspended could not be left otherwise.
+ * A page that cannot go on: what the server said, or that the page itself is at fault. `Broken` replaces the shell, so
+ * it has the way out: an account that was suspended could not be left otherwise. `BrokenPage` replaces one page.
  */
 import { useMutation } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
 import { useRouter, type ErrorComponentProps } from '@tanstack/react-router'
-import { isClientError, TransportError } from '../../src/client/error.ts'
+import { isClientError, TransportError, type ClientError } from '../../src/client/error.ts'
 import { signOut } from '../api/me.ts'
 import { Button, ButtonLink } from '../ui/button.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { Page } from '../ui/page.tsx'
 import { toast } from '../ui/toast.tsx'
+import { PageLoadError } from './lazy-page.tsx'
 import { Pending } from './pending.tsx'
 
 export function Broken({ error, reset }: ErrorComponentProps) {
   const router = useRouter()
-  const known = isClientError(error)
-    ? error
-    : new TransportError('garbled', `This page has failed: ${error instanceof Error ? error.message : String(error)}`)
   // What has failed is mostly the question who is signed in, which the router asks before it shows anything.
   const again = useMutation({
     mutationFn: async () => {
@@ -32,7 +31,7 @@ export function Broken({ error, reset }: ErrorComponentProps) {
   return (
     <main>
       <Page title="Something went wrong">
-        <ErrorNotice error={known} onRetry={() => again.mutate()} />
+        <ErrorNotice error={clientErrorOf(error)} onRetry={() => again.mutate()} />
         <div className="flex flex-wrap gap-2">
           <ButtonLink to="/sign-in">Sign in with another key</ButtonLink>
           <Button look="quiet" busy={leave.isPending} onClick={() => leave.mutate()}>
@@ -42,4 +41,68 @@ export function Broken({ error, reset }: ErrorComponentProps) {
       </Page>
     </main>
   )
+}
+
+function clientErrorOf(error: unknown): ClientError {
+  if (isClientError(error)) return error
+  return new TransportError('garbled', `This page failed: ${error instanceof Error ? error.message : String(error)}`)
+}
+
+export function BrokenPage({ error, reset }: ErrorComponentProps) {
+  if (error instanceof PageLoadError) return <UnloadedPage error={error} onLoaded={reset} />
+  return (
+    <Page title="Something went wrong">
+      <ErrorNotice error={clientErrorOf(error)} onRetry={reset} />
+    </Page>
+  )
+}
+
+const RETRY_MS = 2_000
+/** After an upgrade of the server the file has another name, which only a reload finds. Two in a row help nobody. */
+const RELOADED_KEY = 'berth.reloaded-for-page'
+
+/** Loads the page as soon as the server answers again. */
+function UnloadedPage({ error, onLoaded }: { error: PageLoadError; onLoaded: () => void }) {
+  const [isServerUp, setServerUp] = useState(false)
+  useEffect(() => {
+    const stop = new AbortController()
+    const retry = async (): Promise<void> => {
+      const isUp = await answers(stop.signal)
+      if (stop.signal.aborted) return
+      setServerUp(isUp)
+      const isLoaded = isUp && (await error.retry())
+      if (stop.signal.aborted) return
+      if (isLoaded) {
+        sessionStorage.removeItem(RELOADED_KEY)
+        return onLoaded()
+      }
+      if (isUp && sessionStorage.getItem(RELOADED_KEY) === null) {
+        sessionStorage.setItem(RELOADED_KEY, 'yes')
+        return location.reload()
+      }
+      timer = setTimeout(() => void retry(), RETRY_MS)
+    }
+    let timer = setTimeout(() => void retry(), 0)
+    return () => {
+      stop.abort()
+      clearTimeout(timer)
+    }
+  }, [error, onLoaded])
+  const problem = isServerUp
+    ? new TransportError('garbled', 'The server answers, but the code of this page could not be loaded.')
+    : new TransportError('unreachable', 'The server does not answer, so this page could not be loaded.')
+  return (
+    <Page title="Page not loaded">
+      <ErrorNotice error={problem} isRead />
+    </Page>
+  )
+}
+
+async function answers(signal: AbortSignal): Promise<boolean> {
+  try {
+    return (await fetch('/healthz', { signal, cache: 'no-store' })).ok
+  } catch {
+    // Not reachable: the caller asks again.
+    return false
+  }
 }

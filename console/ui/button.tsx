@@ -1,7 +1,8 @@
 /** Buttons and links that look like them. */
 import { createLink } from '@tanstack/react-router'
-import type { AnchorHTMLAttributes, ButtonHTMLAttributes, ReactNode, Ref } from 'react'
+import { useId, type AnchorHTMLAttributes, type ButtonHTMLAttributes, type ReactNode, type Ref } from 'react'
 import { cx } from './class.ts'
+import { toast } from './toast.tsx'
 
 type Look = 'primary' | 'secondary' | 'danger' | 'quiet'
 
@@ -19,10 +20,39 @@ interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly look?: Look
   /** Its work is under way: it cannot be pressed, and says so. */
   readonly busy?: boolean
+  /** Why it cannot be pressed now. It stays in reach of keys and fingers and says so when it is tried. */
+  readonly disabledReason?: string | undefined
   readonly ref?: Ref<HTMLButtonElement>
 }
 
-export function Button({ look = 'secondary', busy = false, className, disabled, children, ...rest }: ButtonProps) {
+export function Button({ disabledReason, ...props }: ButtonProps) {
+  return disabledReason === undefined ? <PlainButton {...props} /> : <RefusedButton why={disabledReason} {...props} />
+}
+
+/** Only a title would be hidden from those who have no mouse. */
+function RefusedButton({ why, look = 'secondary', className, children, ...rest }: ButtonProps & { why: string }) {
+  const id = useId()
+  return (
+    <>
+      <button
+        {...rest}
+        type="button"
+        aria-disabled="true"
+        aria-describedby={id}
+        title={why}
+        onClick={() => toast(why, 'bad')}
+        className={cx(base, looks[look].replaceAll('enabled:', 'not-aria-disabled:'), 'cursor-not-allowed', className)}
+      >
+        {children}
+      </button>
+      <span id={id} className="sr-only">
+        {why}
+      </span>
+    </>
+  )
+}
+
+function PlainButton({ look = 'secondary', busy = false, className, disabled, children, ...rest }: ButtonProps) {
   return (
     <button
       type="button"

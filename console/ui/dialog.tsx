@@ -129,7 +129,7 @@ export function DialogButtons({ children }: { children: ReactNode }) {
 export function CancelButton({ onClick, children = 'Cancel' }: { onClick: () => void; children?: ReactNode }) {
   const { isBusy } = useContext(Held)
   return (
-    <Button onClick={onClick} disabled={isBusy} title={isBusy ? 'It is under way' : undefined}>
+    <Button onClick={onClick} disabledReason={isBusy ? 'It is under way' : undefined}>
       {children}
     </Button>
   )

@@ -1,6 +1,10 @@
-/** One of a few, all of them on the screen at once: what cannot be chosen stays visible and says why. */
+/**
+ * One of a few, all of them on the screen at once: what cannot be chosen stays visible and says why. More than a few
+ * become a list to open: 32 cards for a count fill a screen.
+ */
 import { useId } from 'react'
 import { cx } from './class.ts'
+import { SelectField } from './field.tsx'
 import type { RadioChoice } from './radio-choice.ts'
 
 interface RadioFieldProps {
@@ -11,7 +15,27 @@ interface RadioFieldProps {
   readonly error?: string | undefined
 }
 
-export function RadioField({ label, choices, value, onChange, error }: RadioFieldProps) {
+const MAX_CARDS = 8
+
+export function RadioField(props: RadioFieldProps) {
+  const { label, choices, value, onChange, error } = props
+  if (choices.length <= MAX_CARDS) return <RadioCards {...props} />
+  return (
+    <SelectField
+      label={label}
+      value={value}
+      onChange={(event) => onChange(event.target.value)}
+      choices={choices.map((choice) => ({ ...choice, label: oneLine(choice) }))}
+      error={error}
+    />
+  )
+}
+
+function oneLine({ label, detail }: RadioChoice): string {
+  return detail === undefined ? label : `${label}: ${detail.replaceAll('\n', ', ')}`
+}
+
+function RadioCards({ label, choices, value, onChange, error }: RadioFieldProps) {
   const id = useId()
   return (
     <fieldset aria-describedby={error === undefined ? undefined : `${id}-error`} className="min-w-0">

@@ -41,11 +41,12 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
   const side = (column: Column<Row>): string =>
     cx(cellLook, column.align === 'right' && 'text-right tabular-nums', column.wideOnly === true && 'max-md:hidden')
   return (
-    // Narrow screens scroll the table, not the page; it can be reached by keys.
+    // Narrow screens scroll the table, not the page; it can be reached by keys. A group and not a region: the card
+    // around it is often a landmark of the same name.
     <div
       className="relative overflow-x-auto rounded-lg border border-line bg-surface"
       tabIndex={0}
-      role="region"
+      role="group"
       aria-label={label}
     >
       <table className="w-full border-collapse text-sm" aria-label={label}>
@@ -74,6 +75,7 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
   )
 }
 
+/** In pixels for the rows as well: their places are worked out in pixels, and a rem may be anything. */
 const ROW_PX = 44
 const OVERSCAN = 8
 
@@ -120,7 +122,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
       ref={box}
       className="relative max-h-[70dvh] overflow-auto rounded-lg border border-line bg-surface text-sm"
       tabIndex={0}
-      role="region"
+      role="group"
       aria-label={label}
     >
       <div role="table" aria-label={label} aria-rowcount={rows.length + 1} style={{ minWidth }}>
@@ -128,8 +130,8 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
           <div
             role="row"
             aria-rowindex={1}
-            className="grid h-11 items-center font-medium"
-            style={{ gridTemplateColumns: template }}
+            className="grid items-center font-medium"
+            style={{ height: ROW_PX, gridTemplateColumns: template }}
           >
             {columns.map((column) => (
               <HeaderCell key={column.name} column={column} sorting={sorting} onSort={onSort} />
@@ -204,8 +206,8 @@ function PlainRow<Row>({ row, columns, template, index, startPx }: RowProps<Row>
     <div
       role="row"
       aria-rowindex={index + 2}
-      className="absolute inset-x-0 top-0 grid h-11 items-center border-b border-line contain-content hover:bg-sunken"
-      style={{ gridTemplateColumns: template, transform: `translateY(${startPx}px)` }}
+      className="absolute inset-x-0 top-0 grid items-center border-b border-line contain-content last:border-b-0 hover:bg-sunken"
+      style={{ height: ROW_PX, gridTemplateColumns: template, transform: `translateY(${startPx}px)` }}
     >
       {columns.map((column) => (
         <div key={column.name} role="cell" className={sideOf(column)}>

@@ -83,9 +83,9 @@ function barOf(part: number, most: number): string {
 }
 
 function rowsOf(summary: Summary, names: ReadonlyMap<string, string>): UsageRow[] {
-  const rows = summary.rows.map(({ group, costUsd, requests }): UsageRow => {
-    const name = names.get(group)
-    const words = name === undefined ? group : `${group} ${name}`
+  const rows = summary.rows.map(({ group, costUsd, requests, rental }): UsageRow => {
+    const name = names.get(group) ?? rental?.label ?? rental?.name
+    const words = name === undefined || name === null ? group : `${group} ${name}`
     return { name: words, cost: parseUsd(costUsd) ?? zeroUsd, requests }
   })
   return summary.by === 'day' ? withEmptyDays(summary, rows) : rows

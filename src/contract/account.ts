@@ -77,6 +77,9 @@ export const accountEndpoints = {
       role,
       account: accountRecord,
       key: z.object({ publicId: z.string(), name: z.string(), scopes: z.array(z.enum(scopes)) }),
+      lastEventId: z
+        .string()
+        .describe('The newest event of the account, `0` for none: follow events after it to miss none from here on'),
     }),
   }),
   changeAccountSettings: endpoint({

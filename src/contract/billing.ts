@@ -7,6 +7,15 @@ import { pageQuery } from './shared.ts'
 const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'Must be a month such as "2026-11"')
 const day = z.iso.date()
 
+const rentalName = z
+  .object({
+    kind: z.enum(['virtual-machine', 'bare-metal', 'container']),
+    name: z.string().nullable(),
+    label: z.string().nullable(),
+  })
+  .meta({ id: 'RentalName' })
+export type RentalName = z.output<typeof rentalName>
+
 export const statementLine = z
   .object({
     id: z.string(),
@@ -16,6 +25,7 @@ export const statementLine = z
     amountUsd: z.string().describe('Above zero: money came in'),
     balanceAfterUsd: z.string(),
     rentalId: z.number().nullable(),
+    rental: rentalName.nullable().describe('How the rental is called'),
     volumeId: z.number().nullable(),
     reason: z.string().nullable(),
   })
@@ -86,7 +96,10 @@ export const billingEndpoints = {
         z.object({
           group: z.string(),
           costUsd: z.string(),
-          requests: z.number().describe('Inference requests in the group'),
+          requests: z
+            .number()
+            .describe('Billed inference requests in the group, including those that the client cancelled'),
+          rental: rentalName.nullable().describe('How the rental is called, where the group is one'),
         }),
       ),
     }),

@@ -22,7 +22,8 @@ export const rentalSessionEndpoints = {
     method: 'GET',
     path: '/v2/alpha/on-demand/rentals/{id}/logs',
     summary: 'What a rental or an instance has written: its output, or its console',
-    description: 'With `follow` the answer goes on as it writes, until it ends. Simulated machines write nothing.',
+    description:
+      'With `follow` the answer goes on as it writes, until it ends. Simulated machines write no logs: 400, `simulated_machine`.',
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
     query: z.strictObject({

@@ -16,7 +16,11 @@ export interface MachineHardware {
 }
 
 /** CPU, memory and disk follow the share of the GPUs. */
-export function shareOfMachine(hardware: MachineHardware, gpus: number, gpusTotal: number) {
+export function shareOfMachine(
+  hardware: Pick<MachineHardware, 'cpuModel' | 'virtualCores' | 'ramGb' | 'storageGb'>,
+  gpus: number,
+  gpusTotal: number,
+) {
   const share = gpus / gpusTotal
   return {
     cpuModel: hardware.cpuModel,

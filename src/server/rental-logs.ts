@@ -41,10 +41,6 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
       const logs = logsOf(rental.value, openLogs, { follow, tail })
       if (!logs.ok) return logs
       response.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', 'X-Accel-Buffering': 'no' })
-      if (logs.value === undefined) {
-        response.end()
-        return ok(undefined)
-      }
       response.flushHeaders()
       open.set(actor.accountId, own + 1)
       void passOn(logs.value, response, stillValid).finally(() => {
@@ -57,13 +53,15 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
   }
 }
 
-/** undefined: a simulated machine, which writes nothing. */
 function logsOf(
   rental: Rental,
   openLogs: OpenLogs | undefined,
   options: { follow: boolean; tail: number },
-): Result<Readable | undefined> {
-  if (rental.driver === 'mock') return ok(undefined)
+): Result<Readable> {
+  // An empty log that ends at once would look like a machine that has ended.
+  if (rental.driver === 'mock') {
+    return fail('conflict', 'This machine is simulated, so it writes no logs', { reason: 'simulated_machine' })
+  }
   return (
     openLogs?.(rental, options) ?? fail('unavailable', 'This server is connected to no hosts', { reason: 'no_hosts' })
   )

@@ -3,6 +3,7 @@ import { sql, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
+import type { RentalName } from '../contract/billing.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import { statesBefore, type RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
@@ -26,6 +27,18 @@ export async function insertTerm(tx: Tx, rentalId: number, n: number, term: Term
       original_cost_nano: term.reservation?.originalCostPerHour ?? null,
     })
     .execute()
+}
+
+/** How rentals of the account are called, by id; other ids are left out. */
+export async function nameRentals(db: Db, accountId: string, ids: readonly number[]): Promise<Map<number, RentalName>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('rental')
+    .select(['id', 'kind', 'name', 'label'])
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
+  return new Map(rows.map(({ id, ...name }) => [id, name]))
 }
 
 /** The current term of each rental. */

@@ -281,7 +281,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
 
     const guest = await browser.open(await keyOf(idOf('guest@example.test'), ['compute:read', 'billing:read']))
     await guest.visit('/ssh-keys', 'SSH keys')
-    await guest.page.getByText(/^Your key only reads/).waitFor()
+    await guest.page
+      .getByRole('paragraph')
+      .filter({ hasText: /^Your key only reads/ })
+      .waitFor()
     expect(await guest.page.getByRole('button', { name: 'Add a key' }).first().isDisabled()).toBe(true)
     await guest.visit('/keys', 'API keys')
     await guest.page

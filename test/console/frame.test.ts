@@ -179,8 +179,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     const { page, visit, close } = await browser.open(key)
     let goOn = (): void => {}
     const isHappened = new Promise<void>((resolve) => (goOn = resolve))
-    // Where the line of events begins is asked first.
-    await page.route(/\/v2\/events\?limit=1$/, async (route) => {
+    await page.route(/\/v2\/events\/stream/, async (route) => {
       await isHappened
       await route.continue()
     })
@@ -191,6 +190,50 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     goOn()
     await page.getByText('made in between').waitFor()
     await close()
+  })
+
+  test('reads what the overview shows once', async () => {
+    const { key, call } = await browser.server.account()
+    const { page, visit, close } = await browser.open(key)
+    const reads = new Map<string, number>()
+    page.on('request', (request) => {
+      const { pathname } = new URL(request.url())
+      if (pathname.startsWith('/v')) reads.set(pathname, (reads.get(pathname) ?? 0) + 1)
+    })
+    const isOpen = page.waitForResponse(/\/v2\/events\/stream/)
+    await visit('/', 'Overview')
+    await isOpen
+    // An event of keys has nothing read again but events: whatever the stream's beginning has read was read before it.
+    await call('POST', '/v2/api-keys', { name: 'heard of', scopes: ['inference'] })
+    await page.getByRole('table', { name: 'Recent events' }).getByText('heard of').waitFor()
+    const rentals = '/v2/alpha/on-demand'
+    for (const path of [`${rentals}/virtual-machine-rentals`, `${rentals}/bare-metal-rentals`, '/v2/users/me']) {
+      expect(reads.get(path), path).toBe(1)
+    }
+    await close()
+  })
+
+  test('opens a page for the first time while the server is down, as soon as it is back', async () => {
+    const { key } = await browser.server.account()
+    const line = await openLine(browser.server.url)
+    const { page, visit, faults, close } = await browser.open(key)
+    const isOpen = page.waitForResponse(/\/v2\/events\/stream/)
+    await visit(`${line.url}/keys`, 'API keys')
+    await isOpen
+    await line.cut()
+    await page.getByRole('link', { name: 'Volumes' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Page not loaded' }).waitFor()
+    // The navigation is still there, and so is the page that was loaded before.
+    await page.getByRole('link', { name: 'API keys' }).click()
+    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+    await page.getByRole('link', { name: 'Volumes' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Page not loaded' }).waitFor()
+    await line.mend()
+    await page.getByRole('heading', { level: 1, name: 'Volumes' }).waitFor()
+    const others = faults().filter((fault) => !fault.includes(line.url) && !/net::ERR_|PageLoadError/.test(fault))
+    expect(others).toEqual([])
+    await close()
+    await line.close()
   })
 
   test('says when the server cannot be reached, and goes on by itself', async () => {

@@ -24,7 +24,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the marketplace${browserLeftOut}`
     expect(await table.getByRole('row').nth(1).textContent()).toContain('mock-sin-rtx3090-01')
     expect(await table.getByRole('row').count()).toBeLessThan(100)
     await look('marketplace')
-    await page.getByRole('region', { name: 'Machines' }).evaluate((box) => box.scrollTo(0, box.scrollHeight))
+    await page.getByRole('group', { name: 'Machines' }).evaluate((box) => box.scrollTo(0, box.scrollHeight))
     await table.getByRole('button', { name: 'Rent mock-pdx-b200-02-c99', exact: true }).waitFor()
     expect(await table.getByRole('row').last().getAttribute('aria-rowindex')).toBe('10025')
     expect(await table.getByRole('row').count()).toBeLessThan(100)

@@ -124,6 +124,12 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByRole('tab', { name: 'Python' }).click()
     await page.getByRole('region', { name: 'The request in Python' }).getByText('from openai import OpenAI').waitFor()
     await page.getByRole('button', { name: 'Close' }).click()
+    // Without a draft it is the request that was sent last, and the question stands in it once.
+    await page.getByLabel('Message').fill('')
+    await page.getByRole('button', { name: 'Copy as code' }).click()
+    const shown = await page.getByRole('region', { name: 'The request in curl' }).textContent()
+    expect(shown?.match(/"role": ?"user"/g)).toHaveLength(1)
+    await page.getByRole('button', { name: 'Close' }).click()
     await close()
   })
 

@@ -46,6 +46,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const dialog = page.getByRole('dialog', { name: 'Rent RTX-4090' })
     await dialog.getByLabel('GPUs').selectOption('2 GPUs')
     await dialog.getByText('1 d 1 h').waitFor()
+    const share = /2 GPUs come with ([\d,]+) CPUs, ([\d,]+) GB of memory and ([\d,]+) GB of disk/.exec(
+      (await dialog.textContent()) ?? '',
+    )
     // 2 × $0.39 an hour; $20 last for 25.64 hours.
     expect(await factsOf(dialog)).toEqual({
       'Per hour': '$0.78',
@@ -77,6 +80,12 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       userMetadata: { label: 'notebook' },
       instance: { gpu_count: 2, pricing: { price: { amount: 0.39 } } },
     })
+    const { resources } = (await call('GET', `/v2/alpha/on-demand/instances/${instance.id}`)).body
+    expect(share?.slice(1).map((text) => Number(text.replaceAll(',', '')))).toEqual([
+      resources.cpuCount,
+      resources.ramGb,
+      resources.storageGb,
+    ])
 
     // 8 × $4.69 an hour are more than there is.
     await visit('/marketplace?text=b200-01', 'Marketplace')

@@ -85,7 +85,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await page.getByRole('tab', { name: 'Metrics' }).click()
     await page.getByText('The machine is simulated: there is nothing to measure').waitFor()
     await page.getByRole('tab', { name: 'Logs' }).click()
-    await page.getByText('It has written nothing.').waitFor()
+    await page.getByText('It writes no logs').waitFor()
     await page.getByRole('tab', { name: 'Terminal' }).click()
     await page.getByRole('button', { name: 'Open a terminal' }).click()
     await page.getByText('This machine is simulated').waitFor()
@@ -101,6 +101,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await dialog.getByRole('button', { name: 'Terminate' }).click()
     await timeline.getByText('It is gone').waitFor()
     expect(await page.getByRole('button', { name: 'Terminate' }).isDisabled()).toBe(true)
+    // Those without a mouse learn why, too.
+    await seeWhile(page.getByRole('status').getByText('It is Terminated'), () =>
+      page.getByRole('button', { name: 'Change', exact: true }).press('Enter'),
+    )
     expect(await page.getByRole('button', { name: 'Change', exact: true }).getAttribute('title')).toBe(
       'It is Terminated',
     )
@@ -168,11 +172,11 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await page.getByRole('table', { name: 'Machines' }).getByText('cluster-a').waitFor()
     await look('overview')
     await visit('/events', 'Events')
-    await page.getByRole('table', { name: 'Events' }).getByText('Rental runs').first().waitFor()
+    await page.getByRole('table', { name: 'Events' }).getByText('Rental running').first().waitFor()
     await look('events')
     await page.getByLabel('Kind').selectOption({ label: 'Rental failed' })
     await page
-      .getByRole('row', { name: /Rental runs/ })
+      .getByRole('row', { name: /Rental running/ })
       .first()
       .waitFor({ state: 'detached' })
     expect(page.url()).toContain('type=rental.failed')
@@ -271,6 +275,14 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       stream.end('logout\r\n')
       await page.getByText('The session has ended with exit code 3.').waitFor()
 
+      // The host falls silent, and comes back.
+      host.pause()
+      const lost = page.getByRole('alert').getByText('Contact with this machine is lost')
+      await lost.waitFor()
+      await look('instance-lost')
+      host.resume()
+      await lost.waitFor({ state: 'detached' })
+
       await page.getByRole('button', { name: 'Terminate' }).click()
       await page.getByRole('dialog').getByRole('button', { name: 'Terminate' }).click()
       await page.getByRole('tab', { name: 'State' }).click()
@@ -324,7 +336,7 @@ async function joinHost({ url, operator, nobody }: TestServer) {
     if (!isBinary) act()
   })
   // A host that says nothing for a while counts as lost.
-  const beat = setInterval(act, 1_000)
+  let beat = setInterval(act, 1_000)
   await waitFor('the machine to be on sale', async () => {
     const { body } = await nobody('POST', '/v1/marketplace', { filters: { cluster_name: testOffer.clusterName } })
     return body.instances.length > 0
@@ -349,6 +361,11 @@ async function joinHost({ url, operator, nobody }: TestServer) {
     /** The last stream of a kind, waited for. */
     opened: (kind: StreamRequest['kind']): Promise<OpenedStream> =>
       waitFor(`a stream of ${kind}`, () => streams.findLast(({ request }) => request.kind === kind)),
+    /** Reports nothing more, as a host that hangs. */
+    pause: () => clearInterval(beat),
+    resume: () => {
+      beat = setInterval(act, 1_000)
+    },
     end: () => {
       clearInterval(beat)
       return agent.end()

@@ -67,6 +67,15 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await close()
   })
 
+  test('an account that is no supplier is told so before it fills a form', async () => {
+    const { page, visit, look, close } = await browser.open(customer.key)
+    await visit('/supply/join', 'Join a machine')
+    await page.getByText('This account is not a supplier yet').waitFor()
+    expect(await page.getByRole('button', { name: 'Make the command' }).count()).toBe(0)
+    await look('join-not-a-supplier')
+    await close()
+  })
+
   test('a machine joins by one command and shows up by itself, with what to do next', async () => {
     const { page, visit, look, close } = await browser.open(supplier.key)
     await visit('/supply', 'My machines')

@@ -201,6 +201,9 @@ interface AxeFault {
   readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
 }
 
+/** Faults that axe calls moderate, and that make pages hard to find one's way in all the same. */
+const alsoCounts: ReadonlySet<string> = new Set(['landmark-unique', 'landmark-no-duplicate-main', 'heading-order'])
+
 /** Serious and critical faults, each with the element that has it. */
 async function readAxe(page: Page, rules: readonly string[]): Promise<string[]> {
   axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -210,7 +213,7 @@ async function readAxe(page: Page, rules: readonly string[]): Promise<string[]> 
   const options = JSON.stringify({ resultTypes: ['violations'], runOnly: rules })
   const found = await page.evaluate<AxeFault[]>(`axe.run(document, ${options}).then((result) => result.violations)`)
   return found
-    .filter((fault) => fault.impact === 'serious' || fault.impact === 'critical')
+    .filter(({ id, impact }) => impact === 'serious' || impact === 'critical' || alsoCounts.has(id))
     .flatMap((fault) => fault.nodes.map((node) => `${fault.id}: ${node.html} (${node.failureSummary ?? ''})`))
 }
 

@@ -230,7 +230,8 @@ test('a virtual machine goes to a real machine before a simulated one, and to th
     return shown.status === 'Running' && shown
   })
   expect(simulated.portMappings.map((one: { publicPort: number }) => one.publicPort)).toEqual(order.customPorts)
-  expect((await customer.call('GET', `${rentals}/rentals/${second.id}/logs?follow=true`)).body).toBe('')
+  const noLogs = await customer.call('GET', `${rentals}/rentals/${second.id}/logs?follow=true`)
+  expect(noLogs).toMatchObject({ status: 400, body: { reason: 'simulated_machine' } })
 
   await host.report('failed', { failure: 'out_of_memory', message: 'The guest took all memory of the host' })
   const failed = await waitFor('it to fail', async () => {

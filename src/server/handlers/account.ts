@@ -11,11 +11,14 @@ import type { ResponseOf } from '../../contract/endpoint.ts'
 import { listMembers, type Account, type Member } from '../../store/account.ts'
 import { listApiKeys, type ApiKey } from '../../store/api-key.ts'
 import { transact } from '../../store/database.ts'
+import { lastEventId } from '../../store/event.ts'
 import { listSshKeys, type SshKey } from '../../store/ssh-key.ts'
 import type { Handlers } from '../handler.ts'
 
 export const accountHandlers = {
   getMe: async (app, { actor }) => {
+    // Before the rest: what happens meanwhile is then told by the stream.
+    const newestEvent = await lastEventId(app.database.db, actor.accountId)
     const me = await getMe(app, actor)
     if (!me.ok) return me
     const { member, account, key } = me.value
@@ -29,6 +32,7 @@ export const accountHandlers = {
       account: accountOnWire(account),
       // The scopes that count, not those written down: a viewer's key only reads.
       key: { publicId: key.public_id, name: key.name, scopes: [...actor.scopes] },
+      lastEventId: String(newestEvent),
     })
   },
 

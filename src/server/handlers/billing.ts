@@ -5,6 +5,7 @@ import { ok, type Result } from '../../base/result.ts'
 import { readBalance, readCostsOfRequests, readPurchases, readStatement, readUsage } from '../../app/billing.ts'
 import { listInvoices, readInvoice, type Invoice, type InvoiceLine } from '../../app/invoice.ts'
 import { verifyLedger } from '../../app/ledger-verify.ts'
+import { nameRentals } from '../../store/rental.ts'
 import type { Handlers } from '../handler.ts'
 import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import { renderInvoice, type InvoiceRecord } from '../invoice-page.ts'
@@ -19,12 +20,19 @@ export const billingHandlers = {
 
   getUsageSummary: async (app, { actor, query }) => {
     const usage = await readUsage(app, actor, query)
+    const ids = usage.ok && query.by === 'rental' ? usage.value.groups.map(({ group }) => Number(group)) : []
+    const names = await nameRentals(app.database.db, actor.accountId, ids.filter(Number.isSafeInteger))
     return mapOk(usage, ({ from, to, total, groups }) => ({
       from,
       to,
       by: query.by,
       totalUsd: formatUsd(total),
-      rows: groups.map(({ group, cost, requests }) => ({ group, costUsd: formatUsd(cost), requests })),
+      rows: groups.map(({ group, cost, requests }) => ({
+        group,
+        costUsd: formatUsd(cost),
+        requests,
+        rental: names.get(Number(group)) ?? null,
+      })),
     }))
   },
 
@@ -45,6 +53,8 @@ export const billingHandlers = {
       limit: rowsToAsk(query.limit),
       ...(before === undefined ? {} : { before }),
     })
+    const ids = found.ok ? found.value.flatMap(({ rentalId }) => rentalId ?? []) : []
+    const names = await nameRentals(app.database.db, actor.accountId, [...new Set(ids)])
     return mapOk(found, (lines) => {
       const page = pageOf(lines, query.limit, (line) => `${line.at}.${line.id}`)
       return {
@@ -52,6 +62,7 @@ export const billingHandlers = {
           ...line,
           id: line.id.toString(),
           at: formatInstant(line.at),
+          rental: (line.rentalId === null ? undefined : names.get(line.rentalId)) ?? null,
           amountUsd: formatUsd(amount),
           balanceAfterUsd: formatUsd(balanceAfter),
         })),
