@@ -6,7 +6,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
-import { Duplex } from 'node:stream'
+import { Duplex, finished } from 'node:stream'
 import type { DockerClient } from './client.ts'
 import { latestOnly } from './latest.ts'
 
@@ -132,7 +132,7 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
   const stream = new Duplex({
     read: () => void socket.resume(),
     write: (chunk: Buffer, _, done) => {
-      if (socket.write(chunk)) done()
+      if (socket.write(chunk) || socket.destroyed) done()
       else onceWritable(socket, done)
     },
     // Ctrl-D, as a terminal says that there is no more.
@@ -157,8 +157,8 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
   socket.on('data', (chunk: Buffer) => {
     if (!stream.push(chunk)) socket.pause()
   })
-  socket.once('end', () => void over().catch(broken))
-  socket.once('close', () => {
+  // Not by its events: a short program may have ended before anyone could listen, and they do not come twice.
+  finished(socket, { writable: false }, () => {
     if (!stream.destroyed) void over().catch(broken)
   })
   return stream
