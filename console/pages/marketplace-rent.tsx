@@ -23,7 +23,7 @@ import { NoSshKey } from './rent-ssh.tsx'
 
 /** What suppliers give when an order names none. */
 const USUAL_IMAGE = 'debian:12'
-const fields = ['gpu_count', 'image.name', 'label', 'auto_terminate_at', 'spending_limit_usd'] as const
+const fields = ['gpu_count', 'image.name', 'ports', 'label', 'auto_terminate_at', 'spending_limit_usd'] as const
 
 /** As it is chosen and typed. */
 interface Draft {
@@ -47,7 +47,8 @@ function readDraft({ gpus, image, ports: portsText, guards: texts }: Draft, mach
       gpu_count: gpus,
       // As it stands in the dialog: its supplier may have raised it since.
       max_cost_per_hour_usd: formatUsd(perHour),
-      ...(name === '' ? {} : { image: { name, ...(ports.length === 0 ? {} : { ports }) } }),
+      ...(name === '' ? {} : { image: { name } }),
+      ...(ports.length === 0 ? {} : { ports }),
       ...(guards.label === undefined ? {} : { label: guards.label }),
       ...(guards.endsAt === undefined ? {} : { auto_terminate_at: guards.endsAt }),
       ...(guards.limitUsd === undefined ? {} : { spending_limit_usd: guards.limitUsd }),
@@ -55,7 +56,6 @@ function readDraft({ gpus, image, ports: portsText, guards: texts }: Draft, mach
     faults: {
       ...faults,
       ports: fault,
-      image: name === '' && ports.length > 0 ? 'Ports belong to an image: name it' : undefined,
     },
   }
 }
@@ -100,8 +100,8 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
           }}
           faults={{
             gpus: fieldError(rent.error, 'gpu_count'),
-            image: local.image ?? fieldError(rent.error, 'image.name'),
-            ports: local.ports,
+            image: fieldError(rent.error, 'image.name'),
+            ports: local.ports ?? fieldError(rent.error, 'ports'),
             label: local.label ?? fieldError(rent.error, 'label'),
             endsAt: local.endsAt ?? fieldError(rent.error, 'auto_terminate_at'),
             limitUsd: local.limitUsd ?? fieldError(rent.error, 'spending_limit_usd'),

@@ -79,6 +79,7 @@ async function host(server: AgentServer, hostId = 'host-1') {
     hostId,
     installation: server.installation,
     storageGb: 50,
+    run: {},
     terms: {
       name: hostId,
       clusterName: 'lab',

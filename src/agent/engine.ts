@@ -2,6 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
+import { SECOND_MS } from '../base/instant.ts'
 import { dockerRuntime } from '../engines/docker/runtime.ts'
 import { chooseAccelerator } from '../engines/qemu/accelerator.ts'
 import { qemuProgram } from '../engines/qemu/command-line.ts'
@@ -13,7 +14,7 @@ import { AgentError } from './agent-error.ts'
 import { findDockerSocket, type SocketPlaces } from './docker-socket.ts'
 import type { AgentFolder } from './folder.ts'
 import type { GpuSight } from './gpu-source.ts'
-import type { AgentTerms } from './identity.ts'
+import type { AgentTerms, RunSettings } from './identity.ts'
 
 /** With a way to let go of what it holds; what runs runs on. */
 export type HostRuntime = Runtime & { close(): Promise<void> | void }
@@ -25,14 +26,7 @@ export interface EngineOptions {
   readonly offering: AgentTerms['offering']
   readonly folder: AgentFolder
   readonly socket: SocketPlaces
-  /** undefined: `DEFAULT_IMAGE`. */
-  readonly image: string | undefined
-  readonly allowPrivateRegistries: boolean
-  readonly registryAuthFile: string | undefined
-  /** How long a pull may make no progress. undefined: as the runtime sees fit. */
-  readonly pullStallMs?: number | undefined
-  /** undefined: KVM where there is one. */
-  readonly accel: 'kvm' | 'tcg' | undefined
+  readonly settings: RunSettings
 }
 
 const DEFAULT_IMAGE = 'debian:12'
@@ -52,8 +46,8 @@ export function smallImage(
   return buildSmallImage({ folder: path.join(folder.dir, 'small-image'), arch, progress, signal })
 }
 
-function openQemu({ folder, allowPrivateRegistries, ...options }: EngineOptions): MakeRuntime {
-  const accel = options.accel ?? 'auto'
+function openQemu({ folder, settings }: EngineOptions): MakeRuntime {
+  const accel = settings.accel ?? 'auto'
   try {
     const emulator = qemuProgram(process.arch === 'arm64' ? 'arm64' : 'x64')
     for (const program of [emulator, 'qemu-img']) findProgram(program)
@@ -79,23 +73,26 @@ function openQemu({ folder, allowPrivateRegistries, ...options }: EngineOptions)
         if (built === undefined || !fs.existsSync(built.initrd)) built = await smallImage(folder, progress, signal)
         return built
       },
-      allowPrivateAddresses: allowPrivateRegistries,
+      allowPrivateAddresses: settings.allowPrivateRegistries === true,
       onError,
     })
 }
 
-async function openDocker(options: EngineOptions): Promise<MakeRuntime> {
-  const socketPath = await findDockerSocket(options.socket)
-  const registries = options.registryAuthFile === undefined ? {} : readLogins(options.registryAuthFile)
+async function openDocker({ socket, folder, settings }: EngineOptions): Promise<MakeRuntime> {
+  const socketPath = await findDockerSocket(socket)
+  const registries = settings.registryAuth === undefined ? {} : readLogins(settings.registryAuth)
+  const { pullStall } = settings
   return (sight, onError) =>
     dockerRuntime({
       socketPath,
-      folder: path.join(options.folder.dir, 'containers'),
-      defaultImage: options.image ?? DEFAULT_IMAGE,
+      folder: path.join(folder.dir, 'containers'),
+      defaultImage: settings.image ?? DEFAULT_IMAGE,
+      allowLocalImages: settings.allowLocalImages === true,
       gpus: sight.gpus.map(({ gpu }, index) => ({ index, uuid: gpu.uuid, simulated: sight.simulated })),
-      allowPrivateRegistries: options.allowPrivateRegistries,
+      allowPrivateRegistries: settings.allowPrivateRegistries === true,
+      allowedRegistries: settings.allowRegistry ?? [],
       registries,
-      ...(options.pullStallMs === undefined ? {} : { pullStallMs: options.pullStallMs }),
+      ...(pullStall === undefined ? {} : { pullStallMs: pullStall * SECOND_MS }),
       onError,
     })
 }

@@ -125,6 +125,7 @@ describe('the key', () => {
       hostId: 'host-1',
       installation: 'inst',
       storageGb: 10,
+      run: { image: 'only-here:2', allowLocalImages: true },
       terms: {
         name: null,
         clusterName: 'a',

@@ -23,6 +23,25 @@ const agentTerms = z.object({
 })
 export type AgentTerms = z.output<typeof agentTerms>
 
+const registryHost = z
+  .string()
+  .regex(/^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?$/)
+export const MAX_ALLOWED_REGISTRIES = 100
+
+/** How tenants are run. Given to `agent run` once, and kept. */
+export const runSettings = z.object({
+  dockerSocket: z.string().min(1).optional(),
+  image: z.string().min(1).optional(),
+  allowLocalImages: z.boolean().optional(),
+  allowRegistry: z.array(registryHost).max(MAX_ALLOWED_REGISTRIES).optional(),
+  allowPrivateRegistries: z.boolean().optional(),
+  registryAuth: z.string().min(1).optional(),
+  pullStall: z.int().min(1).optional(),
+  accel: z.enum(['kvm', 'tcg']).optional(),
+  nvidiaSmi: z.string().min(1).optional(),
+})
+export type RunSettings = z.output<typeof runSettings>
+
 const membership = z.object({
   server: z.string(),
   hostId: hostName,
@@ -30,6 +49,7 @@ const membership = z.object({
   terms: agentTerms,
   /** What was free when it joined: what tenants then use does not make the machine smaller. */
   storageGb: z.number().positive(),
+  run: runSettings.default({}),
 })
 export type Membership = z.output<typeof membership>
 

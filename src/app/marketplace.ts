@@ -1,4 +1,5 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
+import { limits } from '../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { shareOfMachine } from '../domain/machine.ts'
 import { pricePerHour } from '../domain/term.ts'
@@ -9,6 +10,9 @@ import { findRentalByName, lockRental, setUserMetadata, type Rental } from '../s
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
 import { changeRental, findAnyRental, placeOrder, terminateRental, type RentalChange } from './rental.ts'
+
+/** One of the image, and those that are named beside it. */
+const MAX_PORTS = limits.customPorts + 1
 
 export interface InstanceOrder {
   readonly clusterName: string
@@ -21,6 +25,8 @@ export interface InstanceOrder {
     ports?: number[] | undefined
   } | null
   readonly userMetadata?: Readonly<Record<string, unknown>> | undefined
+  /** Beside those of the image. */
+  readonly ports: readonly number[]
   readonly label?: string | undefined
   readonly autoTerminateAt?: string | undefined
   readonly spendingLimitUsd?: string | undefined
@@ -37,6 +43,11 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
   }
   if (machine.status !== 'node_ready' || !machine.listed || machine.price_nano_per_gpu_hour === null) {
     return failField(['node_name'], `Node ${machine.id} is not on sale right now`, 'node_not_ready')
+  }
+  const { port, ports: imagePorts = [] } = order.image ?? {}
+  const ports = [...new Set([...(port === undefined ? [] : [port]), ...imagePorts, ...order.ports])]
+  if (ports.length > MAX_PORTS) {
+    return failField(['ports'], `An instance has ${MAX_PORTS} ports at most`, 'too_many_ports')
   }
   const guards = readGuards(order)
   if (!guards.ok) return guards
@@ -60,7 +71,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
       reservation: null,
     },
     resources: shareOfMachine(machine.hardware, order.gpuCount, machine.gpus_total),
-    ports: [...(order.image?.port === undefined ? [] : [order.image.port]), ...(order.image?.ports ?? [])],
+    ports,
     image: order.image === null ? null : { name: order.image.name, tag: order.image.tag ?? null },
     cudaVersion: null,
     convertOnExpiry: null,
@@ -98,6 +109,7 @@ export async function createCheapestInstance(
         nodeName: machine.id,
         gpuCount,
         image: null,
+        ports: [],
         userMetadata: order.userMetadata,
       }),
     )

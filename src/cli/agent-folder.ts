@@ -4,14 +4,18 @@ import { openAgentFolder, type AgentFolder } from '../agent/folder.ts'
 import { realGpus, simulatedGpus, type GpuSource } from '../agent/gpu-source.ts'
 import { forgetMembership, readMembership, type AgentTerms, type Membership } from '../agent/identity.ts'
 import { forgetWanted } from '../agent/wanted.ts'
-import { defaultFolder, type FolderOptions, type TermsOptions } from './agent-option.ts'
+import { defaultFolder, type FolderOptions } from './agent-option.ts'
 import { CliError, exitCodes } from './shell.ts'
 
 export function folderOf(options: FolderOptions): AgentFolder {
   return openAgentFolder(options.dir ?? defaultFolder())
 }
 
-export function gpusOf(terms: AgentTerms, options: TermsOptions, folder?: AgentFolder): GpuSource {
+export function gpusOf(
+  terms: AgentTerms,
+  options: { readonly nvidiaSmi?: string | undefined },
+  folder?: AgentFolder,
+): GpuSource {
   if (terms.simulated !== null) return simulatedGpus(terms.simulated, folder)
   const program = options.nvidiaSmi ?? 'nvidia-smi'
   return realGpus(folder === undefined ? { program } : { program, folder })

@@ -3,33 +3,24 @@
  * the operator's key in the data folder makes the token that joining takes.
  */
 import path from 'node:path'
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import type { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { AgentEnd } from '../agent/agent.ts'
 import type { AgentFolder } from '../agent/folder.ts'
 import { readHardware } from '../agent/hardware.ts'
-import { openKey, readMembership, writeMembership, type Membership } from '../agent/identity.ts'
+import { openKey, readMembership, writeMembership, type Membership, type RunSettings } from '../agent/identity.ts'
 import { makeOffer } from '../agent/offer.ts'
-import { SECOND_MS } from '../base/instant.ts'
 import { makeClient } from '../client/client.ts'
 import { gpuType } from '../contract/shared.ts'
 import { folderOf, forget, gpusOf, sentence, shownMembership, telling } from './agent-folder.ts'
 import { addTermsOptions, termsOf, type TermsOptions } from './agent-option.ts'
+import { addRunOptions, runSettingsOf } from './agent-run-option.ts'
 import { eventWords } from './agent-words.ts'
 import type { Screen } from './screen.ts'
 import { isLocal, openSession, type Run, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
 
-interface RunOptions extends TermsOptions {
-  readonly dockerSocket?: string
-  readonly image?: string
-  readonly allowPrivateRegistries?: true
-  readonly registryAuth?: string
-  readonly pullStall?: number
-  readonly accel?: 'kvm' | 'tcg'
-}
-
-const MOST_STALL_SECONDS = 3_600
+type RunOptions = TermsOptions & RunSettings
 
 export function addJoinCommand(agent: Command, run: Run): void {
   const join = addTermsOptions(
@@ -42,7 +33,13 @@ export function addJoinCommand(agent: Command, run: Run): void {
         const folder = folderOf(options)
         const before = readMembership(folder)
         if (before !== undefined) throw alreadyJoined(before)
-        const membership = await joinWith(folder, serverOf(options, session), options.token ?? '', options)
+        const membership = await joinWith(
+          folder,
+          serverOf(options, session),
+          options.token ?? '',
+          options,
+          runSettingsOf(options, undefined),
+        )
         session.screen.show(shownMembership(membership), () => [
           `Joined ${membership.server} as ${membership.hostId}.`,
           'It is on sale once the agent runs: berth agent run',
@@ -53,20 +50,18 @@ export function addJoinCommand(agent: Command, run: Run): void {
 }
 
 export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
-  const command = addTermsOptions(agent.command('run').description('run the agent; joins a server on this machine'))
-    .option('--token <token>', 'joins with it, where it has not joined yet')
-    .option('--docker-socket <file>', 'where Docker or Podman listens (looked for)')
-    .option('--image <name>', 'what containers are made of when none is named')
-    .option('--allow-private-registries', 'let tenants pull from addresses of this network')
-    .option('--registry-auth <file>', 'logins of registries, as in ~/.docker/config.json')
-    .option('--pull-stall <seconds>', 'tries a pull anew that stands still for so long (120)', parseStall)
-    .addOption(new Option('--accel <how>', 'of virtual machines (found out)').choices(['kvm', 'tcg']))
+  const command = addTermsOptions(
+    agent.command('run').description('run the agent; joins a server on this machine'),
+  ).option('--token <token>', 'joins with it, where it has not joined yet')
+  addRunOptions(command)
   command.action(
     run('anyone', (session) =>
       telling(async () => {
         const options = command.opts<RunOptions>()
         const folder = folderOf(options)
-        const terms = termsOf(options, readMembership(folder)?.terms)
+        const kept = readMembership(folder)
+        const terms = termsOf(options, kept?.terms)
+        const settings = runSettingsOf(options, kept?.run)
         // Engines are heavy, and no other command needs them.
         const [{ openEngine }, { runAgent }] = await Promise.all([
           import('../agent/engine.ts'),
@@ -77,17 +72,13 @@ export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
           offering: terms.offering,
           folder,
           socket: {
-            named: options.dockerSocket,
+            named: settings.dockerSocket,
             dockerHost: shell.env['DOCKER_HOST'],
             runtimeDir: shell.env['XDG_RUNTIME_DIR'],
           },
-          image: options.image,
-          allowPrivateRegistries: options.allowPrivateRegistries === true,
-          registryAuthFile: options.registryAuth,
-          pullStallMs: options.pullStall === undefined ? undefined : options.pullStall * SECOND_MS,
-          accel: options.accel,
+          settings,
         })
-        const membership = await memberOf(folder, options, session, shell)
+        const membership = await memberOf(folder, options, settings, session, shell)
         session.screen.remark(`This machine is ${membership.hostId}; its folder is ${folder.dir}.`)
         const { screen } = session
         const end = await untilStopped((signal) =>
@@ -95,7 +86,7 @@ export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
             folder,
             membership,
             version: packageJson.version,
-            gpus: gpusOf(membership.terms, options, folder),
+            gpus: gpusOf(membership.terms, settings, folder),
             makeRuntime,
             tell: (event) => screen.showLine(event, () => eventWords(event, membership.server)),
             signal,
@@ -105,12 +96,6 @@ export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
       }),
     ),
   )
-}
-
-function parseStall(text: string): number {
-  const seconds = Number(text)
-  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= MOST_STALL_SECONDS) return seconds
-  throw new InvalidArgumentError(`A whole number of seconds, from 1 to ${MOST_STALL_SECONDS}.`)
 }
 
 async function untilStopped(work: (signal: AbortSignal) => Promise<AgentEnd>): Promise<AgentEnd> {
@@ -140,19 +125,25 @@ function tellEnd(end: AgentEnd, folder: AgentFolder, screen: Screen): ExitCode {
 }
 
 /** As it has joined, or by joining now. */
-async function memberOf(folder: AgentFolder, options: RunOptions, session: Session, shell: Shell): Promise<Membership> {
+async function memberOf(
+  folder: AgentFolder,
+  options: TermsOptions,
+  run: RunSettings,
+  session: Session,
+  shell: Shell,
+): Promise<Membership> {
   const kept = readMembership(folder)
   const server = serverOf(options, session)
   if (kept !== undefined) {
     if (options.server !== undefined && options.server !== kept.server) {
       throw alreadyJoined(kept)
     }
-    const now = { ...kept, terms: termsOf(options, kept.terms) }
+    const now = { ...kept, terms: termsOf(options, kept.terms), run }
     writeMembership(folder, now)
     return now
   }
   const token = options.token ?? (await tokenFor(server, shell))
-  const membership = await joinWith(folder, server, token, options)
+  const membership = await joinWith(folder, server, token, options, run)
   session.screen.showLine({ kind: 'joined', ...shownMembership(membership) }, () => `Joined as ${membership.hostId}.`)
   return membership
 }
@@ -178,10 +169,11 @@ async function joinWith(
   server: string,
   token: string,
   options: TermsOptions,
+  run: RunSettings,
 ): Promise<Membership> {
   const terms = termsOf(options, undefined)
   const hardware = readHardware(folder.dir)
-  const gpus = gpusOf(terms, options, folder)
+  const gpus = gpusOf(terms, run, folder)
   const sight = await gpus.look().finally(() => gpus.close())
   const offer = makeOffer(terms, hardware, sight)
   if (offer === undefined) throw noGpu(sight.notes)
@@ -201,6 +193,7 @@ async function joinWith(
     installation,
     terms: { ...terms, name: terms.name ?? hostId },
     storageGb: hardware.storageGb,
+    run,
   }
   writeMembership(folder, membership)
   return membership

@@ -92,13 +92,11 @@ function termOptions({ term, thenEnd }: Order) {
   }
 }
 
-/** Ports are given with an image, so without one they need the usual one by name. */
-function containerOptions({ image, port }: Order): Pick<CallInput<'createInstance'>['body'], 'image'> {
-  if (image === undefined) {
-    if (port === undefined) return {}
-    throw new CliError(exitCodes.usage, 'The ports of a container belong to its image.', ['Name it with --image.'])
+function containerOptions({ image, port }: Order): Pick<CallInput<'createInstance'>['body'], 'image' | 'ports'> {
+  return {
+    ...(image === undefined ? {} : { image: { name: image } }),
+    ...(port === undefined ? {} : { ports: [...port] }),
   }
-  return { image: { name: image, ...(port === undefined ? {} : { ports: [...port] }) } }
 }
 
 interface Waiting {

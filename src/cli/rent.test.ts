@@ -122,6 +122,12 @@ describe('rent', () => {
     expect((await berth('terminate', 'nobody', '--yes')).error).toContain('There is no machine nobody.')
   })
 
+  test('a container has ports without an image', async () => {
+    const rented = await json('rent', '--kind', 'container', '--port', '8080', '--label', 'ports', '--yes')
+    expect(rented.rental.portMappings).toEqual([expect.objectContaining({ protocol: 'tcp' })])
+    await json('terminate', 'ports', '--yes')
+  })
+
   test('a virtual machine and bare metal for programs; exec passes exit codes on; both end with one command', async () => {
     const vm = await json('rent', '--kind', 'vm', '--gpu', 'h200', '--count', '1', '--label', 'box', '--yes')
     expect(vm).toMatchObject({ kind: 'vm', status: 'Running', sshCommand: expect.stringMatching(/^ssh ubuntu@/) })
@@ -216,7 +222,6 @@ describe('rent', () => {
     [['--kind', 'vm', '--image', 'debian', '--yes'], 2, '--image is for containers, and this is a vm offer.'],
     [['--kind', 'vm', '--volume', '1', '--yes'], 2, '--volume is for bare metal'],
     [['--kind', 'metal', '--port', '80', '--yes'], 2, '--port is not for bare metal'],
-    [['--kind', 'container', '--port', '80', '--yes'], 2, 'The ports of a container belong to its image.'],
     [['--kind', 'vm', '--hours', '0', '--yes'], 2, 'From 1 to'],
     [['--kind', 'vm', '--days', '7', '--yes'], 2, 'There is no term of 7 days.\n  There are: --days 30 (−10 %), 90'],
     [['--kind', 'container', '--days', '30', '--yes'], 2, '--days is for virtual machines and bare metal'],

@@ -217,6 +217,11 @@ export const marketplaceEndpoints = {
         gpu_count: gpuCount,
         image: image.nullable().optional(),
         userMetadata: userMetadata.optional(),
+        ports: z
+          .array(port)
+          .max(limits.customPorts)
+          .optional()
+          .describe('Ports to reach from outside, beside those of `image`; they need no image'),
         label: labelText.optional(),
         auto_terminate_at: timeText.optional(),
         spending_limit_usd: nonNegativeUsdText.optional(),

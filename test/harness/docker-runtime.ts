@@ -23,7 +23,10 @@ export function runtimeOn(lab: DockerLab, changes: Partial<DockerRuntimeOptions>
     folder: path.join(lab.folder, 'kept'),
     defaultImage: `${lab.images.busybox.name}:${lab.images.busybox.tag}`,
     gpus: [0, 1].map((index) => ({ index, uuid: `GPU-sim-${index}`, simulated: true })),
-    allowPrivateRegistries: true,
+    allowLocalImages: false,
+    allowPrivateRegistries: false,
+    // Also those that a test puts before the lab's own.
+    allowedRegistries: [lab.network.bridgeAddress],
     registries: {},
     portAddress: lab.address,
     networkNamespace: `/run/netns/${lab.netns}`,

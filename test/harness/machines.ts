@@ -28,8 +28,8 @@ export interface ContainerHost {
   agent(): AgentProcess
   /** Where the agent keeps its state. */
   readonly dir: string
-  /** Until it is connected. */
-  startAgent(): Promise<void>
+  /** Until it is connected. `kept`: with nothing said but where its folder is. */
+  startAgent(options?: 'kept'): Promise<void>
   stopAgent(how: 'stop' | 'kill'): Promise<void>
   /** `berth agent …` beside the running agent. */
   tellAgent(...command: string[]): Promise<Ran>
@@ -150,15 +150,15 @@ async function addContainerHost(
   const joins = ['--server', server.url, '--token', token, '--name', id, '--dir', dir]
   const sells = ['--cluster', 'lab', '--price', '0.40', '--simulate-gpus', options.gpus]
   const image = `${registry.images.busybox.name}:${registry.images.busybox.tag}`
-  const runs = ['--docker-socket', docker.socketPath, '--allow-private-registries', '--image', image]
+  const runs = ['--docker-socket', docker.socketPath, '--allow-registry', network.bridgeAddress, '--image', image]
   const args = [...joins, ...sells, ...runs, ...(options.args ?? [])]
   let agent: AgentProcess | undefined
   const running = (): AgentProcess => {
     if (agent === undefined) throw new Error(`the agent of ${id} does not run`)
     return agent
   }
-  const startAgent = async (): Promise<void> => {
-    const started = startAgentProcess({ netns: docker.netns, args })
+  const startAgent = async (how?: 'kept'): Promise<void> => {
+    const started = startAgentProcess({ netns: docker.netns, args: how === 'kept' ? ['--dir', dir] : args })
     agent = started
     const what = (): string => `${id} is connected:\n${started.output()}`
     await waitFor(what, () => started.output().includes(`Connected to ${server.url}.`), JOIN_MS)

@@ -3,7 +3,6 @@
  * inside a network that the customer does not, as the server does (base/outbound.ts). It resolves the name a second
  * time by itself, so a name that changes its address in between is not caught here; a firewall is.
  */
-import { checkOutboundUrl, type Resolve } from '../../base/outbound.ts'
 import { NeverStarts } from '../runtime.ts'
 
 export interface ImageName {
@@ -41,23 +40,13 @@ export function parseImageName(name: string, tag: string | null): ImageName {
   return { repository, reference, host, full: `${repository}${reference.includes(':') ? '@' : ':'}${reference}` }
 }
 
-export interface RegistryRules {
-  readonly allowPrivateRegistries: boolean
-  /** Hosts that the operator has named, by their credentials. */
-  readonly registries: Readonly<Record<string, unknown>>
-  readonly resolve?: Resolve
+/** Two names of one image: `debian:12` is short for `docker.io/library/debian:12`. */
+export function isSameImage(a: ImageName, b: ImageName): boolean {
+  return withoutDefaults(a) === withoutDefaults(b)
 }
 
-/** Throws `NeverStarts` for a registry that a customer may not make us call. */
-export async function checkRegistry(image: ImageName, rules: RegistryRules): Promise<void> {
-  const { host } = image
-  if (host === undefined || rules.allowPrivateRegistries || Object.hasOwn(rules.registries, host)) return
-  const url = `https://${host}/`
-  const why = await (rules.resolve === undefined
-    ? checkOutboundUrl(url, false)
-    : checkOutboundUrl(url, false, rules.resolve))
-  if (why === undefined) return
-  throw new NeverStarts('registry_refused', `Images of ${host} are not pulled: the registry has no public address.`)
+function withoutDefaults({ full }: ImageName): string {
+  return full.replace(/^(?:index\.)?docker\.io\//, '').replace(/^library\//, '')
 }
 
 /** The rule by which Docker tells a host from the first part of a path. */

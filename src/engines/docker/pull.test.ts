@@ -1,7 +1,5 @@
 import { expect, test } from 'vitest'
-import { NeverStarts } from '../runtime.ts'
-import { parseImageName } from './image-name.ts'
-import { pullFault, pullTally } from './pull.ts'
+import { pullFaultOf, pullTally } from './pull.ts'
 import type { PullLine } from './reply.ts'
 
 const line = (id: string, status: string, current?: number, total?: number): PullLine => ({
@@ -28,15 +26,20 @@ test('progress is the sum of the layers, and a countdown to another try is none'
 })
 
 test.each([
-  ['manifest for debian:99 not found: manifest unknown: manifest unknown', 'image_not_found'],
-  ["pull access denied for nothing, repository does not exist or may require 'docker login'", 'image_not_found'],
-  ['no matching manifest for linux/arm64/v8 in the manifest list entries', 'image_not_found'],
-  ['unauthorized: authentication required', 'image_refused'],
-  ['Get "https://r.example/v2/": no basic auth credentials', 'image_refused'],
-  ['toomanyrequests: You have reached your unauthenticated pull rate limit', undefined],
-  ['dial tcp 192.0.2.1:443: i/o timeout', undefined],
-  ['write /var/lib/docker/tmp/x: no space left on device', undefined],
-])('%s: %s', (message, reason) => {
-  const fault = pullFault(parseImageName('debian', '12'), message)
-  expect(fault instanceof NeverStarts ? fault.reason : undefined).toBe(reason)
+  ['manifest for debian:99 not found: manifest unknown: manifest unknown', 'no_such_image'],
+  ["pull access denied for nothing, repository does not exist or may require 'docker login'", 'no_such_image'],
+  ['no matching manifest for linux/arm64/v8 in the manifest list entries', 'no_such_platform'],
+  ['unauthorized: authentication required', 'refused'],
+  ['Get "https://r.example/v2/": no basic auth credentials', 'refused'],
+  ['toomanyrequests: You have reached your unauthenticated pull rate limit', 'broken'],
+  ['dial tcp: lookup registry-1.docker.io on 10.0.0.2:53: no such host', 'unreachable'],
+  ['dial tcp 192.0.2.1:443: connect: connection refused', 'unreachable'],
+  ['dial tcp 192.0.2.1:443: i/o timeout', 'unreachable'],
+  ['write /var/lib/docker/tmp/x: no space left on device', 'broken'],
+])('%s: %s', (said, fault) => {
+  expect(pullFaultOf(said, false)).toBe(fault)
+})
+
+test('a line that breaks in the middle of an image is tried again', () => {
+  expect(pullFaultOf('read tcp 192.0.2.1:443: i/o timeout', true)).toBe('broken')
 })

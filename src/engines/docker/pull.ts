@@ -1,9 +1,10 @@
 /**
  * Pulling an image. A large one on a slow line may take hours, so there is no limit on the whole; but a pull that makes
  * no progress for a while is broken off and tried again, since the daemon itself would wait for ever on a connection
- * that is dead. An image that is on the host already is asked for all the same: what the host's owner keeps there is
- * not for customers, and only the registry says what is.
+ * that is dead. A registry from which nothing comes at all (no such name, nobody listens, no such image, no permission)
+ * is given up within seconds: trying for longer is no use, and somebody waits for the answer.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { NeverStarts } from '../runtime.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
 import type { ImageName } from './image-name.ts'
@@ -21,21 +22,50 @@ export interface PullOptions {
   readonly stallMs: number
   /** Of all that has to be fetched, as it comes over the line. Absent: as large as it likes. */
   readonly maxBytes?: number | undefined
+  /** Every failure looks the same to the customer, and takes equally long. */
+  readonly quiet?: boolean
   readonly progress: (message: string) => void
+  /** What the daemon said of each pull that failed. */
+  readonly failed: (error: unknown) => void
   readonly signal: AbortSignal
 }
 
-const TRIES = 3
+const STALLS = 3
+/** A registry that cannot be reached is tried again after each of these, unless so long has passed already. */
+const UNREACHABLE_PAUSES_MS = [500, 1_500] as const
+const UNREACHABLE_MS = 10_000
+/** Longer than the tries of a port where nobody listens take. */
+const QUIET_MS = 5_000
 const PROGRESS_EVERY_MS = 500
 const BYTES_PER_MB = 1_000_000
 
+/** Throws `NeverStarts` where trying again is no use. */
 export async function pullImage(client: DockerClient, options: PullOptions): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
-    if ((await pullOnce(client, options)) === 'done') return
-    const seconds = Math.round(options.stallMs / 1_000)
-    const message = `the pull of ${options.image.full} made no progress for ${seconds} s`
-    if (tries === TRIES) throw new Error(message)
-    options.progress(`${message}, trying again`)
+  const { image, signal, failed, quiet = false } = options
+  const startedMs = performance.now()
+  const left = [...UNREACHABLE_PAUSES_MS]
+  let stalls = 0
+  for (;;) {
+    try {
+      if ((await pullOnce(client, options)) === 'done') return
+      stalls += 1
+      const seconds = Math.round(options.stallMs / 1_000)
+      const message = `the pull of ${image.full} made no progress for ${seconds} s`
+      if (stalls === STALLS) throw new Error(message)
+      options.progress(`${message}, trying again`)
+    } catch (error) {
+      if (!(error instanceof PullFailed)) throw error
+      failed(error.cause)
+      const waitMs = error.fault === 'unreachable' ? left.shift() : undefined
+      if (waitMs !== undefined && performance.now() - startedMs < UNREACHABLE_MS) {
+        await pause(waitMs, undefined, { signal })
+        continue
+      }
+      if (error.fault === 'broken') throw error
+      if (!quiet) throw neverPulled(image, error.fault)
+      await pause(Math.max(0, startedMs + QUIET_MS - performance.now()), undefined, { signal })
+      throw new NeverStarts('image_unavailable', `${image.full} cannot be pulled.`)
+    }
   }
 }
 
@@ -62,14 +92,14 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
     })
     for await (const value of readJsonLines(body)) {
       const line = pullLine.parse(value)
-      if (line.error !== undefined) throw pullFault(image, line.error)
+      if (line.error !== undefined) throw new PullFailed(image, line.error, tally.totalBytes() > 0)
       if (tally.take(line)) timer.refresh()
       if (tally.totalBytes() > (options.maxBytes ?? Number.POSITIVE_INFINITY)) throw imageTooLarge(image)
     }
     return 'done'
   } catch (error) {
     if (stall.signal.aborted && !signal.aborted) return 'stalled'
-    throw error instanceof DockerRefused ? pullFault(image, error.message) : error
+    throw error instanceof DockerRefused ? new PullFailed(image, error.message, false) : error
   } finally {
     clearTimeout(timer)
     clearInterval(teller)
@@ -114,23 +144,68 @@ export function imageTooLarge(image: ImageName): NeverStarts {
   return new NeverStarts('image_too_large', `${image.full} is larger than the share of the disk.`)
 }
 
-/** What a registry says, made into what we do about it. Whatever is not known for certain is tried again. */
-export function pullFault(image: ImageName, message: string): Error {
-  if (/no matching manifest|no image found in manifest list/i.test(message)) {
-    return new NeverStarts('image_not_found', `There is no ${image.full} for machines of this kind.`)
+/** `broken`: trying again may help. */
+export type PullFault = 'no_such_image' | 'no_such_platform' | 'refused' | 'invalid' | 'unreachable' | 'broken'
+
+/** Its message is for customers, its cause is what the daemon said. */
+class PullFailed extends Error {
+  readonly fault: PullFault
+  constructor(image: ImageName, said: string, hasBegun: boolean) {
+    super(`pulling ${image.full} failed; it is tried again`, { cause: new Error(said) })
+    this.fault = pullFaultOf(said, hasBegun)
   }
-  if (/toomanyrequests|rate limit/i.test(message)) return new Error(message)
+}
+
+/** By what a daemon says. `hasBegun`: something of the image has come, so its registry can be reached. */
+export function pullFaultOf(said: string, hasBegun: boolean): PullFault {
+  if (/no matching manifest|no image found in manifest list/i.test(said)) return 'no_such_platform'
+  if (/toomanyrequests|rate limit/i.test(said)) return 'broken'
   // A registry that knows no such repository and one that hides it from us say the same.
-  if (/manifest unknown|manifest for .* not found|name unknown|repository .*not found|does not exist/i.test(message)) {
-    return new NeverStarts('image_not_found', `There is no image ${image.full}, or it is not public.`)
+  if (/manifest unknown|manifest for .* not found|name unknown|repository .*not found|does not exist/i.test(said)) {
+    return 'no_such_image'
   }
-  if (/unauthorized|denied|no basic auth credentials|authentication required|forbidden/i.test(message)) {
-    return new NeverStarts('image_refused', `The registry does not let us pull ${image.full}.`)
+  if (/unauthorized|denied|no basic auth credentials|authentication required|forbidden/i.test(said)) return 'refused'
+  if (/invalid reference format/i.test(said)) return 'invalid'
+  // The registry's own API answers in another way: there is no registry at this address.
+  if (/HTTP 40[34]|received unexpected HTTP status: 40|status code 40[34]/i.test(said)) return 'no_such_image'
+  return !hasBegun && UNREACHABLE.test(said) ? 'unreachable' : 'broken'
+}
+
+const UNREACHABLE = new RegExp(
+  [
+    'no such host',
+    'server misbehaving',
+    'connection refused',
+    'connection reset',
+    'network is unreachable',
+    'no route to host',
+    'i/o timeout',
+    'Client\\.Timeout',
+    'context deadline exceeded',
+    'TLS handshake',
+    'x509',
+    'tls:',
+    'HTTP response to HTTPS client',
+    'malformed HTTP',
+    'proxyconnect',
+    'EOF',
+  ].join('|'),
+  'i',
+)
+
+function neverPulled(image: ImageName, fault: Exclude<PullFault, 'broken'>): NeverStarts {
+  switch (fault) {
+    case 'no_such_platform':
+      return new NeverStarts('image_not_found', `There is no ${image.full} for machines of this kind.`)
+    case 'no_such_image':
+      return new NeverStarts('image_not_found', `There is no image ${image.full}, or it is not public.`)
+    case 'refused':
+      return new NeverStarts('image_refused', `The registry does not let us pull ${image.full}.`)
+    case 'invalid':
+      return new NeverStarts('image_invalid', `${image.full} is not the name of an image.`)
+    case 'unreachable':
+      return new NeverStarts('registry_unreachable', `The registry of ${image.full} cannot be reached from the host.`)
   }
-  if (/invalid reference format/i.test(message)) {
-    return new NeverStarts('image_invalid', `${image.full} is not the name of an image.`)
-  }
-  return new Error(`pulling ${image.full}: ${message}`)
 }
 
 function registryAuth(login: RegistryLogin): string {

@@ -1,4 +1,5 @@
 /** Containers on a real Docker daemon with a real registry, each in a folder and network of its own. */
+import { spawn } from 'node:child_process'
 import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
@@ -130,18 +131,70 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await runtime.stop('broken', forever)
   })
 
-  test('a registry on a private address is refused unless the operator allows it', async () => {
-    const strict = runtimeOn(lab, { allowPrivateRegistries: false })
+  test('a registry on a private address is refused unless the supplier names it', async () => {
+    // Not the default image: that one is the supplier's own choice.
+    const rules = { allowedRegistries: [], defaultImage: 'debian:12' }
+    const strict = runtimeOn(lab, rules)
     expect((await refusal({ image: lab.images.busybox }, strict)).reason).toBe('registry_refused')
     expect((await refusal({ image: { name: 'localhost:1/x', tag: null } }, strict)).reason).toBe('registry_refused')
     await strict.close()
     const named = runtimeOn(lab, {
-      allowPrivateRegistries: false,
+      ...rules,
       registries: { [lab.registry.address]: { username: 'a', password: 'b' } },
     })
     await named.start(workloadOf('named', { image: lab.images.busybox }), silent, forever)
     await named.stop('named', forever)
     await named.close()
+  })
+
+  test.each([
+    ['nobody listens at', () => `${lab.network.bridgeAddress}:9/x`],
+    ['has no name', () => 'registry.invalid/x'],
+  ])('a registry that %s is given up within seconds, and its supplier is told why', async (_, nameOf) => {
+    const told: unknown[] = []
+    const other = runtimeOn(lab, {
+      allowedRegistries: [lab.network.bridgeAddress, 'registry.invalid'],
+      // The daemon looks it up by itself.
+      resolve: () => Promise.resolve([{ address: '192.0.2.1', family: 4 }]),
+      onError: (what, error) => told.push(what, error),
+    })
+    const startedMs = performance.now()
+    const failure = await refusal({ image: { name: nameOf(), tag: null } }, other)
+    expect(failure.reason).toBe('registry_unreachable')
+    expect(performance.now() - startedMs).toBeLessThan(30_000)
+    expect(failure.message).not.toMatch(/dial|refused|lookup/)
+    expect(String(told[1])).toMatch(/refused|no such host|lookup/)
+    await other.close()
+  })
+
+  test('a pull that private registries are allowed for in general does not say why it failed', async () => {
+    // The daemon's own view: an address that is not of this process's network.
+    const other = runtimeOn(lab, { allowedRegistries: [], allowPrivateRegistries: true })
+    const closed = await refusal({ image: { name: `${lab.address}:9/x`, tag: null } }, other)
+    const open = await startListener(lab)
+    const answered = await refusal({ image: { name: `${open.address}/x`, tag: null } }, other)
+    for (const failure of [closed, answered]) expect(failure.reason).toBe('image_unavailable')
+    expect(closed.message.replaceAll(/:[0-9]+/g, '')).toBe(answered.message.replaceAll(/:[0-9]+/g, ''))
+    await open.close()
+    await other.close()
+  })
+
+  test('an image of the host is used by its name if it is the default one, or if the supplier allows that', async () => {
+    await lab.docker('tag', `${lab.images.busybox.name}:${lab.images.busybox.tag}`, 'only-here:2')
+    const image = { name: 'only-here', tag: '2' }
+    const byDefault = runtimeOn(lab, { defaultImage: 'only-here:2' })
+    await byDefault.start(workloadOf('default', { image }), silent, forever)
+    expect((await listed('default'))?.state).toBe('running')
+    await byDefault.stop('default', forever)
+    await byDefault.close()
+    const allowed = runtimeOn(lab, { allowLocalImages: true })
+    await allowed.start(workloadOf('local', { image }), silent, forever)
+    expect((await listed('local'))?.state).toBe('running')
+    await allowed.stop('local', forever)
+    await allowed.close()
+    // It stays the host's, and nobody else has it.
+    expect((await refusal({ image })).reason).toMatch(/^(registry_unreachable|image_not_found)$/)
+    await lab.docker('image', 'rm', 'only-here:2')
   })
 
   test('a private registry gets its login, and a wrong one is told', async () => {
@@ -383,6 +436,24 @@ async function startProxy(lab: DockerLab, handle: Handle): Promise<{ address: st
         server.closeAllConnections()
         server.close(() => resolve())
       }),
+  }
+}
+
+/** Something on the lab's host that is no registry. */
+async function startListener(lab: DockerLab): Promise<{ address: string; close(): Promise<void> }> {
+  const script =
+    "require('net').createServer((s) => s.end('nope\\n')).listen(0, '0.0.0.0', function () { console.log(this.address().port) })"
+  const child = spawn('nsenter', [`--net=/run/netns/${lab.netns}`, process.execPath, '-e', script])
+  const port = await new Promise<string>((resolve) =>
+    child.stdout.once('data', (out: Buffer) => resolve(out.toString())),
+  )
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  return {
+    address: `${lab.address}:${port.trim()}`,
+    close: () => {
+      child.kill()
+      return ended
+    },
   }
 }
 

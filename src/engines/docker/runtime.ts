@@ -9,7 +9,6 @@ import type { StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { DockerClient, DockerRefused } from './client.ts'
 import {
-  BYTES_PER_GB,
   chooseCpus,
   containerOrder,
   CPUS_LABEL,
@@ -24,10 +23,11 @@ import {
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
-import { checkRegistry, parseImageName, type ImageName } from './image-name.ts'
+import { fetchImage, imageOf } from './image-fetch.ts'
+import type { ImageName } from './image-name.ts'
 import { ImageStore } from './image-store.ts'
 import { diskNote, storageHoldsShares } from './notes.ts'
-import { imageTooLarge, pullImage, type RegistryLogin } from './pull.ts'
+import type { RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
 import { SshDoor } from './ssh-door.ts'
 import { openStream } from './stream.ts'
@@ -39,10 +39,14 @@ export interface DockerRuntimeOptions {
   readonly folder: string
   /** Of orders that name none. */
   readonly defaultImage: string
+  /** Customers may use images that this host has by their names. */
+  readonly allowLocalImages: boolean
   readonly gpus: readonly DockerGpu[]
   /** Absent: as the daemon says it can. */
   readonly gpuMode?: GpuMode
   readonly allowPrivateRegistries: boolean
+  /** Registries that may have private addresses: `host:port`, or `host` for all of its ports. */
+  readonly allowedRegistries: readonly string[]
   /** By host, as it stands in the names of images. They may have private addresses. */
   readonly registries: Readonly<Record<string, RegistryLogin>>
   /** Where ports are published. Absent: on the loopback address, which reaches into Docker Desktop and Podman too. */
@@ -56,7 +60,6 @@ export interface DockerRuntimeOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-const PULL_STALL_MS = 120_000
 const DISK_WATCH_MS = 30_000
 const LOOPBACK = '127.0.0.1'
 const SSH_USER = 'root'
@@ -166,9 +169,10 @@ class DockerRuntime implements Runtime {
     if (found === undefined && (workload.started || file.made)) throw new NeverStarts(lost.failure, lost.message)
     const info = await this.#look(signal)
     if (found === undefined) {
-      const image = this.#imageOf(workload)
+      const image = imageOf(workload, this.#options.defaultImage)
       await this.#images.hold(image, async () => {
-        await this.#fetchImage(workload, image, progress, signal)
+        const sources = { ...this.#options, client: this.#client, images: this.#images }
+        await fetchImage(sources, workload, image, progress, signal)
         progress('making the container')
         await this.#ensureNetwork(workload, signal)
         await this.#create(workload, image, info, signal)
@@ -291,32 +295,6 @@ class DockerRuntime implements Runtime {
     } catch (error) {
       this.#options.onError(`the end of ${nameOf(id)} could not be kept`, error)
     }
-  }
-
-  #imageOf(workload: Workload): ImageName {
-    const asked = workload.spec?.image ?? null
-    return asked === null ? parseImageName(this.#options.defaultImage, null) : parseImageName(asked.name, asked.tag)
-  }
-
-  async #fetchImage(
-    workload: Workload,
-    image: ImageName,
-    progress: (message: string) => void,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { registries, pullStallMs = PULL_STALL_MS } = this.#options
-    const login = image.host === undefined ? undefined : registries[image.host]
-    const order = { image, login, stallMs: pullStallMs, progress, signal }
-    if ((workload.spec?.image ?? null) === null) {
-      // The owner's choice, so it may be one that only this host has, and as large as it likes.
-      if ((await this.#client.image(image.full, signal)) === undefined) await pullImage(this.#client, order)
-      return
-    }
-    await checkRegistry(image, this.#options)
-    const maxBytes = (workload.spec?.resources.storageGb ?? 0) * BYTES_PER_GB
-    const pull = (): Promise<void> => pullImage(this.#client, { ...order, maxBytes })
-    // On the line it is packed, and may be a small part of what it is.
-    if ((await this.#images.fetch(image, pull, signal)) > maxBytes) throw imageTooLarge(image)
   }
 
   async #ensureNetwork(workload: Workload, signal: AbortSignal): Promise<void> {

@@ -63,6 +63,7 @@ export const marketplaceHandlers = {
         gpuCount,
         image: body.image ?? null,
         userMetadata: body.userMetadata,
+        ports: body.ports ?? [],
         label: body.label,
         autoTerminateAt: body.auto_terminate_at,
         spendingLimitUsd: body.spending_limit_usd,

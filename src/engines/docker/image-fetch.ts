@@ -1,0 +1,53 @@
+/**
+ * Gets the image of a container onto the host. The default image, by its name or by no name, is the supplier's choice:
+ * it may be one that only this host has, and as large as it likes. So may any other image that is here already, where
+ * the supplier allows it. Everything else is pulled, also where a copy is here: only its registry says whether a
+ * customer may have it.
+ */
+import type { Workload } from '../../contract/agent.ts'
+import type { DockerClient } from './client.ts'
+import { BYTES_PER_GB } from './container-order.ts'
+import { isSameImage, parseImageName, type ImageName } from './image-name.ts'
+import type { ImageStore } from './image-store.ts'
+import { imageTooLarge, pullImage, type RegistryLogin } from './pull.ts'
+import { checkRegistry, type RegistryRules } from './registry-rule.ts'
+
+export interface ImageFetchOptions extends RegistryRules {
+  readonly client: DockerClient
+  readonly images: ImageStore
+  readonly defaultImage: string
+  /** Images that this host has may be used by their names, without asking a registry. */
+  readonly allowLocalImages: boolean
+  readonly registries: Readonly<Record<string, RegistryLogin>>
+  readonly pullStallMs?: number
+  readonly onError: (what: string, error: unknown) => void
+}
+
+const PULL_STALL_MS = 120_000
+
+export function imageOf(workload: Workload, defaultImage: string): ImageName {
+  const asked = workload.spec?.image ?? null
+  return asked === null ? parseImageName(defaultImage, null) : parseImageName(asked.name, asked.tag)
+}
+
+export async function fetchImage(
+  options: ImageFetchOptions,
+  workload: Workload,
+  image: ImageName,
+  progress: (message: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { client, registries, pullStallMs = PULL_STALL_MS, onError } = options
+  const login = image.host === undefined ? undefined : registries[image.host]
+  // What the daemon says of a pull is for the supplier alone: it may tell of the supplier's network.
+  const failed = (error: unknown): void => onError(`pull of ${image.full}`, error)
+  const order = { image, login, stallMs: pullStallMs, progress, failed, signal }
+  const isDefault = isSameImage(image, parseImageName(options.defaultImage, null))
+  if ((isDefault || options.allowLocalImages) && (await client.image(image.full, signal)) !== undefined) return
+  if (isDefault) return pullImage(client, order)
+  const { quiet } = await checkRegistry(image, options)
+  const maxBytes = (workload.spec?.resources.storageGb ?? 0) * BYTES_PER_GB
+  const pull = (): Promise<void> => pullImage(client, { ...order, maxBytes, quiet })
+  // On the line it is packed, and may be a small part of what it is.
+  if ((await options.images.fetch(image, pull, signal)) > maxBytes) throw imageTooLarge(image)
+}
