@@ -75,11 +75,13 @@ it(
     const demoKey = readFileSync(path.join(dataDir, 'demo.key'), 'utf8').trim()
     const operatorKey = readFileSync(path.join(dataDir, 'operator.key'), 'utf8').trim()
     await call(operatorKey, 'POST', '/v2/operator/accounts/demo/credit', {
-      amountUsd: '100000',
+      amountUsd: '5000',
       reason: 'for the crash suite',
     })
     await call(operatorKey, 'PATCH', '/v2/operator/accounts/demo', {
       quota: { gpus: 10_000, volumes: 10_000, volumeGb: 10_000_000 },
+      // Most reserved orders are held on credit, which every end and every release repays.
+      creditLineUsd: '500000',
       reason: 'for the crash suite',
     })
 
@@ -154,6 +156,10 @@ it(
     const verified = await call(operatorKey, 'GET', '/v2/operator/ledger/verify')
     expect(verified.body.findings).toEqual([])
     expect(verified.body.ok).toBe(true)
+    const checked = (verified.body.checks as Array<{ name: string; rows: number }>).find(
+      ({ name }) => name === 'early_end_is_rerated',
+    )
+    expect(checked?.rows, 'reserved rentals that ended').toBeGreaterThan(0)
 
     const events = (await allEvents(demoKey)).filter((event) => !before.has(event.id))
     await waitFor(

@@ -1,5 +1,5 @@
 /** What a move of money will be in the books, in a sentence: from where to where, and what is left. */
-import { nanoUsdOf, parseUsd, zeroUsd } from '../../src/base/money.ts'
+import { minUsd, nanoUsdOf, parseUsd, zeroUsd } from '../../src/base/money.ts'
 import { money } from '../ui/format.ts'
 import type { Account } from './account-record.tsx'
 
@@ -51,9 +51,12 @@ function becomes(account: Account, { move, amount, direction }: MoneyWish): stri
   const before = parseUsd(isPayout ? account.earningsUsd : account.availableUsd) ?? zeroUsd
   const moved = parseUsd(amount) ?? zeroUsd
   const goesDown = isPayout || (move === 'adjust' && direction === 'down')
-  const after = nanoUsdOf(goesDown ? before - moved : before + moved)
-  const what = isPayout ? 'What is unpaid' : 'The balance'
+  // What comes in repays drawn credit first.
+  const repaid = goesDown ? zeroUsd : minUsd(parseUsd(account.creditUsedUsd) ?? zeroUsd, moved)
+  const after = nanoUsdOf(goesDown ? before - moved : before + moved - repaid)
+  const what = isPayout ? 'What is unpaid' : 'The available balance'
   if (after < 0n)
     return `${what} is ${money(before)}, which does not cover it; the ledger refuses what goes below zero.`
-  return `${what} goes from ${money(before)} to ${money(after)}.`
+  const credit = repaid > 0n ? ` ${money(repaid)} repays the credit line.` : ''
+  return `${what} goes from ${money(before)} to ${money(after)}.${credit}`
 }

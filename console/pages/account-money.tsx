@@ -186,5 +186,5 @@ function faultsOf(
 function hintOf(account: Account, move: MoneyMove): string {
   if (move === 'payout') return `Unpaid earnings: ${money(account.earningsUsd)}`
   if (move === 'refund') return 'At most what the rental was charged and has not got back.'
-  return `The balance is ${money(account.availableUsd)}.`
+  return `Available: ${money(account.availableUsd)}`
 }

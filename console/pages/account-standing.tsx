@@ -1,10 +1,12 @@
-/** Suspending an account and letting it in again; what the house keeps of a supplier's prices. Both say why. */
+/** Suspending and resuming an account, its supplier fee, and its credit line. Each change says why. */
 import { useState, type FormEvent } from 'react'
 import type { CallInput } from '../../src/client/client.ts'
+import { nonNegativeUsdText } from '../../src/contract/shared.ts'
 import { useAction } from '../api/query.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { TextField } from '../ui/field.tsx'
+import { money } from '../ui/format.ts'
 import { ReasonField } from '../ui/reason-field.tsx'
 import { toast } from '../ui/toast.tsx'
 import { feeOf } from './account-fee.ts'
@@ -76,6 +78,44 @@ export function FeeDialog({ account, onClose }: { account: Account; onClose: () 
         <DialogButtons>
           <CancelButton onClick={onClose} />
           <SubmitButton busy={change.isPending}>Save the fee</SubmitButton>
+        </DialogButtons>
+      </form>
+    </Dialog>
+  )
+}
+
+export function CreditLineDialog({ account, onClose }: { account: Account; onClose: () => void }) {
+  const { change, save } = useChange(account, onClose)
+  const [line, setLine] = useState(account.creditLineUsd.replace(/\.?0+$/, ''))
+  const [reason, setReason] = useState('')
+  const [isChecked, setChecked] = useState(false)
+  const isAmount = nonNegativeUsdText.safeParse(line).success
+  const faults = {
+    line: isAmount ? undefined : 'Enter an amount of zero or more, such as 5000.',
+    reason: faultOfReason(reason),
+  }
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    setChecked(true)
+    if (!isAmount || faults.reason !== undefined) return
+    save({ creditLineUsd: line, reason }, `${account.name} has a credit line of ${money(line)}.`)
+  }
+  return (
+    <Dialog title={`Credit line of ${account.name}`} onClose={onClose}>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <TextField
+          label="Credit line (USD)"
+          inputMode="decimal"
+          value={line}
+          onChange={(event) => setLine(event.target.value.trim())}
+          error={isChecked ? faults.line : undefined}
+          hint="Reserved orders may hold this much beyond the balance. Payments and returned holds repay it first. 0 removes the line."
+        />
+        <ReasonField value={reason} onChange={setReason} error={isChecked ? faults.reason : undefined} />
+        {change.error !== null && <ErrorNotice error={change.error} />}
+        <DialogButtons>
+          <CancelButton onClick={onClose} />
+          <SubmitButton busy={change.isPending}>Save the credit line</SubmitButton>
         </DialogButtons>
       </form>
     </Dialog>

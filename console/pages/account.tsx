@@ -1,6 +1,7 @@
 /** One account as the operator sees it: its money, its limits, its standing, and what it runs. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
+import { parseUsd, zeroUsd } from '../../src/base/money.ts'
 import { useCall } from '../api/query.ts'
 import { Answer } from '../ui/answer.tsx'
 import { Button, ButtonLink, TextLink } from '../ui/button.tsx'
@@ -12,7 +13,7 @@ import { AccountMoneyDialog, type MoneyMove } from './account-money.tsx'
 import { QuotaDialog, quotaWords } from './account-quota.tsx'
 import { StandingBadge, type Account } from './account-record.tsx'
 import { AccountRentals } from './account-rentals.tsx'
-import { FeeDialog, StandingDialog } from './account-standing.tsx'
+import { CreditLineDialog, FeeDialog, StandingDialog } from './account-standing.tsx'
 
 const route = getRouteApi('/shell/operator/accounts/$id')
 /** Its events go to its own people; what it spends is asked for here. */
@@ -44,7 +45,7 @@ export function AccountPage() {
 
 type Opened =
   | { readonly move: MoneyMove; readonly rentalId?: number }
-  | { readonly change: 'quota' | 'fee' | 'standing' }
+  | { readonly change: 'quota' | 'fee' | 'standing' | 'credit' }
 
 function Parts({ account }: { account: Account }) {
   const [opened, setOpened] = useState<Opened | undefined>()
@@ -52,8 +53,8 @@ function Parts({ account }: { account: Account }) {
   return (
     <>
       <Stats>
-        <Stat label="Balance" value={money(account.availableUsd)} detail="Can be spent" />
-        <Stat label="Held" value={money(account.heldUsd)} detail="Set aside for what runs" />
+        <Stat label="Balance" value={money(account.balanceUsd)} detail={`${money(account.availableUsd)} available`} />
+        <Stat label="On hold" value={money(account.heldUsd)} detail="For what runs and for reserved terms" />
         <Stat
           label="Unpaid earnings"
           value={account.supplier ? money(account.earningsUsd) : '—'}
@@ -79,6 +80,9 @@ function Parts({ account }: { account: Account }) {
       )}
       {opened !== undefined && 'change' in opened && opened.change === 'fee' && (
         <FeeDialog account={account} onClose={close} />
+      )}
+      {opened !== undefined && 'change' in opened && opened.change === 'credit' && (
+        <CreditLineDialog account={account} onClose={close} />
       )}
       {opened !== undefined && 'change' in opened && opened.change === 'standing' && (
         <StandingDialog account={account} onClose={close} />
@@ -108,7 +112,13 @@ function MoneyCard({ account, onMove }: { account: Account; onMove: (move: Money
   )
 }
 
-function StandingCard({ account, onChange }: { account: Account; onChange: (change: 'fee' | 'standing') => void }) {
+function StandingCard({
+  account,
+  onChange,
+}: {
+  account: Account
+  onChange: (change: 'fee' | 'standing' | 'credit') => void
+}) {
   return (
     <Card title="Facts">
       <Facts
@@ -119,17 +129,26 @@ function StandingCard({ account, onChange }: { account: Account; onChange: (chan
             'Supplier fee',
             account.platformFeePercentage === null ? 'Not a supplier' : `${number(account.platformFeePercentage)} %`,
           ],
+          [
+            'Credit line',
+            hasCredit(account) ? `${money(account.creditLineUsd)}, ${money(account.creditUsedUsd)} used` : 'None',
+          ],
           ['Request texts', account.keepsBodies ? 'Kept, sealed' : 'Not kept'],
         ]}
       />
       <div className="mt-4 flex flex-wrap gap-2">
         <Button onClick={() => onChange('fee')}>{account.supplier ? 'Change the fee' : 'Make it a supplier'}</Button>
+        <Button onClick={() => onChange('credit')}>Change the credit line</Button>
         <Button look={account.suspended ? 'secondary' : 'danger'} onClick={() => onChange('standing')}>
           {account.suspended ? 'Resume' : 'Suspend'}
         </Button>
       </div>
     </Card>
   )
+}
+
+function hasCredit({ creditLineUsd, creditUsedUsd }: Account): boolean {
+  return [creditLineUsd, creditUsedUsd].some((text) => (parseUsd(text) ?? zeroUsd) > 0n)
 }
 
 function QuotaCard({ account, onChange }: { account: Account; onChange: () => void }) {

@@ -100,8 +100,8 @@ const columns: ReadonlyArray<Column<Account>> = [
     cell: (account) => <code className="font-mono text-xs text-muted">{account.id}</code>,
   },
   { name: 'standing', header: 'Standing', cell: (account) => <StandingBadge account={account} /> },
-  { name: 'balance', header: 'Balance', align: 'right', cell: (account) => money(account.availableUsd) },
-  { name: 'held', header: 'Held', align: 'right', cell: (account) => money(account.heldUsd) },
+  { name: 'balance', header: 'Balance', align: 'right', cell: (account) => money(account.balanceUsd) },
+  { name: 'held', header: 'On hold', align: 'right', cell: (account) => money(account.heldUsd) },
   {
     name: 'earnings',
     header: 'Earnings',

@@ -24,6 +24,8 @@ const kinds = {
   adjustment: { tone: 'warn', word: 'Adjustment' },
   charge: { tone: 'plain', word: 'Charge' },
   payout: { tone: 'info', word: 'Payout' },
+  credit_draw: { tone: 'info', word: 'Credit line' },
+  credit_repayment: { tone: 'info', word: 'Credit line' },
 } as const satisfies Record<Line['kind'], { tone: Tone; word: string }>
 
 const columns: ReadonlyArray<Column<Line>> = [

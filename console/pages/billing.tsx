@@ -70,17 +70,29 @@ function BalanceStats({ value }: { value?: Reply<'getCustomerBalance'> }) {
         value={show((is) => money(is.balanceUsd))}
         detail={value === undefined ? <SkeletonText /> : <Lasts balance={value} />}
       />
-      <Stat label="Available" value={show((is) => money(is.availableUsd))} detail="What something new can use" />
-      <Stat label="Held" value={show((is) => money(is.heldUsd))} detail="Set aside for what is in use" />
+      <Stat label="Available" value={show((is) => money(is.availableUsd))} detail="For new rentals" />
+      <Stat
+        label="On hold"
+        value={show((is) => money(is.heldUsd))}
+        detail={value === undefined ? <SkeletonText /> : holdWords(value)}
+      />
       <Stat label="Spent an hour" value={show((is) => money(is.hourlySpendUsd))} detail="By machines and volumes" />
     </Stats>
   )
 }
 
 /** In words, since a date alone says little. */
+/** What is on hold, and what of the credit line backs it. */
+function holdWords({ creditLineUsd, creditUsedUsd }: Reply<'getCustomerBalance'>): string {
+  const hasCredit = (parseUsd(creditLineUsd) ?? zeroUsd) > 0n || (parseUsd(creditUsedUsd) ?? zeroUsd) > 0n
+  const what = 'For what runs and for reserved terms'
+  return hasCredit ? `${what}; credit line ${money(creditUsedUsd)} used of ${money(creditLineUsd)}` : what
+}
+
 function Lasts({ balance }: { balance: Reply<'getCustomerBalance'> }) {
   const now = useNow()
   if ((parseUsd(balance.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Nothing runs by the hour'
+  if ((parseUsd(balance.runway.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Everything that runs is reserved'
   if (balance.emptyAt === null) return 'Lasts for years at this rate'
   const leftMs = Date.parse(balance.emptyAt) - now
   if (leftMs <= 0) return <span className="text-bad">Used up; what it paid for ends</span>

@@ -98,7 +98,7 @@ function EndInstance({ id, name, cost, onClose }: EndInstanceProps) {
     <TerminateDialog
       name={name}
       cost={cost}
-      reservedUntil={null}
+      commitment={null}
       busy={end.isPending}
       error={end.error}
       onClose={onClose}

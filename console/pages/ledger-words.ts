@@ -14,6 +14,12 @@ const checks: Readonly<Record<string, string>> = {
   bill_ends_with_the_rental: 'Every bill ends when its rental ended',
   what_runs_is_metered: 'What runs is metered',
   what_ended_costs_nothing: 'What has ended costs nothing',
+  commitment_is_held: 'Every reserved term is held in full, less its charges',
+  commitment_costs_no_more_than_its_term: 'No reserved term cost more than its total',
+  early_end_is_rerated: 'Every early end was charged at the price of the longest completed term',
+  supplier_gets_its_share_of_early_ends: 'Every supplier got its share of early ends',
+  credit_used_is_what_was_drawn: 'Used credit is what was drawn and not repaid',
+  credit_is_repaid_first: 'No account that owes has money available',
   gpus_claimed_are_counted: 'Every machine counts the GPUs that are claimed',
   gpus_claimed_are_in_use: 'Every claimed GPU belongs to a rental that has it',
   key_spend_is_its_charges: 'What each key has spent is what it was charged',
@@ -33,6 +39,7 @@ const findings: Readonly<Record<string, string>> = {
 }
 
 const house: Readonly<Record<string, string>> = {
+  credit: 'Credit: lent for reserved terms and not repaid',
   funding: 'Funding: money that customers have paid in',
   revenue: 'Revenue: what customers have spent, less the suppliers’ share',
   adjustments: 'Adjustments: gifts and corrections',

@@ -91,7 +91,7 @@ function MoneyStats() {
       <Stat
         label="Balance"
         value={data === undefined ? loading : roundedMoney(data.balanceUsd)}
-        detail={data === undefined ? ' ' : `${money(data.heldUsd)} set aside for what runs`}
+        detail={data === undefined ? ' ' : `${money(data.availableUsd)} available + ${money(data.heldUsd)} on hold`}
       />
       <Runway balance={data} />
     </>

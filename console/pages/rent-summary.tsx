@@ -1,7 +1,8 @@
 /** What is about to be ordered and what it costs, beside the form and in sight while one chooses. */
 import type { ReactNode } from 'react'
-import type { NanoUsd } from '../../src/base/money.ts'
+import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../src/base/money.ts'
 import type { ClientError } from '../../src/client/error.ts'
+import { earlyEndRule } from '../../src/domain/commitment.ts'
 import type { TermQuote } from '../../src/domain/term.ts'
 import { useMay } from '../api/me.ts'
 import { Button } from '../ui/button.tsx'
@@ -26,7 +27,8 @@ interface RentSummaryProps {
 }
 
 export function RentSummary({ chosen, term, storage, perHour, isPending, error, asked }: RentSummaryProps) {
-  const affordable = useAffordable(perHour)
+  const committed = term?.perHour ?? zeroUsd
+  const affordable = useAffordable(nanoUsdOf(perHour - committed), term?.total)
   const mayRent = useMay('compute:write')
   const { option, gpuCount, free } = chosen
   const why = !mayRent
@@ -34,12 +36,13 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error, 
     : free === 0
       ? 'Nothing of this shape is free'
       : affordable.isEnough === false
-        ? 'The balance does not cover the first hour'
+        ? 'The balance does not cover what the order holds'
         : undefined
   const more: Array<readonly [string, ReactNode]> = []
   if (term !== undefined) {
     more.push(['List price', `${money(chosen.perHour)} an hour, −${term.percentage} %`])
-    more.push([`${term.days} days in all`, money(term.total)])
+    more.push([`Total for ${term.days} days`, money(term.total)])
+    more.push(['Hold', `${money(affordable.needed)} when you order`])
   }
   if (storage !== undefined) {
     more.push(['Of it storage', `${number(storage.sizeGb)} GB, ${money(storage.perHour)} an hour`])
@@ -51,8 +54,9 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error, 
           {gpuCount} × {option.gpuType.toUpperCase()} in {option.region}
         </p>
         <div aria-live="polite">
-          <PriceFacts perHour={perHour} more={more} />
+          <PriceFacts perHour={perHour} more={more} committed={committed} />
         </div>
+        {term !== undefined && <p className="text-sm text-muted">{earlyEndRule(term)}</p>}
         {free === 0 && (
           <Notice tone="warn">Nothing of this shape is free right now. Choose another region or GPU.</Notice>
         )}

@@ -1,7 +1,9 @@
 /** The end of a machine, asked for once more: what it has cost, and that its data goes. */
 import type { ReactNode } from 'react'
+import type { Reply } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import type { RentalStatus } from '../../src/contract/rental.ts'
+import { endNowWords } from '../../src/domain/commitment.ts'
 import { mayMove } from '../../src/domain/rental.ts'
 import { useMay } from '../api/me.ts'
 import { Button } from '../ui/button.tsx'
@@ -28,8 +30,8 @@ export function TerminateButton({ status, onClick }: { status: RentalStatus; onC
 interface TerminateDialogProps {
   readonly name: string
   readonly cost: ReactNode
-  /** The end of a reserved term that it is in. */
-  readonly reservedUntil: string | null
+  /** The reserved term that it is in. */
+  readonly commitment: Reply<'getRental'>['commitment']
   readonly busy: boolean
   readonly error: ClientError | null
   /** Ends it, and says so by calling `done`. */
@@ -37,7 +39,7 @@ interface TerminateDialogProps {
   readonly onClose: () => void
 }
 
-export function TerminateDialog({ name, cost, reservedUntil, onConfirm, onClose, ...rest }: TerminateDialogProps) {
+export function TerminateDialog({ name, cost, commitment, onConfirm, onClose, ...rest }: TerminateDialogProps) {
   const confirm = (): void =>
     onConfirm(() => {
       toast(`${name} ends; its bill has stopped`)
@@ -50,10 +52,9 @@ export function TerminateDialog({ name, cost, reservedUntil, onConfirm, onClose,
         <p>
           It has cost <span className="font-medium text-ink">{cost}</span>. The bill stops when you confirm.
         </p>
-        {reservedUntil !== null && (
+        {commitment !== null && commitment.endNow !== null && (
           <p className="text-warn">
-            It is reserved until {date(reservedUntil)}. Ending it early costs nothing more, but the price of its term is
-            given up.
+            It is reserved until {date(commitment.endsAt)}. {endNowWords(commitment.endNow)}
           </p>
         )}
       </div>

@@ -94,12 +94,11 @@ function EndRental({ rental, name, cost, onClose }: EndRentalProps) {
   const endVirtual = useAction('terminateVirtualMachineRental', changes)
   const endMetal = useAction('terminateBareMetalRental', changes)
   const end = rental.rentalType === 'bare-metal' ? endMetal : endVirtual
-  const { currentTerm } = rental
   return (
     <TerminateDialog
       name={name}
       cost={cost}
-      reservedUntil={currentTerm.termType === 'reserved' ? currentTerm.reservedUntil : null}
+      commitment={rental.commitment}
       busy={end.isPending}
       error={end.error}
       onClose={onClose}

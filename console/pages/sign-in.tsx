@@ -73,8 +73,8 @@ function FirstRun({ demoKey, welcome }: { demoKey: string; welcome: ConsoleWelco
   return (
     <>
       <p className="text-muted">
-        Your GPU cloud runs on this machine. A demo account with $100 of play money is ready; this is its API key, for
-        the console, the command line and the API.
+        Your GPU cloud runs on this machine. A demo account with $20,000 of demo money is ready; this is its API key,
+        for the console, the command line and the API.
       </p>
       <CopyLine text={demoKey} label="Demo key" />
       <ol className="flex list-decimal flex-col gap-1 pl-5 text-sm text-muted">

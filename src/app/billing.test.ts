@@ -79,15 +79,17 @@ describe('balance', () => {
     const balance = valueOf(await readBalance(books.app, actor))
     const spent = [vmCost, metalCost(clock.now()), costOfSpan(volumePrice, clock.now() - START), usd('0.215345678')]
     expect(balance.balance).toBe(usd('2012.5') - sumUsd(spent))
-    expect(balance).toMatchObject(await readBalances(database.db, actor.accountId))
-    expect(balance.available + balance.held > balance.balance).toBe(true)
+    // What has run up comes out of the holds first: the volume has outrun its own, the machine has not.
+    const ledger = await readBalances(database.db, actor.accountId)
+    expect(balance.available < ledger.available && balance.held < ledger.held).toBe(true)
+    expect(balance.available + balance.held).toBe(balance.balance)
     expect(balance.hourlySpend).toBe(metal.pricePerHour + volumePrice)
     const left = costOfSpan(balance.hourlySpend, (balance.emptyAt ?? 0) - clock.now())
     expect(left <= balance.balance && left > balance.balance - 1_000n).toBe(true)
   })
 
   test('where nothing runs it never ends', async () => {
-    expect(valueOf(await readBalance(books.app, stranger))).toEqual({
+    expect(valueOf(await readBalance(books.app, stranger))).toMatchObject({
       balance: usd('7'),
       available: usd('7'),
       held: zeroUsd,

@@ -1,12 +1,10 @@
 /** What a customer has, spends and has spent. Everything here reads; money is moved elsewhere. */
-import { addMs, DAY_MS, earlier, formatInstant, parseInstant, startOfDay, type Instant } from '../base/instant.ts'
+import { addMs, DAY_MS, formatInstant, parseInstant, startOfDay, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { maxUsd, nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../base/result.ts'
-import { accrued } from '../domain/metering.ts'
-import { emptyAt } from '../domain/runway.ts'
+import { balanceOf, type Balance } from '../domain/balance.ts'
 import {
-  listOpenSegments,
   listPurchases,
   listStatement,
   readRequestCosts,
@@ -19,32 +17,12 @@ import {
   type UsageGroup,
   type UsageGrouping,
 } from '../store/billing.ts'
-import { readBalances } from '../store/ledger.ts'
+import { readStanding } from '../store/standing.ts'
 import type { Actor, App } from './app.ts'
 
-export interface Balance {
-  /** The customer's and not spent yet: what has run up since the last charge is taken off. */
-  readonly balance: NanoUsd
-  readonly available: NanoUsd
-  readonly held: NanoUsd
-  readonly earnings: NanoUsd
-  readonly hourlySpend: NanoUsd
-  /** null: nothing runs, or it lasts longer than anyone plans for. */
-  readonly emptyAt: Instant | null
-}
-
 export async function readBalance(app: App, actor: Actor): Promise<Result<Balance>> {
-  // At one moment: a charge between two reads would be counted twice, or not at all.
-  const { balances, segments } = await readSnapshot(app.database, async (db) => ({
-    balances: await readBalances(db, actor.accountId),
-    segments: await listOpenSegments(db, actor.accountId),
-  }))
-  const now = app.clock.now()
-  const runUp = sumUsd(segments.map((segment) => accrued(segment, earlier(now, segment.meterStoodAt ?? now))))
-  // A late meter may show more than there is; it will charge no more than there is.
-  const balance = maxUsd(nanoUsdOf(balances.available + balances.held - runUp), zeroUsd)
-  const hourlySpend = sumUsd(segments.map((segment) => segment.pricePerHour))
-  return ok({ ...balances, balance, hourlySpend, emptyAt: emptyAt(balance, hourlySpend, now) })
+  const standing = await readSnapshot(app.database, (db) => readStanding(db, actor.accountId))
+  return ok(balanceOf(standing, app.clock.now()))
 }
 
 export async function readStatement(

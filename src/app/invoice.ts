@@ -124,7 +124,8 @@ async function describeCharges(
   const requests = await countMonthRequests(db, accountId, month)
   const things = new Map<string, MonthCharge[]>()
   for (const charge of charges) {
-    const thing = JSON.stringify([charge.rentalId, charge.volumeId, charge.model])
+    const isTimed = charge.stretch !== null
+    const thing = JSON.stringify([charge.rentalId, charge.volumeId, charge.model, isTimed])
     things.set(thing, [...(things.get(thing) ?? []), charge])
   }
   return [...things.values()].map((parts) => {
@@ -146,7 +147,7 @@ const kindNames = {
 function rentalLine(rental: BilledRental, parts: readonly MonthCharge[]): InvoiceLine {
   const label = rental.label === null || rental.label === '' ? '' : ` “${rental.label}”`
   return {
-    description: `${kindNames[rental.kind]} ${rental.name}${label} (rental ${rental.id}), ${rental.gpuCount} × ${rental.gpuModel}, ${rental.region}`,
+    description: `${timed(parts) ? '' : 'Early end of the reserved term: '}${kindNames[rental.kind]} ${rental.name}${label} (rental ${rental.id}), ${rental.gpuCount} × ${rental.gpuModel}, ${rental.region}`,
     quantity: timed(parts) ? `${formatHours(spanOf(parts))} hours` : counted(parts),
     unitPrice: onePrice(parts),
     amount: amountOf(parts),
@@ -179,13 +180,16 @@ const paymentNames = {
   adjustment: 'Adjustment',
   refund: 'Refund',
   payout: 'Payout',
-} as const satisfies Record<MonthPayment['kind'], string>
+  credit_draw: null,
+  credit_repayment: null,
+} as const satisfies Record<MonthPayment['kind'], string | null>
 
 function paymentLine(payment: MonthPayment): InvoiceLine {
   const { kind, memo, reason } = payment
   const name = paymentNames[kind]
   // What the memo says already is not said twice.
-  const text = memo.toLowerCase() === kind ? name : memo.toLowerCase().startsWith(kind) ? memo : `${name}: ${memo}`
+  const said = memo.toLowerCase()
+  const text = name === null ? memo : said === kind ? name : said.startsWith(kind) ? memo : `${name}: ${memo}`
   return {
     description: reason === null || reason === memo ? text : `${text} – ${reason}`,
     quantity: formatInstant(payment.at).slice(0, 10),

@@ -64,6 +64,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
     networkType: machine.network_type,
     label: order.label ?? null,
     driver: machine.driver,
+    commitment: null,
     term: {
       termType: 'on-demand',
       effectiveAt: tx.clock.now(),

@@ -52,7 +52,8 @@ describe('opening an account', () => {
     const created = await create()
     if (!created.ok) throw new Error(created.message)
     const { account, keyText } = created.value
-    expect(account).toMatchObject({ name: 'Example Ltd', available: 0n, held: 0n, earnings: 0n, platform_fee_bp: null })
+    expect(account).toMatchObject({ name: 'Example Ltd', platform_fee_bp: null })
+    expect(account.standing).toMatchObject({ available: 0n, held: 0n, earnings: 0n, creditLine: 0n, creditUsed: 0n })
     expect(await listMembers(fixture.database.db, account.id)).toMatchObject([
       { email: 'boss@example.com', role: 'owner' },
     ])

@@ -1,27 +1,28 @@
 /** What an operator does with accounts. Each change says who and why in the audit log, in the same transaction. */
 import { formatInstantOrNull } from '../base/instant.ts'
-import { formatUsdForPeople } from '../base/money.ts'
+import { formatUsd, formatUsdForPeople, usd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { withoutRepeats } from '../domain/api-key.ts'
 import { mergeQuota, type QuotaChange } from '../domain/quota.ts'
 import {
-  findAccountWithBalances,
+  findAccountWithStanding,
   lockAccount,
   updateAccount,
   type AccountChange,
-  type AccountWithBalances,
+  type AccountWithStanding,
 } from '../store/account.ts'
 import { notifyAccountKeys } from '../store/api-key.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db, Tx } from '../store/database.ts'
 import { readBalances } from '../store/ledger.ts'
+import { readCreditLine, saveCreditLine } from '../store/standing.ts'
 import { listFleet } from '../store/machine.ts'
 import { installOwner, openAccount } from './account.ts'
 import type { Actor } from './app.ts'
 
-export async function getAccount(db: Db, id: string): Promise<Result<AccountWithBalances>> {
-  const account = await findAccountWithBalances(db, id)
+export async function getAccount(db: Db, id: string): Promise<Result<AccountWithStanding>> {
+  const account = await findAccountWithStanding(db, id)
   return account === undefined ? noSuchAccount() : ok(account)
 }
 
@@ -40,7 +41,7 @@ export async function createAccount(
   tx: Tx,
   actor: Actor,
   input: CreateAccountInput,
-): Promise<Result<{ account: AccountWithBalances; keyText: string }>> {
+): Promise<Result<{ account: AccountWithStanding; keyText: string }>> {
   const platformFeeBp = feeInBasisPoints(input.platformFeePercentage)
   if (platformFeeBp === undefined) return badFee()
   const opened = await openAccount(tx, {
@@ -73,7 +74,7 @@ export async function restoreOwner(
   tx: Tx,
   actor: Actor,
   input: RestoreOwnerInput,
-): Promise<Result<{ account: AccountWithBalances; personId: string; keyText: string }>> {
+): Promise<Result<{ account: AccountWithStanding; personId: string; keyText: string }>> {
   const locked = await lockAccount(tx, input.accountId)
   if (locked === undefined) return noSuchAccount()
   const { personId, key } = await installOwner(tx, locked.id, {
@@ -103,6 +104,8 @@ export interface ChangeAccountInput {
   readonly quota?: QuotaChange | undefined
   readonly platformFeePercentage?: number | null | undefined
   readonly suspended?: boolean | undefined
+  /** USD. Zero takes the line away. */
+  readonly creditLineUsd?: string | undefined
   readonly reason: string
 }
 
@@ -110,11 +113,12 @@ export async function changeAccount(
   tx: Tx,
   actor: Actor,
   input: ChangeAccountInput,
-): Promise<Result<AccountWithBalances>> {
+): Promise<Result<AccountWithStanding>> {
   const { accountId, quota, suspended } = input
   const fee = input.platformFeePercentage
-  if (quota === undefined && fee === undefined && suspended === undefined) {
-    return fail('invalid', 'Name what to change: quota, platformFeePercentage or suspended')
+  const creditLine = input.creditLineUsd === undefined ? undefined : usd(input.creditLineUsd)
+  if (quota === undefined && fee === undefined && suspended === undefined && creditLine === undefined) {
+    return fail('invalid', 'Name a change: quota, platformFeePercentage, suspended or creditLineUsd')
   }
   if (suspended === true && accountId === actor.accountId) {
     return failField(['suspended'], 'An operator cannot suspend the account of the key in use')
@@ -133,7 +137,9 @@ export async function changeAccount(
     // Suspending twice keeps the first time.
     ...(suspended === undefined ? {} : { suspendedAt: suspended ? (account.suspended_at ?? tx.clock.now()) : null }),
   }
-  await updateAccount(tx, accountId, changed)
+  if (Object.keys(changed).length > 0) await updateAccount(tx, accountId, changed)
+  const lineBefore = await readCreditLine(tx.db, accountId)
+  if (creditLine !== undefined) await saveCreditLine(tx, accountId, creditLine)
   // Servers keep both beside the keys.
   if (suspended !== undefined || quota !== undefined) await notifyAccountKeys(tx, accountId)
   await writeAudit(tx, {
@@ -142,12 +148,18 @@ export async function changeAccount(
     accountId,
     reason: input.reason,
     detail: {
-      before: detailOf({
-        quota: account.quota,
-        platformFeeBp: account.platform_fee_bp,
-        suspendedAt: account.suspended_at,
-      }),
-      changed: detailOf(changed),
+      before: {
+        ...detailOf({
+          quota: account.quota,
+          platformFeeBp: account.platform_fee_bp,
+          suspendedAt: account.suspended_at,
+        }),
+        creditLineUsd: formatUsd(lineBefore),
+      },
+      changed: {
+        ...detailOf(changed),
+        ...(creditLine === undefined ? {} : { creditLineUsd: formatUsd(creditLine) }),
+      },
     },
   })
   return getAccount(tx.db, accountId)

@@ -5,9 +5,10 @@
  */
 import { MAX_INT32 } from '../base/limits.ts'
 import { parseInstant, type Instant } from '../base/instant.ts'
-import { parseUsd, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, parseUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../base/result.ts'
-import type { createBareMetalRentalBody, createVirtualMachineRentalBody } from '../contract/rental.ts'
+import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalType } from '../contract/rental.ts'
+import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { shareOfMachine } from '../domain/machine.ts'
 import {
   compareDrivers,
@@ -19,8 +20,8 @@ import {
   type Rejection,
   type Wish,
 } from '../domain/placement.ts'
-import { grantTerm, pricePerHour } from '../domain/term.ts'
-import type { Tx } from '../store/database.ts'
+import { commitmentOf, grantTerm, pricePerHour, quoteTerm, quoteTerms, type TermQuote } from '../domain/term.ts'
+import type { Db, Tx } from '../store/database.ts'
 import { findMachine } from '../store/machine.ts'
 import { undoOnFailure } from '../store/order.ts'
 import { listPlaceable, type PlaceableMachine } from '../store/placement.ts'
@@ -61,10 +62,10 @@ async function orderFromBook(
   app: App,
   tx: Tx,
   actor: Actor,
-  kind: 'virtual-machine' | 'bare-metal',
+  kind: RentalType,
   body: VirtualMachineBody | BareMetalBody,
 ): Promise<Result<Rental>> {
-  const price = await findPriceRow(tx, kind, body)
+  const price = await findPriceRow(tx.db, kind, body)
   if (!price.ok) return price
   const listPrice = pricePerHour(price.value.nano_per_gpu_hour, body.gpuCount)
   const options = await listReserveOptions(tx.db, actor.accountId)
@@ -99,6 +100,7 @@ async function orderFromBook(
         label: body.label ?? null,
         driver: example.driver,
         term: term.value,
+        commitment: commitmentOf(term.value, options),
         // Of one node: the whole machine where it is bare.
         resources: shareOfMachine(
           example.hardware,
@@ -181,11 +183,11 @@ function compareTries({ best: a }: RankedTry, { best: b }: RankedTry): number {
 
 /** The row of the price book for an order, or the field for which there is none. */
 async function findPriceRow(
-  tx: Tx,
-  kind: 'virtual-machine' | 'bare-metal',
-  body: VirtualMachineBody | BareMetalBody,
+  db: Db,
+  kind: RentalType,
+  body: Pick<VirtualMachineBody | BareMetalBody, 'gpuType' | 'networkType' | 'gpuCount'> & { region: string },
 ): Promise<Result<GpuPrice>> {
-  const prices = await findGpuPrices(tx.db, {
+  const prices = await findGpuPrices(db, {
     machineType: kind,
     region: body.region,
     gpuType: body.gpuType,
@@ -206,6 +208,41 @@ async function findPriceRow(
     return failField(['gpuCount'], `gpuCount must be one of ${offered} here`, 'option_not_offered')
   }
   return ok(row)
+}
+
+export interface Quote {
+  readonly listPrice: NanoUsd
+  readonly perHour: NanoUsd
+  readonly hold: NanoUsd
+  /** null: on demand. */
+  readonly term: TermQuote | null
+}
+
+/** What an order would cost, without placing it. It is refused for the reasons that the order would be. */
+export async function quoteOrder(
+  app: App,
+  actor: Actor,
+  order: Pick<VirtualMachineBody, 'gpuType' | 'networkType' | 'gpuCount'> & {
+    readonly rentalType: RentalType
+    readonly region: string
+    readonly termPeriodDays?: number | undefined
+    readonly discountPercentage?: number | undefined
+  },
+): Promise<Result<Quote>> {
+  const { db } = app.database
+  const price = await findPriceRow(db, order.rentalType, order)
+  if (!price.ok) return price
+  const listPrice = pricePerHour(price.value.nano_per_gpu_hour, order.gpuCount)
+  const options = await listReserveOptions(db, actor.accountId)
+  const days = order.termPeriodDays
+  const best = quoteTerms(options, listPrice).find((term) => term.days === days)?.percentage
+  const discountPercentage = order.discountPercentage ?? best ?? 0
+  const termType = days === undefined ? 'on-demand' : 'reserved'
+  const granted = grantTerm({ termType, termPeriodDays: days, discountPercentage }, listPrice, options, app.clock.now())
+  if (!granted.ok) return granted
+  const term = days === undefined ? null : quoteTerm({ days, percentage: discountPercentage }, options, listPrice)
+  const perHour = granted.value.costPerHour
+  return ok({ listPrice, perHour, hold: term?.total ?? costOfSpan(perHour, HOLD_COVERS_MS), term })
 }
 
 /** The optional end, limit and highest price, which all kinds of orders take. */

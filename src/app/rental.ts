@@ -2,25 +2,28 @@
  * Rentals: ordering, ending and failing them. A request only writes an intent and the money and GPUs that go with it;
  * the reconcilers make it true. Each function here runs inside one transaction and leaves the books in balance.
  */
-import { formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import { addMs, formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import { MAX_INT32 } from '../base/limits.ts'
-import { costOfSpan, formatUsd, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
-import type { EventType } from '../contract/event.ts'
+import type { Commitment } from '../domain/commitment.ts'
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { isLiving, tagOf, type EngineSpec, type RentalKind } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import type { Term } from '../domain/term.ts'
+import { findCommitment, insertCommitment } from '../store/commitment.ts'
 import type { Db, Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
+import { drawCredit } from '../store/ledger.ts'
 import { releaseGpus } from '../store/machine.ts'
 import { lockOrderFacts, writeOrder, type NewOrder, type OrderFacts, type Place } from '../store/order.ts'
 import { findRental, findRentalByName, moveRental, type Rental } from '../store/rental.ts'
-import { closeMeter } from '../store/segment.ts'
 import { deleteAttachments, detach } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
+import { recordRentalEvent } from './rental-event.ts'
+import { closeRentalMeter, passTermEnd } from './rental-term.ts'
 
 export interface RentalOrder {
   readonly kind: RentalKind
@@ -33,6 +36,8 @@ export interface RentalOrder {
   readonly label: string | null
   readonly driver: ProviderId
   readonly term: Term
+  /** null: on demand. */
+  readonly commitment: Commitment | null
   readonly resources: EngineSpec['resources']
   readonly ports: readonly number[]
   readonly image: EngineSpec['image']
@@ -48,27 +53,33 @@ export interface RentalOrder {
   readonly noPlace: string
 }
 
+/** A larger hold does not fit the ledger's 64 bits; no balance is ever that large. */
+const MAX_HOLD = nanoUsdOf(4n * usd('999999999'))
+
 /** Takes the money and the GPUs and writes the rental down as Pending, or says what is missing. */
 export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOrder): Promise<Result<Rental>> {
   const facts = await lockOrderFacts(tx, actor.accountId, actor.keyId)
   const refused = refuseOrder(app, order, facts, tx.clock.now())
   if (refused !== undefined) return refused
-  const firstHour = firstHourOf(order)
+  const hold = holdOf(order)
+  if (
+    order.commitment !== null &&
+    (hold > MAX_HOLD || (await drawCredit(tx, actor.accountId, hold)) === 'insufficient')
+  ) {
+    return tooLittle(order)
+  }
   const written = await writeOrder(tx, {
     ...order,
     accountId: actor.accountId,
     personId: actor.personId,
     keyId: actor.keyId,
     spec: specOf(order, facts.ssh_keys),
-    firstHour,
+    hold,
   })
-  if (written.kind === 'insufficient') {
-    return fail('insufficient_balance', `The balance must cover one hour: ${formatUsdForPeople(firstHour)}`, {
-      reason: 'insufficient_balance',
-    })
-  }
+  if (written.kind === 'insufficient') return tooLittle(order)
   if (written.kind === 'no_place') return fail('no_capacity', order.noPlace, { reason: 'no_capacity' })
   const { rental } = written
+  if (order.commitment !== null) await insertCommitment(tx, rental.id, order.commitment)
   recordRentalEvent(tx, rental, 'rental.created', {
     gpuCount: rental.gpu_count,
     region: rental.region,
@@ -78,7 +89,7 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
   return ok(rental)
 }
 
-/** What speaks against an order before any machine is looked at. */
+/** Checks that need no machine: dates, price cap, quota, keys, limits. */
 function refuseOrder(app: App, order: RentalOrder, facts: OrderFacts, now: Instant): Failure | undefined {
   if (order.autoTerminateAt !== null && order.autoTerminateAt <= now) {
     return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
@@ -100,19 +111,43 @@ function refuseOrder(app: App, order: RentalOrder, facts: OrderFacts, now: Insta
       reason: 'no_ssh_key',
     })
   }
-  return overKeyBudget(facts, firstHourOf(order))
+  return limitBelowTerm(order.spendingLimit, order.commitment) ?? overKeyBudget(facts, holdOf(order))
 }
 
-export function overKeyBudget(facts: OrderFacts, firstHour: NanoUsd): Failure | undefined {
-  if (facts.key_budget === null || facts.key_budget >= firstHour) return undefined
-  const [left, needed] = [facts.key_budget, firstHour].map(formatUsdForPeople)
-  return fail('forbidden', `This key may still spend ${left}; the first hour costs ${needed}`, {
+export function overKeyBudget(facts: OrderFacts, hold: NanoUsd): Failure | undefined {
+  if (facts.key_budget === null || facts.key_budget >= hold) return undefined
+  const [left, needed] = [facts.key_budget, hold].map(formatUsdForPeople)
+  return fail('forbidden', `This key can still spend ${left}; the order holds ${needed}`, {
     reason: 'key_spending_limit',
   })
 }
 
-function firstHourOf(order: RentalOrder): NanoUsd {
-  return costOfSpan(order.term.costPerHour, HOLD_COVERS_MS)
+/** A limit below the price of the term would contradict the commitment. */
+function limitBelowTerm(
+  limit: NanoUsd | null | undefined,
+  commitment: Pick<Commitment, 'total'> | null | undefined,
+): Failure | undefined {
+  if (!commitment || limit === null || limit === undefined || limit >= commitment.total) return undefined
+  const total = formatUsdForPeople(commitment.total)
+  return failField(
+    ['spendingLimitUsd'],
+    `The reserved term costs ${total}; set a limit of at least that`,
+    'limit_below_term',
+  )
+}
+
+/** What an order sets aside: the whole term where it is reserved, else the first hour. */
+function holdOf(order: RentalOrder): NanoUsd {
+  return order.commitment?.total ?? costOfSpan(order.term.costPerHour, HOLD_COVERS_MS)
+}
+
+function tooLittle(order: RentalOrder): Failure {
+  const needed = formatUsdForPeople(holdOf(order))
+  const what =
+    order.commitment === null
+      ? `The balance must cover one hour: ${needed}`
+      : `A reserved order holds the price of the whole term: ${needed}. Add money, or ask the operator for a credit line`
+  return fail('insufficient_balance', what, { reason: 'insufficient_balance' })
 }
 
 function specOf(order: RentalOrder, sshKeys: readonly string[]): NewOrder['spec'] {
@@ -134,23 +169,10 @@ function specOf(order: RentalOrder, sshKeys: readonly string[]): NewOrder['spec'
   }
 }
 
-export function recordRentalEvent(
-  tx: Tx,
-  rental: Pick<Rental, 'id' | 'account_id' | 'name' | 'label' | 'kind'>,
-  type: EventType,
-  data: Readonly<Record<string, unknown>> = {},
-): void {
-  recordEvent(tx, {
-    accountId: rental.account_id,
-    type,
-    subject: { kind: 'rental', id: String(rental.id) },
-    data: { rentalId: rental.id, name: rental.name, label: rental.label, kind: rental.kind, ...data },
-  })
-}
-
 /**
  * Ends a rental that the caller has locked: the bill stops at `end`, what was set aside goes back, and the engine is
- * asked to let go. A rental that no engine has ever been asked for is gone at once.
+ * asked to let go. A rental that no engine has ever been asked for is gone at once. Where its term had ended before
+ * `end`, that comes first.
  */
 export async function terminateRental(
   tx: Tx,
@@ -160,18 +182,24 @@ export async function terminateRental(
   note?: string,
 ): Promise<Rental> {
   if (rental.status === 'Terminating' || rental.status === 'Terminated') return rental
+  // A term that ends at the very same instant is over, and nothing follows it.
+  const forced = await passTermEnd(tx, rental, addMs(billedUntil(rental, end), -1))
+  const ended = forced ?? { reason, at: end }
   const moved = await moveRental(tx, rental.id, 'Terminating', {
-    status_reason: reason,
-    terminate_requested_at: end,
+    status_reason: ended.reason,
+    terminate_requested_at: ended.at,
     ...(note === undefined ? {} : { termination_note: note }),
   })
   if (moved === undefined) throw new Error(`rental ${rental.id} cannot be ended from ${rental.status}`)
-  await closeMeter(tx, { rentalId: rental.id, volumeId: null }, billedUntil(rental, end), rentalMemo(rental))
+  // Nobody is bound to a machine that we cannot reach.
+  const atFault = rental.status === 'Unknown'
+  const ending = await closeRentalMeter(tx, rental, billedUntil(rental, ended.at), atFault)
   await detach(tx, { rentalId: rental.id })
   recordRentalEvent(tx, rental, 'rental.terminating', {
-    reason,
-    at: formatInstant(end),
+    reason: ended.reason,
+    at: formatInstant(ended.at),
     ...(note === undefined ? {} : { note }),
+    ...(ending === undefined || ending.extra === 0n ? {} : { earlyEndUsd: formatUsd(ending.extra) }),
   })
   if (rental.released_at !== null || neverAsked(rental, tx.clock.now())) return releaseRental(tx, moved)
   tx.wake.add('terminate')
@@ -186,9 +214,12 @@ export async function failRental(
   detail?: string,
   shownUntil: Instant = tx.clock.now(),
 ): Promise<Rental | undefined> {
+  if (!isLiving(rental.status)) return undefined
+  const until = billedUntil(rental, shownUntil)
+  const forced = await passTermEnd(tx, rental, addMs(until, -1))
   const moved = await moveRental(tx, rental.id, 'Failed', { status_reason: reason })
   if (moved === undefined) return undefined
-  await closeMeter(tx, { rentalId: rental.id, volumeId: null }, billedUntil(rental, shownUntil), rentalMemo(rental))
+  await closeRentalMeter(tx, rental, forced?.at ?? until, true)
   await detach(tx, { rentalId: rental.id })
   recordRentalEvent(tx, rental, 'rental.failed', { reason, ...(detail === undefined ? {} : { detail }) })
   if (neverAsked(moved, tx.clock.now())) return releaseRental(tx, moved)
@@ -250,6 +281,9 @@ export async function changeRental(tx: Tx, rental: Rental, change: RentalChange)
   if (change.autoTerminateAt && change.autoTerminateAt <= tx.clock.now()) {
     return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
   }
+  const commitment = await findCommitment(tx.db, rental.id)
+  const contradiction = limitBelowTerm(change.spendingLimit, commitment?.closedAt === null ? commitment : null)
+  if (contradiction !== undefined) return contradiction
   const changed = await tx.db
     .updateTable('rental')
     .set({
@@ -272,11 +306,6 @@ export async function changeRental(tx: Tx, rental: Rental, change: RentalChange)
   recordRentalEvent(tx, changed, 'rental.changed')
   tx.wake.add('meter')
   return ok(changed)
-}
-
-export function rentalMemo(rental: Pick<Rental, 'name' | 'gpu_count' | 'gpu_type' | 'spec' | 'kind'>): string {
-  const noun = { 'virtual-machine': 'virtual machine', 'bare-metal': 'bare metal', container: 'instance' }[rental.kind]
-  return `${noun} ${rental.name} (${rental.gpu_count} × ${rental.gpu_type ?? rental.spec.gpuModel})`
 }
 
 export function rentalTag(app: App, rental: Pick<Rental, 'id' | 'nonce'>): string {

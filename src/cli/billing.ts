@@ -10,7 +10,7 @@ import { money, time, until } from './wording.ts'
 export function addBillingCommands(program: Command, run: Run): void {
   program
     .command('balance')
-    .description('what is left, and how long it lasts')
+    .description('show balance, available, on hold, and how long it lasts')
     .action(
       run('customer', async ({ client, screen }) => {
         const balance = await client.call('getCustomerBalance')
@@ -18,7 +18,8 @@ export function addBillingCommands(program: Command, run: Run): void {
           fields(screen, [
             ['Balance', { text: money(balance.balanceUsd), style: 'bold' }],
             ['Available', `${money(balance.availableUsd)}, for new rentals`],
-            ['Held', `${money(balance.heldUsd)}, set aside for what runs`],
+            ['On hold', `${money(balance.heldUsd)}, for what runs and for reserved terms`],
+            ...creditFacts(balance),
             ['Spending', isZero(balance.hourlySpendUsd) ? 'nothing runs' : `${money(balance.hourlySpendUsd)} an hour`],
             [
               'Empty',
@@ -31,6 +32,21 @@ export function addBillingCommands(program: Command, run: Run): void {
         )
       }),
     )
+}
+
+/** Nothing where the account has none. */
+export function creditFacts(account: Parameters<typeof creditWords>[0]): Array<readonly [string, string]> {
+  const words = creditWords(account)
+  return words === undefined ? [] : [['Credit line', words]]
+}
+
+/** undefined: the account has none. */
+export function creditWords(account: {
+  readonly creditLineUsd: string
+  readonly creditUsedUsd: string
+}): string | undefined {
+  if (isZero(account.creditLineUsd) && isZero(account.creditUsedUsd)) return undefined
+  return `${money(account.creditLineUsd)} for reserved terms, ${money(account.creditUsedUsd)} used`
 }
 
 /** The balance in one line. */

@@ -102,13 +102,13 @@ describe('status', () => {
       'Checks   database ok, mock ok',
       'Account  Demo (demo)',
       `Key      "first key" from ${path.join(cli.folder, 'demo.key')}`,
-      expect.stringMatching(/^Balance {2}\$100\.00; nothing runs$/),
+      expect.stringMatching(/^Balance {2}\$20,000\.00; nothing runs$/),
       '',
     ])
     expect(await cli.json('status')).toMatchObject({
       server: { url: cli.server.url, ready: true, checks: { database: 'ok', mock: 'ok' } },
       account: { id: 'demo' },
-      balance: { availableUsd: '100.000000000' },
+      balance: { availableUsd: '20000.000000000' },
     })
   })
 

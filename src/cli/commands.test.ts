@@ -17,7 +17,7 @@ describe('for customers', () => {
     const { key } = await cli.server.account({ usd: '1234.5' })
     const { out } = await cli.berth(['balance'], { BERTH_KEY: key })
     expect(out).toBe(
-      'Balance    $1,234.50\nAvailable  $1,234.50, for new rentals\nHeld       $0.00, set aside for what runs\nSpending   nothing runs\n',
+      'Balance    $1,234.50\nAvailable  $1,234.50, for new rentals\nOn hold    $0.00, for what runs and for reserved terms\nSpending   nothing runs\n',
     )
     expect(await cli.json('balance', '--key', key)).toMatchObject({ balanceUsd: '1234.500000000', emptyAt: null })
   })
@@ -135,7 +135,7 @@ describe('for operators', () => {
     expect(again).toMatchObject({ code: 0, out: expect.stringContaining('nothing new was added') })
     expect((await cli.berth(['balance', '--key', key])).out).toContain('Balance    $12.50')
     const { out } = await cli.berth(['operator', 'accounts'])
-    expect(out).toMatch(new RegExp(`^${id} +Acme +\\$12\\.50 +\\$0\\.00 +\\$0\\.00 +good$`, 'm'))
+    expect(out).toMatch(new RegExp(`^${id} +Acme +\\$12\\.50 +\\$12\\.50 +\\$0\\.00 +\\$0\\.00 +good$`, 'm'))
     expect(out).toMatch(/^\d+ accounts$/m)
     expect(await cli.json('operator', 'accounts')).toMatchObject({ nextCursor: null })
   })

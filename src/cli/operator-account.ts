@@ -5,6 +5,8 @@ import { defaultQuota, limits, type Quota } from '../base/limits.ts'
 import type { CallInput, Reply } from '../client/client.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { reasonText } from '../contract/shared.ts'
+import { parseAmountOrZero } from './amount.ts'
+import { creditFacts, creditWords } from './billing.ts'
 import { withWayAgain } from './failure.ts'
 import { recordLines } from './operator-log.ts'
 import { kindWord } from './operator-price-row.ts'
@@ -48,6 +50,7 @@ function addList(operator: Command, run: Run): Command {
           page.accounts.map((account): Cell[] => [
             account.id,
             account.name,
+            money(account.balanceUsd),
             money(account.availableUsd),
             money(account.heldUsd),
             account.supplier ? money(account.earningsUsd) : '',
@@ -63,8 +66,9 @@ function addList(operator: Command, run: Run): Command {
 }
 
 const amounts = [
+  { title: 'BALANCE', right: true },
   { title: 'AVAILABLE', right: true },
-  { title: 'HELD', right: true },
+  { title: 'ON HOLD', right: true },
   { title: 'EARNINGS', right: true },
 ] as const
 
@@ -110,8 +114,10 @@ function accountLines(screen: Screen, account: Account): string[] {
     ['Account', { text: `${account.name} (${account.id})`, style: 'bold' }],
     ['Standing', account.suspended ? { text: 'suspended: its keys are refused', style: 'red' } : 'good'],
     ['Opened', time(account.createdAt)],
-    ['Balance', money(account.availableUsd)],
-    ['Held', `${money(account.heldUsd)}, set aside for what runs`],
+    ['Balance', money(account.balanceUsd)],
+    ['Available', money(account.availableUsd)],
+    ['On hold', `${money(account.heldUsd)}, for what runs and for reserved terms`],
+    ...creditFacts(account),
     ['Earnings', account.supplier ? `${money(account.earningsUsd)} unpaid, its fee taken off` : undefined],
     ['Supplier fee', feeWords(account)],
     ['Request texts', account.keepsBodies ? 'kept, sealed' : 'not kept'],
@@ -255,6 +261,7 @@ interface ChangeOptions {
   readonly suspend?: true
   readonly resume?: true
   readonly platformFee?: number | typeof NONE
+  readonly creditLine?: string
   readonly reason: string
   /** Quotas, by their option. */
   readonly [quota: string]: unknown
@@ -263,11 +270,12 @@ interface ChangeOptions {
 function addChange(accounts: Command, run: Run): void {
   const change = accounts
     .command('change')
-    .description('suspend or resume it; its quota and fee')
+    .description('suspend or resume it; change its quota, fee or credit line')
     .argument('<id>', 'as berth operator accounts shows it', parseAccount)
     .addOption(new Option('--suspend', 'refuse its keys; what it runs goes on').conflicts('resume'))
     .addOption(new Option('--resume', 'let its keys in again').conflicts('suspend'))
     .option('--platform-fee <percent>', 'what the house keeps of its prices; none: no supplier', parseFee)
+    .option('--credit-line <usd>', 'what reserved orders may hold beyond the balance; 0: none', parseAmountOrZero)
   for (const { name, flag, words, most } of quotas) {
     // Words begin small in help, but for those that are written large.
     const noun = words.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())
@@ -294,7 +302,7 @@ function grouped(n: number): string {
 }
 
 function bodyOf(options: ChangeOptions): CallInput<'changeAccount'>['body'] {
-  const { suspend, resume, platformFee, reason } = options
+  const { suspend, resume, platformFee, creditLine, reason } = options
   const quota = Object.fromEntries(
     quotas.flatMap(({ name, option }) => {
       const value = options[option]
@@ -304,6 +312,7 @@ function bodyOf(options: ChangeOptions): CallInput<'changeAccount'>['body'] {
   return {
     ...(suspend === undefined && resume === undefined ? {} : { suspended: suspend === true }),
     ...(platformFee === undefined ? {} : { platformFeePercentage: platformFee === NONE ? null : platformFee }),
+    ...(creditLine === undefined ? {} : { creditLineUsd: creditLine }),
     ...(Object.keys(quota).length === 0 ? {} : { quota }),
     reason,
   }
@@ -330,7 +339,8 @@ function changeLines(screen: Screen, before: Account, after: Account): string[] 
 
 function factsOf(account: Account): Array<readonly [string, string]> {
   const standing = account.suspended ? 'suspended' : 'good'
-  return [['Standing', standing], ['Supplier fee', feeWords(account)], ...quotaFacts(account)]
+  const credit = creditWords(account) ?? 'none'
+  return [['Standing', standing], ['Supplier fee', feeWords(account)], ['Credit line', credit], ...quotaFacts(account)]
 }
 
 function feeWords({ platformFeePercentage: fee }: Account): string {

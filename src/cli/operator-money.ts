@@ -199,6 +199,8 @@ function replayedLines(id: string): string[] {
 function stepOf(after: string, moved: string): string {
   const [end, by] = [parseUsd(after), parseUsd(moved)]
   if (end === undefined || by === undefined) return `is ${money(after)} now`
+  // An account that owes credit has nothing available: the payment has repaid that first.
+  if (end < by) return `is ${money(after)} now; the rest repaid the credit line`
   return `was ${formatUsdForPeople(nanoUsdOf(end - by))} and is ${formatUsdForPeople(end)} now`
 }
 

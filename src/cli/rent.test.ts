@@ -169,6 +169,11 @@ describe('rent', () => {
     expect({ code, error }).toEqual({ code: 0, error: '' })
     expect(out).toMatch(/^Price +\$2\.241 an hour, \$53\.784 a day$/m)
     expect(out).toMatch(/^Term +30 days at −10 %, \$1,613\.52 in all; then it ends$/m)
+    expect(out).toMatch(/^Hold +\$1,613\.52/m)
+    expect(out).toMatch(/^Early end +.*\$2\.49\/hr.*\$1,613\.52 at most/m)
+    // What ending now costs is told before the yes.
+    const ending = await cli.berth(['terminate', 'bound'], { BERTH_KEY: key }, { answers: ['n'] })
+    expect(ending.error).toMatch(/^bound is reserved until \S+ \S+ Ending it now costs \$.*of the hold returns\.$/m)
     const changed = await json('change', 'bound', '--after-term', 'go-on')
     expect(changed).toMatchObject({
       convertToOnDemandOnExpiry: true,

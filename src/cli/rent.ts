@@ -4,10 +4,12 @@
  * starts is followed until it runs.
  */
 import { Option, type Command } from 'commander'
-import { formatUsd, formatUsdForPeople, nanoUsdOf, spanAffordable, sumUsd, usd, type NanoUsd } from '../base/money.ts'
+import { formatUsd, formatUsdForPeople, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import type { NetworkType } from '../contract/shared.ts'
+import { earlyEndRule } from '../domain/commitment.ts'
+import { lastsWith } from '../domain/runway.ts'
 import { quoteTerms, type TermQuote } from '../domain/term.ts'
 import { parseAmount } from './amount.ts'
 import { withWayAgain } from './failure.ts'
@@ -182,7 +184,7 @@ async function chooseCount(asks: Person | undefined, offer: Offer, count: number
 const kindWords = { container: 'a container', vm: 'a virtual machine', metal: 'bare metal' } as const
 
 function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerBalance'> | undefined): string[] {
-  const { offer, gpuCount, endsAt, limit, pricePerHour: price } = order
+  const { offer, gpuCount, endsAt, limit, term, pricePerHour: price } = order
   const perDay = nanoUsdOf(price * 24n)
   return [
     ...fields(screen, [
@@ -191,7 +193,9 @@ function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerB
       ['Note', offer.machine?.simulated === true ? 'its GPUs are simulated' : undefined],
       ['Price', `${formatUsdForPeople(price)} an hour, ${formatUsdForPeople(perDay)} a day`],
       ['Term', termLine(order)],
-      ['Balance', balance === undefined ? 'not for this key to see' : lastingWords(balance, price)],
+      ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
+      ['Early end', term === undefined ? undefined : earlyEndRule(term)],
+      ['Balance', balance === undefined ? 'not for this key to see' : balanceLine(balance, order)],
       ['Ends', endsAt === undefined ? undefined : `at ${time(endsAt)}`],
       ['Limit', limit === undefined ? undefined : `ends when it has cost ${formatUsdForPeople(usd(limit))}`],
     ]),
@@ -205,12 +209,24 @@ function termLine({ term, terms, listPrice, thenEnd }: Offered): string | undefi
   return `${term.days} days at −${term.percentage} %, ${formatUsdForPeople(term.total)} in all; ${then}`
 }
 
+/** A reserved order takes its hold from what is available; on demand, the balance lasts for some time. */
+function balanceLine(balance: Reply<'getCustomerBalance'>, { term, pricePerHour }: Offered): string {
+  if (term === undefined) return lastingWords(balance, pricePerHour)
+  const available = usd(balance.availableUsd)
+  const credit = nanoUsdOf(usd(balance.creditLineUsd) - usd(balance.creditUsedUsd))
+  const onCredit = credit > 0n ? `, and ${formatUsdForPeople(credit)} of credit` : ''
+  const missing = nanoUsdOf(term.total - available - maxUsd(credit, zeroUsd))
+  const short = missing > 0n ? `: ${formatUsdForPeople(missing)} too little` : ''
+  return `${formatUsdForPeople(available)} available${onCredit}${short}`
+}
+
 /** With everything that runs already. */
-function lastingWords({ balanceUsd, hourlySpendUsd }: Reply<'getCustomerBalance'>, price: NanoUsd): string {
-  const [balance, spending] = [usd(balanceUsd), usd(hourlySpendUsd)]
-  const lasts = spanAffordable(sumUsd([spending, price]), balance)
+function lastingWords({ balanceUsd, runway }: Reply<'getCustomerBalance'>, price: NanoUsd): string {
+  const spending = usd(runway.hourlySpendUsd)
+  const lasts = lastsWith({ funds: usd(runway.fundsUsd), hourlySpend: spending }, price)
   const also = spending > 0n ? `, with the ${formatUsdForPeople(spending)} an hour that runs` : ''
-  return `${formatUsdForPeople(balance)} lasts ${span(lasts)}${also}`
+  const words = Number.isFinite(lasts) ? `lasts ${span(lasts)}` : 'lasts for ever'
+  return `${formatUsdForPeople(usd(balanceUsd))} ${words}${also}`
 }
 
 async function readBalance(client: Client): Promise<Reply<'getCustomerBalance'> | undefined> {

@@ -3,11 +3,13 @@ import type { Command } from 'commander'
 import { formatUsd, formatUsdForPeople, usd, type NanoUsd } from '../base/money.ts'
 import type { Client } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
+import { endNowWords } from '../domain/commitment.ts'
 import { callName, listOwn, NAME_HELP, pickOwn, sshText, type OwnMachine } from './own-machine.ts'
 import { confirm, YES } from './question.ts'
 import { printable, table, type Cell } from './screen.ts'
 import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
+import { time } from './wording.ts'
 
 export function addTerminateCommand(program: Command, run: Run, shell: Shell): void {
   const terminate = program
@@ -25,6 +27,7 @@ export function addTerminateCommand(program: Command, run: Run, shell: Shell): v
       const titles = ['NAME', 'KIND', 'STATUS', 'GPUS', 'REACHED BY'].map((title) => ({ title }))
       await confirm(shell, `End ${ended.length === 1 ? 'it' : `these ${ended.length}`}?`, yes === true, [
         ...table(screen, titles, rows),
+        ...(yes === true ? [] : await readEndings(client, ended)),
         'Their disks go with them; storage volumes stay.',
       ])
       const bills: Array<{ id: string; name: string; costUsd: string | null }> = []
@@ -40,6 +43,20 @@ export function addTerminateCommand(program: Command, run: Run, shell: Shell): v
       )
     }),
   )
+}
+
+/** What ending costs now, of those that are reserved. */
+async function readEndings(client: Client, machines: readonly OwnMachine[]): Promise<string[]> {
+  const lines: string[] = []
+  for (const machine of machines) {
+    if (machine.kind === 'container') continue
+    const { commitment } = await client.call('getRental', { params: { id: Number.parseInt(machine.id, 10) } })
+    if (!commitment?.endNow) continue
+    lines.push(
+      `${printable(callName(machine))} is reserved until ${time(commitment.endsAt)}. ${endNowWords(commitment.endNow)}`,
+    )
+  }
+  return lines
 }
 
 /** Gives what it has cost. undefined: the key may not see money. */

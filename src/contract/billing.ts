@@ -20,7 +20,7 @@ export const statementLine = z
   .object({
     id: z.string(),
     at: z.string(),
-    kind: z.enum(['purchase', 'credit', 'adjustment', 'refund', 'charge', 'payout']),
+    kind: z.enum(['purchase', 'credit', 'adjustment', 'refund', 'charge', 'payout', 'credit_draw', 'credit_repayment']),
     memo: z.string(),
     amountUsd: z.string().describe('Above zero: money came in'),
     balanceAfterUsd: z.string(),
@@ -112,13 +112,21 @@ export const billingEndpoints = {
     summary: 'Balance to the nano-dollar, and how long it lasts',
     errors: [400, 401, 403, 500],
     response: z.object({
-      balanceUsd: z
-        .string()
-        .describe('Yours and not yet spent: available and held, less what runs has cost since it was last charged'),
+      balanceUsd: z.string().describe('availableUsd + heldUsd, exactly'),
       availableUsd: z.string().describe('What a new rental can use'),
-      heldUsd: z.string().describe('Set aside for what runs'),
-      hourlySpendUsd: z.string(),
-      emptyAt: z.string().nullable(),
+      heldUsd: z
+        .string()
+        .describe('On hold: for running machines, volumes and inference, and for whole reserved terms'),
+      hourlySpendUsd: z.string().describe('What is charged now; machines that cannot be reached are not'),
+      emptyAt: z
+        .string()
+        .nullable()
+        .describe('When on-demand charges will have used up the balance; reserved terms are paid from their own hold'),
+      runway: z
+        .object({ fundsUsd: z.string(), hourlySpendUsd: z.string() })
+        .describe('What on-demand charges are paid from, and how much they are: without reserved terms'),
+      creditLineUsd: z.string().describe('The most that reserved orders may hold beyond the balance'),
+      creditUsedUsd: z.string().describe('Drawn from the credit line and not repaid; payments repay it first'),
       earningsUsd: z.string().describe('What a supplier has earned and not been paid out yet'),
     }),
   }),

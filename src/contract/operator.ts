@@ -8,6 +8,7 @@ import { rentalStatus, rentalType } from './rental.ts'
 import {
   gpuType,
   networkType,
+  nonNegativeUsdText,
   pageQuery,
   positiveUsdText,
   priceUsdText,
@@ -36,8 +37,11 @@ export const operatedAccount = accountRecord
   .extend({
     platformFeePercentage: z.number().nullable(),
     quota: z.record(z.string(), z.number()),
+    balanceUsd: z.string().describe('availableUsd + heldUsd'),
     availableUsd: z.string(),
-    heldUsd: z.string(),
+    heldUsd: z.string().describe('On hold: for running machines, volumes and inference, and for whole reserved terms'),
+    creditLineUsd: z.string().describe('The most that reserved orders may hold beyond the balance'),
+    creditUsedUsd: z.string().describe('Drawn from the credit line and not repaid'),
     earningsUsd: z.string(),
   })
   .meta({ id: 'OperatedAccount' })
@@ -153,7 +157,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'PATCH',
     path: accountPath,
-    summary: 'Change quota, supplier fee or standing of an account',
+    summary: 'Change quota, supplier fee, standing or credit line of an account',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -161,6 +165,9 @@ export const operatorEndpoints = {
         quota: quota.optional(),
         platformFeePercentage: z.number().min(0).max(100).nullable().optional(),
         suspended: z.boolean().optional(),
+        creditLineUsd: nonNegativeUsdText
+          .optional()
+          .describe('Lets reserved orders hold this much beyond the balance; payments repay it first. Zero: no line'),
         reason: reasonText,
       })
       .meta({ id: 'ChangeAccount' }),

@@ -1,6 +1,7 @@
 /** Virtual-machine and bare-metal rentals (v2). */
 import { z } from 'zod'
 import { limits, MAX_INT32 } from '../base/limits.ts'
+import { commitment, rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { eventRecord } from './event.ts'
 import { providerData } from './provider-data.ts'
@@ -153,7 +154,14 @@ export const detailFields = {
   events: z.array(eventRecord),
 }
 
-const rentalDetail = z.object({ ...activeFields, rentalType, ...detailFields }).meta({ id: 'RentalDetail' })
+const rentalDetail = z
+  .object({
+    ...activeFields,
+    rentalType,
+    ...detailFields,
+    commitment: commitment.nullable().describe('What a reserved term commits to; null: on demand'),
+  })
+  .meta({ id: 'RentalDetail' })
 
 /** Beyond the interface: both creates take them. */
 const guards = {
@@ -245,7 +253,7 @@ export const rentalEndpoints = {
     access: ['compute:write'],
     summary: 'Rent bare-metal machines',
     description:
-      'Answers at once with the rental as `Pending`; it starts behind the answer. One hour of its price is set aside from the balance.',
+      'Answers at once with the rental as `Pending`; it starts behind the answer. An on-demand order holds one hour of its price, a reserved one the price of its whole term (see `quoteRental`).',
     errors: [400, 401, 403, 500],
     body: createBareMetalRentalBody,
     response: rentalRecord,
@@ -354,6 +362,19 @@ export const rentalEndpoints = {
     summary: 'Terms and the discount that each earns',
     errors: [400, 401, 403, 500],
     response: z.array(z.object({ termPeriodDays: z.number(), discountPercentage: z.number() })),
+  }),
+  quoteRental: endpoint({
+    method: 'GET',
+    path: '/v2/rental-quote',
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:read'],
+    summary: 'What an order would cost, hold, and cost to end early',
+    description:
+      'Places no order. A reserved order holds the price of its whole term and is charged from that hold. Ending it early charges the time used at the price of the longest term completed by then, never more than the total; the rest of the hold returns at once.',
+    errors: [400, 401, 403, 500],
+    query: rentalQuoteQuery.extend({ rentalType }),
+    response: rentalQuote,
   }),
   requestReservation: endpoint({
     method: 'POST',

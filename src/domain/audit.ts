@@ -50,7 +50,11 @@ type Values = Readonly<Record<string, unknown>>
 /** How an amount is shown. */
 type Money = (usd: string) => string
 
-const fieldNames: Readonly<Record<string, string>> = { suspendedAt: 'standing', platformFeeBp: 'supplier fee' }
+const fieldNames: Readonly<Record<string, string>> = {
+  suspendedAt: 'standing',
+  platformFeeBp: 'supplier fee',
+  creditLineUsd: 'credit line',
+}
 
 /** What matters most: how much, how many prices, which fields, or what it is about. */
 export function auditSummary(

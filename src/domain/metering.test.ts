@@ -69,6 +69,7 @@ class Meter {
       held: nanoUsdOf(funds.held + plan.topUp - plan.charge),
       available: nanoUsdOf(funds.available - plan.topUp),
       allowance: funds.allowance === null ? null : nanoUsdOf(funds.allowance - plan.charge),
+      committed: funds.committed,
     }
     this.charged = nanoUsdOf(this.charged + plan.charge)
     this.paidOut = nanoUsdOf(this.paidOut + plan.supplierShare)
@@ -89,7 +90,7 @@ describe('whatever the instants, prices and funds', () => {
   test('the parts add up to the whole, nothing goes below zero, and the end is the last millisecond that is paid', () => {
     fc.assert(
       fc.property(price, fee, amount(usd('30')), amount(usd('100')), steps, (price, fee, held, available, steps) => {
-        const meter = new Meter(price, { held, available, allowance: null }, fee)
+        const meter = new Meter(price, { held, available, allowance: null, committed: false }, fee)
         let money = held + available
         let now = START
         for (const step of steps) {
@@ -128,9 +129,9 @@ describe('whatever the instants, prices and funds', () => {
           START,
           often.reduce((sum, ms) => sum + ms, 0),
         )
-        const late = new Meter(price, { held, available, allowance: null }, fee)
+        const late = new Meter(price, { held, available, allowance: null, committed: false }, fee)
         late.settle(end)
-        const prompt = new Meter(price, { held, available, allowance: null }, fee)
+        const prompt = new Meter(price, { held, available, allowance: null, committed: false }, fee)
         let now = START
         for (const ms of often) {
           now = addMs(now, ms)
@@ -147,7 +148,7 @@ describe('whatever the instants, prices and funds', () => {
   test('a limit is never exceeded, and says that it was the limit', () => {
     fc.assert(
       fc.property(price, amount(usd('20')), steps, (price, allowance, steps) => {
-        const meter = new Meter(price, { held: usd('30'), available: usd('1000'), allowance })
+        const meter = new Meter(price, { held: usd('30'), available: usd('1000'), allowance, committed: false })
         let now = START
         for (const step of steps) {
           now = addMs(now, step.ms)
@@ -168,7 +169,7 @@ describe('whatever the instants, prices and funds', () => {
   test('closing charges the whole stretch up to the end, or as far as the money goes', () => {
     fc.assert(
       fc.property(price, fee, amount(usd('30')), amount(usd('60')), steps, (price, fee, held, available, steps) => {
-        const meter = new Meter(price, { held, available, allowance: null }, fee)
+        const meter = new Meter(price, { held, available, allowance: null, committed: false }, fee)
         let now = START
         for (const { ms } of steps.slice(1)) {
           now = addMs(now, ms)
@@ -188,7 +189,7 @@ describe('whatever the instants, prices and funds', () => {
   test('between two looks the hold covers what runs, or there is nothing more to set aside', () => {
     fc.assert(
       fc.property(price, amount(usd('30')), amount(usd('300')), steps, (price, held, available, steps) => {
-        const meter = new Meter(price, { held, available, allowance: null })
+        const meter = new Meter(price, { held, available, allowance: null, committed: false })
         let now = START
         for (const { ms } of steps) {
           now = addMs(now, ms)
@@ -205,7 +206,7 @@ describe('whatever the instants, prices and funds', () => {
   })
 
   test('a clock that goes back charges nothing', () => {
-    const meter = new Meter(usd('6'), { held: usd('6'), available: usd('6'), allowance: null })
+    const meter = new Meter(usd('6'), { held: usd('6'), available: usd('6'), allowance: null, committed: false })
     meter.settle(addMs(START, 10 * MINUTE_MS))
     expect(meter.settle(addMs(START, 5 * MINUTE_MS))).toMatchObject({ charge: 0n, until: START + 10 * MINUTE_MS })
     expect(meter.settle(addMs(START, -HOUR_MS))).toMatchObject({ charge: 0n, until: START + 10 * MINUTE_MS })
@@ -257,6 +258,7 @@ describe('scenarios', () => {
       held: usd('6'),
       available: zeroUsd,
       allowance: limit === undefined ? null : usd(limit),
+      committed: false,
     })
     for (const line of lines.filter((line) => /^\d/.test(line))) {
       const [at = '', deposit = ''] = line.split(/\s+/)

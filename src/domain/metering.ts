@@ -33,6 +33,8 @@ export interface Funds {
   readonly available: NanoUsd
   /** What limits (of the rental, of its key) still allow in all, from `settled` on. null: none is set. */
   readonly allowance: NanoUsd | null
+  /** The hold covers the whole term, which limits were checked against at the order: nothing can end it early. */
+  readonly committed: boolean
 }
 
 export interface Settlement {
@@ -62,9 +64,10 @@ export function planSettlement(segment: OpenSegment, funds: Funds, now: Instant)
   const { until, total, ceiling, lastAffordable, ends, endReason } = chargeable(segment, funds, now)
   const charge = nanoUsdOf(total - segment.settled)
   const heldAfter = nanoUsdOf(funds.held - charge)
-  const enough = heldAfter >= costOfSpan(segment.pricePerHour, TOP_UP_BELOW_MS)
+  const enough = funds.committed || heldAfter >= costOfSpan(segment.pricePerHour, TOP_UP_BELOW_MS)
   const cover = ends ? total : minUsd(ceiling, costUntil(segment, addMs(until, HOLD_COVERS_MS)))
   const topUp = enough ? zeroUsd : maxUsd(nanoUsdOf(cover - total - heldAfter), zeroUsd)
+  const nextLook = addMs(now, SETTLE_EVERY_MS)
   return {
     until,
     charge,
@@ -72,7 +75,7 @@ export function planSettlement(segment: OpenSegment, funds: Funds, now: Instant)
     topUp,
     endsAt: ends ? until : null,
     endReason,
-    dueAt: ends ? until : earlier(addMs(now, SETTLE_EVERY_MS), lastAffordable),
+    dueAt: ends ? until : funds.committed ? nextLook : earlier(nextLook, lastAffordable),
   }
 }
 
@@ -80,7 +83,7 @@ export function planSettlement(segment: OpenSegment, funds: Funds, now: Instant)
 export function planClosing(segment: OpenSegment, funds: Funds, end: Instant): Settlement {
   const { until, total, endReason } = chargeable(segment, funds, end)
   const charge = nanoUsdOf(total - segment.settled)
-  const topUp = maxUsd(nanoUsdOf(charge - funds.held), zeroUsd)
+  const topUp = funds.committed ? zeroUsd : maxUsd(nanoUsdOf(charge - funds.held), zeroUsd)
   return { until, charge, supplierShare: supplierShare(segment, total), topUp, endsAt: until, endReason, dueAt: until }
 }
 
@@ -93,7 +96,7 @@ function chargeable(segment: OpenSegment, funds: Funds, now: Instant) {
   const ceiling = limited ? allowed : payable
   // The last instant whose cost can still be paid.
   const lastAffordable = addMs(segment.startedAt, spanAffordable(segment.pricePerHour, ceiling))
-  const ends = lastAffordable <= wanted
+  const ends = !funds.committed && lastAffordable <= wanted
   const until = ends ? later(lastAffordable, segment.settledUntil) : wanted
   const endReason = ends ? (limited ? ('spending_limit' as const) : ('balance_empty' as const)) : null
   return { until, total: costUntil(segment, until), ceiling, lastAffordable, ends, endReason }

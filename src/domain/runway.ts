@@ -1,6 +1,6 @@
 /** How long the balance lasts, and when to warn. */
 import { addMs, HOUR_MS, type Instant } from '../base/instant.ts'
-import { spanAffordable, type NanoUsd } from '../base/money.ts'
+import { nanoUsdOf, spanAffordable, type NanoUsd } from '../base/money.ts'
 
 /** Hours of runway at which a warning is raised, tightest last. */
 const runwayWarningsH = [24, 6, 1] as const
@@ -10,6 +10,18 @@ export function emptyAt(balance: NanoUsd, hourlySpend: NanoUsd, now: Instant): I
   const ms = spanAffordable(hourlySpend, balance)
   // Past the year 9999 nobody needs a date.
   return ms > 250_000_000_000_000 ? null : addMs(now, ms)
+}
+
+/** What on-demand charges are paid from, and how much they are an hour. */
+export interface Runway {
+  readonly funds: NanoUsd
+  readonly hourlySpend: NanoUsd
+}
+
+/** How long the balance lasts when another `perHour` is charged on demand. Infinity: nothing is charged. */
+export function lastsWith(runway: Runway, perHour: NanoUsd): number {
+  const spend = nanoUsdOf(runway.hourlySpend + perHour)
+  return spend === 0n ? Number.POSITIVE_INFINITY : spanAffordable(spend, runway.funds)
 }
 
 export type RunwayChange = { kind: 'warn' | 'relax'; hours: number } | { kind: 'clear' } | { kind: 'none' }

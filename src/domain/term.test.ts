@@ -104,7 +104,22 @@ test('the price of several GPUs is their sum', () => {
 
 test('each term is quoted once, at the best discount that the account has', () => {
   expect(quoteTerms(options.toReversed(), list)).toEqual([
-    { days: 30, percentage: 10, perHour: usd('21.528'), total: usd('15500.16') },
-    { days: 90, percentage: 27.5, perHour: usd('17.342'), total: usd('37458.72') },
+    {
+      days: 30,
+      percentage: 10,
+      perHour: usd('21.528'),
+      total: usd('15500.16'),
+      rates: [{ days: 0, perHour: list }],
+    },
+    {
+      days: 90,
+      percentage: 27.5,
+      perHour: usd('17.342'),
+      total: usd('37458.72'),
+      rates: [
+        { days: 0, perHour: list },
+        { days: 30, perHour: usd('21.528') },
+      ],
+    },
   ])
 })

@@ -1,7 +1,8 @@
-/** Terms and prices: what an order costs an hour, and when a reservation ends. */
+/** Terms and prices: the hourly price of an order, what a reserved term commits to, and when it ends. */
 import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
 import { costOfSpan, discounted, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../base/result.ts'
+import { earlyEndRates, type Commitment, type EarlyEndRate } from './commitment.ts'
 
 export interface Term {
   readonly termType: 'on-demand' | 'reserved' | 'private-cloud'
@@ -78,27 +79,54 @@ export function grantTerm(
   })
 }
 
-/** What it costs to bind oneself. */
 export interface TermQuote {
   readonly days: number
   readonly percentage: number
   readonly perHour: NanoUsd
-  /** Of the whole term. */
+  /** The price of the whole term: held with the order, and the most that the term can cost. */
   readonly total: NanoUsd
+  /** The price of the time used when it ends early. */
+  readonly rates: readonly EarlyEndRate[]
+}
+
+/** One term at the discount that was granted. */
+export function quoteTerm(
+  term: { readonly days: number; readonly percentage: number },
+  options: readonly ReserveOption[],
+  listPrice: NanoUsd,
+): TermQuote {
+  const { days, percentage } = term
+  const perHour = discounted(listPrice, percentage)
+  const others = bestDiscounts(options).map((one) => ({ ...one, perHour: discounted(listPrice, one.percentage) }))
+  return {
+    days,
+    percentage,
+    perHour,
+    total: costOfSpan(perHour, days * DAY_MS),
+    rates: earlyEndRates({ days, perHour }, listPrice, others),
+  }
 }
 
 /** Each term at its best discount, the shortest first: an account may have one of its own beside everyone's. */
 export function quoteTerms(options: readonly ReserveOption[], listPrice: NanoUsd): TermQuote[] {
+  return bestDiscounts(options).map((term) => quoteTerm(term, options, listPrice))
+}
+
+function bestDiscounts(options: readonly ReserveOption[]): Array<{ days: number; percentage: number }> {
   const best = new Map<number, number>()
   for (const { termPeriodDays: days, discountPercentage } of options) {
     best.set(days, Math.max(best.get(days) ?? 0, discountPercentage))
   }
-  return [...best]
-    .toSorted(([one], [other]) => one - other)
-    .map(([days, percentage]) => {
-      const perHour = discounted(listPrice, percentage)
-      return { days, percentage, perHour, total: costOfSpan(perHour, days * DAY_MS) }
-    })
+  return [...best].map(([days, percentage]) => ({ days, percentage })).toSorted((one, other) => one.days - other.days)
+}
+
+/** What an order under this term commits to. null: it is on demand. */
+export function commitmentOf(term: Term, options: readonly ReserveOption[]): Commitment | null {
+  const { reservation } = term
+  if (reservation === null) return null
+  const { periodDays: days, discountPercentage: percentage, originalCostPerHour } = reservation
+  const { perHour, total, rates } = quoteTerm({ days, percentage }, options, originalCostPerHour)
+  return { perHour, total, rates, startsAt: term.effectiveAt, endsAt: reservation.endsAt }
 }
 
 /** What follows a reserved term when the customer chose to go on: its list price of the day it was made. */

@@ -1,17 +1,16 @@
 /** Ends what has a time of its own: terms, `autoTerminateAt`, states that last too long, holds, old answers. */
-import { addMs, earlier, formatInstant, MINUTE_MS, SECOND_MS, toDate, type Instant } from '../base/instant.ts'
+import { addMs, formatInstant, MINUTE_MS, SECOND_MS, toDate } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { formatUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { failRental, recordRentalEvent, rentalMemo, terminateRental } from '../app/rental.ts'
+import { failRental, terminateRental } from '../app/rental.ts'
+import { recordRentalEvent } from '../app/rental-event.ts'
+import { passTermEnd } from '../app/rental-term.ts'
 import { isLiving, stateLimits } from '../domain/rental.ts'
-import { onDemandAfter, type Term } from '../domain/term.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { forgetIdempotency } from '../store/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
 import { forgetRateWindows } from '../store/rate-window.ts'
-import { insertTerm, listEnding, listOverdue, lockRental, readTerms, type Rental } from '../store/rental.ts'
-import { endSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
+import { listEnding, listOverdue, lockRental, readTerms, type Rental } from '../store/rental.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
@@ -43,41 +42,10 @@ async function expireOne(tx: Tx, id: number): Promise<void> {
     return
   }
   if (termEnd === null || termEnd > now) return
-  if (rental.convert_on_expiry === false) await terminateRental(tx, rental, 'term_expired', termEnd)
-  else if (rental.status !== 'Unknown') await convert(tx, rental, term, termEnd)
-}
-
-/** The reserved stretch ends and the on-demand one begins at the same instant, whenever we get to it. */
-async function convert(tx: Tx, rental: Rental, term: Term & { n: number }, end: Instant): Promise<void> {
-  const next = onDemandAfter(term)
-  await insertTerm(tx, rental.id, term.n + 1, next)
-  const metered = { rentalId: rental.id, volumeId: null }
-  const open = await tx.db
-    .selectFrom('segment')
-    .select(['supplier_id', 'platform_fee_bp', 'started_at'])
-    .where('rental_id', '=', rental.id)
-    .where('ended_at', 'is', null)
-    .executeTakeFirst()
-  if (open !== undefined && open.started_at < end) {
-    const closed = await endSegment(tx, metered, end, rentalMemo(rental))
-    if (closed?.endReason === 'balance_empty' || closed?.endReason === 'spending_limit') {
-      await terminateRental(tx, rental, closed.endReason, closed.until)
-      return
-    }
-    await openSegment(tx, {
-      metered,
-      accountId: rental.account_id,
-      startedAt: end,
-      pricePerHour: next.costPerHour,
-      supplier: supplierOfSegment(open),
-      dueAt: earlier(tx.clock.now(), addMs(end, SECOND_MS)),
-    })
-    tx.wake.add('meter')
-  }
-  recordRentalEvent(tx, rental, 'rental.term_converted', {
-    at: formatInstant(end),
-    costPerHourUsd: formatUsd(next.costPerHour),
-  })
+  // What is Unknown may have stood still since; it goes over when it is seen again.
+  if (rental.status === 'Unknown' && rental.convert_on_expiry !== false) return
+  const forced = await passTermEnd(tx, rental, now)
+  if (forced !== undefined) await terminateRental(tx, rental, forced.reason, forced.at)
 }
 
 /** States that last too long: failed or flagged, as the table says. */

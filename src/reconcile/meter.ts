@@ -5,16 +5,16 @@
  */
 import { sql } from 'kysely'
 import { addMs, earlier, later, SECOND_MS, toDate, type Instant } from '../base/instant.ts'
-import { nanoUsdOf } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { rentalMemo, terminateRental } from '../app/rental.ts'
+import { terminateRental } from '../app/rental.ts'
+import { rentalMemo } from '../app/rental-event.ts'
 import { recordVolumeEvent, volumeMemo } from '../app/volume.ts'
 import { planSettlement } from '../domain/metering.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import { lockAvailable } from '../store/ledger.ts'
 import { lockRental } from '../store/rental.ts'
-import { openSegmentOf, readAllowance, readHold, settleSegment, type Segment } from '../store/segment.ts'
+import { lockFunds, openSegmentOf, settleSegment, type Segment } from '../store/segment.ts'
 import { detach, lockVolume, moveVolume } from '../store/volume.ts'
 import type { Reconciler } from './loop.ts'
 
@@ -96,16 +96,7 @@ async function lockDue(tx: Tx, now: Instant): Promise<DueSegment[]> {
 
 async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<void> {
   const upTo = later(segment.settled_until, earlier(now, segment.proved_until ?? segment.settled_until))
-  const available = (await lockAvailable(tx, [segment.account_id])).get(segment.account_id)
-  const plan = planSettlement(
-    openSegmentOf(segment),
-    {
-      held: await readHold(tx.db, segment.hold_key),
-      available: available ?? nanoUsdOf(0n),
-      allowance: await readAllowance(tx.db, segment),
-    },
-    upTo,
-  )
+  const plan = planSettlement(openSegmentOf(segment), await lockFunds(tx, segment), upTo)
   // Something that is due but not proved yet is looked at again in a moment, or later when its engine is away.
   const stale = now - (segment.proved_until ?? segment.settled_until) > STALE_MS
   const dueAt = plan.endsAt === null ? later(plan.dueAt, addMs(now, stale ? STALE_MS : SECOND_MS)) : plan.dueAt

@@ -6,9 +6,11 @@
  * never charges past it. So an engine that we cannot reach stops the bills of its machines by itself.
  */
 import { addMs, formatInstant, later, MINUTE_MS, toDateOrNull, type Instant } from '../base/instant.ts'
-import { zeroUsd } from '../base/money.ts'
+import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { failRental, recordRentalEvent, releaseRental, rentalMemo, rentalTag, terminateRental } from '../app/rental.ts'
+import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental.ts'
+import { recordRentalEvent, rentalMemo } from '../app/rental-event.ts'
+import { passTermEnd } from '../app/rental-term.ts'
 import { tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
 import { findAccount } from '../store/account.ts'
@@ -210,6 +212,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     ...(machine.data === undefined ? {} : { provider_data: machine.data }),
   }
   if (rental.status === 'Unknown') {
+    if (await endedWithTerm(tx, rental, now)) return
     const stoodStill = isAnotherRun(rental, machine)
     const moved = await moveRental(tx, rental.id, 'Running', change)
     if (moved === undefined) return
@@ -221,13 +224,11 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   }
   const started = later(now, rental.created_at)
   if ((await moveRental(tx, rental.id, 'Running', { ...change, started_at: started })) === undefined) return
-  const term = (await readTerms(tx.db, [rental.id])).get(rental.id)
-  if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
   await openSegment(tx, {
     metered: { rentalId: rental.id, volumeId: null },
     accountId: rental.account_id,
     startedAt: started,
-    pricePerHour: term.costPerHour,
+    pricePerHour: await readPrice(tx, rental.id),
     supplier: await supplierOf(tx, rental),
     // At once: the meter then knows how far the money and the limits reach, and when to look again.
     dueAt: started,
@@ -242,7 +243,10 @@ function isAnotherRun(rental: Pick<Rental, 'incarnation'>, machine: EngineMachin
   return rental.incarnation !== null && machine.incarnation !== undefined && rental.incarnation !== machine.incarnation
 }
 
-/** The time from when it was last seen costs nothing. It stands in the books all the same, at no price. */
+/**
+ * The time from when it was last seen costs nothing. It stands in the books all the same, at no price. A term that
+ * ended before or in that time goes over to on demand, so what follows has the price of the term of today.
+ */
 async function leaveOut(
   tx: Tx,
   rental: Rental,
@@ -250,20 +254,37 @@ async function leaveOut(
   now: Instant,
 ): Promise<{ freeFrom?: string; freeUntil?: string }> {
   const metered = { rentalId: rental.id, volumeId: null }
-  const open = await findOpenSegment(tx.db, metered)
-  if (open === undefined || lastSeenAt === null) return {}
-  const from = later(open.settled_until, lastSeenAt)
+  const charged = await findOpenSegment(tx.db, metered)
+  if (charged === undefined || lastSeenAt === null) return {}
+  const from = later(charged.settled_until, lastSeenAt)
   if (from >= now) return {}
-  const closed = await endSegment(tx, metered, from, rentalMemo(rental))
-  if (closed?.endReason === 'balance_empty' || closed?.endReason === 'spending_limit') {
-    await terminateRental(tx, rental, closed.endReason, closed.until)
+  const forced = await passTermEnd(tx, rental, from)
+  const closed = forced === undefined ? await endSegment(tx, metered, from, rentalMemo(rental)) : undefined
+  const ended = forced ?? (closed?.endReason ? { reason: closed.endReason, at: closed.until } : undefined)
+  if (ended !== undefined) {
+    await terminateRental(tx, rental, ended.reason, ended.at)
     return {}
   }
-  const common = { metered, accountId: rental.account_id, supplier: supplierOfSegment(open), dueAt: now }
+  const common = { metered, accountId: rental.account_id, supplier: supplierOfSegment(charged), dueAt: now }
   await openSegment(tx, { ...common, startedAt: from, pricePerHour: zeroUsd })
   await endSegment(tx, metered, now, rentalMemo(rental))
-  await openSegment(tx, { ...common, startedAt: now, pricePerHour: open.price_nano_per_hour })
+  await passTermEnd(tx, rental, now)
+  const pricePerHour = await readPrice(tx, rental.id)
+  await openSegment(tx, { ...common, startedAt: now, pricePerHour })
   return { freeFrom: formatInstant(from), freeUntil: formatInstant(now) }
+}
+
+async function readPrice(tx: Tx, rentalId: number): Promise<NanoUsd> {
+  const term = (await readTerms(tx.db, [rentalId])).get(rentalId)
+  if (term === undefined) throw new Error(`rental ${rentalId} has no term`)
+  return term.costPerHour
+}
+
+/** Whether it ends with a term that is over: then it does not come back. */
+async function endedWithTerm(tx: Tx, rental: Rental, now: Instant): Promise<boolean> {
+  if (rental.convert_on_expiry !== false) return false
+  const end = (await readTerms(tx.db, [rental.id])).get(rental.id)?.reservation?.endsAt
+  return end !== undefined && end <= now
 }
 
 async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; platformFeeBp: number } | null> {

@@ -2,27 +2,49 @@
 import { MINUTE_MS } from '../base/instant.ts'
 import { formatUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
+import { balanceOf, type Balance } from '../domain/balance.ts'
 import { runwayChange, type RunwayChange } from '../domain/runway.ts'
+import { readSnapshot } from '../store/billing.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
-import { listSpending, setRunwayWarned, type Spending } from '../store/spending.ts'
+import { listWatched, readStandings, setRunwayWarned, type Watched } from '../store/standing.ts'
 import type { Reconciler } from './loop.ts'
+
+/** Accounts read at a time, with all that runs for them. */
+const BATCH = 200
 
 export function watchRunway(app: App): Reconciler {
   return {
     name: 'runway',
     everyMs: MINUTE_MS / 2,
     run: async () => {
-      for (const account of await listSpending(app.database.db, app.clock.now())) {
-        const change = runwayChange(account.balance, account.hourlySpend, account.warnedH)
-        if (change.kind !== 'none') await transact(app.database, (tx) => tell(tx, account, change))
+      for (let after = ''; ;) {
+        const { accounts, standings } = await readSnapshot(app.database, async (db) => {
+          const accounts = await listWatched(db, after, BATCH)
+          const ids = accounts.map(({ accountId }) => accountId)
+          return { accounts, standings: await readStandings(db, ids) }
+        })
+        for (const account of accounts) {
+          const standing = standings.get(account.accountId)
+          if (standing === undefined) continue
+          const balance = balanceOf(standing, app.clock.now())
+          const change = runwayChange(balance.runway.funds, balance.runway.hourlySpend, account.warnedH)
+          if (change.kind !== 'none') await transact(app.database, (tx) => tell(tx, account, balance, change))
+        }
+        const last = accounts.at(-1)
+        if (last === undefined || accounts.length < BATCH) return false
+        after = last.accountId
       }
-      return false
     },
   }
 }
 
-async function tell(tx: Tx, account: Spending, change: Exclude<RunwayChange, { kind: 'none' }>): Promise<void> {
+async function tell(
+  tx: Tx,
+  account: Watched,
+  balance: Balance,
+  change: Exclude<RunwayChange, { kind: 'none' }>,
+): Promise<void> {
   // Two servers may look at once: only the one that changes the mark tells.
   const changed = await setRunwayWarned(tx, account, change.kind === 'clear' ? null : change.hours)
   if (!changed || change.kind !== 'warn') return
@@ -32,8 +54,8 @@ async function tell(tx: Tx, account: Spending, change: Exclude<RunwayChange, { k
     subject: { kind: 'balance', id: account.accountId },
     data: {
       hours: change.hours,
-      balanceUsd: formatUsd(account.balance),
-      hourlySpendUsd: formatUsd(account.hourlySpend),
+      balanceUsd: formatUsd(balance.balance),
+      hourlySpendUsd: formatUsd(balance.hourlySpend),
     },
   })
 }

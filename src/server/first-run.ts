@@ -27,7 +27,7 @@ export const OPERATOR_KEY = 'operator.key'
 export const DEMO_KEY = 'demo.key'
 export const DEMO_SSH_KEY = 'demo_ssh_key'
 
-const DEMO_CREDIT = usd('100')
+const DEMO_CREDIT = usd('20000')
 
 /** Makes the operator's account where there is none. True: it was made now, and its key is in the data folder. */
 export async function ensureOperator(database: Database, dataDir: string): Promise<boolean> {

@@ -2,10 +2,12 @@
  * Reads what the detail of a rental tells beyond its row: its events, what it has cost, its ports, what its host says.
  * Rentals and instances of the marketplace take it from here, so both show the same cost.
  */
-import type { Instant } from '../base/instant.ts'
-import { costOfSpan, nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { earlier, type Instant } from '../base/instant.ts'
+import { nanoUsdOf } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
+import { planEnding, usageOf } from '../domain/commitment.ts'
+import { findCommitment } from '../store/commitment.ts'
 import type { Db } from '../store/database.ts'
 import { listEvents } from '../store/event.ts'
 import type { Rental } from '../store/rental.ts'
@@ -19,24 +21,33 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
   const { db } = app.database
   const isHosted = rental.driver === 'host' || rental.driver === 'private-cloud'
   const tag = rentalTag(app, rental)
-  const [events, costSoFar, publicPorts, messages] = await Promise.all([
+  const [events, cost, publicPorts, messages] = await Promise.all([
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: DETAIL_EVENTS }),
     readCost(db, rental, app.clock.now()),
     readPublicPorts(db, isHosted && rental.external_id !== null ? [rental.external_id] : []),
     readWorkloadMessages(db, isHosted && rental.status === 'Pending' ? [tag] : []),
   ])
-  return { events, costSoFar, publicPorts: publicPorts.get(rental.external_id ?? ''), doing: messages.get(tag) }
+  return { events, ...cost, publicPorts: publicPorts.get(rental.external_id ?? ''), doing: messages.get(tag) }
 }
 
-/** Closed stretches as charged, the open one as it stands now. */
-async function readCost(db: Db, rental: Rental, now: Instant): Promise<NanoUsd> {
-  const until = rental.status === 'Unknown' && rental.seen_at !== null ? rental.seen_at : now
-  let cost = 0n
-  for (const segment of await listSegments(db, rental.id)) {
-    cost +=
-      segment.ended_at === null
-        ? costOfSpan(segment.price_nano_per_hour, Math.max(0, until - segment.started_at))
-        : segment.settled_nano
-  }
-  return nanoUsdOf(cost)
+/** Closed segments as charged, the open one as it stands now, and what an early end cost on top. */
+async function readCost(db: Db, rental: Rental, now: Instant): Promise<Pick<DetailFacts, 'costSoFar' | 'commitment'>> {
+  const isLost = rental.status === 'Unknown'
+  const until = isLost && rental.seen_at !== null ? rental.seen_at : now
+  const segments = (await listSegments(db, rental.id)).map((row) => ({
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    pricePerHour: row.price_nano_per_hour,
+  }))
+  const used = usageOf(segments, until)
+  const commitment = await findCommitment(db, rental.id)
+  const costSoFar = nanoUsdOf(used.charged + (commitment?.rerated ?? 0n))
+  if (commitment === undefined) return { costSoFar, commitment: null }
+  const inTerm = usageOf(
+    segments.filter((segment) => segment.startedAt < commitment.endsAt),
+    earlier(until, commitment.endsAt),
+  )
+  const isOpen = commitment.closedAt === null
+  const endNow = isOpen ? planEnding(commitment, inTerm, until, { atFault: isLost }) : null
+  return { costSoFar, commitment: { ...commitment, charged: inTerm.charged, endNow } }
 }

@@ -1,17 +1,19 @@
 /** Rentals as the wire shows them. */
 import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { formatUsd, usdToNumber, type NanoUsd } from '../base/money.ts'
+import { formatUsd, nanoUsdOf, usdToNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { EventRecord } from '../contract/event.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { Region } from '../contract/region.ts'
 import type { RentalRecord, RentalType } from '../contract/rental.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
+import type { EarlyEndRate, Ending } from '../domain/commitment.ts'
 import { wholeOf, type EngineSpec } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import { volumeServes } from '../domain/volume.ts'
 import type { Person } from '../store/account.ts'
+import type { FoundCommitment } from '../store/commitment.ts'
 import type { Machine } from '../store/machine.ts'
 import type { Rental } from '../store/rental.ts'
 import type { AttachedVolume, Volume } from '../store/volume.ts'
@@ -158,6 +160,8 @@ function termRecord(term: Term) {
 /** What a detail tells beyond the row of the rental. */
 export interface DetailFacts {
   readonly costSoFar: NanoUsd
+  /** null: on demand. */
+  readonly commitment: (FoundCommitment & { readonly charged: NanoUsd; readonly endNow: Ending | null }) | null
   readonly events: EventRecord[]
   readonly publicPorts: ReadonlyMap<number, number> | undefined
   /** What its host says of it while it starts. */
@@ -165,7 +169,36 @@ export interface DetailFacts {
 }
 
 export function rentalDetail(app: App, rental: Rental, around: RentalSurroundings, facts: DetailFacts) {
-  return { ...activeRental<RentalType>(app, rental, around), ...detailFields(rental, facts) }
+  return {
+    ...activeRental<RentalType>(app, rental, around),
+    ...detailFields(rental, facts),
+    commitment: facts.commitment === null ? null : commitmentOnWire(facts.commitment),
+  }
+}
+
+function commitmentOnWire(commitment: NonNullable<DetailFacts['commitment']>) {
+  const { total, charged, rerated, endsAt, rates, closedAt, endNow } = commitment
+  const held = closedAt === null ? nanoUsdOf(total - charged) : zeroUsd
+  return {
+    totalUsd: formatUsd(total),
+    chargedUsd: formatUsd(charged),
+    heldUsd: formatUsd(held),
+    endsAt: formatInstant(endsAt),
+    earlyEndRates: earlyEndRatesOnWire(rates),
+    earlyEndChargeUsd: formatUsd(rerated),
+    endNow:
+      endNow === null
+        ? null
+        : {
+            costUsd: formatUsd(endNow.cost),
+            extraUsd: formatUsd(endNow.extra),
+            returnedUsd: formatUsd(endNow.returned),
+          },
+  }
+}
+
+export function earlyEndRatesOnWire(rates: readonly EarlyEndRate[]) {
+  return rates.map(({ days, perHour }) => ({ completedDays: days, costPerHourUsd: formatUsd(perHour) }))
 }
 
 /** What one rental tells of itself, of whichever kind it is. */

@@ -20,7 +20,7 @@ export function welcome({ url, settings, made, tookMs }: Started): string {
   if (made.operator) lines.push(`The operator's key is in ${dataDir}/${OPERATOR_KEY}.`)
   if (made.demo) {
     lines.push(
-      `A demo account with $100 is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
+      `A demo account with $20,000 of demo money is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
       'The machines are simulated. With Docker, one more command puts this machine beside them, to be logged into:',
       '  npx berth agent run --simulate-gpus rtx4090:2',
       hasChatModel ? 'The chat model (323 MB) is downloaded first, and says 503 until then. Try:' : 'Try:',

@@ -3,10 +3,10 @@ import { sql, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import { randomId } from '../base/id.ts'
 import { limits, type Quota } from '../base/limits.ts'
-import type { NanoUsd } from '../base/money.ts'
 import type { Role } from '../contract/account.ts'
+import type { Standing } from '../domain/balance.ts'
 import { at, type Db, type Tx } from './database.ts'
-import type { Balances } from './ledger.ts'
+import { readStanding, readStandings } from './standing.ts'
 import type { Tables } from './tables.ts'
 
 export type Account = Selectable<Tables['account']>
@@ -70,30 +70,30 @@ export async function updateAccount(tx: Tx, id: string, change: AccountChange): 
     .execute()
 }
 
-export type AccountWithBalances = Account & Balances
+export type AccountWithStanding = Account & { readonly standing: Standing }
 
-function selectWithBalances(db: Db) {
-  const balance = (kind: keyof Balances) =>
-    sql<NanoUsd>`(select balance_nano from ledger_account where account_id = account.id and kind = ${kind})`.as(kind)
-  return db
-    .selectFrom('account')
-    .selectAll()
-    .select([balance('available'), balance('held'), balance('earnings')])
-}
-
-export async function findAccountWithBalances(db: Db, id: string): Promise<AccountWithBalances | undefined> {
-  return selectWithBalances(db).where('id', '=', id).executeTakeFirst()
+export async function findAccountWithStanding(db: Db, id: string): Promise<AccountWithStanding | undefined> {
+  const account = await findAccount(db, id)
+  return account === undefined ? undefined : { ...account, standing: await readStanding(db, id) }
 }
 
 /** Newest first. Accounts are never deleted, so the id of the last one seen is enough to go on from. */
-export async function listAccounts(db: Db, query: { after?: string; limit: number }): Promise<AccountWithBalances[]> {
-  let select = selectWithBalances(db)
+export async function listAccounts(db: Db, query: { after?: string; limit: number }): Promise<AccountWithStanding[]> {
+  let select = db.selectFrom('account').selectAll()
   if (query.after !== undefined) {
     select = select.where(
       sql<boolean>`(created_at, id) < (select a.created_at, a.id from account a where a.id = ${query.after})`,
     )
   }
-  return select.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(query.limit).execute()
+  const accounts = await select.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(query.limit).execute()
+  const standings = await readStandings(
+    db,
+    accounts.map(({ id }) => id),
+  )
+  return accounts.flatMap((account) => {
+    const standing = standings.get(account.id)
+    return standing === undefined ? [] : [{ ...account, standing }]
+  })
 }
 
 /** The person with this e-mail address. One that exists is left as it is: a name is the person's own. */

@@ -9,39 +9,12 @@ import { sql, type RawBuilder } from 'kysely'
 import type { Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { PurchaseSource } from '../contract/billing.ts'
-import type { OpenSegment } from '../domain/metering.ts'
 import { at, type Database, type Db } from './database.ts'
 import type { Tables } from './tables.ts'
 
 /** Several reads that must agree see the database as it is at one moment. */
 export async function readSnapshot<T>(database: Database, read: (db: Db) => Promise<T>): Promise<T> {
   return database.db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only').execute(read)
-}
-
-export interface RunningSegment extends OpenSegment {
-  /** Up to when its cost may be reckoned. null: as long as it is open. */
-  readonly meterStoodAt: Instant | null
-}
-
-/** What an account pays for right now. The meter of a rental that the engine does not show stands still. */
-export async function listOpenSegments(db: Db, accountId: string): Promise<RunningSegment[]> {
-  const rows = await db
-    .selectFrom('segment as s')
-    .leftJoin('rental as r', 'r.id', 's.rental_id')
-    .select(['s.started_at', 's.price_nano_per_hour', 's.settled_until', 's.settled_nano', 's.supplier_nano'])
-    .select(['s.platform_fee_bp', 'r.status', 'r.seen_at'])
-    .where('s.account_id', '=', accountId)
-    .where('s.ended_at', 'is', null)
-    .execute()
-  return rows.map((row) => ({
-    startedAt: row.started_at,
-    pricePerHour: row.price_nano_per_hour,
-    settledUntil: row.settled_until,
-    settled: row.settled_nano,
-    supplierPaid: row.supplier_nano,
-    platformFeeBp: row.platform_fee_bp,
-    meterStoodAt: row.status === 'Unknown' ? (row.seen_at ?? row.settled_until) : null,
-  }))
 }
 
 function ownIds(accountId: string): RawBuilder<unknown> {

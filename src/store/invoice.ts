@@ -83,7 +83,7 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
 
 export interface MonthPayment {
   readonly at: Instant
-  readonly kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'payout'
+  readonly kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'payout' | 'credit_draw' | 'credit_repayment'
   readonly memo: string
   readonly reason: string | null
   readonly amount: NanoUsd

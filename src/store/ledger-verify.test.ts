@@ -21,6 +21,7 @@ import { transact, type Db } from './database.ts'
 import { placeHold, releaseExpiredHolds } from './ledger.ts'
 import { ledgerChecks, readHouse, readWholeBooks, runCheck } from './ledger-verify.ts'
 import { moveRental } from './rental.ts'
+import { saveCreditLine } from './standing.ts'
 
 let books: Books
 /** Rentals by what became of them, the volume, and the meters of some. */
@@ -72,6 +73,31 @@ async function keepHouse(): Promise<void> {
   await buy(books, poor.accountId, usd('20'))
   await startRental(books, poor, { pricePerHour: usd('0') })
   await inferSomething(actor)
+  await commit(supplier)
+}
+
+/** Reserved terms: one runs on credit, one ended early, one failed, and a payment repaid some of the credit. */
+async function commit(supplier: { accountId: string; platformFeeBp: number }): Promise<void> {
+  const { clock, database } = books
+  const reserved = [
+    { termPeriodDays: 1, discountPercentage: 10 },
+    { termPeriodDays: 3, discountPercentage: 30 },
+  ]
+  const actor = await openAccount(books, 'bound', usd('200'))
+  await transact(database, (tx) => saveCreditLine(tx, actor.accountId, usd('500')))
+  const wish = { pricePerHour: usd('2.49'), reserved, supplier }
+  const [bound, early, failed] = [
+    await startRental(books, actor, wish),
+    await startRental(books, actor, wish),
+    await startRental(books, actor, wish),
+  ]
+  ids.set('bound', bound).set('early', early).set('failed', failed)
+  clock.advance(26 * HOUR_MS + 1)
+  for (const rentalId of [bound, early]) await settle(books, { rentalId, volumeId: null })
+  clock.advance(MINUTE_MS + 17)
+  await endRental(books, early)
+  await breakRental(books, failed)
+  await buy(books, actor.accountId, usd('5'))
 }
 
 /** Requests on a gateway, some of them after their purse had expired and with money that was no longer there. */
@@ -126,8 +152,8 @@ test('the house’s accounts are the other side of its customers’', async () =
   const customers = await sql<{ sum: string }>`select sum(balance_nano)::text as sum from ledger_account`.execute(
     books.database.db,
   )
-  expect([...house.keys()]).toEqual(['adjustments', 'funding', 'payouts', 'revenue'])
-  expect(house.get('funding')).toBe(0n - usd('526.5'))
+  expect([...house.keys()]).toEqual(['adjustments', 'credit', 'funding', 'payouts', 'revenue'])
+  expect(house.get('funding')).toBe(0n - usd('731.5'))
   const sum = [...house.values()].reduce((sum, amount) => sum + amount, 0n)
   expect(sum + BigInt(customers.rows[0]?.sum ?? '0')).toBe(0n)
 })
@@ -174,6 +200,18 @@ describe('a fault that a hand or a bug has planted', () => {
     what_ended_costs_nothing | its money is set aside  | rental {ended}           | update hold set amount_nano = 5 where key = 'rental:{ended}'
     what_ended_costs_nothing | a volume's meter runs on | volume {volume}         | update volume set state = 'deleting' where id = {volume}
     what_ended_costs_nothing | a volume's money        | volume {volume}          | update volume set state = 'deleted' where id = {volume}; update segment set ended_at = settled_until
+    commitment_is_held       | some of it is gone      | rental {bound}           | update hold set amount_nano = amount_nano - 1 where key = 'rental:{bound}'
+    commitment_is_held       | of what has ended       | rental {early}           | update commitment set closed_at = null, closed_rate_nano = null where rental_id = {early}
+    commitment_costs_no_more_than_its_term | a cheaper term | rental {early}      | update commitment set total_nano = 1 where rental_id = {early}
+    early_end_is_rerated     | at another rate         | rental {early}           | update commitment set closed_rate_nano = closed_rate_nano + 1 where rental_id = {early}
+    early_end_is_rerated     | by another amount       | rental {early}           | update commitment set rerated_nano = rerated_nano - 1 where rental_id = {early}
+    early_end_is_rerated     | it was let off          | rental {early}           | update commitment set rerated_nano = 0, at_fault = true, closed_rate_nano = 1743000000 where rental_id = {early}; delete from transfer where posting_id = (select id from posting where key = 'rerate:{early}')
+    early_end_is_rerated     | never posted            | rental {early}           | delete from transfer where posting_id = (select id from posting where key = 'rerate:{early}')
+    early_end_is_rerated     | though we failed        | rental {failed}          | update commitment set rerated_nano = 5 where rental_id = {failed}
+    supplier_gets_its_share_of_early_ends | it kept some | rental {early}         | update commitment set supplier_nano = supplier_nano + 1 where rental_id = {early}
+    credit_used_is_what_was_drawn | it owes less       | acc_bound                | update credit_line set used_nano = used_nano - 1
+    credit_used_is_what_was_drawn | the line is gone   | acc_bound                | delete from credit_line
+    credit_is_repaid_first   | money beside a debt     | acc_bound                | update ledger_account set balance_nano = 1 where account_id = 'acc_bound' and kind = 'available'
     gpus_claimed_are_counted | one too few             | machine m1               | update machine set gpus_claimed = gpus_claimed - 1
     gpus_claimed_are_in_use  | by what was released    | machine m1 GPU 0         | update gpu_claim set rental_id = {ended} where gpu_index = 0
     key_spend_is_its_charges | it grew                 | key verifykey 2026-01    | update key_spend set spent_nano = spent_nano + 1 where api_key_id = 'verifykey'

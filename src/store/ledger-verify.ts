@@ -7,6 +7,7 @@ import { sql, type RawBuilder } from 'kysely'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { readSnapshot } from './billing.ts'
 import type { Database, Db } from './database.ts'
+import { commitmentChecks } from './ledger-verify-commitment.ts'
 
 export interface Finding {
   readonly check: string
@@ -252,6 +253,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       union all select 'volume ' || v.id, format('%s, and %s is held', v.state, h.amount_nano)
       from volume v join hold h on h.key = 'volume:' || v.id and h.amount_nano > 0 where v.state = 'deleted'`,
   },
+  ...commitmentChecks,
   {
     name: 'gpus_claimed_are_counted',
     over: sql`machine`,

@@ -1,4 +1,5 @@
-/** Money moves through the functions of schema/0002_ledger.sql and nowhere else. These are their faces. */
+/** Money moves through the SQL functions of schema/0002_ledger.sql and 0015_commitments.sql, called from here only. */
+import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
@@ -31,7 +32,7 @@ export interface Posting {
 export async function post(tx: Tx, posting: Posting): Promise<PostAnswer> {
   const refs = (side: 'from' | 'to') =>
     sql`array[${sql.join(posting.transfers.map((t) => sql`ledger_account_id(${t[side].accountId}, ${t[side].kind})`))}]::bigint[]`
-  return answer(
+  const outcome = answer(
     await sql<{ answer: PostAnswer }>`
       select ledger_post(${posting.key}, ${posting.kind}, ${toDate(tx.clock.now())}, ${posting.accountId},
         ${posting.memo}, ${posting.actor}, ${posting.reason}, ${posting.rentalId ?? null}::integer, null, null, null,
@@ -39,6 +40,26 @@ export async function post(tx: Tx, posting: Posting): Promise<PostAnswer> {
       tx.db,
     ),
   )
+  if (outcome === 'posted' && posting.transfers.some(({ to }) => to.kind === 'available')) {
+    await sql`select repay_credit(${`${posting.key}:repay`}, ${posting.accountId}, ${toDate(tx.clock.now())})`.execute(
+      tx.db,
+    )
+  }
+  return outcome
+}
+
+/** Draws from the credit line what the balance lacks of `needed`. `insufficient`: more than the line still allows. */
+export async function drawCredit(
+  tx: Tx,
+  accountId: string,
+  needed: NanoUsd,
+): Promise<'posted' | 'enough' | 'insufficient'> {
+  const result = await sql<{ answer: 'posted' | 'enough' | 'insufficient' }>`
+    select draw_credit(${`draw:${randomUUID()}`}, ${accountId}, ${needed.toString()}::bigint,
+      ${toDate(tx.clock.now())}) as answer`.execute(tx.db)
+  const row = result.rows[0]
+  if (row === undefined) throw new Error('the ledger gave no answer')
+  return row.answer
 }
 
 /** available → held. */

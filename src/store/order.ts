@@ -49,7 +49,8 @@ export interface NewOrder {
   readonly autoTerminateAt: Instant | null
   readonly spendingLimit: NanoUsd | null
   readonly term: Term
-  readonly firstHour: NanoUsd
+  /** Set aside with the order. */
+  readonly hold: NanoUsd
   readonly places: readonly Place[]
 }
 
@@ -70,7 +71,7 @@ function candidateNames(): string[] {
   return [randomName(), randomName(), `${randomName()}-${number(4)}`, `${randomName()}-${number(9)}`]
 }
 
-/** What a try in vain has taken (the money of the first hour, GPUs of half a cluster) it gives back. */
+/** Rolls back what a failed attempt has taken: held money, GPUs of half a cluster. */
 export async function undoOnFailure<T>(tx: Tx, work: () => Promise<Result<T>>): Promise<Result<T>> {
   await sql`savepoint before_try`.execute(tx.db)
   const outcome = await work()
@@ -109,7 +110,7 @@ export async function writeOrder(tx: Tx, order: NewOrder): Promise<OrderOutcome>
   }
   const answered = await sql<Rental & { outcome: OrderOutcome['kind'] }>`
     select o.outcome, (o.rental).* from write_order(${JSON.stringify(rental)}::jsonb, ${candidateNames()}::text[],
-      ${JSON.stringify(term)}::jsonb, ${order.firstHour.toString()}::bigint, ${JSON.stringify(order.places)}::jsonb,
+      ${JSON.stringify(term)}::jsonb, ${order.hold.toString()}::bigint, ${JSON.stringify(order.places)}::jsonb,
       ${toDate(tx.clock.now())}) o`.execute(tx.db)
   const row = answered.rows[0]
   if (row === undefined) throw new Error('the order was not answered')

@@ -5,6 +5,7 @@ import { toDate, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { planClosing, type Funds, type OpenSegment, type Settlement } from '../domain/metering.ts'
 import type { Db, Tx } from './database.ts'
+import { hasOpenCommitment } from './commitment.ts'
 import { chargeHold, lockAvailable, placeHold, releaseHold } from './ledger.ts'
 import type { Tables } from './tables.ts'
 
@@ -56,17 +57,25 @@ export async function findOpenSegment(db: Db, metered: Metered): Promise<Segment
   return select.executeTakeFirst()
 }
 
+/** What a segment can be paid from, its account's balances locked. */
+export async function lockFunds(tx: Tx, segment: Segment): Promise<Funds> {
+  const available = (await lockAvailable(tx, [segment.account_id])).get(segment.account_id) ?? nanoUsdOf(0n)
+  const held = await readHold(tx.db, segment.hold_key)
+  const committed = segment.rental_id !== null && (await hasOpenCommitment(tx.db, segment.rental_id))
+  return { held, available, committed, allowance: committed ? null : await readAllowance(tx.db, segment) }
+}
+
 /**
- * What limits of a rental and of the key that asked for it still allow. What the key's purses hold may be spent on
- * models at any moment, so it is not allowed for anything else. null: no limit is set.
+ * What limits of a rental and of the key that asked for it still allow. What the key's purses and its commitments hold
+ * is spoken for, so it is not allowed for anything else. null: no limit is set.
  */
-export async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> {
+async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> {
   const rows = await sql<{ allowance: NanoUsd | null }>`
     select least(
       r.spending_limit_nano - (select coalesce(sum(settled_nano), 0) from segment where rental_id = r.id),
-      k.total_limit_nano - purses.nano
+      k.total_limit_nano - purses.nano - committed.nano
         - (select coalesce(sum(spent_nano), 0) from key_spend where api_key_id = k.public_id),
-      k.monthly_limit_nano - purses.nano - coalesce((select spent_nano from key_spend
+      k.monthly_limit_nano - purses.nano - committed.nano - coalesce((select spent_nano from key_spend
         where api_key_id = k.public_id and month = date_trunc('month', ${toDate(segment.due_at)}::timestamptz at time zone 'UTC')::date), 0)
     )::bigint as allowance
     from segment s
@@ -75,6 +84,11 @@ export async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd |
     left join api_key k on k.public_id = coalesce(r.api_key_id, v.api_key_id)
     left join lateral (select coalesce(sum(h.amount_nano), 0) as nano from purse p join hold h on h.key = p.hold_key
                        where p.api_key_id = k.public_id) purses on true
+    left join lateral (select coalesce(sum(h.amount_nano), 0) as nano
+                       from rental o join commitment c on c.rental_id = o.id and c.closed_at is null
+                       join hold h on h.key = 'rental:' || o.id
+                       where o.account_id = k.account_id and o.status in ('Pending', 'Running', 'Unknown')
+                         and o.api_key_id = k.public_id) committed on num_nonnulls(k.total_limit_nano, k.monthly_limit_nano) > 0
     where s.id = ${segment.id.toString()}::bigint`.execute(db)
   return rows.rows[0]?.allowance ?? null
 }
@@ -155,20 +169,18 @@ export async function endSegment(
 ): Promise<Settlement | undefined> {
   const row = await findOpenSegment(tx.db, metered)
   if (row === undefined) return undefined
-  const available = await lockAvailable(tx, [row.account_id])
-  const funds: Funds = {
-    held: await readHold(tx.db, row.hold_key),
-    available: available.get(row.account_id) ?? nanoUsdOf(0n),
-    allowance: await readAllowance(tx.db, row),
-  }
-  const plan = planClosing(openSegmentOf(row), funds, end)
+  const plan = planClosing(openSegmentOf(row), await lockFunds(tx, row), end)
   await settleSegment(tx, row, plan, memo)
   return plan
 }
 
-/** Ends the stretch, if one runs, and gives back what is left of the hold. */
+/** Ends the segment, if one runs, and gives back what is left of the hold. */
 export async function closeMeter(tx: Tx, metered: Metered, end: Instant, memo: string): Promise<void> {
   await endSegment(tx, metered, end, memo)
+  await releaseMeterHold(tx, metered, memo)
+}
+
+export async function releaseMeterHold(tx: Tx, metered: Metered, memo: string): Promise<void> {
   await releaseHold(tx, holdKey(metered), `release:${holdKey(metered)}:${randomUUID()}`, `Not used by ${memo}`)
 }
 

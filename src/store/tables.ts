@@ -93,13 +93,23 @@ export interface Tables extends HostTables {
   ledger_account: {
     id: GeneratedAlways<bigint>
     account_id: OrNull<string>
-    kind: 'available' | 'held' | 'earnings' | 'revenue' | 'funding' | 'adjustments' | 'payouts'
+    kind: 'available' | 'held' | 'earnings' | 'revenue' | 'funding' | 'adjustments' | 'payouts' | 'credit'
     balance_nano: NanoOrNull
   }
   posting: {
     id: GeneratedAlways<bigint>
     key: string
-    kind: 'purchase' | 'credit' | 'adjustment' | 'refund' | 'hold' | 'release' | 'charge' | 'payout'
+    kind:
+      | 'purchase'
+      | 'credit'
+      | 'adjustment'
+      | 'refund'
+      | 'hold'
+      | 'release'
+      | 'charge'
+      | 'payout'
+      | 'credit_draw'
+      | 'credit_repayment'
     at: At
     account_id: string
     memo: string
@@ -112,6 +122,7 @@ export interface Tables extends HostTables {
   }
   transfer: { id: GeneratedAlways<bigint>; posting_id: bigint; from_id: bigint; to_id: bigint; amount_nano: Nano }
   hold: { key: string; account_id: string; amount_nano: Nano; created_at: At; expires_at: AtOrNull }
+  credit_line: { account_id: string; line_nano: Nano; used_nano: NanoOrZero }
   machine: {
     id: string
     driver: ProviderId
@@ -197,6 +208,16 @@ export interface Tables extends HostTables {
     released_at: AtOrNull
   } & Leased
   gpu_claim: { machine_id: string; gpu_index: number; rental_id: number; claimed_at: At }
+  commitment: {
+    rental_id: number
+    total_nano: Nano
+    rates: Json<Array<{ days: number; nanoPerHour: string }>>
+    closed_at: AtOrNull
+    closed_rate_nano: NanoOrNull
+    at_fault: ColumnType<boolean, boolean | undefined, boolean>
+    rerated_nano: NanoOrZero
+    supplier_nano: NanoOrZero
+  }
   term: {
     rental_id: number
     n: number

@@ -40,7 +40,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await moveMoney(page, 'Add money', { 'Amount in USD': '12,50' }, 'Add the money')
     await page.getByText('Write an amount above zero').waitFor()
     await fill(page.getByRole('dialog'), { 'Amount in USD': '25.000000001', Reason: 'bank transfer 4711' })
-    await page.getByText('The balance goes from $0.00 to $25.000000001.').waitFor()
+    await page.getByText('The available balance goes from $0.00 to $25.000000001.').waitFor()
     await look('account-credit')
     await seeWhile(page.getByText('Harbour Labs has got $25.000000001.'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Add the money' }).click(),

@@ -115,7 +115,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
   })
 
   test('a virtual machine: the price follows each choice, and what does not fit cannot be chosen', async () => {
-    const { key, call } = await browser.server.account({ usd: '100' })
+    const { key, call } = await browser.server.account({ usd: '10000' })
     const { page, visit, look, close } = await browser.open(key)
     await visit('/rent', 'Rent a machine')
     const price = page.getByRole('region', { name: 'Price' })
@@ -132,9 +132,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       .check()
     await price.getByText('$12.76', { exact: true }).waitFor()
     await page.getByRole('radio', { name: 'InfiniBand' }).check()
-    // 4 × ($3.19 + $0.30); $100 last for 7.16 hours.
+    // 4 × ($3.19 + $0.30); $10,000 last for 716.3 hours.
     await price.getByText('$13.96', { exact: true }).waitFor()
-    expect(await factsOf(price)).toMatchObject({ 'Per day': '$335.04', 'Balance lasts': '7 h 9 min' })
+    expect(await factsOf(price)).toMatchObject({ 'Per day': '$335.04', 'Balance lasts': '29 d 20 h' })
     await page.reload()
     await price.getByText('$13.96', { exact: true }).waitFor()
     expect(Object.fromEntries(new URL(page.url()).searchParams)).toEqual({
@@ -148,8 +148,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     expect(await factsOf(price)).toMatchObject({
       'Per hour': '$12.564',
       'List price': '$13.96 an hour, −10 %',
-      '30 days in all': '$9,046.08',
+      'Total for 30 days': '$9,046.08',
+      Hold: '$9,046.08 when you order',
     })
+    await price.getByText(/charged at \$13\.96\/hr, \$9,046\.08 at most/).waitFor()
     await page.getByRole('checkbox', { name: 'Go on when the term ends' }).uncheck()
     await page.getByLabel('Ports').fill('99999')
     await page.getByLabel('Ends at').fill('2020-01-01T12:00')
@@ -160,7 +162,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByLabel('Ports').fill('8080 8888')
     await page.getByLabel('Ends at').fill('')
     await page.getByLabel('Label').fill('training')
-    await page.getByLabel('Spending limit').fill('25')
+    await page.getByLabel('Spending limit').fill('9100')
     await seeWhile(page.getByText('training is starting'), () =>
       page.getByRole('button', { name: 'Rent for $12.564 an hour' }).click(),
     )
@@ -173,9 +175,17 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       gpuCount: 4,
       connectionType: 'infiniband',
       convertToOnDemandOnExpiry: false,
-      spendingLimitUsd: '25.000000000',
+      spendingLimitUsd: '9100.000000000',
       currentTerm: { termType: 'reserved', termPeriodDays: 30, costPerHour: 12.564, originalCostPerHour: 13.96 },
     })
+    // What ending early costs is shown before the end.
+    await page.reload()
+    await page.getByRole('button', { name: 'Terminate' }).click()
+    const end = page.getByRole('dialog')
+    await end.getByText(/Ending it now costs \$.* of the hold returns\./).waitFor()
+    await end.getByRole('button', { name: 'Terminate' }).click()
+    await end.waitFor({ state: 'detached' })
+    expect(await succeed(call, 'GET', '/v2/customer/balance')).toMatchObject({ heldUsd: '0.000000000' })
 
     await visit('/rent?region=mock-region&gpu=h100&count=1', 'Rent a machine')
     await page.getByLabel('Label').fill('fault-no-capacity')

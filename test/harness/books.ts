@@ -4,24 +4,26 @@
  */
 import { sql, type Insertable } from 'kysely'
 import { toDate, type Instant } from '../../src/base/instant.ts'
-import { costOfSpan, usd, type NanoUsd } from '../../src/base/money.ts'
+import { costOfSpan, type NanoUsd } from '../../src/base/money.ts'
 import { makeVault } from '../../src/base/vault.ts'
 import type { Actor, App } from '../../src/app/app.ts'
 import { failRental, terminateRental } from '../../src/app/rental.ts'
 import { HOLD_COVERS_MS, planSettlement } from '../../src/domain/metering.ts'
 import type { RentalKind } from '../../src/domain/rental.ts'
+import { commitmentOf, grantTerm, type ReserveOption, type Term, type TermWish } from '../../src/domain/term.ts'
 import { randomName } from '../../src/base/id.ts'
 import type { Tables } from '../../src/store/tables.ts'
 import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
 import { openDatabase, transact, type Database, type Tx } from '../../src/store/database.ts'
-import { lockAvailable, placeHold, post } from '../../src/store/ledger.ts'
-import { lockRental, moveRental } from '../../src/store/rental.ts'
+import { insertCommitment } from '../../src/store/commitment.ts'
+import { drawCredit, placeHold, post } from '../../src/store/ledger.ts'
+import { insertTerm, lockRental, moveRental } from '../../src/store/rental.ts'
 import {
   findOpenSegment,
   holdKey,
+  lockFunds,
   openSegment,
   openSegmentOf,
-  readHold,
   settleSegment,
   type Metered,
 } from '../../src/store/segment.ts'
@@ -112,9 +114,11 @@ export interface RentalWish {
   readonly kind?: RentalKind
   readonly label?: string
   readonly supplier?: { accountId: string; platformFeeBp: number }
+  /** Reserved for the longest of these terms; `pricePerHour` is the list price. */
+  readonly reserved?: readonly ReserveOption[]
 }
 
-/** A rental that runs from now on, its first hour set aside. */
+/** A rental that runs from now on, its first hour or its whole term set aside. */
 export async function startRental(books: Books, actor: Actor, wish: RentalWish): Promise<number> {
   return transact(books.database, async (tx) => {
     const now = tx.clock.now()
@@ -132,13 +136,21 @@ export async function startRental(books: Books, actor: Actor, wish: RentalWish):
       driver: 'mock',
     })
     const metered = { rentalId: id, volumeId: null }
-    await setAside(tx, actor, metered, wish.pricePerHour)
+    const term = termFor(wish, now)
+    await insertTerm(tx, id, 1, term)
+    const commitment = commitmentOf(term, wish.reserved ?? [])
+    if (commitment !== null) {
+      await insertCommitment(tx, id, commitment)
+      if ((await drawCredit(tx, actor.accountId, commitment.total)) === 'insufficient')
+        throw new Error('too little credit')
+    }
+    await setAside(tx, actor, metered, commitment?.total ?? costOfSpan(term.costPerHour, HOLD_COVERS_MS))
     await moveRental(tx, id, 'Running', { started_at: now, seen_at: now })
     await openSegment(tx, {
       metered,
       accountId: actor.accountId,
       startedAt: now,
-      pricePerHour: wish.pricePerHour,
+      pricePerHour: term.costPerHour,
       supplier: wish.supplier ?? null,
       dueAt: now,
     })
@@ -161,7 +173,7 @@ export async function startVolume(books: Books, actor: Actor, perGbHour: NanoUsd
       costPerHour: pricePerHour,
     })
     const metered = { rentalId: null, volumeId: id }
-    await setAside(tx, actor, metered, pricePerHour)
+    await setAside(tx, actor, metered, costOfSpan(pricePerHour, HOLD_COVERS_MS))
     await moveVolume(tx, id, 'active', { started_at: now })
     await openSegment(tx, {
       metered,
@@ -175,7 +187,16 @@ export async function startVolume(books: Books, actor: Actor, perGbHour: NanoUsd
   })
 }
 
-/** A rental without claims or terms: the books of money do not ask for them. */
+function termFor({ pricePerHour, reserved = [] }: RentalWish, now: Instant): Term {
+  const longest = reserved.toSorted((one, other) => one.termPeriodDays - other.termPeriodDays).at(-1)
+  const wish: TermWish =
+    longest === undefined ? { termType: 'on-demand', discountPercentage: 0 } : { termType: 'reserved', ...longest }
+  const granted = grantTerm(wish, pricePerHour, reserved, now)
+  if (!granted.ok) throw new Error(granted.message)
+  return granted.value
+}
+
+/** A rental without claims: the books of money do not ask for them. */
 async function insertBareRental(tx: Tx, rental: Partial<Insertable<Tables['rental']>>): Promise<{ id: number }> {
   const now = toDate(tx.clock.now())
   const values = { ...rental, name: randomName(), spec: '{}', status_since: now, created_at: now, due_at: now }
@@ -186,13 +207,13 @@ async function insertBareRental(tx: Tx, rental: Partial<Insertable<Tables['renta
     .executeTakeFirstOrThrow()
 }
 
-async function setAside(tx: Tx, actor: Actor, metered: Metered, pricePerHour: NanoUsd): Promise<void> {
+async function setAside(tx: Tx, actor: Actor, metered: Metered, amount: NanoUsd): Promise<void> {
   const key = holdKey(metered)
   const answer = await placeHold(tx, {
     postingKey: `${key}:hold`,
     holdKey: key,
     accountId: actor.accountId,
-    amount: costOfSpan(pricePerHour, HOLD_COVERS_MS),
+    amount,
     memo: 'Set aside',
   })
   if (answer === 'insufficient') throw new Error('the test gave the account too little money')
@@ -203,9 +224,7 @@ export async function settle(books: Books, metered: Metered): Promise<void> {
   await transact(books.database, async (tx) => {
     const row = await findOpenSegment(tx.db, metered)
     if (row === undefined) throw new Error('nothing runs')
-    const available = (await lockAvailable(tx, [row.account_id])).get(row.account_id) ?? usd('0')
-    const held = await readHold(tx.db, row.hold_key)
-    const plan = planSettlement(openSegmentOf(row), { held, available, allowance: null }, tx.clock.now())
+    const plan = planSettlement(openSegmentOf(row), await lockFunds(tx, row), tx.clock.now())
     await settleSegment(tx, row, plan, `use of ${row.hold_key}`)
   })
 }

@@ -87,6 +87,16 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   changeRental: (its) => owned({ id: its.virtualMachine }, exampleBodies.changeRental),
   listRentalOptions: none,
   listReserveOptions: none,
+  quoteRental: () => ({
+    query: {
+      rentalType: 'virtual-machine',
+      region: 'mock-region',
+      gpuType: 'h100',
+      networkType: 'ethernet',
+      gpuCount: '1',
+      termPeriodDays: '30',
+    },
+  }),
   requestReservation: withBody(exampleBodies.requestReservation),
   getRentalLogs: (its) => ({ ...owned({ id: its.virtualMachine }), query: { tail: '10', follow: 'true' } }),
   getRentalMetrics: (its) => owned({ id: its.virtualMachine }),

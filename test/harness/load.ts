@@ -56,14 +56,12 @@ export function startLoad(target: LoadTarget, workers: number): { told: Told; st
 async function oneAct(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
   const label = labels[randomInt(labels.length)] ?? ''
   const act = randomInt(10)
-  if (act < 3)
-    return createRental(
-      target,
-      told,
-      'virtual-machine-rentals',
-      { gpuCount: 1, region: 'mock-region', label },
-      stopping,
-    )
+  if (act < 3) {
+    // One in three is reserved: it holds a whole term, and its end is an early one.
+    const term = act === 0 ? { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10 } : {}
+    const order = { gpuCount: 1, region: 'mock-region', label, ...term }
+    return createRental(target, told, 'virtual-machine-rentals', order, stopping)
+  }
   if (act < 4) {
     const storageVolume = { isNew: true, label: 'crash-volume', sizeInGb: 256 }
     return createRental(

@@ -53,6 +53,9 @@ test('the balance in both forms', async () => {
       heldUsd: '2.000000000',
       hourlySpendUsd: '2.000000000',
       emptyAt: '2026-11-14T23:10:21.000Z',
+      runway: { fundsUsd: '20.845000000', hourlySpendUsd: '2.000000000' },
+      creditLineUsd: '0.000000000',
+      creditUsedUsd: '0.000000000',
       earningsUsd: '0.000000000',
     },
   })

@@ -43,6 +43,12 @@ export const billingHandlers = {
       heldUsd: formatUsd(value.held),
       hourlySpendUsd: formatUsd(value.hourlySpend),
       emptyAt: formatInstantOrNull(value.emptyAt),
+      runway: {
+        fundsUsd: formatUsd(value.runway.funds),
+        hourlySpendUsd: formatUsd(value.runway.hourlySpend),
+      },
+      creditLineUsd: formatUsd(value.creditLine),
+      creditUsedUsd: formatUsd(value.creditUsed),
       earningsUsd: formatUsd(value.earnings),
     })),
 

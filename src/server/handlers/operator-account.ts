@@ -8,9 +8,11 @@ import { formatUsd, usd } from '../../base/money.ts'
 import { ok, type Result } from '../../base/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
+import { balanceOf } from '../../domain/balance.ts'
 import { quotaOf } from '../../domain/quota.ts'
-import { findAccount, listAccounts, type AccountWithBalances } from '../../store/account.ts'
+import { findAccount, listAccounts, type AccountWithStanding } from '../../store/account.ts'
 import { listAudit, type AuditRecord } from '../../store/audit.ts'
+import { readSnapshot } from '../../store/billing.ts'
 import { transact, type Tx } from '../../store/database.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
@@ -23,9 +25,14 @@ export const operatorAccountHandlers = {
     if (query.cursor !== undefined && (after === undefined || (await findAccount(db, after)) === undefined)) {
       return badCursor()
     }
-    const found = await listAccounts(db, { ...(after === undefined ? {} : { after }), limit: rowsToAsk(query.limit) })
+    const found = await readSnapshot(app.database, (snapshot) =>
+      listAccounts(snapshot, { ...(after === undefined ? {} : { after }), limit: rowsToAsk(query.limit) }),
+    )
     const page = pageOf(found, query.limit, (account) => account.id)
-    return ok({ accounts: page.rows.map(operatedAccountOnWire), nextCursor: page.nextCursor })
+    return ok({
+      accounts: page.rows.map((account) => operatedAccountOnWire(app, account)),
+      nextCursor: page.nextCursor,
+    })
   },
 
   createAccount: async (app, { operation, actor, body, idempotencyKey }) =>
@@ -38,17 +45,17 @@ export const operatorAccountHandlers = {
         platformFeePercentage: body.platformFeePercentage ?? null,
       })
       if (!created.ok) return created
-      return ok({ account: operatedAccountOnWire(created.value.account), key: created.value.keyText })
+      return ok({ account: operatedAccountOnWire(app, created.value.account), key: created.value.keyText })
     }),
 
   getAccount: async (app, { params }) => {
-    const account = await getAccount(app.database.db, params.id)
-    return account.ok ? ok(operatedAccountOnWire(account.value)) : account
+    const account = await readSnapshot(app.database, (db) => getAccount(db, params.id))
+    return account.ok ? ok(operatedAccountOnWire(app, account.value)) : account
   },
 
   changeAccount: async (app, { actor, params, body }) => {
     const changed = await transact(app.database, (tx) => changeAccount(tx, actor, { accountId: params.id, ...body }))
-    return changed.ok ? ok(operatedAccountOnWire(changed.value)) : changed
+    return changed.ok ? ok(operatedAccountOnWire(app, changed.value)) : changed
   },
 
   restoreOwner: async (app, { operation, actor, params, body, idempotencyKey }) =>
@@ -57,7 +64,7 @@ export const operatorAccountHandlers = {
       const restored = await restoreOwner(tx, actor, { accountId: params.id, ownerEmail, ownerName, reason })
       if (!restored.ok) return restored
       const { account, personId, keyText } = restored.value
-      return ok({ account: operatedAccountOnWire(account), memberId: personId, key: keyText })
+      return ok({ account: operatedAccountOnWire(app, account), memberId: personId, key: keyText })
     }),
 
   creditAccount: async (app, { operation, actor, params, body, idempotencyKey }) =>
@@ -134,14 +141,18 @@ function unpaidOnWire({ postingKey, replayed, balances }: Moved): ResponseOf<Api
   return { postingKey, replayed, unpaidUsd: formatUsd(balances.earnings) }
 }
 
-function operatedAccountOnWire(account: AccountWithBalances): ResponseOf<Api['getAccount']> {
+function operatedAccountOnWire(app: App, account: AccountWithStanding): ResponseOf<Api['getAccount']> {
+  const balance = balanceOf(account.standing, app.clock.now())
   return {
     ...accountOnWire(account),
     platformFeePercentage: account.platform_fee_bp === null ? null : account.platform_fee_bp / 100,
     quota: quotaOf(account.quota),
-    availableUsd: formatUsd(account.available),
-    heldUsd: formatUsd(account.held),
-    earningsUsd: formatUsd(account.earnings),
+    balanceUsd: formatUsd(balance.balance),
+    availableUsd: formatUsd(balance.available),
+    heldUsd: formatUsd(balance.held),
+    creditLineUsd: formatUsd(balance.creditLine),
+    creditUsedUsd: formatUsd(balance.creditUsed),
+    earningsUsd: formatUsd(balance.earnings),
   }
 }
 

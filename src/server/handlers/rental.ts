@@ -1,12 +1,12 @@
 /** v2 rentals on the wire. */
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { formatInstant } from '../../base/instant.ts'
-import { usdToNumber } from '../../base/money.ts'
+import { formatUsd, usdToNumber } from '../../base/money.ts'
 import { fail, ok, type Result } from '../../base/result.ts'
 import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { orderBareMetal, orderVirtualMachine, readGuardChange } from '../../app/order.ts'
+import { orderBareMetal, orderVirtualMachine, quoteOrder, readGuardChange } from '../../app/order.ts'
 import { changeRental, findAnyRental, ownRental, terminateRental } from '../../app/rental.ts'
 import { listRentalOptions } from '../../app/rental-option.ts'
 import { listPeople } from '../../store/account.ts'
@@ -20,7 +20,13 @@ import { listAttachments, readVolumes } from '../../store/volume.ts'
 import { listRentedGpus } from '../../store/workload.ts'
 import type { Handlers } from '../handler.ts'
 import { readDetailFacts } from '../rental-facts.ts'
-import { activeRental, rentalDetail, rentalRecord, type RentalSurroundings } from '../rental-view.ts'
+import {
+  activeRental,
+  earlyEndRatesOnWire,
+  rentalDetail,
+  rentalRecord,
+  type RentalSurroundings,
+} from '../rental-view.ts'
 
 export const rentalHandlers = {
   createBareMetalRental: (app, request) =>
@@ -95,6 +101,21 @@ export const rentalHandlers = {
   },
 
   listReserveOptions: async (app, { actor }) => ok(await listReserveOptions(app.database.db, actor.accountId)),
+
+  quoteRental: async (app, { actor, query }) => {
+    const quote = await quoteOrder(app, actor, query)
+    if (!quote.ok) return quote
+    const { listPrice, perHour, hold, term } = quote.value
+    return ok({
+      costPerHourUsd: formatUsd(perHour),
+      originalCostPerHourUsd: formatUsd(listPrice),
+      termPeriodDays: term?.days ?? null,
+      discountPercentage: term?.percentage ?? 0,
+      totalUsd: term === null ? null : formatUsd(term.total),
+      holdUsd: formatUsd(hold),
+      earlyEndRates: earlyEndRatesOnWire(term?.rates ?? []),
+    })
+  },
 
   requestReservation: async (app, { actor, body }) => {
     // The interface takes any number; GPUs come whole.

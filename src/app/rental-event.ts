@@ -1,0 +1,24 @@
+/** How a rental is named in events and on bills. */
+import type { EventType } from '../contract/event.ts'
+import type { Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import type { Rental } from '../store/rental.ts'
+
+export function recordRentalEvent(
+  tx: Tx,
+  rental: Pick<Rental, 'id' | 'account_id' | 'name' | 'label' | 'kind'>,
+  type: EventType,
+  data: Readonly<Record<string, unknown>> = {},
+): void {
+  recordEvent(tx, {
+    accountId: rental.account_id,
+    type,
+    subject: { kind: 'rental', id: String(rental.id) },
+    data: { rentalId: rental.id, name: rental.name, label: rental.label, kind: rental.kind, ...data },
+  })
+}
+
+export function rentalMemo(rental: Pick<Rental, 'name' | 'gpu_count' | 'gpu_type' | 'spec' | 'kind'>): string {
+  const noun = { 'virtual-machine': 'virtual machine', 'bare-metal': 'bare metal', container: 'instance' }[rental.kind]
+  return `${noun} ${rental.name} (${rental.gpu_count} × ${rental.gpu_type ?? rental.spec.gpuModel})`
+}

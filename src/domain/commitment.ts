@@ -1,0 +1,138 @@
+/**
+ * The commitment behind a reserved term. The price of the whole term is held with the order and charges are drawn from
+ * that hold. Ending early re-rates the time used at the price of the longest term that was completed by then (on demand
+ * if none), never above the total of the term, and the rest of the hold returns. Rates are fixed at the order, so the
+ * cost of ending is known before it and no later price change reaches it.
+ */
+import { addMs, DAY_MS, later, type Instant } from '../base/instant.ts'
+import {
+  costOfSpan,
+  formatUsdForPeople,
+  maxUsd,
+  minUsd,
+  nanoUsdOf,
+  sumUsd,
+  usd,
+  zeroUsd,
+  type NanoUsd,
+} from '../base/money.ts'
+import { costUntil } from './metering.ts'
+
+/** Price per hour of the time used by a rental that ends after `days` full days of its term, or more. */
+export interface EarlyEndRate {
+  readonly days: number
+  readonly perHour: NanoUsd
+}
+
+export interface Commitment {
+  readonly total: NanoUsd
+  readonly perHour: NanoUsd
+  readonly startsAt: Instant
+  readonly endsAt: Instant
+  /** Ascending from day 0. */
+  readonly rates: readonly EarlyEndRate[]
+}
+
+/** What a reserved rental has used. */
+export interface Usage {
+  readonly ms: number
+  /** For that time, at the price of the term. */
+  readonly charged: NanoUsd
+}
+
+/** A segment of a rental; an open one has no end. */
+export interface UsedSegment {
+  readonly startedAt: Instant
+  readonly endedAt: Instant | null
+  readonly pricePerHour: NanoUsd
+}
+
+/** The segments of a rental in its term, an open one up to `until`. Time at no price (an outage) was not used. */
+export function usageOf(segments: readonly UsedSegment[], until: Instant): Usage {
+  const spans = segments.map((segment) => ({ segment, end: segment.endedAt ?? later(until, segment.startedAt) }))
+  return {
+    ms: spans.reduce((ms, { segment, end }) => ms + (segment.pricePerHour > 0n ? end - segment.startedAt : 0), 0),
+    charged: sumUsd(spans.map(({ segment, end }) => costUntil(segment, end))),
+  }
+}
+
+export interface Ending {
+  readonly rate: NanoUsd
+  /** What the whole rental costs, ended like this. */
+  readonly cost: NanoUsd
+  /** Of it, what is charged on top of the price of the term. */
+  readonly extra: NanoUsd
+  /** What returns from the hold. */
+  readonly returned: NanoUsd
+}
+
+/**
+ * The rates for a term of `days` at `perHour`, given the other terms on offer with their prices. A rate is never below
+ * the price of the term itself, so that ending early never pays.
+ */
+export function earlyEndRates(
+  term: { readonly days: number; readonly perHour: NanoUsd },
+  listPrice: NanoUsd,
+  shorter: ReadonlyArray<{ readonly days: number; readonly perHour: NanoUsd }>,
+): EarlyEndRate[] {
+  const steps = shorter.filter(({ days }) => days < term.days).toSorted((one, other) => one.days - other.days)
+  return [{ days: 0, perHour: listPrice }, ...steps].map(({ days, perHour }) => ({
+    days,
+    perHour: maxUsd(perHour, term.perHour),
+  }))
+}
+
+/** What it costs to end at `end`: the price of the longest term that was completed by then. */
+export function rateAt(commitment: Commitment, end: Instant): NanoUsd {
+  if (end >= commitment.endsAt) return commitment.perHour
+  const completed = commitment.rates.findLast(({ days }) => addMs(commitment.startsAt, days * DAY_MS) <= end)
+  // A term begins with its order, so day 0 is always completed.
+  return completed?.perHour ?? commitment.perHour
+}
+
+/**
+ * What ending costs. `atFault`: it ends because of the machine, its host or us, and the time used keeps the price of
+ * the term.
+ */
+export function planEnding(
+  commitment: Commitment,
+  used: Usage,
+  end: Instant,
+  options: { readonly atFault: boolean },
+): Ending {
+  const rate = options.atFault ? commitment.perHour : rateAt(commitment, end)
+  const rated = minUsd(costOfSpan(rate, used.ms), commitment.total)
+  // At the price of the term there is nothing to re-rate, not even what rounding down each segment left over.
+  const extra = rate === commitment.perHour ? zeroUsd : maxUsd(nanoUsdOf(rated - used.charged), zeroUsd)
+  const cost = nanoUsdOf(used.charged + extra)
+  return { rate, cost, extra, returned: nanoUsdOf(commitment.total - cost) }
+}
+
+/** The rule in one sentence, as every front end shows it before the order and before the end. */
+export function earlyEndRule({
+  total,
+  rates,
+}: {
+  readonly total: NanoUsd
+  readonly rates: readonly EarlyEndRate[]
+}): string {
+  const steps = rates
+    // A step that changes nothing is not worth a word.
+    .filter(({ perHour }, index) => index === 0 || perHour !== rates[index - 1]?.perHour)
+    .map(({ days, perHour }) => {
+      const price = `${formatUsdForPeople(perHour)}/hr`
+      return days === 0 ? `at ${price}` : `at ${price} from day ${days} on`
+    })
+  return `If you end it early, the time used is charged ${steps.join(', ')}, ${formatUsdForPeople(total)} at most; the rest of the hold returns at once.`
+}
+
+/** What ending now means, in one sentence, from the amounts in the detail of a rental. */
+export function endNowWords(endNow: {
+  readonly costUsd: string
+  readonly extraUsd: string
+  readonly returnedUsd: string
+}): string {
+  const [cost, extra, returned] = [usd(endNow.costUsd), usd(endNow.extraUsd), usd(endNow.returnedUsd)]
+  const early = extra > 0n ? `, ${formatUsdForPeople(extra)} of it for ending early` : ''
+  return `Ending it now costs ${formatUsdForPeople(cost)} in total${early}; ${formatUsdForPeople(returned)} of the hold returns.`
+}

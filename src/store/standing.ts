@@ -1,0 +1,112 @@
+/** What accounts have and what is charged to them, as the ledger and the meters say. */
+import { sql } from 'kysely'
+import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { RunningSegment, Standing } from '../domain/balance.ts'
+import type { Db, Tx } from './database.ts'
+
+/** Several accounts at once. Read it in one snapshot: a charge between two reads would be counted twice, or not at all. */
+export async function readStandings(db: Db, accountIds: readonly string[]): Promise<Map<string, Standing>> {
+  if (accountIds.length === 0) return new Map()
+  const ledger = await sql<Omit<Standing, 'segments'> & { accountId: string }>`
+    select l.account_id as "accountId",
+      sum(l.balance_nano) filter (where l.kind = 'available')::bigint as available,
+      sum(l.balance_nano) filter (where l.kind = 'held')::bigint as held,
+      sum(l.balance_nano) filter (where l.kind = 'earnings')::bigint as earnings,
+      (select coalesce(sum(h.amount_nano), 0)::bigint
+       from rental r join commitment c on c.rental_id = r.id and c.closed_at is null
+       join hold h on h.key = 'rental:' || r.id
+       where r.account_id = l.account_id and r.status in ('Pending', 'Running', 'Unknown')) as committed,
+      coalesce(max(k.line_nano), 0)::bigint as "creditLine", coalesce(max(k.used_nano), 0)::bigint as "creditUsed"
+    from ledger_account l left join credit_line k on k.account_id = l.account_id
+    where l.account_id = any (${accountIds}::text[])
+    group by l.account_id`.execute(db)
+  const segments = await listOpenSegments(db, accountIds)
+  return new Map(
+    ledger.rows.map(({ accountId, ...amounts }) => [
+      accountId,
+      { ...amounts, segments: segments.get(accountId) ?? [] },
+    ]),
+  )
+}
+
+export async function readStanding(db: Db, accountId: string): Promise<Standing> {
+  const standing = (await readStandings(db, [accountId])).get(accountId)
+  if (standing === undefined) throw new Error(`there is no account ${accountId}`)
+  return standing
+}
+
+/** What accounts pay for right now. The meter of a rental that the engine does not show stands still. */
+async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<Map<string, RunningSegment[]>> {
+  const rows = await db
+    .selectFrom('segment as s')
+    .innerJoin('hold as h', 'h.key', 's.hold_key')
+    .leftJoin('rental as r', 'r.id', 's.rental_id')
+    .leftJoin('commitment as c', (join) => join.onRef('c.rental_id', '=', 's.rental_id').on('c.closed_at', 'is', null))
+    .select(['s.account_id', 's.started_at', 's.price_nano_per_hour', 's.settled_until', 's.settled_nano'])
+    .select(['s.supplier_nano', 's.platform_fee_bp', 'h.amount_nano', 'r.status', 'r.seen_at'])
+    .select('c.rental_id as committed')
+    .where('s.account_id', 'in', accountIds)
+    .where('s.ended_at', 'is', null)
+    .execute()
+  const byAccount = new Map<string, RunningSegment[]>()
+  for (const row of rows) {
+    const segment = {
+      startedAt: row.started_at,
+      pricePerHour: row.price_nano_per_hour,
+      settledUntil: row.settled_until,
+      settled: row.settled_nano,
+      supplierPaid: row.supplier_nano,
+      platformFeeBp: row.platform_fee_bp,
+      held: row.amount_nano,
+      chargedUntil: row.status === 'Unknown' ? (row.seen_at ?? row.settled_until) : null,
+      committed: row.committed !== null,
+    }
+    byAccount.set(row.account_id, [...(byAccount.get(row.account_id) ?? []), segment])
+  }
+  return byAccount
+}
+
+/** An account whose runway is watched, and the warning that it was last given. */
+export interface Watched {
+  readonly accountId: string
+  readonly warnedH: number | null
+}
+
+/** Accounts that something runs for, or that were warned and may be clear again, in the order of their ids. */
+export async function listWatched(db: Db, after: string, limit: number): Promise<Watched[]> {
+  const rows = await sql<Watched>`
+    select a.id as "accountId", a.runway_warned_h as "warnedH" from account a
+    where a.id > ${after} and (a.runway_warned_h is not null
+      or exists (select 1 from segment s where s.account_id = a.id and s.ended_at is null))
+    order by a.id limit ${limit}`.execute(db)
+  return rows.rows
+}
+
+export async function setRunwayWarned(tx: Tx, account: Watched, hours: number | null): Promise<boolean> {
+  const row = await tx.db
+    .updateTable('account')
+    .set({ runway_warned_h: hours })
+    .where('id', '=', account.accountId)
+    .where('runway_warned_h', account.warnedH === null ? 'is' : '=', account.warnedH)
+    .returning('id')
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** The line that the operator grants an account. What is drawn already stays drawn. */
+export async function saveCreditLine(tx: Tx, accountId: string, line: NanoUsd): Promise<void> {
+  await tx.db
+    .insertInto('credit_line')
+    .values({ account_id: accountId, line_nano: line })
+    .onConflict((conflict) => conflict.column('account_id').doUpdateSet({ line_nano: line }))
+    .execute()
+}
+
+export async function readCreditLine(db: Db, accountId: string): Promise<NanoUsd> {
+  const row = await db
+    .selectFrom('credit_line')
+    .select('line_nano')
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
+  return row?.line_nano ?? zeroUsd
+}
