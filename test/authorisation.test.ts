@@ -32,7 +32,7 @@ const keys = new Map<string, string>()
 let untouched: Fingerprint
 
 beforeAll(async () => {
-  journey = await startJourney({ env: { BERTH_TRUST_PROXY: 'true' } })
+  journey = await startJourney({ env: { BERTH_TRUST_PROXY: '1' } })
   const wish = { usd: '5000', scopes: [...customerScopes], platformFeePercentage: 10 }
   owner = await journey.account(wish)
   stranger = await journey.account(wish)

@@ -19,7 +19,8 @@ import { AgentSession, closeCodes, parseMessage, type SessionPorts } from './age
 import { errorPage } from './error-page.ts'
 import type { HostLinks } from './host-links.ts'
 import { listen } from './listener.ts'
-import { addressOf, pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
+import { addressOf, type TrustedProxy } from './trusted-proxy.ts'
+import { pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
 
 /** The channel of the trigger `host_is_told`. */
 const HOSTS_CHANNEL = 'berth_hosts'
@@ -44,7 +45,7 @@ export interface AgentDoorOptions {
   /** For the connection that listens. */
   readonly databaseUrl: string
   readonly heartbeatMs: number
-  readonly trustProxy: boolean
+  readonly trustedProxy: TrustedProxy | undefined
   readonly metrics?: Metrics
 }
 
@@ -115,7 +116,7 @@ class Door {
 
   take(request: IncomingMessage, socket: Socket, head: Buffer): boolean {
     if (pathOf(request) !== AGENT_PATH) return false
-    const address = addressOf(request, this.#options.trustProxy)
+    const address = addressOf(request, this.#options.trustedProxy)
     const here = [...this.#strangers.values()].filter((one) => one === address).length
     if (this.#isClosed || this.#strangers.size >= STRANGERS) {
       refuseUpgrade(socket, errorPage('v2', 503, { message: 'Too many connections at the moment' }), SECOND_MS)

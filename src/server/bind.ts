@@ -201,15 +201,22 @@ async function admit(
     return rate.allowed ? { ok: true, value: nobody } : tooMany(reply, rate, binding.app.clock.now())
   }
   const caller = await authenticator.authenticate(credentialsOf(request))
-  if (!caller.ok) {
-    // Only those who fail are counted by address: a thousand customers may share one.
-    const rate = rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
-    return rate.allowed ? caller : tooMany(reply, rate, binding.app.clock.now())
-  }
+  if (!caller.ok) return countFailedKey(binding, caller, request, reply)
   const rate = await rates.take(`key:${caller.value.keyId}`, caller.value.requestsPerMinute ?? defaultRates.perKey)
   setRateHeaders(reply, rate, binding.app.clock.now())
   if (!rate.allowed) return tooMany(reply, rate, binding.app.clock.now())
   return mayCall(endpoint.access, caller.value) ? caller : missingScope(endpoint.access)
+}
+
+/** Only those who fail are counted by address: a thousand customers may share one. */
+export function countFailedKey(
+  { rates, app }: Pick<Binding, 'rates' | 'app'>,
+  failure: Failure,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Failure {
+  const rate = rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
+  return rate.allowed ? failure : tooMany(reply, rate, app.clock.now())
 }
 
 /** A secret in the body of a public operation that was refused counts like a wrong key. */
@@ -221,8 +228,7 @@ function countRefusal(
   reply: FastifyReply,
 ): Failure {
   if (endpoint.access !== 'public' || failure.kind !== 'forbidden') return failure
-  const rate = binding.rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
-  return rate.allowed ? failure : tooMany(reply, rate, binding.app.clock.now())
+  return countFailedKey(binding, failure, request, reply)
 }
 
 /** Only what can stand in a command line is taken over. */

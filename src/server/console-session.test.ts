@@ -49,7 +49,7 @@ describe('signing in', () => {
   })
 
   test('behind a proxy that speaks https the cookie is for https only, if proxies are believed', async () => {
-    const behind = await testServer({ env: { BERTH_TRUST_PROXY: 'true' }, runLoops: false })
+    const behind = await testServer({ env: { BERTH_TRUST_PROXY: '1' }, runLoops: false })
     const https = {
       'X-Forwarded-Proto': 'https',
       'X-Forwarded-Host': 'gpu.example.test',

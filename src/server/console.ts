@@ -12,7 +12,7 @@ import { api } from '../contract/api.ts'
 import { SESSION_PATH, signIn, WELCOME_PATH } from '../contract/session.ts'
 import { transact } from '../store/database.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
-import { send, tooMany } from './bind.ts'
+import { countFailedKey, send, tooMany } from './bind.ts'
 import { noteDemoTaken, welcomeFor, type WelcomeOptions } from './console-welcome.ts'
 import { isCrossSite, sessionCookie, sessionTokenOf } from './credentials.ts'
 import { failurePage, validationPage } from './error-page.ts'
@@ -74,9 +74,7 @@ async function checkKey(
   reply: FastifyReply,
 ): Promise<Result<Authenticated>> {
   const caller = await options.authenticator.authenticate({ kind: 'key', text })
-  if (caller.ok) return caller
-  const rate = options.rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
-  return rate.allowed ? caller : tooMany(reply, rate, options.app.clock.now())
+  return caller.ok ? caller : countFailedKey(options, caller, request, reply)
 }
 
 function isSecure(request: FastifyRequest): boolean {

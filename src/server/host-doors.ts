@@ -30,10 +30,10 @@ export interface HostDoorOptions {
 export function openHostDoors(options: HostDoorOptions): () => Promise<void> {
   const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links } = options
   if (!app.drivers.has('host')) return async () => {}
-  const { trustProxy } = settings
+  const { trustedProxy } = settings
   const relay = openRelay({ app, links, host: settings.relay.host, log })
-  const agents = openAgentDoor({ app, log, links, databaseUrl, heartbeatMs: HEARTBEAT_MS, trustProxy, metrics })
-  const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustProxy })
+  const agents = openAgentDoor({ app, log, links, databaseUrl, heartbeatMs: HEARTBEAT_MS, trustedProxy, metrics })
+  const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustedProxy })
   openUpgrades(server, [agents.take, sessions.take])
   return async () => {
     await sessions.close()

@@ -11,23 +11,25 @@ import { randomId } from '../base/id.ts'
 import { limits } from '../base/limits.ts'
 import type { Metrics } from '../base/metrics.ts'
 import type { Endpoint, Family } from '../contract/endpoint.ts'
+import { api } from '../contract/api.ts'
 import { describeApi } from '../contract/openapi.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import { newRequestId } from '../gateway/gateway.ts'
-import { bind, type Binding } from './bind.ts'
+import { bind, countFailedKey, send, type Binding } from './bind.ts'
 import { addConsoleRoutes } from './console.ts'
 import { makeConsolePages } from './console-pages.ts'
 import type { WelcomeOptions } from './console-welcome.ts'
 import { credentialsOf } from './credentials.ts'
-import { errorPage, type ErrorPage } from './error-page.ts'
+import { errorPage, failurePage, type ErrorPage } from './error-page.ts'
 import { sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
+import type { TrustedProxy } from './trusted-proxy.ts'
 
 export interface HttpOptions extends Binding {
   readonly log: Logger
   readonly metrics: Metrics
-  readonly trustProxy: boolean
+  readonly trustedProxy: TrustedProxy | undefined
   /** Where the built console is; undefined: where a build puts it. */
   readonly consoleDir: string | undefined
   readonly welcome: WelcomeOptions
@@ -48,7 +50,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     // Our own hook writes one line a request, with the operation.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: limits.bodyBytes,
-    trustProxy: options.trustProxy,
+    trustProxy: options.trustedProxy ?? false,
     requestTimeout: limits.requestTimeoutMs,
     genReqId: () => randomId('req'),
     routerOptions: { maxParamLength: 200 },
@@ -187,8 +189,12 @@ function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
   )
   server.get('/metrics', async (request, reply) => {
     const caller = await options.authenticator.authenticate(credentialsOf(request))
-    if (!caller.ok || !holdsScope(caller.value.scopes, 'operator')) {
-      const page = errorPage('v2', caller.ok ? 403 : 401, { message: 'Metrics need a key with the scope operator' })
+    if (!caller.ok) {
+      const failure = countFailedKey(options, caller, request, reply)
+      return send(reply, failurePage(api.getMe, failure), failure)
+    }
+    if (!holdsScope(caller.value.scopes, 'operator')) {
+      const page = errorPage('v2', 403, { message: 'Metrics need a key with the scope operator' })
       return reply.code(page.status).send(page.body)
     }
     return reply.type('text/plain; version=0.0.4').send(await options.metrics.text())

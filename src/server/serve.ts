@@ -194,7 +194,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     checkResponses: options.checkResponses ?? false,
     log,
     metrics,
-    trustProxy: settings.trustProxy,
+    trustedProxy: settings.trustedProxy,
     consoleDir: options.consoleDir,
     welcome: welcomeOptions(settings, options, dataDir),
     ready: async () => (wiring.drain.started ? DRAINING : readiness(app)),
@@ -228,7 +228,7 @@ function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: stri
     shownDir: shownFolder(settings.dataDir),
     handsOverDemoKey: options.handsOverDemoKey ?? settings.databaseUrl === undefined,
     host: settings.host,
-    trustProxy: settings.trustProxy,
+    trustProxy: settings.trustedProxy !== undefined,
   }
 }
 

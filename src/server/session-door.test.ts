@@ -1,24 +1,24 @@
 /** The promises: a terminal is opened by who owns the machine, with a key that may, and by nobody else. */
 import type { IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
-import type { Insertable } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'
 import { changeMember } from '../app/account.ts'
 import { revokeApiKey } from '../app/api-key.ts'
 import { endConsoleSession, startConsoleSession } from '../app/console-session.ts'
-import { randomName } from '../base/id.ts'
-import { toDate } from '../base/instant.ts'
 import type { MuxStream } from '../base/mux.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
-import type { RentalStatus } from '../contract/rental.ts'
-import { sampleSpec } from '../engines/conformance-bench.ts'
 import { insertMember } from '../store/account.ts'
 import { transact } from '../store/database.ts'
 import { findRental } from '../store/rental.ts'
-import type { Tables } from '../store/tables.ts'
 import { openLogs } from './session-door.ts'
-import { startHostDoors, TestAgent, type HostDoors } from '../../test/harness/host-doors.ts'
+import {
+  insertHostRental,
+  startHostDoors,
+  TestAgent,
+  type HostDoors,
+  type RentalChange,
+} from '../../test/harness/host-doors.ts'
 import { openTestAccount, type TestAccount } from '../../test/harness/identity.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
@@ -45,38 +45,9 @@ afterAll(async () => {
   await doors.close()
 })
 
-async function insertRental(
-  account: TestAccount,
-  change: { hostId?: string; status?: RentalStatus; driver?: 'host' | 'mock' } = {},
-): Promise<number> {
-  const now = toDate(doors.clock.now())
-  const spec = sampleSpec({ kind: 'container', nodes: [{ machineId: change.hostId ?? 'host-1', gpuIndexes: [0] }] })
-  const values: Partial<Insertable<Tables['rental']>> = {
-    account_id: account.accountId,
-    person_id: account.actor.personId,
-    api_key_id: account.actor.keyId,
-    kind: 'container',
-    name: randomName(),
-    region: 'us-east',
-    cluster_name: 'lab',
-    gpu_count: 1,
-    network_type: 'ethernet',
-    driver: change.driver ?? 'host',
-    spec: JSON.stringify(spec),
-    status: change.status ?? 'Running',
-    external_id: 'w1',
-    started_at: now,
-    seen_at: now,
-    status_since: now,
-    created_at: now,
-    due_at: now,
-  }
-  const row = await doors.database.db
-    .insertInto('rental')
-    .values(values as Insertable<Tables['rental']>)
-    .returning('id')
-    .executeTakeFirstOrThrow()
-  return row.id
+function insertRental(account: TestAccount, change: RentalChange = {}): Promise<number> {
+  const { personId, keyId } = account.actor
+  return insertHostRental(doors.app, { accountId: account.accountId, personId, keyId }, change)
 }
 
 interface Asked {

@@ -26,7 +26,8 @@ import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import type { HostLink, HostLinks } from './host-links.ts'
 import type { RateLimiter } from './rate-limit.ts'
 import { joinTerminal } from './terminal.ts'
-import { addressOf, pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
+import { addressOf, hostOf, type TrustedProxy } from './trusted-proxy.ts'
+import { pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
 import { validate } from './validation.ts'
 
 const TERMINAL_PATH = /^\/v2\/alpha\/on-demand\/rentals\/(\d{1,10})\/terminal$/
@@ -55,7 +56,7 @@ export interface SessionDoorOptions {
   readonly authenticator: Authenticator
   readonly rates: RateLimiter
   readonly log: Logger
-  readonly trustProxy: boolean
+  readonly trustedProxy: TrustedProxy | undefined
   /** How often it is looked whether a terminal's client is there and its key is good and may open one. */
   readonly checkMs?: number
 }
@@ -88,7 +89,7 @@ export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
     sockets.handleUpgrade(request, socket, head, (opened) => {
       open.set(opened, caller.accountId)
       opened.once('close', () => void open.delete(opened))
-      const credentials = credentialsOfUpgrade(request, options.trustProxy)
+      const credentials = credentialsOfUpgrade(request, options.trustedProxy)
       joinTerminal(opened, start(), {
         everyMs: options.checkMs ?? CHECK_MS,
         stillValid: () => mayStay(options.authenticator, credentials),
@@ -144,8 +145,8 @@ interface Refused {
 }
 
 async function check(options: SessionDoorOptions, request: IncomingMessage, id: number): Promise<Checked> {
-  const { app, links, trustProxy } = options
-  if (!mayCome(request, trustProxy)) {
+  const { app, links, trustedProxy } = options
+  if (!mayCome(request, trustedProxy)) {
     return refused(fail('forbidden', 'Pages of other sites may not open a terminal', { reason: 'foreign_origin' }))
   }
   const caller = await admit(options, request)
@@ -167,15 +168,15 @@ async function check(options: SessionDoorOptions, request: IncomingMessage, id: 
 
 /** As `admit` in bind.ts, for what is not an operation of node:http. */
 async function admit(options: SessionDoorOptions, request: IncomingMessage): Promise<Result<Authenticated>> {
-  const { authenticator, rates, trustProxy, app } = options
+  const { authenticator, rates, trustedProxy, app } = options
   const limited = (limit: number, resetAt: number): Failure =>
     fail('rate_limited', `More than ${limit} requests a minute`, {
       reason: 'rate_limited',
       retryAfterMs: Math.max(1_000, resetAt - app.clock.now()),
     })
-  const caller = await authenticator.authenticate(credentialsOfUpgrade(request, trustProxy))
+  const caller = await authenticator.authenticate(credentialsOfUpgrade(request, trustedProxy))
   if (!caller.ok) {
-    const rate = rates.takeLocal(`failed:${addressOf(request, trustProxy)}`, defaultRates.perAddressUnauthenticated)
+    const rate = rates.takeLocal(`failed:${addressOf(request, trustedProxy)}`, defaultRates.perAddressUnauthenticated)
     return rate.allowed ? caller : limited(rate.limit, rate.resetAt)
   }
   const rate = await rates.take(`key:${caller.value.keyId}`, caller.value.requestsPerMinute ?? defaultRates.perKey)
@@ -192,30 +193,27 @@ async function mayStay(authenticator: Authenticator, credentials: Credentials): 
 }
 
 /** A header, a key among the subprotocols, or the console's cookie. */
-function credentialsOfUpgrade(request: IncomingMessage, trustProxy: boolean): Credentials {
+function credentialsOfUpgrade(request: IncomingMessage, trustedProxy: TrustedProxy | undefined): Credentials {
   const offered = request.headers['sec-websocket-protocol']?.split(',').map((one) => one.trim()) ?? []
   const key = offered.find((one) => one.startsWith(KEY_PROTOCOL))
   if (request.headers.authorization === undefined && key !== undefined) {
     return { kind: 'authorization', header: `Bearer ${key.slice(KEY_PROTOCOL.length)}` }
   }
-  return credentialsOf(sentBy(request, trustProxy))
+  return credentialsOf(sentBy(request, trustedProxy))
 }
 
 /**
  * Only browsers send an origin, and they do not let a page choose it. Programs send none; but a cookie is a browser's,
  * and has one.
  */
-function mayCome(request: IncomingMessage, trustProxy: boolean): boolean {
+function mayCome(request: IncomingMessage, trustedProxy: TrustedProxy | undefined): boolean {
   const isProgram = request.headers.origin === undefined
-  if (isProgram && credentialsOfUpgrade(request, trustProxy).kind !== 'session') return true
-  return isOwnOrigin(sentBy(request, trustProxy))
+  if (isProgram && credentialsOfUpgrade(request, trustedProxy).kind !== 'session') return true
+  return isOwnOrigin(sentBy(request, trustedProxy))
 }
 
-/** As fastify has it for what is not an upgrade. */
-function sentBy({ headers }: IncomingMessage, trustProxy: boolean): Sent {
-  const forwarded = headers['x-forwarded-host']
-  const last = typeof forwarded === 'string' ? forwarded.split(',').at(-1)?.trim() : undefined
-  return { headers, method: 'GET', host: (trustProxy && last) || (headers.host ?? '') }
+function sentBy(request: IncomingMessage, trustedProxy: TrustedProxy | undefined): Sent {
+  return { headers: request.headers, method: 'GET', host: hostOf(request, trustedProxy) }
 }
 
 function queryOf(request: IncomingMessage): Record<string, unknown> {

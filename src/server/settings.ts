@@ -4,6 +4,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import type { BodyBudgetOptions } from '../base/body-budget.ts'
 import { faultWords } from '../contract/fault-words.ts'
+import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './trusted-proxy.ts'
 
 const MB = 1_000_000
 const port = z.coerce.number().int().min(0).max(65_535)
@@ -46,7 +47,7 @@ const environment = z.object({
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
   BERTH_METRICS_PORT: port.optional(),
   BERTH_DRAIN_SECONDS: z.coerce.number().min(0).max(MAX_DRAIN_SECONDS).optional(),
-  BERTH_TRUST_PROXY: z.stringbool().default(false),
+  BERTH_TRUST_PROXY: z.string().default('0'),
   BERTH_BODY_MEMORY_MB: bodyMemoryMb.default(512),
   BERTH_BODY_MEMORY_PER_ACCOUNT_MB: bodyMemoryMb.default(128),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
@@ -92,8 +93,8 @@ export interface Settings {
   readonly metricsPort: number | undefined
   /** How long a server that is told to stop still takes requests, while `/readyz` already says 503. */
   readonly drainMs: number
-  /** Whether to believe X-Forwarded-For. */
-  readonly trustProxy: boolean
+  /** Which proxies are believed about the clients behind them. undefined: none. */
+  readonly trustedProxy: TrustedProxy | undefined
   /** How much memory bodies of requests in flight may hold. */
   readonly bodyMemory: BodyBudgetOptions
   readonly allowPrivateAddresses: boolean
@@ -143,7 +144,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     logLevel: read.BERTH_LOG_LEVEL,
     metricsPort: read.BERTH_METRICS_PORT,
     drainMs: 1_000 * (read.BERTH_DRAIN_SECONDS ?? (isLoopback(read.BERTH_HOST) ? 0 : DEFAULT_DRAIN_SECONDS)),
-    trustProxy: read.BERTH_TRUST_PROXY,
+    trustedProxy: trustedProxyOf(read.BERTH_TRUST_PROXY),
     bodyMemory: {
       totalBytes: read.BERTH_BODY_MEMORY_MB * MB,
       accountBytes: read.BERTH_BODY_MEMORY_PER_ACCOUNT_MB * MB,
@@ -168,6 +169,12 @@ type Environment = z.output<typeof environment>
 /** No load balancer elsewhere can have sent requests to a loopback address, so Ctrl-C need not wait for one. */
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host.startsWith('127.')
+}
+
+function trustedProxyOf(text: string): TrustedProxy | undefined {
+  const trusted = readTrustedProxy(text)
+  if (trusted !== 'invalid') return trusted
+  throw new SettingsError(`Bad setting: BERTH_TRUST_PROXY: ${TRUST_PROXY_HELP}`)
 }
 
 function readRelay(read: Environment): Settings['relay'] {

@@ -25,12 +25,6 @@ export function pathOf(request: IncomingMessage): string {
   return request.url?.split('?')[0] ?? ''
 }
 
-export function addressOf(request: IncomingMessage, trustProxy: boolean): string {
-  const forwarded = request.headers['x-forwarded-for']
-  const first = typeof forwarded === 'string' ? forwarded.split(',')[0]?.trim() : undefined
-  return (trustProxy && first) || (request.socket.remoteAddress ?? '')
-}
-
 /** Answers instead of changing the protocol, and ends the connection. */
 export function refuseUpgrade(socket: Socket, page: ErrorPage, retryAfterMs?: number): void {
   const body = Buffer.from(JSON.stringify(page.body))

@@ -68,7 +68,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
   ['BERTH_METRICS_PORT', 'serves /metrics without a key on this loopback port too'],
   ['BERTH_DRAIN_SECONDS', 'on SIGTERM, how long requests are still taken while /readyz says 503 (5; 0 on loopback)'],
-  ['BERTH_TRUST_PROXY', 'true: believe X-Forwarded-For (false)'],
+  ['BERTH_TRUST_PROXY', 'number or addresses of the proxies whose X-Forwarded-For counts (0)'],
   ['BERTH_BODY_MEMORY_MB', 'memory for request bodies in flight (512)'],
   ['BERTH_BODY_MEMORY_PER_ACCOUNT_MB', 'how much of it one account may hold (128)'],
   ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'true: webhooks and downloads may use private addresses and plain http (false)'],

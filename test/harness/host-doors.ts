@@ -8,7 +8,13 @@ import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
+import type { Insertable } from 'kysely'
 import { WebSocket } from 'ws'
+import type { App } from '../../src/app/app.ts'
+import { randomName } from '../../src/base/id.ts'
+import type { RentalStatus } from '../../src/contract/rental.ts'
+import { sampleSpec } from '../../src/engines/conformance-bench.ts'
+import type { Tables } from '../../src/store/tables.ts'
 import { BodyBudget } from '../../src/base/body-budget.ts'
 import { toDate } from '../../src/base/instant.ts'
 import { Metrics } from '../../src/base/metrics.ts'
@@ -85,10 +91,10 @@ export async function startHostDoors(options: { heartbeatMs?: number; checkMs?: 
     metrics,
     databaseUrl: test.url,
     heartbeatMs: options.heartbeatMs ?? 2_000,
-    trustProxy: false,
+    trustedProxy: undefined,
   })
   const checkMs = options.checkMs ?? 15_000
-  const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustProxy: false, checkMs })
+  const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustedProxy: undefined, checkMs })
   const server = http.createServer((request, response) => {
     text(request).then(
       (body) => response.end(`${request.method} ${request.url} ${body}`),
@@ -103,16 +109,7 @@ export async function startHostDoors(options: { heartbeatMs?: number; checkMs?: 
     httpUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     links,
     metrics,
-    addHost: async (id) => {
-      const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-      const { x = '' } = publicKey.export({ format: 'jwk' })
-      const row = { id, driver: 'host' as const, public_key: x, offer: JSON.stringify(testOffer) }
-      await database.db
-        .insertInto('host')
-        .values({ ...row, created_at: toDate(clock.now()) })
-        .execute()
-      return { id, privateKey }
-    },
+    addHost: (id) => insertHost({ database, clock }, id),
     close: async () => {
       await agents.close()
       await sessions.close()
@@ -123,6 +120,59 @@ export async function startHostDoors(options: { heartbeatMs?: number; checkMs?: 
       await test.close()
     },
   }
+}
+
+export interface RentalChange {
+  readonly hostId?: string
+  readonly status?: RentalStatus
+  readonly driver?: 'host' | 'mock'
+}
+
+/** A row for hosts that act as a test tells them: nothing has run it. */
+export async function insertHostRental(
+  { database, clock }: Pick<App, 'database' | 'clock'>,
+  owner: { readonly accountId: string; readonly personId: string; readonly keyId: string },
+  change: RentalChange = {},
+): Promise<number> {
+  const now = toDate(clock.now())
+  const spec = sampleSpec({ kind: 'container', nodes: [{ machineId: change.hostId ?? 'host-1', gpuIndexes: [0] }] })
+  const values: Partial<Insertable<Tables['rental']>> = {
+    account_id: owner.accountId,
+    person_id: owner.personId,
+    api_key_id: owner.keyId,
+    kind: 'container',
+    name: randomName(),
+    region: 'us-east',
+    cluster_name: 'lab',
+    gpu_count: 1,
+    network_type: 'ethernet',
+    driver: change.driver ?? 'host',
+    spec: JSON.stringify(spec),
+    status: change.status ?? 'Running',
+    external_id: 'w1',
+    started_at: now,
+    seen_at: now,
+    status_since: now,
+    created_at: now,
+    due_at: now,
+  }
+  const row = await database.db
+    .insertInto('rental')
+    .values(values as Insertable<Tables['rental']>)
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  return row.id
+}
+
+export async function insertHost({ database, clock }: Pick<App, 'database' | 'clock'>, id: string): Promise<TestHost> {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  const { x = '' } = publicKey.export({ format: 'jwk' })
+  const row = { id, driver: 'host' as const, public_key: x, offer: JSON.stringify(testOffer) }
+  await database.db
+    .insertInto('host')
+    .values({ ...row, created_at: toDate(clock.now()) })
+    .execute()
+  return { id, privateKey }
 }
 
 /** As in serve.ts; there is no model, so nothing is answered by it. */

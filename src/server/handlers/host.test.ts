@@ -93,7 +93,7 @@ describe('a join token', () => {
   })
 
   test('guessed too often stops the guessing', async () => {
-    const other = await startJourney({ env: { BERTH_TRUST_PROXY: 'true' } })
+    const other = await startJourney({ env: { BERTH_TRUST_PROXY: '1' } })
     try {
       const guess = (address: string) =>
         other.nobody(
