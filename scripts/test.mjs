@@ -11,11 +11,12 @@ const qemu =
   process.arch === 'arm64'
     ? { command: 'qemu-system-aarch64', package: 'qemu-system-arm' }
     : { command: 'qemu-system-x86_64', package: 'qemu-system-x86' }
-const [containers, machines, metal, storage] = [
+const [containers, machines, metal, storage, proxies] = [
   'tests of containers',
   'tests of virtual machines',
   'tests of bare metal',
   'tests of volumes',
+  'tests of TLS proxies',
 ]
 
 /** Programs beside Node that tests need, by Debian package. */
@@ -40,6 +41,9 @@ const needs = [
   { command: 'zsh', package: 'zsh', neededBy: 'the test of completions' },
   { command: 'fish', package: 'fish', neededBy: 'the test of completions' },
   { command: 'chromium-headless-shell', package: 'chromium-headless-shell', neededBy: 'the tests of the console' },
+  { command: 'nginx', package: 'nginx-light', neededBy: proxies },
+  { command: 'caddy', package: 'caddy', neededBy: proxies },
+  { command: 'openssl', package: 'openssl', neededBy: proxies },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
 ]
 /** Parts of those that are no programs of their own. */

@@ -1,5 +1,8 @@
 /** Server-sent events, written by hand because it is three lines of format. */
 
+/** On every stream: asks proxies such as nginx not to collect what we write. */
+export const unbuffered = { name: 'X-Accel-Buffering', value: 'no' } as const
+
 export interface SseMessage {
   readonly id?: string
   readonly event?: string

@@ -7,6 +7,7 @@
 import type { Socket } from 'node:net'
 import { BodyBuffer, type BodyBudget, type BodyRoom } from '../base/body-budget.ts'
 import type { Failure } from '../base/result.ts'
+import { unbuffered } from '../base/sse.ts'
 import type { Caller, Reply } from './call.ts'
 import { readFrontHead, type FrontHead } from './front-head.ts'
 import { newRequestId, type Gateway, type RateHead } from './gateway.ts'
@@ -308,7 +309,9 @@ class FrontReply implements Reply {
   }
 
   startStream(first: string): boolean {
-    const head = `${this.#head(200, 'text/event-stream; charset=utf-8')}Transfer-Encoding: chunked\r\n\r\n`
+    const head =
+      this.#head(200, 'text/event-stream; charset=utf-8') +
+      `${unbuffered.name}: ${unbuffered.value}\r\nTransfer-Encoding: chunked\r\n\r\n`
     return this.#socket.write(head + chunkOf(first), 'latin1')
   }
 

@@ -10,7 +10,7 @@ import type { Actor, App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../base/result.ts'
-import { formatSse, sseHeartbeat } from '../base/sse.ts'
+import { formatSse, sseHeartbeat, unbuffered } from '../base/sse.ts'
 import type { EventRecord } from '../contract/event.ts'
 import { listAllEventsAfter, newestEventId } from '../store/all-events.ts'
 import type { Db } from '../store/database.ts'
@@ -223,6 +223,5 @@ function makeStream(
 const headers = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-store, no-transform',
-  // Asks nginx not to collect what we write.
-  'x-accel-buffering': 'no',
+  [unbuffered.name]: unbuffered.value,
 }

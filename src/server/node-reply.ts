@@ -1,5 +1,6 @@
 /** An inference answer through node:http, for the requests that the front door has handed over. */
 import type { ServerResponse } from 'node:http'
+import { unbuffered } from '../base/sse.ts'
 import type { Failure } from '../base/result.ts'
 import type { Reply } from '../gateway/call.ts'
 
@@ -26,6 +27,7 @@ export class NodeReply implements Reply {
 
   startStream(first: string): boolean {
     this.#response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
+    this.#response.setHeader(unbuffered.name, unbuffered.value)
     if (first === '') {
       this.#response.flushHeaders()
       return true

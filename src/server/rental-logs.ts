@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Actor, App } from '../app/app.ts'
 import { findAnyRental } from '../app/rental.ts'
 import { fail, ok, type Result } from '../base/result.ts'
+import { unbuffered } from '../base/sse.ts'
 import type { Rental } from '../store/rental.ts'
 
 export type OpenLogs = (rental: Rental, options: { follow: boolean; tail: number }) => Result<Readable>
@@ -40,7 +41,7 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
       }
       const logs = logsOf(rental.value, openLogs, { follow, tail })
       if (!logs.ok) return logs
-      response.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', 'X-Accel-Buffering': 'no' })
+      response.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', [unbuffered.name]: unbuffered.value })
       response.flushHeaders()
       open.set(actor.accountId, own + 1)
       void passOn(logs.value, response, stillValid).finally(() => {
