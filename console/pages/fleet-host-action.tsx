@@ -40,7 +40,9 @@ export function HostActions({ host, onAct }: { host: FleetHost; onAct: (action: 
 /** undefined: it can be done. */
 function whyNot(host: FleetHost, action: HostAction): string | undefined {
   const from: readonly HostState[] = hostActions[action]
-  if (!from.includes(host.state)) return `It is ${host.state}`
+  // One that waits for its cleaning is on sale again after it, unless it is taken out of service meanwhile.
+  const state = host.state === 'cleaning_pending' ? 'ready' : host.state
+  if (!from.includes(state)) return `It is ${state}`
   return action === 'remove' && host.tenants > 0 ? 'It still has tenants: drain it first' : undefined
 }
 

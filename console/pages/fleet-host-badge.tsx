@@ -6,10 +6,11 @@ const stateTones = {
   ready: 'good',
   draining: 'warn',
   cleaning: 'info',
+  cleaning_pending: 'warn',
   quarantined: 'bad',
   left: 'plain',
 } as const satisfies Record<FleetHost['state'], Tone>
 
 export function HostBadge({ state }: { state: FleetHost['state'] }) {
-  return <Badge tone={stateTones[state]}>{state}</Badge>
+  return <Badge tone={stateTones[state]}>{state.replaceAll('_', ' ')}</Badge>
 }

@@ -63,6 +63,12 @@ function standingOfHost(host: Host, nowMs: number): Standing | undefined {
       return { word: 'Quarantine', tone: 'bad', sentence: `The operator decides what becomes of it.${why}` }
     case 'cleaning':
       return { word: 'Cleaning', tone: 'info', sentence: `It is made ready for the next tenant.${why}` }
+    case 'cleaning_pending':
+      return {
+        word: 'Waiting for cleaning',
+        tone: 'warn',
+        sentence: 'Its last tenant has left. It is cleaned when it can be reached, and not rented before.',
+      }
     case 'draining':
     case 'ready':
       break

@@ -21,14 +21,16 @@ import {
 const JOIN_TOKEN_USES = 1_000
 const JOIN_TOKEN_HOURS = 720
 
-const hostState = desired.shape.state
+const hostState = z.enum([...desired.shape.state.options, 'cleaning_pending'])
 const hostDriver = z.enum(['host', 'private-cloud'])
 
 const suppliedHost = z
   .object({
     id: z.string(),
     driver: hostDriver.describe('`host`: by its agent. `private-cloud`: over SSH'),
-    state: hostState,
+    state: hostState.describe(
+      '`cleaning_pending`: bare metal whose last tenant has ended and which could not be cleaned yet; nobody can rent it',
+    ),
     stateReason: z.string().nullable().describe('Why it is in quarantine, or not taken in yet'),
     joinedAt: z.string(),
     seenAt: z.string().nullable().describe('When it last reported; null: never'),

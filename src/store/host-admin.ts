@@ -10,7 +10,12 @@ import { setHostState, type HostRow } from './host.ts'
 export interface HostRecord extends HostRow {
   /** Machines of customers that it has now. */
   readonly tenants: number
+  /** Bare metal: a tenant has ended and is not cleaned away yet, since the host is off or busy with it. */
+  readonly awaits_cleaning: boolean
 }
+
+const awaitsCleaning = sql<boolean>`(host.driver = 'private-cloud' and host.state in ('ready', 'draining') and exists (
+  select 1 from workload_node n join workload w on w.id = n.workload_id where n.host_id = host.id and w.want = 'gone'))`
 
 function selectRecords(db: Db) {
   return db
@@ -23,6 +28,7 @@ function selectRecords(db: Db) {
         .select(sql<number>`count(*)::integer`.as('count'))
         .as('tenants'),
     )
+    .select(awaitsCleaning.as('awaits_cleaning'))
     .$narrowType<{ tenants: number }>()
 }
 
@@ -31,7 +37,7 @@ export async function listHostRecords(
   query: {
     /** null: the house's own. undefined: everyone's. */
     supplierId?: string | null | undefined
-    state?: HostState | undefined
+    state?: HostState | 'cleaning_pending' | undefined
     driver?: HostRow['driver'] | undefined
     after?: string
     limit: number
@@ -40,7 +46,10 @@ export async function listHostRecords(
   let select = selectRecords(db)
   if (query.supplierId === null) select = select.where('supplier_id', 'is', null)
   else if (query.supplierId !== undefined) select = select.where('supplier_id', '=', query.supplierId)
-  if (query.state !== undefined) select = select.where('state', '=', query.state)
+  if (query.state === 'cleaning_pending') select = select.where(awaitsCleaning)
+  else if (query.state !== undefined) {
+    select = select.where('state', '=', query.state).where(sql<boolean>`not ${awaitsCleaning}`)
+  }
   if (query.driver !== undefined) select = select.where('driver', '=', query.driver)
   if (query.after !== undefined) select = select.where('id', '>', query.after)
   return select.orderBy('id').limit(query.limit).execute()

@@ -4,40 +4,70 @@
  */
 import { constantScript } from './script.ts'
 
-/** Keys first, so that nobody comes in again; then all processes, until there are none. */
+/**
+ * Ends the tenant's access: keys, password, sudo, then all processes until there are none. It needs no write to succeed:
+ * a disk that takes none would otherwise keep the door open. There the home is hidden under an empty mount, which holds
+ * until the next boot; a host that was not cleaned is shut again all the time (keep.ts).
+ */
+const shutOut = String.raw`
+home=/home/$user
+has_keys() { [ -e "$home/.ssh/authorized_keys" ] || [ -e "$home/.ssh/authorized_keys2" ]; }
+processes() {
+  grep -lE "^Uid:.*[[:space:]]$uid([[:space:]]|$)" /proc/[0-9]*/status 2> /dev/null |
+    xargs -r grep -LE '^State:[[:space:]]*Z' 2> /dev/null | sed 's#/proc/##; s#/status##'
+}
+shut_out() {
+  uid=$(field uid)
+  [ -n "$uid" ] || uid=$(uid_of "$user")
+  if [ -L "$home/.ssh" ]; then rm -f "$home/.ssh"; fi 2> /dev/null
+  if [ -d "$home/.ssh" ]; then find "$home/.ssh" -xdev ! -type d -exec rm -f -- {} + 2> /dev/null; fi
+  rm -f /etc/sudoers.d/berth-tenant 2> /dev/null
+  # Locked, and expired since 1970.
+  sed -i "s/^$user:[^:]*:\([^:]*:[^:]*:[^:]*:[^:]*:[^:]*\):[^:]*:/$user:!:\1:1:/" /etc/shadow 2> /dev/null
+  if has_keys; then mount -t tmpfs -o ro,mode=000,size=4k tmpfs "$home" 2> /dev/null; fi
+  ! has_keys || fail 'the keys of the tenant do not go: the tenant can still log in'
+  [ -n "$uid" ] || return 0
+  [ "$uid" -ge 1000 ] || fail "$user has the uid $uid, which is one of the system"
+  round=0
+  while pids=$(processes); [ -n "$pids" ]; do
+    round=$((round + 1))
+    [ "$round" -le 40 ] || fail "processes that do not end: $(echo $pids | head -c 100)"
+    # Stopped first: what makes processes faster than they are ended stands still then.
+    kill -STOP $pids 2> /dev/null
+    kill -KILL $pids 2> /dev/null
+    [ "$round" -le 20 ] || sleep 1
+  done
+}
+`
+
+/**
+ * Access only, on a host of which nothing else is known: whose mark it is, or whether it can be cleaned. Without `always`
+ * only where a tenant of ours was: a user of that name on a host that was never let out is the operator's.
+ */
+export const shutOutScript = constantScript(
+  'shut the tenant out',
+  ['user', 'always'],
+  String.raw`
+[ "$always" = yes ] || [ -e "$marker" ] || exit 0
+exclusive
+${shutOut}
+shut_out
+`,
+)
+
+/** Access first; then it is written down whose end this is. */
 export const lockScript = constantScript(
   'lock',
   ['user', 'id'],
   String.raw`
 exclusive
+${shutOut}
+shut_out
 mkdir -p "$state" || fail "cannot make $state"
-uid=$(field uid)
-[ -n "$uid" ] || uid=$(uid_of "$user")
-if [ -d "/home/$user/.ssh" ]; then
-  find "/home/$user/.ssh" -xdev ! -type d -exec rm -f -- {} +
-  [ ! -e "/home/$user/.ssh/authorized_keys" ] || fail 'the keys do not go'
-fi
-rm -f /etc/sudoers.d/berth-tenant || fail 'sudo does not go'
-# Locked, and expired since 1970. On a disk that is full this fails; it is made good when the user is removed.
-sed -i "s/^$user:[^:]*:\([^:]*:[^:]*:[^:]*:[^:]*:[^:]*\):[^:]*:/$user:!:\1:1:/" /etc/shadow
 [ -n "$uid" ] || exit 0
-[ "$uid" -ge 1000 ] || fail "$user has the uid $uid, which is one of the system"
 [ -e "$marker" ] || printf 'tag berth-cleaning\nid %s\nuser %s\nphase taken\n' "$id" "$user" > "$marker" || fail "cannot write $marker"
 [ -n "$(field uid)" ] || note uid "$uid"
-processes() {
-  grep -lE "^Uid:.*[[:space:]]$uid([[:space:]]|$)" /proc/[0-9]*/status 2> /dev/null |
-    xargs -r grep -LE '^State:[[:space:]]*Z' 2> /dev/null | sed 's#/proc/##; s#/status##'
-}
-round=0
-while pids=$(processes); [ -n "$pids" ]; do
-  round=$((round + 1))
-  [ "$round" -le 40 ] || fail "processes that do not end: $(echo $pids | head -c 100)"
-  # Stopped first: what makes processes faster than they are ended stands still then.
-  kill -STOP $pids 2> /dev/null
-  kill -KILL $pids 2> /dev/null
-  [ "$round" -le 20 ] || sleep 1
-done
-exit 0
+rm -f /etc/sudoers.d/berth-tenant || fail 'sudo does not go'
 `,
 )
 

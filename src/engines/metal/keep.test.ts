@@ -30,6 +30,7 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
       clusterSecret: 'a secret of tests',
       log: { warn },
       limits: { rebootMs: 60_000, switchAfterMs: 5_000 },
+      guardEveryMs: 200,
     })
     keepings.push(keeping)
     return keeping
@@ -72,7 +73,7 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     expect(books.moves).toEqual([`${host.id} ready`])
   })
 
-  test('a cleaning that fails puts the host into quarantine, where nothing is done to it until it is released', async () => {
+  test('a cleaning that fails puts the host into quarantine, where nobody gets in and nothing else is done until it is released', async () => {
     const host = at(lab, 1)
     const books = new Books([host])
     const keeping = keepingOf(books)
@@ -82,7 +83,15 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     await host.makeReadOnly()
     books.want(host.id, [{ ...workloadOf('m-3', host), want: 'gone', started: true }])
     await until(keeping, 'it is in quarantine', () => books.stateOf(host.id) === 'quarantined')
-    expect(books.quarantined).toEqual([{ id: host.id, workloadId: 'm-3', reason: expect.stringMatching(/^lock: /) }])
+    expect(books.quarantined).toEqual([{ id: host.id, workloadId: 'm-3', reason: expect.stringMatching(/^remove: /) }])
+    const keysOf = () => host.exec(['sh', '-c', 'cat /home/tenant/.ssh/authorized_keys 2> /dev/null; true'])
+    expect(await keysOf()).toBe('')
+    // The disk that could not be written still has them after a restart: the host is shut again.
+    await host.powerCycle()
+    await waitFor('the keys are gone again', async () => {
+      await keeping.run(new AbortController().signal)
+      return (await keysOf()) === ''
+    })
     expect(books.everGone(host.id, 'm-3')).toBe(false)
     const boots = host.boots()
     await host.makeWritable()

@@ -8,7 +8,9 @@
  *
  *   ready, draining     keep what is wanted, and report
  *   cleaning            new: check it; else it was in quarantine: clean it. Then it is ready, or in quarantine again
- *   quarantined, left   nothing is done to it
+ *   quarantined         nobody gets in: the last tenant's access is ended again and again, in case a restart or a
+ *                       person has brought it back. Nothing else is done to it
+ *   left                nothing is done to it
  */
 import type { Desired, HostOffer, HostReport } from '../../contract/agent.ts'
 import { Keeper } from '../keeper.ts'
@@ -50,6 +52,8 @@ export interface KeepMetalOptions {
   readonly clusterSecret: string | Buffer
   readonly log: { warn(facts: object, message: string): void }
   readonly everyMs?: number
+  /** How often a host in quarantine is shut again. */
+  readonly guardEveryMs?: number
   readonly limits?: CleaningLimits
 }
 
@@ -71,6 +75,7 @@ const LEASE_MS = 6_000
 const RENEW_AFTER_MS = 1_000
 /** Without a change in the books a host is looked at this often. */
 const LOOK_EVERY_MS = 3_000
+const GUARD_EVERY_MS = 30_000
 const REASON_CHARS = 500
 
 export function keepMetal(options: KeepMetalOptions): MetalKeeping {
@@ -81,9 +86,7 @@ export function keepMetal(options: KeepMetalOptions): MetalKeeping {
     async run(signal) {
       const listedAt = performance.now()
       const hosts = await options.world.listMetalHosts()
-      const active = new Map(
-        hosts.filter(({ state }) => state !== 'quarantined' && state !== 'left').map((h) => [h.id, h]),
-      )
+      const active = new Map(hosts.filter(({ state }) => state !== 'left').map((host) => [host.id, host]))
       const ended = [...lanes].filter(([id, lane]) => !active.has(id) && !lane.isTelling)
       for (const [id] of ended) lanes.delete(id)
       await Promise.all(ended.map(([, lane]) => lane.close()))
@@ -128,6 +131,8 @@ class Lane {
   /** What must be told before anything else is done. */
   #failure: { reason: string; workloadId: string | null } | undefined
   #step: CleaningStep | undefined
+  #guardedAt = Number.NEGATIVE_INFINITY
+  #guardFailure: string | undefined
   #learnedHostKey: string | undefined
 
   constructor(options: KeepMetalOptions, id: string) {
@@ -156,10 +161,9 @@ class Lane {
     if (this.#turn === undefined || listedAt < Math.max(this.#turn.takenAt, this.#movedAt)) return true
     this.#host = host
     if (this.#work !== undefined && !this.#isStillMadeOf(this.#work, host)) this.#letGo()
-    if (this.#isBusy || (host.state !== 'cleaning' && !this.#isDue(host))) return false
+    if (this.#isBusy || !this.#isDue(host)) return false
     this.#isBusy = true
-    const work = host.state === 'cleaning' ? this.#admit(host) : this.#keep(host)
-    work
+    this.#workOn(host)
       .catch((error: unknown) => this.#warn(error, 'the work for a bare-metal host has failed, and is tried again'))
       .finally(() => (this.#isBusy = false))
     return false
@@ -219,7 +223,16 @@ class Lane {
     return made === madeOf(host) && (key === undefined || key === (hostKey ?? this.#learnedHostKey))
   }
 
+  #workOn(host: MetalHost): Promise<void> {
+    if (host.state === 'quarantined') return this.#guard(host)
+    return host.state === 'cleaning' ? this.#admit(host) : this.#keep(host)
+  }
+
   #isDue(host: MetalHost): boolean {
+    if (host.state === 'cleaning') return true
+    if (host.state === 'quarantined') {
+      return performance.now() - this.#guardedAt >= (this.#options.guardEveryMs ?? GUARD_EVERY_MS)
+    }
     return host.generation !== this.#passedGeneration || performance.now() - this.#passedAt >= LOOK_EVERY_MS
   }
 
@@ -236,6 +249,23 @@ class Lane {
       await this.#save()
     } catch (error) {
       if (!stop.signal.aborted) this.#warn(error, 'a bare-metal host was not looked at')
+    }
+  }
+
+  async #guard(host: MetalHost): Promise<void> {
+    const { runtime, stop } = this.#workFor(host)
+    this.#guardedAt = performance.now()
+    try {
+      await runtime.shutOut(stop.signal)
+      this.#guardFailure = undefined
+    } catch (error) {
+      if (stop.signal.aborted) return
+      // It may be off for weeks.
+      const why = error instanceof Error ? error.message : String(error)
+      if (why !== this.#guardFailure) this.#warn(error, 'the last tenant of a host in quarantine was not shut out')
+      this.#guardFailure = why
+    } finally {
+      this.#letGo()
     }
   }
 

@@ -144,17 +144,36 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     }
   })
 
-  test('a disk that is read-only fails the cleaning, and the tenant stays on the list', async () => {
+  test('a disk that is read-only fails the cleaning, and the tenant stays on the list and is shut out', async () => {
     const host = hostOf(1)
     const told: string[] = []
     const runtime = runtimeOf(host, { onQuarantine: (id, { step }) => told.push(`${id} ${step}`) })
     await runtime.start(workloadOf('m-4', keys.public, [host]), () => {}, signal)
+    expect(await asTenant(host, 'id -un')).toBe('tenant\n')
     await host.makeReadOnly()
     await expect(runtime.stop('m-4', signal)).rejects.toThrow(CleaningFailed)
-    expect(told).toEqual(['m-4 lock'])
+    expect(told).toEqual(['m-4 remove'])
     expect((await runtime.list(signal)).map(({ id }) => id)).toEqual(['m-4'])
+    await expect(asTenant(host, 'true')).rejects.toThrow('Permission denied')
     await host.makeWritable()
     await runtime.clean(signal)
+    expect(await runtime.check(signal)).toEqual([])
+  })
+
+  test('keys behind a link go too, with everybody who is logged in', async () => {
+    const host = hostOf(0)
+    const runtime = runtimeOf(host)
+    await runtime.start(workloadOf('m-16', keys.public, [host]), () => {}, signal)
+    await asTenant(host, 'mv .ssh keys && ln -s keys .ssh')
+    const session = asTenant(host, 'touch /tmp/in; sleep 1000').catch((error: unknown) => String(error))
+    await waitFor('the session', async () => (await host.exec(['sh', '-c', 'ls /tmp/in 2> /dev/null; true'])) !== '')
+    const kill = new AbortController()
+    const dying = runtimeOf(host, { onStep: (step) => step === 'lock' && kill.abort(new Error('killed')) })
+    await expect(dying.stop('m-16', kill.signal)).rejects.toThrow('killed')
+    dying.close()
+    expect(await session).toContain('Error')
+    await expect(asTenant(host, 'true')).rejects.toThrow('Permission denied')
+    await runtime.stop('m-16', signal)
     expect(await runtime.check(signal)).toEqual([])
   })
 
@@ -233,6 +252,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     await expect(runtime.stop('m-8', signal)).rejects.toThrow(/mark of another tenant: berth-lab-m-7/)
     expect(told).toEqual(['m-8 check'])
     expect(await runtime.list(signal)).toMatchObject([{ id: 'm-7', state: 'running' }])
+    await expect(asTenant(host, 'true')).rejects.toThrow('Permission denied')
     await host.exec(['sh', '-c', 'echo of nobody > /var/lib/berth/tenant'])
     await expect(runtime.stop('m-7', signal)).rejects.toThrow(/mark of the tenant on the host is broken/)
     expect(told).toEqual(['m-8 check', 'm-7 check'])

@@ -8,10 +8,11 @@ import type { Disk, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Runtime } from '../runtime.ts'
 import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
 import { powerSwitch } from './bmc.ts'
+import { shutOutScript } from './cleaning-script.ts'
 import { cleanHost, CleaningFailed, cleaningLimits, type CleaningLimits, type CleaningStep } from './cleaning.ts'
 import { deriveClusterKey } from './cluster-key.ts'
-import { BrokenMark, compareHardware, findLeftovers, lookAt, runOn, type HostLook } from './host-look.ts'
-import { SshHost } from './ssh.ts'
+import { BrokenMark, compareHardware, findLeftovers, lookAt, runOn, ScriptFailed, type HostLook } from './host-look.ts'
+import { SshHost, Unreachable } from './ssh.ts'
 import { makeScript, mountScript, takeScript, unmountScript } from './tenant-script.ts'
 
 export interface MetalRuntimeOptions {
@@ -31,6 +32,8 @@ export interface MetalRuntime extends Runtime {
   setDisks(workload: Workload, signal: AbortSignal): Promise<void>
   /** What keeps the host from being let out, in sentences: hardware that differs, leftovers. Empty: nothing. */
   check(signal: AbortSignal): Promise<string[]>
+  /** The tenant who was there last logs in no more. Throws `ScriptFailed` where that could not be done. */
+  shutOut(signal: AbortSignal): Promise<void>
   /** Cleans it whoever was there. Throws `CleaningFailed`. */
   clean(signal: AbortSignal): Promise<void>
   /** Closes the connection. What runs on the host runs on. */
@@ -38,6 +41,8 @@ export interface MetalRuntime extends Runtime {
 }
 
 const NAMED_LEFTOVERS = 5
+/** It tries to end processes for up to a minute. */
+const SHUT_OUT_MS = 120_000
 /** Stands for the tenant in the mark of a host that is cleaned for no tenant in particular. */
 const NOBODY = 'cleaning'
 
@@ -83,6 +88,13 @@ class MetalHostRuntime implements MetalRuntime {
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
+    // Access goes first, whatever is found after that and however the cleaning ends.
+    await this.#shutOut('yes', signal).catch((error: unknown) => {
+      // The cleaning finds out the same, and says so; a host with a power switch is brought back by it.
+      const isTold = error instanceof ScriptFailed
+      const isSwitched = error instanceof Unreachable && this.#options.access.bmc !== undefined
+      if (!isTold && !isSwitched) throw error
+    })
     const look = await this.#look(signal).catch((error: unknown) => {
       if (error instanceof BrokenMark) throw this.#refuseToClean(id, error.message)
       // A host with a power switch is brought back by the cleaning.
@@ -112,14 +124,19 @@ class MetalHostRuntime implements MetalRuntime {
     const { disks } = await this.#look(signal)
     const wanted = new Set(workload.disks.map(({ volumeId }) => volumeId))
     for (const volume of disks) if (!wanted.has(volume)) await runOn(this.#host, unmountScript, { volume }, signal)
-    for (const disk of workload.disks) {
-      const lines = await runOn(this.#host, mountScript, mountInput(disk, this.#options.address.privateIp), signal)
-      if (lines.some(([word]) => word === 'unowned')) this.#unowned.add(disk.volumeId)
-      else this.#unowned.delete(disk.volumeId)
-    }
+    const failures: unknown[] = []
+    // One that cannot be mounted must not keep the others from the tenant.
+    for (const disk of workload.disks) await this.#mount(disk, signal).catch((error: unknown) => failures.push(error))
+    if (failures.length > 0) throw failures[0]
     const after = await this.#look(signal)
     const missing = [...wanted].filter((volume) => !after.disks.includes(volume))
     if (missing.length > 0) throw new Error(`not mounted: ${missing.join(', ')}`)
+  }
+
+  async #mount(disk: Disk, signal: AbortSignal): Promise<void> {
+    const lines = await runOn(this.#host, mountScript, mountInput(disk, this.#options.address.privateIp), signal)
+    if (lines.some(([word]) => word === 'unowned')) this.#unowned.add(disk.volumeId)
+    else this.#unowned.delete(disk.volumeId)
   }
 
   open(): Promise<never> {
@@ -147,6 +164,15 @@ class MetalHostRuntime implements MetalRuntime {
     return left.length === 0 ? faults : [...faults, leftoverSentence(left)]
   }
 
+  shutOut(signal: AbortSignal): Promise<void> {
+    return this.#shutOut('no', signal)
+  }
+
+  async #shutOut(always: 'yes' | 'no', signal: AbortSignal): Promise<void> {
+    const user = this.#options.access.tenantUser
+    await runOn(this.#host, shutOutScript, { user, always }, signal, SHUT_OUT_MS)
+  }
+
   clean(signal: AbortSignal): Promise<void> {
     return this.#clean(NOBODY, signal)
   }
@@ -154,7 +180,18 @@ class MetalHostRuntime implements MetalRuntime {
   async #clean(id: string, signal: AbortSignal): Promise<void> {
     const { access, declared, limits = cleaningLimits, onStep = () => {} } = this.#options
     const power = access.bmc === undefined ? undefined : powerSwitch(access.bmc)
-    await cleanHost({ host: this.#host, access, id, declared, power, limits, onStep }, signal)
+    try {
+      await cleanHost({ host: this.#host, access, id, declared, power, limits, onStep }, signal)
+    } catch (error) {
+      if (!(error instanceof CleaningFailed)) throw error
+      // Unmounting and the restart bring back a home that was only hidden.
+      const open = await this.#shutOut('yes', signal).then(
+        () => undefined,
+        (failure: unknown) => (failure instanceof Error ? failure.message : String(failure)),
+      )
+      if (open === undefined) throw error
+      throw new CleaningFailed(error.step, `${error.message}; ${open}`, { cause: error })
+    }
   }
 
   close(): void {

@@ -161,7 +161,7 @@ function suppliedHost(host: HostRecord, now: Instant) {
   return {
     id: host.id,
     driver: host.driver,
-    state: host.state,
+    state: host.awaits_cleaning ? ('cleaning_pending' as const) : host.state,
     stateReason: host.state_reason,
     joinedAt: formatInstant(host.created_at),
     seenAt: formatInstantOrNull(host.seen_at),
