@@ -19,6 +19,8 @@ const words = {
   'volume.active': ['Volume ready', 'good'],
   'volume.suspended': ['Volume suspended', 'warn'],
   'volume.resumed': ['Volume resumed', 'good'],
+  'volume.unknown': ['Volume data not found', 'bad'],
+  'volume.recovered': ['Volume data found again', 'good'],
   'volume.attached': ['Volume attached', 'info'],
   'volume.detached': ['Volume detached', 'plain'],
   'volume.deleting': ['Deleting volume', 'info'],

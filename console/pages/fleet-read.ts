@@ -5,7 +5,7 @@ import type { CallInput, Reply } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
 import { call } from '../api/query.ts'
 
-type PagedId = 'listFleet' | 'listHosts' | 'listAllRentals' | 'listAccounts'
+type PagedId = 'listFleet' | 'listHosts' | 'listAllRentals' | 'listAllVolumes' | 'listAccounts'
 
 const PAGE_ROWS = 1_000
 const PAGES_READ = 50
@@ -58,9 +58,12 @@ export type FleetMachine = Reply<'listFleet'>['machines'][number]
 export type FleetHost = Reply<'listHosts'>['hosts'][number]
 export type AnyRental = Reply<'listAllRentals'>['rentals'][number]
 
+export type AnyVolume = Reply<'listAllVolumes'>['volumes'][number]
+
 const machinesOf = (page: Reply<'listFleet'>): readonly FleetMachine[] => page.machines
 const hostsOf = (page: Reply<'listHosts'>): readonly FleetHost[] => page.hosts
 const rentalsOf = (page: Reply<'listAllRentals'>): readonly AnyRental[] => page.rentals
+const volumesOf = (page: Reply<'listAllVolumes'>): readonly AnyVolume[] => page.volumes
 const accountsOf = (page: Reply<'listAccounts'>): Reply<'listAccounts'>['accounts'] => page.accounts
 
 export function useFleet(everyMs: number): UseQueryResult<Whole<FleetMachine>, ClientError> {
@@ -76,6 +79,10 @@ export function useEveryRental(query: {
   readonly accountId: string | undefined
 }): UseQueryResult<Whole<AnyRental>, ClientError> {
   return usePages('listAllRentals', rentalsOf, { query, pages: RENTAL_PAGES_READ })
+}
+
+export function useEveryVolume(everyMs: number): UseQueryResult<Whole<AnyVolume>, ClientError> {
+  return usePages('listAllVolumes', volumesOf, { pages: RENTAL_PAGES_READ, everyMs })
 }
 
 export function useEveryAccount(): UseQueryResult<Whole<Reply<'listAccounts'>['accounts'][number]>, ClientError> {

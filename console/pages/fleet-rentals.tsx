@@ -124,6 +124,11 @@ function NextStep({ rental }: { rental: AnyRental }) {
         Look at the engine
       </TextLink>
       , and end the machine there by hand if it stays.
+      {rental.lastError !== null && (
+        <span className="mt-1 block text-bad">
+          Last error, {time(rental.lastErrorAt)}: {rental.lastError}
+        </span>
+      )}
     </p>
   )
 }
@@ -147,9 +152,20 @@ function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<C
       name: 'why',
       header: 'Why',
       width: 'minmax(0, 1.3fr)',
-      cell: (rental) => (rental.statusReason ?? '—').replaceAll('_', ' '),
+      cell: (rental) => <WhyCell rental={rental} />,
     },
   ]
+}
+
+/** While a rental waits for its engine, what the engine said is why. */
+function WhyCell({ rental }: { rental: AnyRental }) {
+  if (rental.statusReason !== null) return rental.statusReason.replaceAll('_', ' ')
+  if (rental.lastError === null) return '—'
+  return (
+    <span className="text-bad" title={`${time(rental.lastErrorAt)}: ${rental.lastError}`}>
+      {rental.lastError}
+    </span>
+  )
 }
 
 const kindWords = { 'virtual-machine': 'VM', 'bare-metal': 'Bare metal', container: 'Container' } as const

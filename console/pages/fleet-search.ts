@@ -6,7 +6,7 @@ import { rentalStatus, rentalType } from '../../src/contract/rental.ts'
 import { gpuType, networkType } from '../../src/contract/shared.ts'
 import { suppliedMachine } from '../../src/contract/supply.ts'
 
-const fleetTabs = ['machines', 'hosts', 'engines', 'rentals', 'images', 'placement'] as const
+const fleetTabs = ['machines', 'hosts', 'engines', 'rentals', 'volumes', 'images', 'placement'] as const
 export type FleetTab = (typeof fleetTabs)[number]
 
 export const machineStatuses = [

@@ -11,6 +11,7 @@ import { FleetMachines } from './fleet-machines.tsx'
 import { FleetPlacement } from './fleet-placement.tsx'
 import { FleetRentals } from './fleet-rentals.tsx'
 import type { FleetTab } from './fleet-search.ts'
+import { FleetVolumes } from './fleet-volumes.tsx'
 
 const route = getRouteApi('/shell/operator/fleet')
 
@@ -19,6 +20,7 @@ const tabs = [
   { name: 'hosts', label: 'Hosts' },
   { name: 'engines', label: 'Engines' },
   { name: 'rentals', label: 'Rentals' },
+  { name: 'volumes', label: 'Volumes' },
   { name: 'images', label: 'Base images' },
   { name: 'placement', label: 'Explain placement' },
 ] as const satisfies ReadonlyArray<{ name: FleetTab; label: string }>
@@ -28,6 +30,7 @@ const panels: Readonly<Record<FleetTab, () => ReactNode>> = {
   hosts: () => <FleetHosts />,
   engines: () => <FleetEngines />,
   rentals: () => <FleetRentals />,
+  volumes: () => <FleetVolumes />,
   images: () => <FleetImages />,
   placement: () => <FleetPlacement />,
 }

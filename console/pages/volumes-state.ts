@@ -11,11 +11,14 @@ export type Volume = Reply<'listVolumes'>[number]
 /** Why the meter suspends one. */
 const suspendedFor: readonly string[] = ['balance_empty', 'spending_limit']
 
+/** Why one could not be created. */
+const failedFor: readonly string[] = ['engine_failure', 'no_storage_capacity', 'refused_by_engine']
+
 export function stateOf({ status, meta }: Pick<Volume, 'status' | 'meta'>): VolumeState {
-  if (status === 'active') return 'active'
+  if (status === 'active' || status === 'unknown') return status
   const reason = meta.termination_reason
   if (reason === undefined) return 'creating'
-  if (reason === 'engine_failure') return 'failed'
+  if (failedFor.includes(reason)) return 'failed'
   return suspendedFor.includes(reason) ? 'suspended' : 'deleting'
 }
 
@@ -23,6 +26,10 @@ export const stateWords = {
   creating: { tone: 'info', says: 'It is being made.' },
   active: { tone: 'good', says: undefined },
   suspended: { tone: 'warn', says: 'It is not paid. It comes back with the balance, and is kept for seven days.' },
+  unknown: {
+    tone: 'bad',
+    says: 'Its data cannot be found right now. It costs nothing until it is found again; the operator has been told.',
+  },
   deleting: { tone: 'info', says: 'It is being deleted and costs nothing any more.' },
   deleted: { tone: 'plain', says: undefined },
   failed: { tone: 'bad', says: 'It could not be made and costs nothing. Delete it and try again.' },

@@ -226,8 +226,8 @@ class Agent {
     this.#troubleIsTold = this.#trouble !== undefined
     const seen = this.#keeper.report()
     const blind = seen === undefined || this.#trouble !== undefined ? { blind: true } : {}
-    const { generation, workloads, volumes } = seen ?? { generation: 0, workloads: [], volumes: [] }
-    return { type: 'report', generation, offer: this.#offer, notes: this.#notes(), workloads, volumes, ...blind }
+    const said = seen ?? { generation: 0, workloads: [], volumes: [] }
+    return { type: 'report', offer: this.#offer, notes: this.#notes(), ...said, ...blind }
   }
 
   #notes(): string[] {

@@ -20,10 +20,22 @@ export interface App {
   readonly allowPrivateAddresses: boolean
   /** Puts into the log what went wrong without making a request fail. */
   readonly warn?: (error: unknown, what: string) => void
+  /** Hears of every call of a loop to an engine that failed. */
+  readonly driverFault?: (fault: DriverFault) => void
   /** Absent: this server runs no models and reaches none. */
   readonly modelSight?: ModelSight
   /** What a request has cost that this server answered lately: the books may not have it yet. */
   readonly recentCost?: (requestId: string) => { readonly accountId: string; readonly cost: NanoUsd } | undefined
+}
+
+export interface DriverFault {
+  readonly loop: string
+  readonly driver: string
+  /** What the call was about: `rental 17`. */
+  readonly subject: string
+  readonly error: unknown
+  /** Another cause than that of the last call about it: only then is it worth a line in the log. */
+  readonly isNew: boolean
 }
 
 /** What only the server that answers can tell of models: none of it is in the books. */

@@ -4,7 +4,7 @@ import { addMs } from '../base/instant.ts'
 import { idOfTag, tagOf, tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine, EngineVolume } from '../engines/driver.ts'
 import { findRentalsForAudit, listUnreleased, type AuditRow } from '../store/rental.ts'
-import { readVolumes } from '../store/volume.ts'
+import { listWatchedVolumes, readVolumes } from '../store/volume.ts'
 import type { App } from './app.ts'
 import { rentalTag } from './rental.ts'
 
@@ -29,6 +29,8 @@ export interface EngineComparison {
   readonly orphanVolumes: Orphan[]
   /** In the books as running, and not shown. */
   readonly missing: Array<{ rentalId: number; status: string }>
+  /** In the books as usable, and their data not shown. */
+  readonly missingVolumes: Array<{ volumeId: number; state: string }>
 }
 
 export async function compareEngine(app: App, driver: Driver, signal: AbortSignal): Promise<EngineComparison> {
@@ -39,7 +41,9 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
   const rows = await findRentalsForAudit(db, ids)
   const shownTags = new Set(shown.map((machine) => machine.tag))
   const alive = await listUnreleased(db, driver.id)
+  const watched = driver.volumes === undefined ? [] : await listWatchedVolumes(db, driver.id)
   const volumes = (await driver.volumes?.list(tagPrefix(app.installationId), signal)) ?? []
+  const ready = new Set(volumes.flatMap((volume) => (volume.ready === false ? [] : [volume.externalId])))
   return {
     machines: shown.length,
     volumes: volumes.length,
@@ -53,6 +57,9 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
           settled(row.create_asked_at, driver, startedAt),
       )
       .map((row) => ({ rentalId: row.id, status: row.status })),
+    missingVolumes: watched
+      .filter((row) => !ready.has(row.external_id ?? '') && settled(row.started_at, driver, startedAt))
+      .map((row) => ({ volumeId: row.id, state: row.state })),
   }
 }
 

@@ -31,6 +31,7 @@ import type { z } from 'zod'
 import type { Actor, App } from './app.ts'
 import { placeOrder, type RentalChange, type RentalOrder } from './rental.ts'
 import { lockVolume } from '../store/volume.ts'
+import type { VolumeRoom } from './storage-option.ts'
 import { attachToNewRental } from './volume.ts'
 
 type VirtualMachineBody = z.output<typeof createVirtualMachineRentalBody>
@@ -45,13 +46,20 @@ export async function orderVirtualMachine(
   return orderFromBook(app, tx, actor, 'virtual-machine', body)
 }
 
-export async function orderBareMetal(app: App, tx: Tx, actor: Actor, body: BareMetalBody): Promise<Result<Rental>> {
+export async function orderBareMetal(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  body: BareMetalBody,
+  room: VolumeRoom,
+): Promise<Result<Rental>> {
   // Volumes are locked before balances, everywhere.
   if (body.storageVolume?.isNew === false && body.storageVolume.id <= MAX_INT32)
     await lockVolume(tx, body.storageVolume.id)
   const ordered = await orderFromBook(app, tx, actor, 'bare-metal', body)
   if (!ordered.ok || body.storageVolume === undefined) return ordered
-  const attached = await attachToNewRental(app, tx, actor, ordered.value, body.storageVolume)
+  const volume = body.storageVolume.isNew ? { ...body.storageVolume, room } : body.storageVolume
+  const attached = await attachToNewRental(app, tx, actor, ordered.value, volume)
   return attached.ok ? ordered : attached
 }
 

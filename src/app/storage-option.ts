@@ -1,7 +1,9 @@
-/** Where volumes can be made, at which price, and which engine makes them there. */
+/** Where volumes can be made, at which price, which engine makes them there, and how much room it has. */
+import { instantOf, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { volumeServes } from '../domain/volume.ts'
+import { findRental } from '../store/rental.ts'
 import type { Driver } from '../engines/driver.ts'
 import { listEnginesOf } from '../store/machine.ts'
 import { listStoragePrices } from '../store/price.ts'
@@ -48,6 +50,33 @@ async function askForRoom(app: App, makers: ReadonlyMap<string, Driver>): Promis
     }
   })
   return new Map((await Promise.all(answers)).flatMap((answer) => [...answer]))
+}
+
+/** What the engines of a region said of their room, asked before the transaction of an order: it may take a while. */
+export interface VolumeRoom {
+  readonly askedAt: Instant
+  /** Engines that know no limit, or did not answer, are left out: then the engine decides when it is asked to create. */
+  readonly roomGb: ReadonlyMap<ProviderId, number>
+}
+
+/** Of an order without a new volume. */
+export const noRoomAsked: VolumeRoom = { askedAt: instantOf(0), roomGb: new Map() }
+
+export async function readVolumeRoom(app: App, region: string, rentalId?: number): Promise<VolumeRoom> {
+  const askedAt = app.clock.now()
+  const rental = rentalId === undefined ? undefined : await findRental(app.database.db, rentalId)
+  const answers = [...app.drivers.values()].map(async ({ id, volumes, callTimeoutMs }) => {
+    try {
+      const signal = AbortSignal.timeout(callTimeoutMs)
+      const near = rental?.driver === id ? (rental.external_id ?? undefined) : undefined
+      const roomGb = (await volumes?.roomGb?.([region], signal, near))?.get(region)
+      return roomGb === undefined ? [] : [[id, roomGb] as const]
+    } catch (error) {
+      app.warn?.(error, `the engine ${id} could not say how much room it has for volumes`)
+      return []
+    }
+  })
+  return { askedAt, roomGb: new Map((await Promise.all(answers)).flat()) }
 }
 
 /** The engine of the rental it is for; else one that has machines in the region; else one that takes any. */

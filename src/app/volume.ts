@@ -23,18 +23,20 @@ import {
   insertAttachment,
   insertVolume,
   listAttachments,
+  lockPromisedGb,
   lockVolume,
   moveVolume,
   type Volume,
 } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
 import { overKeyBudget } from './rental.ts'
-import { chooseVolumeEngine } from './storage-option.ts'
+import { chooseVolumeEngine, type VolumeRoom } from './storage-option.ts'
 
 export interface VolumeOrder {
   readonly region: string
   readonly label: string
   readonly sizeGb: number
+  readonly room: VolumeRoom
 }
 
 export async function createVolume(
@@ -61,13 +63,14 @@ export async function attachToNewRental(
   tx: Tx,
   actor: Actor,
   rental: Rental,
-  wish: { isNew: false; id: number } | { isNew: true; label: string; sizeInGb: number },
+  wish: { isNew: false; id: number } | { isNew: true; label: string; sizeInGb: number; room: VolumeRoom },
 ): Promise<Result<Volume>> {
   if (wish.isNew) {
     const volume = await insertPaidVolume(app, tx, actor, {
       region: rental.region,
       label: wish.label,
       sizeGb: wish.sizeInGb,
+      room: wish.room,
       driver: rental.driver,
     })
     if (volume.ok) await insertAttachment(tx, volume.value.id, rental.id)
@@ -105,6 +108,8 @@ async function insertPaidVolume(
       { reason: 'quota_exceeded' },
     )
   }
+  const full = await refuseWithoutRoom(tx, driver.id, order)
+  if (full !== undefined) return full
   const costPerHour = volumePricePerHour(price.nano_per_gb_hour, order.sizeGb)
   const volume = await insertVolume(tx, {
     accountId: actor.accountId,
@@ -138,6 +143,20 @@ async function insertPaidVolume(
   recordVolumeEvent(tx, volume, 'volume.created', { sizeInGb: volume.size_gb, region: volume.region })
   tx.wake.add('volumes')
   return ok(volume)
+}
+
+/** What is sold has to exist: all that was promised before counts, also what its engine has not made yet. */
+async function refuseWithoutRoom(
+  tx: Tx,
+  driver: ProviderId,
+  { region, sizeGb, room }: VolumeOrder,
+): Promise<Failure | undefined> {
+  const roomGb = room.roomGb.get(driver)
+  if (roomGb === undefined) return undefined
+  const leftGb = Math.max(0, roomGb - (await lockPromisedGb(tx, driver, room.askedAt)))
+  if (sizeGb <= leftGb) return undefined
+  const message = `There is room for ${leftGb} GB in ${region} right now, not for ${sizeGb} GB; storage-options shows what is free`
+  return fail('no_capacity', message, { reason: 'no_storage_capacity' })
 }
 
 export async function attachVolume(

@@ -69,6 +69,7 @@ export function addOperatorRentalCommand(operator: Command, run: Run): void {
         if (page.rentals.length === 0) return nothingFound(options)
         return [
           ...listLines(screen, page.rentals, names, options),
+          ...(options.stuck === true ? page.rentals.flatMap(errorLines) : []),
           '',
           moreOr(page.nextCursor, commandOf(options), count(page.rentals.length, 'rental')),
           ...adviceOn(page.rentals, options),
@@ -152,6 +153,10 @@ function stuckCells(rental: Rental, account: string): Cell[] {
   ]
 }
 
+function errorLines({ id, lastError, lastErrorAt }: Rental): string[] {
+  return lastError === null ? [] : [`Last error of rental ${id}, at ${time(lastErrorAt)}: ${lastError}`]
+}
+
 const wideColumns = [
   { title: 'ID', right: true },
   { title: 'NAME' },
@@ -167,6 +172,8 @@ const wideColumns = [
   { title: 'ENGINE' },
   { title: 'ASKED', right: true },
   { title: 'ITS ID THERE' },
+  { title: 'LAST ERROR' },
+  { title: 'AT' },
 ] as const
 
 function wideCells(rental: Rental, account: string): Cell[] {
@@ -185,6 +192,8 @@ function wideCells(rental: Rental, account: string): Cell[] {
     rental.driver,
     rental.attempts.toLocaleString('en-US'),
     rental.externalId ?? '',
+    rental.lastError ?? '',
+    time(rental.lastErrorAt),
   ]
 }
 
@@ -207,8 +216,9 @@ const styles = {
   Unknown: 'red',
 } as const satisfies Record<RentalStatus, Style>
 
-function whyWords({ statusReason }: Rental): string {
-  return (statusReason ?? '').replaceAll('_', ' ')
+/** While a rental waits for its engine, what the engine said is why. */
+function whyWords({ statusReason, lastError }: Rental): string {
+  return statusReason === null ? (lastError ?? '') : statusReason.replaceAll('_', ' ')
 }
 
 /** What is left to do is at the engine. */

@@ -7,6 +7,7 @@ import { addLogCommand } from './operator-log.ts'
 import { addMoneyCommands } from './operator-money.ts'
 import { addPriceCommands } from './operator-price.ts'
 import { addOperatorRentalCommand } from './operator-rental.ts'
+import { addOperatorVolumeCommand } from './operator-volume.ts'
 import { addOperatorTrafficCommand } from './operator-traffic.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import type { Shell } from './shell.ts'
@@ -24,5 +25,6 @@ export function addOperatorCommands(program: Command, run: Run, shell: Shell): v
   addOperatorFleetCommands(operator, run)
   addHostCommands(operator, run, shell)
   addOperatorRentalCommand(operator, run)
+  addOperatorVolumeCommand(operator, run)
   addOperatorTrafficCommand(operator, run, shell)
 }

@@ -125,7 +125,15 @@ const observation = z.object({
 })
 export type Observation = z.output<typeof observation>
 
-const hostVolume = z.object({ id, sizeGb: z.int().min(1), want: z.enum(['there', 'gone']) })
+const hostVolume = z.object({
+  id,
+  sizeGb: z.int().min(1),
+  want: z.enum(['there', 'gone']),
+  /** The host has shown it before: when it is missing its data is lost, and an empty one must not take its place. */
+  made: z.boolean().default(false),
+  /** All of its blocks are set aside when it is made. */
+  reserved: z.boolean().default(false),
+})
 export type WantedVolume = z.output<typeof hostVolume>
 
 /** The whole of what is wanted of a host. */
@@ -150,6 +158,11 @@ const hostReport = z.object({
   notes: z.array(sentence).max(50),
   workloads: z.array(observation).max(1_000),
   volumes: z.array(id).max(1_000),
+  /** Volumes that could not be made or removed, and those that have vanished. */
+  volumeFaults: z
+    .array(z.object({ id, message: sentence }))
+    .max(1_000)
+    .optional(),
 })
 export type HostReport = z.output<typeof hostReport>
 

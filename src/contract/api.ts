@@ -9,6 +9,7 @@ import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { modelEndpoints } from './model.ts'
+import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
 import { requestLogEndpoints } from './request-log.ts'
 import { rentalSessionEndpoints } from './rental-session.ts'
@@ -39,6 +40,7 @@ export const api = {
   ...supplyEndpoints,
   ...operatorEndpoints,
   ...accountRecoveryEndpoints,
+  ...operatorVolumeEndpoints,
   ...modelEndpoints,
   ...hostEndpoints,
 }

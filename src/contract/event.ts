@@ -20,6 +20,8 @@ export const eventTypes = {
   'volume.active': 'The volume is ready to use; billing starts',
   'volume.suspended': 'The balance is empty; the volume is kept for a limited time without charge',
   'volume.resumed': 'The balance covers the volume again',
+  'volume.unknown': 'The data of the volume cannot be found; billing has stopped',
+  'volume.recovered': 'The data of the volume was found again; billing continues',
   'volume.attached': 'The volume was attached to a rental',
   'volume.detached': 'The volume was detached from a rental',
   'volume.deleting': 'Deletion was requested; billing has stopped',

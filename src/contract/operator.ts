@@ -4,6 +4,7 @@ import { limits } from '../base/limits.ts'
 import { accountRecord } from './account.ts'
 import { endpoint, scopes } from './endpoint.ts'
 import { region, storageRegion } from './region.ts'
+import { lastErrorFields } from './operator-volume.ts'
 import { rentalStatus, rentalType } from './rental.ts'
 import {
   gpuType,
@@ -317,6 +318,7 @@ export const operatorEndpoints = {
           stuckSince: z.string().nullable(),
           externalId: z.string().nullable(),
           attempts: z.number(),
+          ...lastErrorFields,
         }),
       ),
       nextCursor: z.string().nullable(),

@@ -6,13 +6,14 @@ const states = Object.keys(volumeMoves) as VolumeState[]
 
 /** From the row's state to the column's: x may, . may not. */
 const grid = `
-            creating active suspended deleting deleted failed
-creating    .        x      .         x        .       x
-active      .        .      x         x        .       .
-suspended   .        x      .         x        .       .
-deleting    .        .      .         .        x       .
-deleted     .        .      .         .        .       .
-failed      .        .      .         x        .       .
+            creating active suspended unknown deleting deleted failed
+creating    .        x      .         .       x        .       x
+active      .        .      x         x       x        .       .
+suspended   .        x      .         .       x        .       .
+unknown     .        x      x         .       x        .       .
+deleting    .        .      .         .       .        x       .
+deleted     .        .      .         .       .        .       .
+failed      .        .      .         .       x        .       .
 `
 
 describe('moves', () => {
@@ -30,9 +31,9 @@ describe('moves', () => {
     expect(columns.filter((_, i) => marks[i] === 'x').toSorted()).toEqual([...next].toSorted())
   })
 
-  test('only an active volume is shown as active', () => {
+  test('only an active volume is shown as active, and only one whose data is not found as unknown', () => {
     expect(states.filter((state) => volumeStatus(state) === 'active')).toEqual(['active'])
-    expect(states.filter((state) => volumeStatus(state) === 'unknown')).toEqual([])
+    expect(states.filter((state) => volumeStatus(state) === 'unknown')).toEqual(['unknown'])
   })
 })
 

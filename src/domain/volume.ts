@@ -4,12 +4,14 @@ import { DAY_MS } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { VolumeStatus } from '../contract/volume.ts'
 
-export type VolumeState = 'creating' | 'active' | 'suspended' | 'deleting' | 'deleted' | 'failed'
+/** `unknown`: its engine no longer shows its data. It costs nothing until it is shown again. */
+export type VolumeState = 'creating' | 'active' | 'suspended' | 'unknown' | 'deleting' | 'deleted' | 'failed'
 
 export const volumeMoves = {
   creating: ['active', 'failed', 'deleting'],
-  active: ['suspended', 'deleting'],
+  active: ['suspended', 'unknown', 'deleting'],
   suspended: ['active', 'deleting'],
+  unknown: ['active', 'suspended', 'deleting'],
   deleting: ['deleted'],
   deleted: [],
   failed: ['deleting'],
@@ -22,6 +24,8 @@ export function volumeStatus(state: VolumeState): VolumeStatus {
   switch (state) {
     case 'active':
       return 'active'
+    case 'unknown':
+      return 'unknown'
     case 'creating':
     case 'suspended':
     case 'deleting':

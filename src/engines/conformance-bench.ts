@@ -132,7 +132,9 @@ export class Bench {
 
   async createVolume(volumes: VolumeEngine, fault?: { label?: string }) {
     const tag = this.newTag('volume')
-    return { tag, ...(await volumes.create(tag, this.volumeSpec(fault), this.signal)) }
+    const outcome = await volumes.create(tag, this.volumeSpec(fault), this.signal)
+    if (outcome.kind === 'refused') throw new Error(`the engine refused an ordinary volume: ${outcome.message}`)
+    return { tag, externalId: outcome.externalId, vip: outcome.vip }
   }
 
   async listedIds(): Promise<string[]> {

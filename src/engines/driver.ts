@@ -59,14 +59,20 @@ export interface EngineMachine {
 export interface VolumeEngine {
   /** `own`: where the engine has machines of the kind that its volumes serve. */
   readonly regions: 'all' | 'own'
-  /** Of these regions, how large a volume there is room for now. Absent: the engine knows no limit. */
-  roomGb?(regions: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, number>>
-  /** `near`: the machine that it will be attached to, where one is known. */
+  /**
+   * Of these regions, how large a volume there is room for now, less everything that was promised before. `near`: for a
+   * volume of that machine. Absent: the engine knows no limit.
+   */
+  roomGb?(regions: readonly string[], signal: AbortSignal, near?: string): Promise<ReadonlyMap<string, number>>
+  /**
+   * Resolves with `created` only after the data is there: from then on the customer pays. Under a tag whose volume is
+   * not `ready` it goes on with that one. `near`: the machine that it will be attached to, where one is known.
+   */
   create(
     tag: string,
     spec: { region: string; label: string; sizeGb: number; near?: string },
     signal: AbortSignal,
-  ): Promise<{ externalId: string; vip: string }>
+  ): Promise<VolumeOutcome>
   destroy(externalId: string, signal: AbortSignal): Promise<void>
   list(tagPrefix: string, signal: AbortSignal): Promise<EngineVolume[]>
   /** Both are idempotent: asking for what is already so succeeds. */
@@ -74,10 +80,19 @@ export interface VolumeEngine {
   detach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
 }
 
+/** `refused`: the engine has said no, and nothing of the volume is left. */
+export type VolumeOutcome =
+  | { readonly kind: 'created'; readonly externalId: string; readonly vip: string }
+  | { readonly kind: 'refused'; readonly reason: VolumeRefusal; readonly message: string }
+
+export type VolumeRefusal = 'no_storage_capacity' | 'refused_by_engine'
+
 export interface EngineVolume {
   readonly externalId: string
-  /** Absent: it is there. false: it was asked for, and nobody has made it yet. */
+  /** Absent: its data is there, the engine has looked. false: it is not made yet, or its data is gone. */
   readonly ready?: false
+  /** Why it is not ready, for the operator. */
+  readonly message?: string
   readonly tag: string
   readonly vip: string
   readonly attachedTo: readonly string[]

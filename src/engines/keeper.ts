@@ -23,11 +23,12 @@ export interface KeeperOptions {
   readonly now: () => number
 }
 
-export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volumes'>
+export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volumes' | 'volumeFaults'>
 
 /** How many are started at a time. What should end never waits behind what starts. */
 const WIDTH = 8
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
+const MESSAGE_CHARS = 500
 
 interface Task {
   /** What is being done; undefined between tries. */
@@ -47,6 +48,8 @@ export class Keeper {
   #desired: Desired | undefined
   #report: KeeperReport | undefined
   readonly #tasks = new Map<string, Task>()
+  /** By the id of a volume, what went wrong with it at the last look. */
+  #volumeFaults: ReadonlyMap<string, string> = new Map()
   #busy = 0
   #passing: Promise<void> | undefined
   #again = false
@@ -113,7 +116,7 @@ export class Keeper {
     for (const workload of desired.workloads) this.#tend(workload, found.get(workload.id), signal)
     const observations = desired.workloads.flatMap((workload) => this.#observe(workload, found.get(workload.id)) ?? [])
     const strangers = [...found.values()].filter((one) => !wanted.has(one.id)).map(observationOf)
-    this.#publish({ generation: desired.generation, workloads: [...observations, ...strangers], volumes })
+    this.#publish({ generation: desired.generation, workloads: [...observations, ...strangers], ...volumes })
   }
 
   #publish(report: KeeperReport): void {
@@ -122,13 +125,20 @@ export class Keeper {
     if (before !== JSON.stringify(report)) this.#options.changed()
   }
 
-  async #tendVolumes(desired: Desired, present: readonly string[], signal: AbortSignal): Promise<string[]> {
+  async #tendVolumes(
+    desired: Desired,
+    present: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Pick<KeeperReport, 'volumes' | 'volumeFaults'>> {
     const { runtime } = this.#options
-    if (runtime.volumes === undefined) return []
+    if (runtime.volumes === undefined) return { volumes: [] }
     const there = new Set(present)
+    const faults = new Map<string, string>()
     for (const volume of desired.volumes) {
       try {
         if (volume.want === 'there' && !there.has(volume.id)) {
+          // As with what has run: what was there and is lost is never made a second time, empty.
+          if (volume.made) throw new Error('Its file is no longer on the host, and nobody of ours took it away.')
           await runtime.volumes.create(volume, signal)
           there.add(volume.id)
         } else if (volume.want === 'gone' && there.has(volume.id)) {
@@ -136,10 +146,14 @@ export class Keeper {
           there.delete(volume.id)
         }
       } catch (error) {
-        this.#options.onError(`volume ${volume.id}`, error)
+        const message = messageOf(error)
+        faults.set(volume.id, message)
+        // It is tried again at each look.
+        if (this.#volumeFaults.get(volume.id) !== message) this.#options.onError(`volume ${volume.id}`, error)
       }
     }
-    return [...there]
+    this.#volumeFaults = faults
+    return { volumes: [...there], volumeFaults: [...faults].map(([id, message]) => ({ id, message })) }
   }
 
   #tend(workload: Workload, found: Found | undefined, signal: AbortSignal): void {
@@ -223,7 +237,7 @@ export class Keeper {
       task.never = { reason: error.reason, message: error.message }
       return
     }
-    task.message = error instanceof Error ? error.message.slice(0, 500) : String(error)
+    task.message = messageOf(error)
     this.#options.onError(`${doing} ${workload.tag}`, error)
   }
 
@@ -267,6 +281,10 @@ export class Keeper {
     }
     return observationOf(found)
   }
+}
+
+function messageOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).slice(0, MESSAGE_CHARS)
 }
 
 function observationOf(found: Found): Observation {

@@ -8,6 +8,7 @@ import { tendGateways } from './gateways.ts'
 import { takeInventory } from './inventory.ts'
 import type { Reconciler } from './loop.ts'
 import { meter } from './meter.ts'
+import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
 import { provision } from './provision.ts'
 import { reap } from './reap.ts'
@@ -25,6 +26,7 @@ export function allReconcilers(app: App, webhooks: DeliverWebhooks, notices: Not
     takeInventory(app),
     provision(app),
     observe(app, notices.massLoss),
+    observeVolumes(app),
     terminate(app),
     meter(app),
     expireTerms(app),

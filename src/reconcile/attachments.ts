@@ -11,6 +11,7 @@ import { transact } from '../store/database.ts'
 import { claimDue } from '../store/lease.ts'
 import { findRental } from '../store/rental.ts'
 import { readVolumes, type Attachment } from '../store/volume.ts'
+import { attachmentConcern, attempt } from './attempt.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
@@ -45,20 +46,19 @@ async function tendOne(app: App, attachment: Attachment, token: string, signal: 
   const rental = await findRental(app.database.db, attachment.rental_id)
   const volume = (await readVolumes(app.database.db, [attachment.volume_id])).get(attachment.volume_id)
   const driver = volume === undefined ? undefined : app.drivers.get(volume.driver)
-  let done = false
-  try {
+  // What fails is tried again below; attach and detach are idempotent.
+  const concern = attachmentConcern('attachments', volume?.driver ?? 'none', attachment)
+  const outcome = await attempt(app, concern, signal, async () => {
     if (rental?.external_id && volume?.external_id && driver?.volumes) {
       const call = callSignal(signal, Math.min(CALL_MS, driver.callTimeoutMs))
       if (attachment.state === 'attaching') await driver.volumes.attach(volume.external_id, rental.external_id, call)
       else await driver.volumes.detach(volume.external_id, rental.external_id, call)
-      done = true
-    } else if (attachment.state === 'detaching') {
-      // One of the two was never made: there is nothing to unmount.
-      done = true
+      return 'done'
     }
-  } catch {
-    // Tried again below; attach and detach are idempotent.
-  }
+    // One of the two was never made: there is nothing to unmount.
+    return attachment.state === 'detaching' ? 'done' : 'waiting'
+  })
+  const done = outcome === 'done'
   await transact(app.database, async (tx) => {
     const mine = tx.db
       .selectFrom('attachment')

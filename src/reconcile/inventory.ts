@@ -7,7 +7,7 @@ import { findAccount } from '../store/account.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, takeTurn } from '../store/lease.ts'
 import { saveInventory } from '../store/machine.ts'
-import { callSignal, type Reconciler } from './loop.ts'
+import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const LEASE_MS = 2 * MINUTE_MS
 /** What the house keeps of a supplier that an engine names and the operator has not dealt with yet. */
@@ -18,7 +18,8 @@ export function takeInventory(app: App): Reconciler {
     name: 'inventory',
     everyMs: MINUTE_MS / 2,
     run: async (signal) => {
-      for (const driver of app.drivers.values()) await inventoryOf(app, driver, signal)
+      // One engine that does not answer must not keep the machines of the others from being seen.
+      await eachOf([...app.drivers.values()], 1, (driver) => inventoryOf(app, driver, signal))
       return false
     },
   }

@@ -84,7 +84,7 @@ export function startLoops(
   }
 }
 
-/** Works through all `items`, at most `width` at a time; the first error is thrown when all have had their turn. */
+/** Works through all `items`, at most `width` at a time; what failed is thrown when all have had their turn. */
 export async function eachOf<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
   const queue = [...items]
   const worker = async (): Promise<void> => {
@@ -95,7 +95,13 @@ export async function eachOf<T>(items: readonly T[], width: number, work: (item:
     while (queue.length > 0) await worker().catch((error: unknown) => void errors.push(error))
   })
   await Promise.all(workers)
-  if (errors.length > 0) throw errors[0]
+  throwAll(errors)
+}
+
+/** One error as it is, several as one that has them all: none of the causes is lost. */
+export function throwAll(errors: readonly unknown[]): void {
+  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} of them failed`)
+  if (errors.length === 1) throw errors[0]
 }
 
 /** A signal that ends with the server or with the driver's own time limit, whichever comes first. */

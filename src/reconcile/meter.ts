@@ -80,13 +80,15 @@ async function lockDue(tx: Tx, now: Instant): Promise<DueSegment[]> {
     order by s.due_at limit ${BATCH - rentals.rows.length} for update of v skip locked`.execute(tx.db)
   const due = await sql<DueSegment>`
     select s.*, case
-        when s.volume_id is not null then ${toDate(now)}::timestamptz
+        when s.volume_id is not null then coalesce(lv.done_at, ${toDate(now)}::timestamptz)
         when r.status = 'Unknown' then least(r.seen_at, r.auto_terminate_at, t.reservation_ends_at)
         else least(l.done_at, r.auto_terminate_at, t.reservation_ends_at)
       end as proved_until
     from segment s
     left join rental r on r.id = s.rental_id
     left join loop l on l.name = 'observe:' || r.driver
+    left join volume v on v.id = s.volume_id
+    left join loop lv on lv.name = 'observe-volumes:' || v.driver
     left join lateral (select reservation_ends_at from term where rental_id = r.id order by n desc limit 1) t on true
     where s.ended_at is null and s.due_at <= ${toDate(now)}
       and (s.rental_id = any (${rentals.rows.map((row) => row.id)}) or s.volume_id = any (${volumes.rows.map((row) => row.id)}))

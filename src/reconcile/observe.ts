@@ -19,7 +19,7 @@ import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { findMachine } from '../store/machine.ts'
 import { listUnreleased, lockRental, moveRental, readTerms, type LiveRow, type Rental } from '../store/rental.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
-import { callSignal, eachOf, type Reconciler } from './loop.ts'
+import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 
 const EVERY_MS = 2_000
 const WIDTH = 8
@@ -42,8 +42,7 @@ export function observe(app: App, onMassLoss: (driver: string, missing: number) 
       const results = await Promise.allSettled(
         [...app.drivers.values()].map((driver) => observeDriver(app, driver, doubtful, onMassLoss, signal)),
       )
-      const failed = results.find((result) => result.status === 'rejected')
-      if (failed !== undefined) throw failed.reason
+      throwAll(results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : [])))
       return false
     },
   }

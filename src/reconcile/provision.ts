@@ -11,6 +11,7 @@ import type { CreateOutcome, Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
 import { claimDue } from '../store/lease.ts'
 import { lockRental, type Rental } from '../store/rental.ts'
+import { attempt, rentalConcern, type Progress } from './attempt.ts'
 import { longestCallMs, ofOurDrivers } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -41,20 +42,32 @@ async function provisionOne(app: App, rental: Rental, token: string, signal: Abo
   if (driver === undefined) return postpone(app, rental, token)
   // One limit over the look and the asking together, so that both end before the claim does.
   const call = callSignal(signal, driver.callTimeoutMs)
-  try {
-    if (rental.create_asked_at !== null) {
-      const known = await findByTag(app, driver, rental, call)
-      if (known !== undefined) return await settle(app, rental, token, { kind: 'created', externalId: known })
-      const visibleAt = addMs(rental.create_asked_at, driver.callTimeoutMs + driver.listLagMs)
-      if (app.clock.now() < visibleAt) return await postpone(app, rental, token, visibleAt)
+  const outcome = await attempt(app, rentalConcern('provision', rental), signal, () =>
+    askFor(app, driver, rental, token, call),
+  )
+  // The outcome is unknown; the next pass looks for the tag.
+  if (outcome === 'failed') await postpone(app, rental, token)
+}
+
+async function askFor(app: App, driver: Driver, rental: Rental, token: string, signal: AbortSignal): Promise<Progress> {
+  if (rental.create_asked_at !== null) {
+    const known = await findByTag(app, driver, rental, signal)
+    if (known !== undefined) {
+      await settle(app, rental, token, { kind: 'created', externalId: known })
+      return 'done'
     }
-    if (!(await writeAsking(app, rental, token))) return await letGo(app, rental, token)
-    const outcome = await driver.create(rentalTag(app, rental), rental.spec, call)
-    await settle(app, rental, token, outcome)
-  } catch {
-    // The outcome is unknown; the next pass looks for the tag.
-    await postpone(app, rental, token)
+    const visibleAt = addMs(rental.create_asked_at, driver.callTimeoutMs + driver.listLagMs)
+    if (app.clock.now() < visibleAt) {
+      await postpone(app, rental, token, visibleAt)
+      return 'waiting'
+    }
   }
+  if (!(await writeAsking(app, rental, token))) {
+    await letGo(app, rental, token)
+    return 'waiting'
+  }
+  await settle(app, rental, token, await driver.create(rentalTag(app, rental), rental.spec, signal))
+  return 'done'
 }
 
 async function findByTag(app: App, driver: Driver, rental: Rental, signal: AbortSignal): Promise<string | undefined> {

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
 import { claimDue } from '../store/lease.ts'
 import type { Rental } from '../store/rental.ts'
+import { attempt, rentalConcern } from './attempt.ts'
 import { longestCallMs, ofOurDrivers } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -36,15 +37,13 @@ export function terminate(app: App): Reconciler {
 
 async function terminateOne(app: App, rental: Rental, token: string, signal: AbortSignal): Promise<boolean> {
   const driver = app.drivers.get(rental.driver)
-  let asked = false
-  try {
-    if (driver !== undefined && rental.external_id !== null) {
-      await driver.destroy(rental.external_id, callSignal(signal, driver.callTimeoutMs))
-      asked = true
-    }
-  } catch {
-    // Refused or unknown: the row stays as it is and the engine is asked again.
-  }
+  // Refused or unknown: the row stays as it is and the engine is asked again.
+  const outcome = await attempt(app, rentalConcern('terminate', rental), signal, async () => {
+    if (driver === undefined || rental.external_id === null) return 'waiting'
+    await driver.destroy(rental.external_id, callSignal(signal, driver.callTimeoutMs))
+    return 'done'
+  })
+  const asked = outcome === 'done'
   const now = app.clock.now()
   await app.database.db
     .updateTable('rental')

@@ -7,7 +7,7 @@ import { deleteVolume, recordVolumeEvent, volumeMemo } from '../app/volume.ts'
 import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
 import { tagOf } from '../domain/rental.ts'
 import { SUSPENDED_KEPT_MS } from '../domain/volume.ts'
-import type { VolumeEngine } from '../engines/driver.ts'
+import type { VolumeEngine, VolumeOutcome } from '../engines/driver.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { claimDue } from '../store/lease.ts'
 import { placeHold } from '../store/ledger.ts'
@@ -15,6 +15,7 @@ import { lockOrderFacts } from '../store/order.ts'
 import { findRental } from '../store/rental.ts'
 import { closeMeter, holdKey, openSegment } from '../store/segment.ts'
 import { listAttachments, lockVolume, moveVolume, postponeVolume, type Volume } from '../store/volume.ts'
+import { attempt, noteFailure, volumeConcern, type Progress } from './attempt.ts'
 import { longestCallMs, ofOurDrivers } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -47,16 +48,17 @@ async function tendOne(app: App, volume: Volume, token: string, signal: AbortSig
   const retryAt = addMs(app.clock.now(), backOffMs(volume.attempts))
   if (driver?.volumes === undefined) return void (await postponeVolume(app.database.db, volume.id, token, retryAt))
   const call = { engine: driver.volumes, signal: callSignal(signal, driver.callTimeoutMs), token }
-  try {
-    if (volume.state === 'creating') await create(app, volume, call)
-    else if (volume.state === 'deleting') await remove(app, volume, call)
-    else await resumeOrGiveUp(app, volume, token)
-  } catch {
-    await transact(app.database, async (tx) => {
-      if (volume.state === 'creating' && volume.attempts >= CREATE_ATTEMPTS) await giveUp(tx, volume)
-      else await postponeVolume(tx.db, volume.id, token, retryAt)
-    })
-  }
+  const outcome = await attempt(app, volumeConcern('volumes', volume), signal, async () => {
+    if (volume.state === 'creating') return create(app, volume, call)
+    if (volume.state === 'deleting') return remove(app, volume, call)
+    await resumeOrGiveUp(app, volume, token)
+    return 'waiting'
+  })
+  if (outcome !== 'failed') return
+  await transact(app.database, async (tx) => {
+    if (volume.state === 'creating' && volume.attempts >= CREATE_ATTEMPTS) await giveUp(tx, volume, 'engine_failure')
+    else await postponeVolume(tx.db, volume.id, token, retryAt)
+  })
 }
 
 interface Call {
@@ -66,31 +68,14 @@ interface Call {
 }
 
 /** As with rentals: an asking whose outcome is unknown is resolved by looking for the tag. */
-async function create(app: App, volume: Volume, call: Call): Promise<void> {
-  const tag = tagOf(app.installationId, 'volume', volume)
-  const known =
-    volume.create_asked_at === null
-      ? undefined
-      : (await call.engine.list(tag, call.signal)).find((one) => one.tag === tag)
-  if (known?.ready === false) throw new Error('the engine has not made it yet')
-  if (known === undefined) {
-    const asked = await app.database.db
-      .updateTable('volume')
-      .set({ create_asked_at: toDate(app.clock.now()) })
-      .where('id', '=', volume.id)
-      .where('lease_token', '=', call.token)
-      .where('state', '=', 'creating')
-      .returning('id')
-      .executeTakeFirst()
-    if (asked === undefined) return
+async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
+  const made = await findOrMake(app, volume, call)
+  if (made === undefined) return 'waiting'
+  if (made.kind === 'refused') {
+    await transact(app.database, (tx) => giveUp(tx, volume, made.reason))
+    await noteFailure(app, volumeConcern('volumes', volume), new Error(made.message))
+    return 'waiting'
   }
-  const made =
-    known ??
-    (await call.engine.create(
-      tag,
-      { region: volume.region, label: volume.label, sizeGb: volume.size_gb, ...(await beside(app, volume)) },
-      call.signal,
-    ))
   await transact(app.database, async (tx) => {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token) return
@@ -108,6 +93,31 @@ async function create(app: App, volume: Volume, call: Call): Promise<void> {
     recordVolumeEvent(tx, volume, 'volume.active', { vip: made.vip })
     tx.wake.add('attachments')
   })
+  return 'done'
+}
+
+/** undefined: it was ended, or the claim was lost, before anyone was asked. */
+async function findOrMake(app: App, volume: Volume, call: Call): Promise<VolumeOutcome | undefined> {
+  const tag = tagOf(app.installationId, 'volume', volume)
+  if (volume.create_asked_at !== null) {
+    const known = (await call.engine.list(tag, call.signal)).find((one) => one.tag === tag)
+    // One that is not ready is asked for again: the engine goes on with it, and says what keeps it.
+    if (known !== undefined && known.ready !== false) {
+      return { kind: 'created', externalId: known.externalId, vip: known.vip }
+    }
+  }
+  const asked = await app.database.db
+    .updateTable('volume')
+    .set({ create_asked_at: toDate(app.clock.now()) })
+    .where('id', '=', volume.id)
+    .where('lease_token', '=', call.token)
+    .where('state', '=', 'creating')
+    .returning('id')
+    .executeTakeFirst()
+  if (asked === undefined) return undefined
+  const near = await beside(app, volume)
+  const order = { region: volume.region, label: volume.label, sizeGb: volume.size_gb, ...near }
+  return call.engine.create(tag, order, call.signal)
 }
 
 /** The machine that it will be attached to, where there is one. */
@@ -128,8 +138,9 @@ async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {
   })
 }
 
-async function giveUp(tx: Tx, volume: Volume): Promise<void> {
-  if ((await moveVolume(tx, volume.id, 'failed', { state_reason: 'engine_failure' })) === undefined) return
+/** For good: nothing is charged, and its owner gets a reason without the engine's own words. */
+async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
+  if ((await moveVolume(tx, volume.id, 'failed', { state_reason: reason })) === undefined) return
   await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
   for (const attached of await listAttachments(tx.db, { volumeIds: [volume.id] })) {
     await tx.db
@@ -138,11 +149,11 @@ async function giveUp(tx: Tx, volume: Volume): Promise<void> {
       .where('rental_id', '=', attached.rentalId)
       .execute()
   }
-  recordVolumeEvent(tx, volume, 'volume.failed', { reason: 'engine_failure' })
+  recordVolumeEvent(tx, volume, 'volume.failed', { reason })
 }
 
 /** Deleted is said only when the engine no longer shows it. */
-async function remove(app: App, volume: Volume, call: Call): Promise<void> {
+async function remove(app: App, volume: Volume, call: Call): Promise<Progress> {
   const tag = tagOf(app.installationId, 'volume', volume)
   const shown = (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
   for (const one of shown) await call.engine.destroy(one.externalId, call.signal)
@@ -157,34 +168,40 @@ async function remove(app: App, volume: Volume, call: Call): Promise<void> {
     await moveVolume(tx, volume.id, 'deleted', { terminated_at: tx.clock.now() })
     recordVolumeEvent(tx, volume, 'volume.deleted', { reason: locked.state_reason })
   })
+  return left.length > 0 ? 'waiting' : 'done'
 }
 
 async function resumeOrGiveUp(app: App, volume: Volume, token: string): Promise<void> {
   await transact(app.database, async (tx) => {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== token || locked.state !== 'suspended') return
-    const now = tx.clock.now()
-    const hour = costOfSpan(volume.cost_nano_per_hour, HOLD_COVERS_MS)
-    const budget =
-      volume.api_key_id === null ? null : (await lockOrderFacts(tx, volume.account_id, volume.api_key_id)).key_budget
-    const allowed = budget === null || budget >= hour
-    const paid =
-      allowed &&
-      (await placeHold(tx, {
-        postingKey: `volume:${volume.id}:resume:${now}`,
-        holdKey: holdKey({ rentalId: null, volumeId: volume.id }),
-        accountId: volume.account_id,
-        amount: hour,
-        memo: `Set aside for volume ${volume.label}`,
-      })) !== 'insufficient'
-    if (paid) {
-      await moveVolume(tx, volume.id, 'active', { state_reason: null })
-      await startMeter(tx, locked, now)
+    if (await payAgain(tx, locked)) {
       recordVolumeEvent(tx, volume, 'volume.resumed')
       return
     }
+    const now = tx.clock.now()
     const attached = await listAttachments(tx.db, { volumeIds: [volume.id] })
     if (now - locked.state_since >= SUSPENDED_KEPT_MS && attached.length === 0) await deleteVolume(tx, locked, 'unpaid')
     else await postponeVolume(tx.db, volume.id, token, addMs(now, RESUME_EVERY_MS))
   })
+}
+
+/** From now on it is metered again, if the account can pay for it. False: it cannot, and nothing is changed. */
+export async function payAgain(tx: Tx, volume: Volume): Promise<boolean> {
+  const now = tx.clock.now()
+  const hour = costOfSpan(volume.cost_nano_per_hour, HOLD_COVERS_MS)
+  const budget =
+    volume.api_key_id === null ? null : (await lockOrderFacts(tx, volume.account_id, volume.api_key_id)).key_budget
+  if (budget !== null && budget < hour) return false
+  const held = await placeHold(tx, {
+    postingKey: `volume:${volume.id}:resume:${now}`,
+    holdKey: holdKey({ rentalId: null, volumeId: volume.id }),
+    accountId: volume.account_id,
+    amount: hour,
+    memo: `Set aside for volume ${volume.label}`,
+  })
+  if (held === 'insufficient') return false
+  await moveVolume(tx, volume.id, 'active', { state_reason: null })
+  await startMeter(tx, volume, now)
+  return true
 }

@@ -142,7 +142,12 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const metrics = new Metrics()
   const rates = makeRateLimiter({ database: bare.database, clock: bare.clock })
   const inference = await openInference({ app: bare, settings, dataDir, log, metrics, rates, closing })
-  const app: App = { ...bare, modelSight: inference.sight, recentCost: (id) => inference.meter.costOf(id) }
+  const app: App = {
+    ...bare,
+    driverFault: reportFaults(metrics, log),
+    modelSight: inference.sight,
+    recentCost: (id) => inference.meter.costOf(id),
+  }
   const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
   closing.push(() => authenticator.close())
   const streams = makeEventStreams(app)
@@ -220,6 +225,15 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const address = server.server.address()
   const port = typeof address === 'object' && address !== null ? address.port : settings.port
   return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`
+}
+
+/** Counts every failure, and logs those whose cause is new. */
+function reportFaults(metrics: Metrics, log: Logger): NonNullable<App['driverFault']> {
+  const faults = metrics.counter('berth_engine_call_failures_total', 'Failed calls of the loops to engines of machines')
+  return ({ loop, driver, subject, error, isNew }) => {
+    faults.add({ loop, driver })
+    if (isNew) log.warn({ loop, driver, subject, err: error }, 'a call to an engine failed; it is tried again')
+  }
 }
 
 function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: string): WelcomeOptions {

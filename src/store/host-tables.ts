@@ -67,6 +67,9 @@ export interface HostTables {
     vip: string
     want: ColumnType<'there' | 'gone', 'there' | 'gone' | undefined, 'there' | 'gone'>
     present: ColumnType<boolean, boolean | undefined, boolean>
+    made: ColumnType<boolean, boolean | undefined, boolean>
+    reserved: ColumnType<boolean, boolean | undefined, boolean>
+    failure: OrNull<string>
     generation: OrNull<bigint>
     created_at: At
   }

@@ -61,6 +61,9 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
     },
 
     addVolume: (volume: NewVolume) => transact(database, (tx) => addVolume(tx, volume)),
+    async markVolumeMade(id: string): Promise<void> {
+      await db.updateTable('host_volume').set({ present: true, made: true }).where('id', '=', id).execute()
+    },
 
     askVolumeGone: (id: string) =>
       transact(database, async (tx) => {
@@ -295,6 +298,7 @@ interface NewVolume {
   readonly hostId: string | null
   readonly label: string
   readonly sizeGb: number
+  readonly isReserved?: boolean
   readonly vip: string
 }
 
@@ -317,7 +321,7 @@ async function addVolume(tx: Tx, volume: NewVolume): Promise<{ id: string; vip: 
       label: volume.label,
       size_gb: volume.sizeGb,
       vip: volume.vip,
-      present: hostId === null,
+      reserved: volume.isReserved ?? false,
       generation,
       created_at: toDate(tx.clock.now()),
     })
@@ -334,11 +338,12 @@ async function readVolumes(db: Db, where: ReturnType<typeof sql>) {
     vip: string
     want: 'there' | 'gone'
     present: boolean
+    failure: string | null
     wantedBy: string[]
     attachedTo: string[]
     heldBy: string[]
   }>`
-    select v.id, v.tag, v.host_id as "hostId", v.size_gb as "sizeGb", v.vip, v.want, v.present,
+    select v.id, v.tag, v.host_id as "hostId", v.size_gb as "sizeGb", v.vip, v.want, v.present, v.failure,
       array(select d.workload_id from workload_disk d where d.volume_id = v.id order by 1) as "wantedBy",
       array(select d.workload_id from workload_disk d where d.volume_id = v.id
             and not exists (select 1 from workload_node n where n.workload_id = d.workload_id and v.id <> all (n.disks))

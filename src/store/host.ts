@@ -142,7 +142,8 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
                     from workload_disk d join host_volume v on v.id = d.volume_id where d.workload_id = w.id)
         ) order by w.created_at, w.id)
         from workload_node n join workload w on w.id = n.workload_id where n.host_id = h.id), '[]') as workloads,
-      coalesce((select jsonb_agg(jsonb_build_object('id', v.id, 'sizeGb', v.size_gb, 'want', v.want) order by v.id)
+      coalesce((select jsonb_agg(jsonb_build_object('id', v.id, 'sizeGb', v.size_gb, 'want', v.want, 'made', v.made,
+                                                    'reserved', v.reserved) order by v.id)
         from host_volume v where v.host_id = h.id), '[]') as volumes
     from host h where h.id = ${hostId}`.execute(db)
   const row = found.rows[0]
@@ -313,8 +314,15 @@ async function forgetGone(tx: Tx, hostId: string, report: HostReport): Promise<v
       and v.id <> all (${report.volumes}::text[])
       and not exists (select 1 from workload_disk d where d.volume_id = v.id)`.execute(tx.db)
   await sql`
-    update host_volume set present = id = any (${report.volumes}::text[])
-    where host_id = ${hostId} and present <> (id = any (${report.volumes}::text[]))`.execute(tx.db)
+    update host_volume v set present = n.present, made = v.made or n.present, failure = n.failure
+    from (select x.id, x.id = any (${report.volumes}::text[]) as present, f.message as failure
+          from host_volume x
+          left join jsonb_to_recordset(${JSON.stringify(report.volumeFaults ?? [])}::jsonb) as f (id text, message text)
+            on f.id = x.id
+          where x.host_id = ${hostId}) n
+    where v.id = n.id and (v.present, v.made, v.failure) is distinct from (n.present, v.made or n.present, n.failure)`.execute(
+    tx.db,
+  )
 }
 
 /** Ports of workloads that are wanted, on the hosts that this server has the connections of. */

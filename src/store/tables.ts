@@ -28,6 +28,12 @@ export type JsonOr<T> = ColumnType<T, string | undefined, string>
 export type OrNull<T> = ColumnType<T | null, T | null | undefined, T | null>
 type Counted = ColumnType<number, number | undefined, number>
 
+/** Why the last call to its engine failed. */
+interface Faulted {
+  last_error: OrNull<string>
+  last_error_at: AtOrNull
+}
+
 interface Leased {
   due_at: At
   attempts: Counted
@@ -206,7 +212,8 @@ export interface Tables extends HostTables {
     missing_since: AtOrNull
     incarnation: OrNull<string>
     released_at: AtOrNull
-  } & Leased
+  } & Leased &
+    Faulted
   gpu_claim: { machine_id: string; gpu_index: number; rental_id: number; claimed_at: At }
   commitment: {
     rental_id: number
@@ -267,13 +274,15 @@ export interface Tables extends HostTables {
     updated_at: AtOrNull
     started_at: AtOrNull
     terminated_at: AtOrNull
-  } & Leased
+  } & Leased &
+    Faulted
   attachment: {
     volume_id: number
     rental_id: number
     state: ColumnType<'attaching' | 'attached' | 'detaching', 'attaching' | undefined, 'attached' | 'detaching'>
     asked_at: At
-  } & Leased
+  } & Leased &
+    Faulted
   event: {
     id: GeneratedAlways<bigint>
     account_id: string

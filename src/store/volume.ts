@@ -64,6 +64,34 @@ export async function countVolumes(db: Db, accountId: string): Promise<{ volumes
   return rows.rows[0] ?? { volumes: 0, gb: 0 }
 }
 
+/**
+ * How many GB of an engine were sold that it did not know of yet at `since`, when it said how much room it has. Orders
+ * of one engine wait for each other here until their transaction ends, so no two are promised the same room.
+ */
+export async function lockPromisedGb(tx: Tx, driver: ProviderId, since: Instant): Promise<number> {
+  await sql`select pg_advisory_xact_lock(hashtext('berth volume room'), hashtext(${driver}))`.execute(tx.db)
+  const rows = await sql<{ gb: number }>`
+    select coalesce(sum(v.size_gb), 0)::integer as gb from volume v, installation i
+    where v.driver = ${driver} and (v.state = 'creating' or v.state = 'active' and v.started_at >= ${toDate(since)})
+      and not exists (select 1 from host_volume h
+        where h.tag = 'berth-' || i.id || '-v' || v.id || '-' || v.nonce and h.created_at < ${toDate(since)})`.execute(
+    tx.db,
+  )
+  return rows.rows[0]?.gb ?? 0
+}
+
+/** Those of an engine whose data it should show. */
+export async function listWatchedVolumes(db: Db, driver: ProviderId): Promise<Volume[]> {
+  return db
+    .selectFrom('volume')
+    .selectAll()
+    .where('driver', '=', driver)
+    .where('state', 'in', ['active', 'unknown'])
+    .where('external_id', 'is not', null)
+    .orderBy('id')
+    .execute()
+}
+
 type Change = Partial<Pick<Volume, 'state_reason' | 'vip' | 'external_id' | 'started_at' | 'terminated_at'>>
 
 /** Moves a volume, if the table of moves allows it from where it is. */
@@ -173,6 +201,28 @@ export async function listAttachments(
     .orderBy('rental_id')
     .execute()
   return rows.map((row) => ({ rentalId: row.rental_id, volumeId: row.volume_id, state: row.state }))
+}
+
+/** Of every account, newest first. `failing`: itself, or one of its attachments. */
+export async function listAllVolumes(
+  db: Db,
+  query: { accountId?: string; state?: VolumeState; failing?: boolean; before?: number; limit: number },
+): Promise<Volume[]> {
+  let select = db.selectFrom('volume').selectAll()
+  if (query.accountId !== undefined) select = select.where('account_id', '=', query.accountId)
+  if (query.state !== undefined) select = select.where('state', '=', query.state)
+  if (query.failing !== undefined) {
+    const isFailing = sql<boolean>`(last_error is not null or exists (
+      select 1 from attachment a where a.volume_id = volume.id and a.last_error is not null))`
+    select = select.where(query.failing ? isFailing : sql<boolean>`not ${isFailing}`)
+  }
+  if (query.before !== undefined) select = select.where('id', '<', query.before)
+  return select.orderBy('id', 'desc').limit(query.limit).execute()
+}
+
+export async function readAttachments(db: Db, volumeIds: readonly number[]): Promise<Attachment[]> {
+  if (volumeIds.length === 0) return []
+  return db.selectFrom('attachment').selectAll().where('volume_id', 'in', volumeIds).orderBy('rental_id').execute()
 }
 
 export async function readVolumes(db: Db, ids: readonly number[]): Promise<Map<number, Volume>> {

@@ -176,6 +176,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listFleet: page,
   changeMachine: () => ({ params: { id: LISTED_MACHINE }, body: exampleBodies.changeMachine }),
   listAllRentals: () => ({ query: { limit: '10', status: 'Running', stuck: 'false' } }),
+  listAllVolumes: () => ({ query: { limit: '10', state: 'active', failing: 'false' } }),
   listAudit: page,
   getTraffic: () => ({ query: { minutes: '5' } }),
   verifyLedger: none,

@@ -19,7 +19,7 @@ export interface StorageLab {
   readonly folder: string
   /** What the file server has logged. */
   readonly logged: readonly string[]
-  open(): Promise<FileServer>
+  open(options?: { overcommit?: number }): Promise<FileServer>
   /** The same in a process of its own, which can be killed. It has made the volume and let the client in. */
   openElsewhere(volume: string, client: string): Promise<ChildProcess>
   addClient(): StorageClient
@@ -61,9 +61,11 @@ export function whyNoStorageLab(): string | null {
   return missing.length === 0 ? null : `these programs are missing: ${missing.join(', ')}`
 }
 
-export function startStorageLab(): StorageLab {
+/** `folder`: on a disk of the test's own. */
+export function startStorageLab(options: { folder?: string } = {}): StorageLab {
   const undo: (() => void | Promise<void>)[] = []
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-storage-'))
+  const folder = options.folder ?? fs.mkdtempSync(path.join(os.tmpdir(), 'berth-storage-'))
+  fs.mkdirSync(folder, { recursive: true })
   undo.push(
     () => removeFolder(folder),
     () => cleanFolder(folder),
@@ -88,8 +90,8 @@ export function startStorageLab(): StorageLab {
     vip,
     folder,
     logged,
-    async open() {
-      const server = await openGanesha({ folder, vip, log })
+    async open(how = {}) {
+      const server = await openGanesha({ folder, vip, log, ...how })
       undo.push(() => server.shutDown())
       return server
     },

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
-import { mockFaults, type MockFault } from '../../src/engines/mock/faults.ts'
+import { mockFaults, VANISH_AFTER_MS, type MockFault } from '../../src/engines/mock/faults.ts'
 import { tagPrefix } from '../../src/domain/rental.ts'
 import {
   LIST_LAG_MS,
@@ -129,10 +129,11 @@ describe('all of them ended', () => {
 })
 
 /** How a volume with the fault goes on; those that are left out are like any other. */
-const volumeOutcomes: { readonly [Fault in MockFault]?: 'failed' } = {
-  'fault-create-refused': 'failed',
-  'fault-no-capacity': 'failed',
-  'fault-create-lost': 'failed',
+const volumeOutcomes: { readonly [Fault in MockFault]?: { status: 'inactive' | 'unknown'; reason: string } } = {
+  'fault-create-refused': { status: 'inactive', reason: 'refused_by_engine' },
+  'fault-no-capacity': { status: 'inactive', reason: 'no_storage_capacity' },
+  'fault-create-lost': { status: 'inactive', reason: 'engine_failure' },
+  'fault-vanish': { status: 'unknown', reason: 'data_not_found' },
 }
 
 describe('volumes, one with each fault', () => {
@@ -161,12 +162,36 @@ describe('volumes, one with each fault', () => {
   })
 
   test.each(faults)('%s', async (fault) => {
-    const failed = volumeOutcomes[fault] === 'failed'
-    expect(await find(fault)).toMatchObject({ status: failed ? 'inactive' : 'active' })
+    const outcome = volumeOutcomes[fault]
+    const failed = outcome?.status === 'inactive'
+    expect(await find(fault)).toMatchObject({
+      status: outcome?.status ?? 'active',
+      meta: outcome === undefined ? {} : { termination_reason: outcome.reason },
+    })
     const types = await eventTypesOf(ada.call, `volume:${made.get(fault)}`)
     expect(types[1]).toBe(failed ? 'volume.failed' : 'volume.active')
     expect(types.includes('volume.attached')).toBe(fault === 'fault-attach-refused')
     expect((await chargedFor(ada.call, { volumeId: made.get(fault) ?? 0 })) > 0n).toBe(!failed)
+  })
+
+  test('one whose data has vanished costs nothing from when it was last seen', async () => {
+    const volumeId = made.get('fault-vanish') ?? 0
+    const charged = await chargedFor(ada.call, { volumeId })
+    const row = await journey.app.database.db
+      .selectFrom('volume')
+      .select(['started_at', 'cost_nano_per_hour', 'last_error'])
+      .where('id', '=', volumeId)
+      .executeTakeFirstOrThrow()
+    expect(row.last_error).not.toBeNull()
+    const { events } = await succeed(ada.call, 'GET', `/v2/events?limit=1000&subject=volume:${volumeId}`)
+    const told = (events as Array<{ type: string; data: { lastSeenAt: string } }>).find(
+      (event) => event.type === 'volume.unknown',
+    )
+    const seenMs = Date.parse(told?.data.lastSeenAt ?? '') - (row.started_at ?? 0)
+    expect(seenMs).toBeLessThanOrEqual(VANISH_AFTER_MS)
+    expect(charged).toBe((row.cost_nano_per_hour * BigInt(seenMs)) / BigInt(HOUR_MS))
+    await journey.advance(MINUTE_MS)
+    expect(await chargedFor(ada.call, { volumeId })).toBe(charged)
   })
 
   test('all of them go when they are told to, and nothing of them is left', async () => {

@@ -5,6 +5,7 @@ import { desired, fromAgent } from '../../src/contract/agent.ts'
 import { statementLine } from '../../src/contract/billing.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
 import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
+import { volumeState } from '../../src/contract/operator-volume.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
 import { rentalStatus, rentalType, term } from '../../src/contract/rental.ts'
 import { requestOutcome } from '../../src/contract/request-log.ts'
@@ -62,7 +63,7 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'rental.network_type': [networkType.options],
   'rental.status': [rentalStatus.options, Object.keys(rentalMoves)],
   'term.term_type': [term.options.map((option) => option.shape.termType.value)],
-  'volume.state': [Object.keys(volumeMoves)],
+  'volume.state': [Object.keys(volumeMoves), volumeState.options],
   'webhook_delivery.state': [deliveryRecord.shape.state.options],
   'model.kind': [modelKind.options],
   'model.engine': [engineName.options],

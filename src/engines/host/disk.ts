@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
 import { isSilent } from '../../domain/host.ts'
-import type { EngineVolume, VolumeEngine } from '../driver.ts'
+import type { EngineVolume, VolumeEngine, VolumeOutcome } from '../driver.ts'
 import { untilSo } from './until.ts'
 import type { HostWorld, KnownHost, KnownVolume } from './world.ts'
 
@@ -14,7 +14,7 @@ const ID_BYTES = 8
 
 export interface DiskOptions {
   readonly clock: Clock
-  /** How many times over the disks of a host are promised; 1 keeps every promise whatever is written. */
+  /** How many times over the disks of a host are promised. With 1 the blocks of each volume are reserved. */
   readonly overcommit: number
 }
 
@@ -22,22 +22,34 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
   return {
     regions: 'own',
 
-    async roomGb(regions, signal) {
+    async roomGb(regions, signal, near) {
       signal.throwIfAborted()
-      const hosts = await roomOfHosts(world, options)
-      const most = (region: string): number =>
-        hosts.reduce((gb, host) => (takesNew(host, region) ? Math.max(gb, host.roomGb) : gb), 0)
-      return new Map(regions.map((region) => [region, most(region)]))
+      const sizes = await Promise.all(
+        regions.map(async (region) => {
+          const places = await placesFor(world, { region, near }, options)
+          return [region, Math.max(0, ...places.map(({ roomGb }) => roomGb))] as const
+        }),
+      )
+      return new Map(sizes)
     },
-    async create(tag, { region, label, sizeGb, near }, signal) {
+    async create(tag, { region, label, sizeGb, near }, signal): Promise<VolumeOutcome> {
       signal.throwIfAborted()
       const known = (await world.listVolumes('host', tag)).find((one) => one.tag === tag)
-      const hostId = known?.hostId ?? (await placeOf(world, { region, near, sizeGb }, options))
-      const wish = { driver: 'host', tag, hostId, label, sizeGb, vip: hostId } as const
-      const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...wish })
+      const places = known === undefined ? await placesFor(world, { region, near }, options) : []
+      const hostId = known?.hostId ?? places.find(({ roomGb }) => sizeGb <= roomGb)?.id
+      if (hostId === undefined) {
+        return { kind: 'refused', reason: 'no_storage_capacity', message: `No host has room for ${sizeGb} GB.` }
+      }
+      const isReserved = options.overcommit <= 1
+      const order = { driver: 'host', tag, hostId, label, sizeGb, isReserved, vip: hostId } as const
+      const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...order })
       // Nobody pays for a disk that its host has not made.
-      await untilSo('the disk is made', signal, async () => (await world.findVolume(id))?.present === true)
-      return { externalId: id, vip }
+      await untilSo('the disk is made', signal, async () => {
+        const volume = await world.findVolume(id)
+        if (volume !== undefined && volume.failure !== null) throw new Error(`Host ${hostId}: ${volume.failure}`)
+        return volume?.present === true
+      })
+      return { kind: 'created', externalId: id, vip }
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
@@ -68,35 +80,31 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
 }
 
 /** What is being destroyed is shown until it is gone. */
-export function showVolume({ id, tag, vip, attachedTo, present }: KnownVolume): EngineVolume {
-  return { externalId: id, tag, vip, attachedTo, ...(present ? {} : { ready: false as const }) }
+export function showVolume({ id, tag, vip, attachedTo, present, failure }: KnownVolume): EngineVolume {
+  if (present) return { externalId: id, tag, vip, attachedTo }
+  return { externalId: id, tag, vip, attachedTo, ready: false, message: failure ?? 'Its host does not show it.' }
 }
 
-/** The host of the machine that it is for, else one of the region; with room for what was promised there. */
-async function placeOf(
+/** Hosts that could take it, by what is promised there: that of the machine it is for, else those of the region. */
+async function placesFor(
   world: HostWorld,
-  wish: { region: string; near: string | undefined; sizeGb: number },
+  order: { region: string; near: string | undefined },
   options: DiskOptions,
-): Promise<string> {
-  const beside = wish.near === undefined ? undefined : await world.findWorkload(wish.near)
+): Promise<HostRoom[]> {
+  const beside = order.near === undefined ? undefined : await world.findWorkload(order.near)
   const there = beside?.nodes[0]?.hostId
-  const fit = (await roomOfHosts(world, options)).find((host) => {
-    const isPlace = there === undefined ? takesNew(host, wish.region) : host.id === there
-    return isPlace && wish.sizeGb <= host.roomGb
-  })
-  if (fit === undefined) throw new Error(`No host has room for ${wish.sizeGb} GB.`)
-  return fit.id
+  const hosts = await roomOfHosts(world, options)
+  return hosts.filter((host) => (there === undefined ? takesNew(host, order.region) : host.id === there))
 }
 
 function takesNew({ state, offer }: KnownHost, region: string): boolean {
   return offer.offering === 'virtual-machine' && offer.region === region && state === 'ready'
 }
 
+type HostRoom = KnownHost & { readonly roomGb: number }
+
 /** Of hosts that can be heard, what is not promised yet. */
-async function roomOfHosts(
-  world: HostWorld,
-  { clock, overcommit }: DiskOptions,
-): Promise<Array<KnownHost & { readonly roomGb: number }>> {
+async function roomOfHosts(world: HostWorld, { clock, overcommit }: DiskOptions): Promise<HostRoom[]> {
   const promised = new Map<string, number>()
   for (const { hostId, sizeGb } of await world.listVolumes('host', '')) {
     if (hostId !== null) promised.set(hostId, (promised.get(hostId) ?? 0) + sizeGb)

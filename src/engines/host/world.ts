@@ -21,6 +21,8 @@ export interface HostWorld {
   findWorkload(id: string): Promise<KnownWorkload | undefined>
 
   addVolume(volume: NewVolume): Promise<{ id: string; vip: string }>
+  /** Its data is there: the file server has made it. */
+  markVolumeMade(id: string): Promise<void>
   /** False: it is attached. */
   askVolumeGone(id: string): Promise<boolean>
   /** Forgets a volume of the file server, which has shown it gone. */
@@ -84,10 +86,12 @@ export interface NewVolume {
   readonly id: string
   readonly driver: HostDriverId
   readonly tag: string
-  /** null: on the file server, where it is already. */
+  /** null: on the file server. */
   readonly hostId: string | null
   readonly label: string
   readonly sizeGb: number
+  /** Of a host: its blocks are set aside when it is made. */
+  readonly isReserved?: boolean
   readonly vip: string
 }
 
@@ -99,6 +103,8 @@ export interface KnownVolume {
   readonly vip: string
   readonly want: 'there' | 'gone'
   readonly present: boolean
+  /** Why its host could not make it. null: it has said nothing of the kind. */
+  readonly failure: string | null
   /** Workloads that should have it. */
   readonly wantedBy: readonly string[]
   /** Workloads whose hosts, all of them, have shown it. */

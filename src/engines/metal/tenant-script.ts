@@ -123,9 +123,12 @@ at=$(cat "$record")
 if ! is_mounted "$at"; then
   (umask 022; mkdir -p "$at") || fail "cannot make $at"
   plain=rw,hard,nosuid,nodev,vers=4.1
-  limited mount -t nfs4 -o "$plain" "$server:$path" "$at" 2> "$state/mount.said" ||
-    limited mount -i -t nfs4 -o "$plain,addr=$server,clientaddr=$client" "$server:$path" "$at" 2>> "$state/mount.said" ||
+  if ! limited mount -t nfs4 -o "$plain" "$server:$path" "$at" 2> "$state/mount.said" &&
+    ! limited mount -i -t nfs4 -o "$plain,addr=$server,clientaddr=$client" "$server:$path" "$at" 2>> "$state/mount.said"; then
+    # An empty folder where a volume should be would take what the tenant means for the volume.
+    rmdir "$at" 2> /dev/null && rm -f "$record"
     fail "$(tail -n 3 "$state/mount.said")"
+  fi
   rm -f "$state/mount.said"
   is_mounted "$at" || fail "$at is not mounted"
 fi

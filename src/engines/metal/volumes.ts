@@ -2,13 +2,16 @@
  * Shared folders for bare metal: on a file server that lets exactly those machines in whose rentals have the volume.
  * Who may is worked out anew from what is wanted, each time and every few seconds, so a rental that ended in whatever
  * way leaves no door open for the next tenant of its machines.
+ *
+ * A row is an intention until the file server has made the volume. Whether a volume is there is asked of the file
+ * server each time, never read from the row.
  */
 import { randomBytes } from 'node:crypto'
-import type { VolumeEngine } from '../driver.ts'
+import type { VolumeEngine, VolumeOutcome } from '../driver.ts'
 import { showVolume } from '../host/disk.ts'
 import { untilSo } from '../host/until.ts'
 import type { HostWorld } from '../host/world.ts'
-import type { FileServer } from '../storage/file-server.ts'
+import { StorageFull, type FileServer } from '../storage/file-server.ts'
 
 export interface FolderEngine extends VolumeEngine {
   /** Makes the file server's doors what they should be. */
@@ -16,29 +19,34 @@ export interface FolderEngine extends VolumeEngine {
 }
 
 const ID_BYTES = 8
+const MISSING = 'The file server does not have it.'
 
 export function folderEngine(world: HostWorld, files: FileServer): FolderEngine {
-  const syncClients = async (signal: AbortSignal): Promise<void> => {
-    const wanted = await clientsWanted(world)
-    for (const { id, clients } of await files.list(signal)) {
-      const allowed = wanted.get(id) ?? []
-      if ([...clients].sort().join() !== [...allowed].sort().join()) await files.setClients(id, allowed, signal)
-    }
+  const syncClients = inTurn((signal) => syncOnce(world, files, signal))
+  /** By id, what is wrong with each volume of the file server; null: nothing. */
+  const readFaults = async (signal: AbortSignal): Promise<Map<string, string | null>> =>
+    new Map((await files.list(signal)).map(({ id, fault }) => [id, fault]))
+  const faultIn = (faults: ReadonlyMap<string, string | null>, id: string): string | null => {
+    const fault = faults.get(id)
+    return fault === undefined ? MISSING : fault
   }
   return {
     regions: 'own',
     syncClients,
 
     async roomGb(regions, signal) {
-      signal.throwIfAborted()
+      // What was written down and is not made yet is promised too.
+      const made = await readFaults(signal)
+      const unmade = (await world.listVolumes('private-cloud', '')).filter(({ id }) => !made.has(id))
+      const promisedGb = unmade.reduce((sum, { sizeGb }) => sum + sizeGb, 0)
       // One file server serves every region.
-      const roomGb = await files.roomGb()
+      const roomGb = Math.max(0, (await files.roomGb()) - promisedGb)
       return new Map(regions.map((region) => [region, roomGb]))
     },
 
-    async create(tag, { label, sizeGb }, signal) {
+    async create(tag, { label, sizeGb }, signal): Promise<VolumeOutcome> {
       signal.throwIfAborted()
-      // The row first: what is on the file server and in no row would be nobody's.
+      // The intention first: what is on the file server and in no row would be nobody's.
       const { id, vip } = await world.addVolume({
         id: `v-${randomBytes(ID_BYTES).toString('hex')}`,
         driver: 'private-cloud',
@@ -48,8 +56,16 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
         sizeGb,
         vip: files.vip,
       })
-      await files.create(id, sizeGb, signal)
-      return { externalId: id, vip }
+      try {
+        await files.create(id, sizeGb, signal)
+      } catch (error) {
+        if (!(error instanceof StorageFull)) throw error
+        await world.askVolumeGone(id)
+        await world.forgetVolume(id)
+        return { kind: 'refused', reason: 'no_storage_capacity', message: `${error.message}.` }
+      }
+      await world.markVolumeMade(id)
+      return { kind: 'created', externalId: id, vip }
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
@@ -61,10 +77,16 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
     async list(tagPrefix, signal) {
       signal.throwIfAborted()
       await files.check(signal)
-      return (await world.listVolumes('private-cloud', tagPrefix)).map(showVolume)
+      const faults = await readFaults(signal)
+      return (await world.listVolumes('private-cloud', tagPrefix)).map((volume) => {
+        const failure = faultIn(faults, volume.id)
+        return showVolume({ ...volume, present: volume.present && failure === null, failure })
+      })
     },
     async attach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
+      const fault = faultIn(await readFaults(signal), externalId)
+      if (fault !== null) throw new Error(fault)
       const refused = await world.wantDisk(externalId, machineExternalId)
       if (refused !== undefined) throw new Error(refused)
       await syncClients(signal)
@@ -84,6 +106,29 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
       await syncClients(signal)
     },
   }
+}
+
+/** One call at a time: of two, the one that has read first what is wanted could write last, and undo the other. */
+function inTurn(work: (signal: AbortSignal) => Promise<void>): (signal: AbortSignal) => Promise<void> {
+  let last: Promise<unknown> = Promise.resolve()
+  return (signal) => {
+    const mine = last.then(() => work(signal))
+    // Its own caller hears of a failure; the next one does not care.
+    last = mine.catch(() => undefined)
+    return mine
+  }
+}
+
+async function syncOnce(world: HostWorld, files: FileServer, signal: AbortSignal): Promise<void> {
+  const wanted = await clientsWanted(world)
+  const failures: unknown[] = []
+  for (const { id, clients } of await files.list(signal)) {
+    const allowed = wanted.get(id) ?? []
+    if ([...clients].sort().join() === [...allowed].sort().join()) continue
+    // A volume that cannot be served must not keep the doors of the others as they are.
+    await files.setClients(id, allowed, signal).catch((error: unknown) => failures.push(error))
+  }
+  if (failures.length > 0) throw failures[0]
 }
 
 /** Of each volume, the addresses of all machines of all rentals that should have it or still show it. */

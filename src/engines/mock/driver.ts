@@ -8,7 +8,7 @@ import { sha256 } from '../../base/id.ts'
 import { limits } from '../../base/limits.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
-import type { Driver, EngineMachine, InventoryMachine, VolumeEngine } from '../driver.ts'
+import type { Driver, EngineMachine, InventoryMachine, VolumeEngine, VolumeOutcome } from '../driver.ts'
 import { ATTACH_REFUSALS, faultsOf, planLife, type Life, type MockFault, type OrdinaryTimes } from './faults.ts'
 import { mockFleet } from './fleet.ts'
 import { isGone, isListed, type MockMachine, type MockVolume, type MockWorld } from './world.ts'
@@ -82,18 +82,18 @@ function volumeEngine(engine: Engine): VolumeEngine {
   const { world, clock, seed } = engine
   return {
     regions: 'all',
-    async create(tag, { region, label, sizeGb }, signal) {
+    async create(tag, { region, label, sizeGb }, signal): Promise<VolumeOutcome> {
       signal.throwIfAborted()
       const faults = faultsOf(label)
-      // The port has no word for a volume that is refused, so that is an error whose outcome only the list tells.
-      if (faults.has('fault-no-capacity')) throw new Error('The simulated engine has no room for the volume.')
-      if (faults.has('fault-create-refused')) throw new Error('The simulated engine refused the volume.')
+      if (faults.has('fault-no-capacity'))
+        return refused('no_storage_capacity', 'The engine has no room for the volume.')
+      if (faults.has('fault-create-refused')) return refused('refused_by_engine', 'The engine refused the volume.')
       const vip = `198.51.100.${1 + Math.floor(chance(seed, 'vip', tag) * 254)}`
       const attachRefusalsLeft = faults.has('fault-attach-refused') ? ATTACH_REFUSALS : 0
       const externalId = await make(engine, 'v', tag, faults, (life) =>
         world.addVolume({ ...life, label, region, sizeGb, vip, attachRefusalsLeft, attachedTo: [] }),
       )
-      return { externalId, vip }
+      return { kind: 'created', externalId, vip }
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
@@ -122,7 +122,7 @@ function volumeEngine(engine: Engine): VolumeEngine {
 
 type Engine = Required<Omit<MockOptions, 'fleet'>>
 
-function refused(reason: string, message: string) {
+function refused<Reason extends string>(reason: Reason, message: string) {
   return { kind: 'refused', reason, message } as const
 }
 

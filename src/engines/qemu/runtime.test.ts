@@ -79,8 +79,8 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   })
 
   test('a volume is plugged in, and is in use', async () => {
-    await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there' }, never)
-    await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there' }, never)
+    await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there', made: false, reserved: false }, never)
+    await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there', made: false, reserved: false }, never)
     expect(await runtime.volumes.list(never)).toEqual(['vol-1'])
     await runtime.setDisks(lab.workload('one', { disks: [fileDisk('vol-1')] }), never)
     expect(await find('one')).toMatchObject({ state: 'running', disks: ['vol-1'] })

@@ -1,5 +1,5 @@
 /**
- * Volumes: sparse qcow2 files, and plugging them into running machines and out again. What is plugged is asked from
+ * Volumes: qcow2 files, and plugging them into running machines and out again. What is plugged is asked from
  * QEMU, never remembered. QEMU locks the files that it has open, so a volume cannot be in two machines, and one that is
  * in use cannot be destroyed. While it is plugged in, its file belongs to the machine's user.
  */
@@ -16,6 +16,8 @@ import type { Monitor } from './monitor.ts'
 import { runProgram } from '../run-program.ts'
 
 const IMAGE_MS = 60_000
+const BYTES_PER_GB = 2 ** 30
+const STAT_BLOCK_BYTES = 512
 const UNPLUG_MS = 20_000
 const DEVICE = 'volume-'
 const SERIAL_CHARS = 20
@@ -33,10 +35,17 @@ export function qemuVolumes(folder: string): RuntimeVolumes {
       const file = volumeFile(folder, volume.id)
       if (await isThere(file)) return
       await makeFolder(folder)
-      const args = ['create', '-q', '-f', 'qcow2', `${file}.new`, `${volume.sizeGb}G`]
-      await runProgram('qemu-img', args, { signal, timeoutMs: IMAGE_MS })
-      await fs.chmod(`${file}.new`, 0o600)
-      await fs.rename(`${file}.new`, file)
+      const options = volume.reserved ? ['-o', 'preallocation=falloc'] : []
+      const args = ['create', '-q', '-f', 'qcow2', ...options, `${file}.new`, `${volume.sizeGb}G`]
+      try {
+        await runProgram('qemu-img', args, { signal, timeoutMs: IMAGE_MS })
+        await fs.chmod(`${file}.new`, 0o600)
+        await fs.rename(`${file}.new`, file)
+      } catch (error) {
+        // What broke off half-way may have taken the last of the disk.
+        await fs.rm(`${file}.new`, { force: true })
+        throw error
+      }
     },
     destroy: async (id: string, signal: AbortSignal) => {
       const file = volumeFile(folder, id)
@@ -79,7 +88,7 @@ export async function setVolumes(socket: Socket, disks: readonly Disk[]): Promis
   }
 }
 
-async function plugIn({ monitor, from, folder, user }: Socket, { volumeId: id, label }: Disk): Promise<void> {
+async function plugIn({ monitor, from, folder, user }: Socket, { volumeId: id, label, sizeGb }: Disk): Promise<void> {
   const node = nodeOf(id)
   const file = volumeFile(folder, id)
   await removeNode(monitor, node)
@@ -87,7 +96,8 @@ async function plugIn({ monitor, from, folder, user }: Socket, { volumeId: id, l
   await monitor.execute('blockdev-add', {
     driver: 'qcow2',
     'node-name': node,
-    discard: 'unmap',
+    // What the guest trims would be given back to the host's disk, and with it what was set aside for the volume.
+    discard: (await isReserved(file, sizeGb)) ? 'ignore' : 'unmap',
     file: { driver: 'file', filename: path.relative(from, file) },
   })
   // By its name its owner tells it from others; the serial is for sure.
@@ -135,6 +145,11 @@ function ownUser(): number {
 async function giveTo(file: string, user: number): Promise<void> {
   const { uid } = await fs.stat(file)
   if (uid !== user) await fs.chown(file, user, user)
+}
+
+async function isReserved(file: string, sizeGb: number): Promise<boolean> {
+  const { blocks } = await fs.stat(file)
+  return blocks * STAT_BLOCK_BYTES >= sizeGb * BYTES_PER_GB
 }
 
 /** What an earlier try has left open. That there is none is the common case. */

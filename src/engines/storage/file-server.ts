@@ -8,11 +8,14 @@ export interface FileServer {
   readonly vip: string
   /** Throws, with a sentence, when it does not serve what it should. */
   check(signal: AbortSignal): Promise<void>
-  /** An error is never an empty list. */
+  /** Every volume that was made, with what is wrong with it. An error is never an empty list. */
   list(signal: AbortSignal): Promise<StoredVolume[]>
   /** How large a volume there is room for now. Read beside everything else that goes on, so it may be out of date. */
   roomGb(): Promise<number>
-  /** Idempotent. Throws `StorageFull` when there is no room for all that was promised. */
+  /**
+   * Idempotent. Resolves after the data is on the disk. Throws `StorageFull`, and leaves nothing behind, when there is
+   * no room for all that was promised.
+   */
   create(id: string, sizeGb: number, signal: AbortSignal): Promise<void>
   /** Removes its data for good. Idempotent; refused while it has clients. */
   destroy(id: string, signal: AbortSignal): Promise<void>
@@ -30,6 +33,8 @@ export interface StoredVolume {
   readonly id: string
   readonly sizeGb: number
   readonly clients: readonly string[]
+  /** Why it cannot be used: its data is missing, or cannot be mounted. null: it is there. */
+  readonly fault: string | null
 }
 
 /** What a pino logger is, as far as this room uses it. */

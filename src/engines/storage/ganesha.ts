@@ -15,6 +15,7 @@ import { claimFolder } from './folder-owner.ts'
 import { exportText, settingsText } from './ganesha-config.ts'
 import { GaneshaDaemon, type Exports } from './ganesha-daemon.ts'
 import { assertLocal } from './local-folder.ts'
+import { isDiskFull, SpareRoom } from './spare-room.ts'
 import { bytesOf, openVolumeImages, type VolumeImages } from './volume-image.ts'
 import { assertVolumeId, MAX_EXPORT_ID, MAX_VOLUMES, VolumeRecords, type VolumeRecord } from './volume-record.ts'
 
@@ -24,13 +25,15 @@ export interface GaneshaOptions {
   /** An address that this machine has. */
   readonly vip: string
   readonly port?: number
-  /** How many times over the disk is promised; 1 keeps every promise whatever is written. */
+  /** How many times over the disk is promised. With 1 the blocks of each volume are reserved when it is made. */
   readonly overcommit?: number
   readonly log: StorageLog
 }
 
 const NFS_PORT = 2_049
 const MAX_SIZE_GB = 16_000
+/** Of the disk, for what is no volume: records, the configuration of the NFS daemon, its log. */
+const KEPT_FREE_BYTES = 128 * 1_048_576
 
 export async function openGanesha(options: GaneshaOptions): Promise<FileServer> {
   const { log, port = NFS_PORT } = options
@@ -49,8 +52,9 @@ export async function openGanesha(options: GaneshaOptions): Promise<FileServer> 
     const settings = settingsText({ vip, port, stateFolder })
     const start = (exports: Exports): Promise<GaneshaDaemon> =>
       GaneshaDaemon.start({ folder, vip, port, settings, log }, exports)
-    const { overcommit } = options
-    const server = new Ganesha({ vip, records, images, log, start, release, overcommit })
+    const { overcommit = 1 } = options
+    if (overcommit > 1) log.warn({ overcommit }, 'more room for volumes is sold than there is: watch the disk')
+    const server = new Ganesha({ vip, records, images, log, start, release, overcommit, spare: new SpareRoom(folder) })
     await server.open().catch(async (error: unknown) => {
       await server.close()
       throw error
@@ -69,7 +73,8 @@ interface GaneshaParts {
   readonly log: StorageLog
   readonly start: (exports: Exports) => Promise<GaneshaDaemon>
   readonly release: () => Promise<void>
-  readonly overcommit: number | undefined
+  readonly overcommit: number
+  readonly spare: SpareRoom
 }
 
 class Ganesha implements FileServer {
@@ -82,6 +87,8 @@ class Ganesha implements FileServer {
   /** Volumes that have clients and cannot be served, and why. */
   readonly #broken = new Map<string, string>()
   #roomAsked: Promise<number> | undefined
+  /** The disk had no room for the spare when it was last tried. */
+  #isSpareLow = false
   /** false: what is written down may not be so yet. */
   #isSettled = false
   #daemon: GaneshaDaemon | undefined
@@ -97,10 +104,12 @@ class Ganesha implements FileServer {
   }
 
   async open(): Promise<void> {
+    // First, and before anything else is written: it may have to give way to what follows.
+    await this.#refillSpare()
     await this.#settle()
-    // Those on their way out, whose end a crash has put off.
+    // What a crash has left: creates that broke off half-way, and volumes on their way out.
     for (const [id, { state }] of this.#records.all()) {
-      if (state !== 'going') continue
+      if (state === 'ready') continue
       await this.#finishOff(id).catch((error: unknown) => {
         this.#parts.log.warn({ volume: id, err: error }, 'a volume could not be destroyed yet')
       })
@@ -110,10 +119,8 @@ class Ganesha implements FileServer {
   async check(signal: AbortSignal): Promise<void> {
     await this.#inTurn(signal, async () => {
       if (!this.#isSettled) await this.#settle()
+      await this.#refillSpare()
       await this.#daemon?.check()
-      const [first] = this.#broken
-      if (first === undefined) return
-      throw new Error(`${this.#broken.size} volumes cannot be served, among them ${first[0]}: ${first[1]}`)
     })
   }
 
@@ -122,7 +129,12 @@ class Ganesha implements FileServer {
       // Who reads here whom a volume is open to must be able to rely on it.
       if (!this.#isSettled) await this.#settle()
       const made = this.#records.all().filter(([, { state }]) => state !== 'making')
-      return made.map(([id, { sizeGb, clients }]) => ({ id, sizeGb, clients }))
+      return Promise.all(
+        made.map(async ([id, { sizeGb, clients }]) => {
+          const fault = this.#broken.get(id) ?? (await this.#images.faultOf(id, sizeGb))
+          return { id, sizeGb, clients, fault }
+        }),
+      )
     })
   }
 
@@ -141,14 +153,31 @@ class Ganesha implements FileServer {
       const known = this.#records.get(id)
       if (known !== undefined && known.sizeGb !== sizeGb) throw new Error(`The volume ${id} has ${known.sizeGb} GB`)
       if (known?.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
-      if (known?.state === 'ready') return
+      if (known?.state === 'ready') {
+        // What was made once is never made anew, empty, in the place of what a customer has lost.
+        const fault = await this.#images.faultOf(id, sizeGb)
+        if (fault !== null) throw new Error(fault)
+        return
+      }
       if (known === undefined) await this.#assertRoom(sizeGb)
-      const exportId = known?.exportId ?? this.#freeExportId()
-      const record: VolumeRecord = { exportId, sizeGb, clients: [], state: 'making' }
-      await this.#records.write(id, record)
-      await this.#images.make(id, sizeGb, signal)
-      await this.#records.write(id, { ...record, state: 'ready' })
+      await this.#make(id, sizeGb, signal)
     })
+  }
+
+  /** Whole, or not at all: a create that breaks off takes back what it has begun. */
+  async #make(id: string, sizeGb: number, signal: AbortSignal): Promise<void> {
+    const record: VolumeRecord = { exportId: this.#freeExportId(), sizeGb, clients: [], state: 'making' }
+    try {
+      await this.#records.write(id, record)
+      await this.#images.make(id, sizeGb, { isReserved: this.#parts.overcommit <= 1, signal })
+      await this.#records.write(id, { ...record, state: 'ready' })
+    } catch (error) {
+      await this.#finishOff(id).catch((failure: unknown) => {
+        this.#parts.log.warn({ volume: id, err: failure }, 'a volume that was half made stays until the next try')
+      })
+      if (!isDiskFull(error)) throw error
+      throw new StorageFull(`The disk of the file server is full: ${sizeGb} GB were not written`, { cause: error })
+    }
   }
 
   async destroy(id: string, signal: AbortSignal): Promise<void> {
@@ -171,7 +200,7 @@ class Ganesha implements FileServer {
       if (known.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
       if (this.#isSettled && clients.join() === known.clients.join()) return
       this.#isSettled = false
-      await this.#records.write(id, { ...known, clients })
+      await this.#parts.spare.use(() => this.#records.write(id, { ...known, clients }))
       await this.#settle()
       const why = this.#broken.get(id)
       if (why !== undefined) throw new Error(why)
@@ -203,8 +232,9 @@ class Ganesha implements FileServer {
   /** Makes what is written down so: mounted, exported to whom it says, and what has no clients unmounted. */
   async #settle(): Promise<void> {
     const exports = await this.#mountExports()
-    if (this.#daemon === undefined) this.#daemon = await this.#parts.start(exports)
-    else if (!this.#daemon.knows(exports)) await this.#daemon.setExports(exports)
+    const daemon = this.#daemon
+    if (daemon === undefined) this.#daemon = await this.#parts.spare.use(() => this.#parts.start(exports))
+    else if (!daemon.knows(exports)) await this.#parts.spare.use(() => daemon.setExports(exports))
     for (const id of await this.#images.mounted()) {
       if ((this.#records.get(id)?.clients.length ?? 0) === 0) await this.#unmount(id)
     }
@@ -213,6 +243,7 @@ class Ganesha implements FileServer {
 
   /** One that fails must not keep the others from theirs. */
   async #mountExports(): Promise<Exports> {
+    const before = new Map(this.#broken)
     this.#broken.clear()
     const present = new Set(await this.#images.mounted())
     const folders: string[] = []
@@ -220,11 +251,13 @@ class Ganesha implements FileServer {
     for (const [id, { exportId, clients, state }] of this.#records.all()) {
       if (state !== 'ready' || clients.length === 0) continue
       try {
-        if (!present.has(id) || !this.#mounted.has(id)) await this.#images.mount(id)
+        if (!present.has(id) || !this.#mounted.has(id)) await this.#parts.spare.use(() => this.#images.mount(id))
         this.#mounted.add(id)
       } catch (error) {
-        this.#broken.set(id, error instanceof Error ? error.message : String(error))
-        this.#parts.log.warn({ volume: id, err: error }, 'a volume cannot be mounted')
+        const why = error instanceof Error ? error.message : String(error)
+        this.#broken.set(id, why)
+        // It is tried again every few seconds.
+        if (before.get(id) !== why) this.#parts.log.warn({ volume: id, err: error }, 'a volume cannot be mounted')
         continue
       }
       const folder = this.#images.mountPoint(id)
@@ -248,6 +281,17 @@ class Ganesha implements FileServer {
     })
   }
 
+  async #refillSpare(): Promise<void> {
+    const failure = await this.#parts.spare.refill().then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    )
+    if (failure !== undefined && !this.#isSpareLow) {
+      this.#parts.log.warn({ err: failure.error }, 'the disk of the file server is full')
+    }
+    this.#isSpareLow = failure !== undefined
+  }
+
   async #assertRoom(sizeGb: number): Promise<void> {
     if (this.#records.all().length >= MAX_VOLUMES) throw new StorageFull(`There are ${MAX_VOLUMES} volumes already`)
     const leftGb = await this.#leftGb()
@@ -260,7 +304,8 @@ class Ganesha implements FileServer {
     if (all.length >= MAX_VOLUMES) return 0
     const { freeBytes, takenBytes } = await this.#images.room()
     const promisedBytes = all.reduce((sum, [, one]) => sum + bytesOf(one.sizeGb), 0)
-    const leftBytes = (freeBytes + takenBytes) * (this.#parts.overcommit ?? 1) - promisedBytes
+    const volumeBytes = Math.max(0, freeBytes + takenBytes - KEPT_FREE_BYTES)
+    const leftBytes = volumeBytes * this.#parts.overcommit - promisedBytes
     return Math.max(0, Math.floor(leftBytes / bytesOf(1)))
   }
 

@@ -1,6 +1,7 @@
 /**
- * The data of volumes: sparse files, each with an ext4 of exactly its size, mounted from a loop device while somebody may
- * use it. So a full volume is full for its owner alone, and one that is not in use is a plain file that can be copied.
+ * The data of volumes: files, each with an ext4 of exactly its size, mounted from a loop device while somebody may use
+ * it. So a full volume is full for its owner alone, and one that is not in use is a plain file that can be copied. The
+ * blocks of a file are reserved when it is made, unless the operator promises the disk several times over.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -14,8 +15,10 @@ const MAX_STACKED = 16
 
 export interface VolumeImages {
   mountPoint(id: string): string
-  /** Goes on where an earlier try broke off. */
-  make(id: string, sizeGb: number, signal: AbortSignal): Promise<void>
+  /** Makes it whole, or throws and leaves nothing behind. */
+  make(id: string, sizeGb: number, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
+  /** What is wrong with its file. null: it is there in its size. */
+  faultOf(id: string, sizeGb: number): Promise<string | null>
   mount(id: string): Promise<void>
   unmount(id: string): Promise<void>
   /** The ids of all that are mounted. */
@@ -44,18 +47,31 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
     mountPoint,
     unmount,
 
-    async make(id, sizeGb, signal) {
+    async make(id, sizeGb, { isReserved, signal }) {
       const file = fileOf(id)
-      if (await exists(file)) return
       const fresh = `${file}.new`
       await fs.rm(fresh, { force: true })
-      await fs.writeFile(fresh, '', { flag: 'wx', mode: 0o600 })
-      await fs.truncate(fresh, bytesOf(sizeGb))
-      const options = 'lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0'
-      await runCommand('mke2fs', ['-t', 'ext4', '-F', '-q', '-m', '0', '-E', options, fresh], signal)
-      await runCommand('sync', [fresh])
-      await fs.rename(fresh, file)
-      await syncFolder(files)
+      try {
+        await fs.writeFile(fresh, '', { flag: 'wx', mode: 0o600 })
+        await fs.truncate(fresh, bytesOf(sizeGb))
+        if (isReserved) await runCommand('fallocate', ['-l', String(bytesOf(sizeGb)), fresh], signal)
+        // Without nodiscard mke2fs gives the reserved blocks back.
+        const options = 'nodiscard,lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0'
+        await runCommand('mke2fs', ['-t', 'ext4', '-F', '-q', '-m', '0', '-E', options, fresh], signal)
+        await runCommand('sync', [fresh])
+        await fs.rename(fresh, file)
+        await syncFolder(files)
+      } catch (error) {
+        // What broke off half-way may have taken the last of the disk.
+        await fs.rm(fresh, { force: true })
+        throw error
+      }
+    },
+
+    async faultOf(id, sizeGb) {
+      const found = await fs.stat(fileOf(id)).catch(nullIfGone)
+      if (found === null) return `${fileOf(id)} is missing`
+      return found.isFile() && found.size === bytesOf(sizeGb) ? null : `${fileOf(id)} does not have ${sizeGb} GB`
     },
 
     async mount(id) {

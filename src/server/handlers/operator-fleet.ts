@@ -1,5 +1,5 @@
 /** What operators see and do about prices, machines, rentals and engines, on the wire. */
-import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
+import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
 import { formatUsd, usd } from '../../base/money.ts'
 import { ok } from '../../base/result.ts'
@@ -12,9 +12,12 @@ import type { App } from '../../app/app.ts'
 import { transact } from '../../store/database.ts'
 import { listFleet, type Machine } from '../../store/machine.ts'
 import { listAllRentals } from '../../store/rental.ts'
+import { listAllVolumes, readAttachments } from '../../store/volume.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
 import { suppliedMachine } from './supply.ts'
+
+const MAX_ERROR_CHARS = 500
 
 export const operatorFleetHandlers = {
   getPriceBook: async (app) => ok(priceBookRecord(await readPriceBook(app.database.db))),
@@ -87,6 +90,44 @@ export const operatorFleetHandlers = {
         stuckSince: formatInstantOrNull(rental.stuck_at),
         externalId: rental.external_id,
         attempts: rental.attempts,
+        ...lastErrorOf(rental),
+      })),
+      nextCursor: page.nextCursor,
+    })
+  },
+
+  listAllVolumes: async (app, { query }) => {
+    const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
+    if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
+    const found = await listAllVolumes(app.database.db, {
+      ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
+      ...(query.state === undefined ? {} : { state: query.state }),
+      ...(query.failing === undefined ? {} : { failing: query.failing }),
+      ...(before === undefined ? {} : { before: Number.parseInt(before.toString(), 10) }),
+      limit: rowsToAsk(query.limit),
+    })
+    const page = pageOf(found, query.limit, (volume) => volume.id)
+    const attachments = await readAttachments(
+      app.database.db,
+      page.rows.map(({ id }) => id),
+    )
+    return ok({
+      volumes: page.rows.map((volume) => ({
+        id: volume.id,
+        accountId: volume.account_id,
+        label: volume.label,
+        driver: volume.driver,
+        region: volume.region,
+        sizeGb: volume.size_gb,
+        state: volume.state,
+        stateReason: volume.state_reason,
+        stateSince: formatInstant(volume.state_since),
+        externalId: volume.external_id,
+        attempts: volume.attempts,
+        ...lastErrorOf(volume),
+        attachments: attachments
+          .filter((one) => one.volume_id === volume.id)
+          .map((one) => ({ rentalId: one.rental_id, state: one.state, ...lastErrorOf(one) })),
       })),
       nextCursor: page.nextCursor,
     })
@@ -98,9 +139,13 @@ export const operatorFleetHandlers = {
   },
 } satisfies Partial<Handlers>
 
+function lastErrorOf(row: { last_error: string | null; last_error_at: Instant | null }) {
+  return { lastError: row.last_error, lastErrorAt: formatInstantOrNull(row.last_error_at) }
+}
+
 async function auditEngine(app: App, driver: Driver) {
   try {
-    const { machines, volumes, orphans, orphanVolumes, missing } = await compareEngine(
+    const { machines, volumes, orphans, orphanVolumes, missing, missingVolumes } = await compareEngine(
       app,
       driver,
       AbortSignal.timeout(driver.callTimeoutMs),
@@ -122,13 +167,22 @@ async function auditEngine(app: App, driver: Driver) {
           subject: `rental:${row.rentalId}`,
           detail: `${row.status} in the books`,
         })),
+        ...missingVolumes.map((row) => ({
+          check: 'not_shown',
+          subject: `volume:${row.volumeId}`,
+          detail: `${row.state} in the books`,
+        })),
       ],
     }
-  } catch {
+  } catch (error) {
+    app.warn?.(error, `the audit did not reach the engine ${driver.id}`)
     return {
       driver: driver.id,
       reachable: false,
-      error: 'the engine did not answer',
+      error: `The engine did not answer: ${error instanceof Error ? error.message : String(error)}`.slice(
+        0,
+        MAX_ERROR_CHARS,
+      ),
       machines: 0,
       volumes: 0,
       findings: [],

@@ -9,6 +9,7 @@ import { createOnce } from '../../app/idempotency.ts'
 import { orderBareMetal, orderVirtualMachine, quoteOrder, readGuardChange } from '../../app/order.ts'
 import { changeRental, findAnyRental, ownRental, terminateRental } from '../../app/rental.ts'
 import { listRentalOptions } from '../../app/rental-option.ts'
+import { noRoomAsked, readVolumeRoom } from '../../app/storage-option.ts'
 import { listPeople } from '../../store/account.ts'
 import { transact, type Db } from '../../store/database.ts'
 import { recordEvent } from '../../store/event.ts'
@@ -29,11 +30,14 @@ import {
 } from '../rental-view.ts'
 
 export const rentalHandlers = {
-  createBareMetalRental: (app, request) =>
-    createOnce(app, request.actor, once(request), async (tx) => {
-      const rental = await orderBareMetal(app, tx, request.actor, request.body)
+  createBareMetalRental: async (app, request) => {
+    const { actor, body } = request
+    const room = body.storageVolume?.isNew === true ? await readVolumeRoom(app, body.region) : noRoomAsked
+    return createOnce(app, actor, once(request), async (tx) => {
+      const rental = await orderBareMetal(app, tx, actor, body, room)
       return rental.ok ? ok(rentalRecord(app, rental.value)) : rental
-    }),
+    })
+  },
 
   createVirtualMachineRental: (app, request) =>
     createOnce(app, request.actor, once(request), async (tx) => {

@@ -8,7 +8,7 @@ import { volumeSize } from '../../contract/volume.ts'
 import type { z } from 'zod'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { listStorageOptions } from '../../app/storage-option.ts'
+import { listStorageOptions, readVolumeRoom } from '../../app/storage-option.ts'
 import { attachVolume, createVolume, detachVolume, terminateVolume } from '../../app/volume.ts'
 import { tagOf } from '../../domain/rental.ts'
 import { volumeStatus } from '../../domain/volume.ts'
@@ -33,9 +33,10 @@ export const volumeHandlers = {
     )
   },
 
-  createVolume: (app, { actor, body, operation, idempotencyKey }) =>
-    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
-      const created = await createVolume(app, tx, actor, { ...body, sizeGb: body.sizeInGb })
+  createVolume: async (app, { actor, body, operation, idempotencyKey }) => {
+    const room = await readVolumeRoom(app, body.region, body.rentalIds?.[0])
+    return createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const created = await createVolume(app, tx, actor, { ...body, sizeGb: body.sizeInGb, room })
       if (!created.ok) return created
       const { volume, rentalIds } = created.value
       return ok({
@@ -47,7 +48,8 @@ export const volumeHandlers = {
         attachedRentals: rentalIds,
         message: 'Storage volume is being created',
       })
-    }),
+    })
+  },
 
   listVolumes: async (app, { actor, query }) => {
     const volumes = await listVolumes(app.database.db, actor.accountId, {

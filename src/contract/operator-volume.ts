@@ -1,0 +1,57 @@
+/** Storage volumes of all accounts, as an operator sees them. */
+import { z } from 'zod'
+import { endpoint } from './endpoint.ts'
+import { pageQuery } from './shared.ts'
+
+/** For operators only: an engine's words may name hosts and paths. */
+export const lastErrorFields = {
+  lastError: z.string().nullable().describe('Why the last call to the engine failed; null: it did not'),
+  lastErrorAt: z.string().nullable(),
+}
+
+export const volumeState = z.enum(['creating', 'active', 'suspended', 'unknown', 'deleting', 'deleted', 'failed'])
+
+export const operatorVolumeEndpoints = {
+  listAllVolumes: endpoint({
+    family: 'v2',
+    tag: 'Operator',
+    access: ['operator'],
+    method: 'GET',
+    path: '/v2/operator/volumes',
+    summary: 'Storage volumes of all accounts, with the last error of their engine',
+    errors: [400, 401, 403, 500],
+    query: pageQuery.extend({
+      state: volumeState.optional(),
+      failing: z.stringbool().optional().describe('Only those whose last call to the engine failed, or the others'),
+      accountId: z.string().max(50).optional(),
+    }),
+    response: z.object({
+      volumes: z.array(
+        z
+          .object({
+            id: z.number(),
+            accountId: z.string(),
+            label: z.string(),
+            driver: z.string(),
+            region: z.string(),
+            sizeGb: z.number(),
+            state: volumeState,
+            stateReason: z.string().nullable(),
+            stateSince: z.string(),
+            externalId: z.string().nullable(),
+            attempts: z.number(),
+            ...lastErrorFields,
+            attachments: z.array(
+              z.object({
+                rentalId: z.number(),
+                state: z.enum(['attaching', 'attached', 'detaching']),
+                ...lastErrorFields,
+              }),
+            ),
+          })
+          .meta({ id: 'OperatedVolume' }),
+      ),
+      nextCursor: z.string().nullable(),
+    }),
+  }),
+}

@@ -1,0 +1,45 @@
+/**
+ * A little of the disk that is kept back. Who may use a volume is written to the same disk as the volumes; when
+ * something else has filled it, a tenant who left could not be shut out any more. So a small file holds a few megabytes
+ * in reserve, and is given up for such a write.
+ */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { runCommand } from './command.ts'
+
+const SPARE_BYTES = 8 * 1_048_576
+
+export class SpareRoom {
+  readonly #file: string
+
+  constructor(folder: string) {
+    this.#file = path.join(folder, 'spare')
+  }
+
+  /** Sets it aside again, where there is room for it. Throws when the disk is full. */
+  async refill(): Promise<void> {
+    const held = await fs.stat(this.#file).catch(() => undefined)
+    if (held !== undefined && held.blocks * 512 >= SPARE_BYTES) return
+    await runCommand('fallocate', ['-l', String(SPARE_BYTES), this.#file])
+  }
+
+  /** `write` must be safe to repeat. */
+  async use<T>(write: () => Promise<T>): Promise<T> {
+    try {
+      return await write()
+    } catch (error) {
+      if (!isDiskFull(error)) throw error
+      await fs.rm(this.#file, { force: true })
+      return write()
+    }
+  }
+}
+
+/** By its code, or by the words of the program that said so. */
+export function isDiskFull(error: unknown): boolean {
+  for (let one = error; one instanceof Error; one = one.cause) {
+    if ('code' in one && (one.code === 'ENOSPC' || one.code === 'EDQUOT')) return true
+    if (/No space left on device|Disk quota exceeded/.test(one.message)) return true
+  }
+  return false
+}

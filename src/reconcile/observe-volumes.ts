@@ -1,0 +1,106 @@
+/**
+ * Looks whether the data of each volume is still where its engine has put it. A volume that is not shown costs nothing
+ * from the last time that it was: it is `unknown` until it is shown again, and its owner sees that. The meter never
+ * charges a volume past the last good look (`loop.done_at`), so an engine that does not answer stops the bills as well.
+ */
+import { addMs, later, type Instant } from '../base/instant.ts'
+import type { App } from '../app/app.ts'
+import { recordVolumeEvent, volumeMemo } from '../app/volume.ts'
+import { tagPrefix } from '../domain/rental.ts'
+import type { Driver, EngineVolume, VolumeEngine } from '../engines/driver.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
+import { closeMeter, findOpenSegment } from '../store/segment.ts'
+import { detach, listWatchedVolumes, lockVolume, moveVolume, type Volume } from '../store/volume.ts'
+import { attempt, noteFailure, volumeConcern } from './attempt.ts'
+import { callSignal, eachOf, type Reconciler } from './loop.ts'
+import { payAgain } from './volumes.ts'
+
+const LOOP = 'observe-volumes'
+const EVERY_MS = 5_000
+const WIDTH = 8
+const LEASE_SLACK_MS = 15_000
+
+export function observeVolumes(app: App): Reconciler {
+  return {
+    name: LOOP,
+    everyMs: EVERY_MS,
+    run: async (signal) => {
+      const drivers = [...app.drivers.values()]
+      await eachOf(drivers, drivers.length, (driver) =>
+        driver.volumes === undefined ? Promise.resolve() : observeDriver(app, driver, driver.volumes, signal),
+      )
+      return false
+    },
+  }
+}
+
+async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, signal: AbortSignal): Promise<void> {
+  const { db } = app.database
+  const loop = `${LOOP}:${driver.id}`
+  const now = app.clock.now()
+  const token = await takeTurn(db, loop, { now, leaseMs: driver.callTimeoutMs + LEASE_SLACK_MS })
+  if (token === undefined) return
+  let good = false
+  try {
+    const lastGood = await readDoneAt(db, loop)
+    // The books first, then the engine: what is in the books and not shown was not made after we looked.
+    const volumes = await listWatchedVolumes(db, driver.id)
+    const list = await engine.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
+    good = true
+    const shown = new Map(list.map((one) => [one.externalId, one]))
+    await eachOf(volumes, WIDTH, async (volume) => {
+      const one = shown.get(volume.external_id ?? '')
+      const isThere = one !== undefined && one.ready !== false
+      const isSettled = volume.started_at === null || addMs(volume.started_at, driver.listLagMs) <= now
+      if (volume.state === 'active' && !isThere && isSettled) await lose(app, volume, one, lastGood)
+      else if (volume.state === 'unknown' && isThere) await recover(app, volume, signal)
+    })
+  } finally {
+    await endTurn(db, loop, token, good ? now : undefined)
+  }
+}
+
+async function lose(
+  app: App,
+  volume: Volume,
+  shown: EngineVolume | undefined,
+  lastGood: Instant | null,
+): Promise<void> {
+  const isLost = await transact(app.database, async (tx) => {
+    if (!(await isStill(tx, volume))) return false
+    const metered = { rentalId: null, volumeId: volume.id }
+    const open = await findOpenSegment(tx.db, metered)
+    const seenAt = later(open?.settled_until ?? tx.clock.now(), lastGood ?? tx.clock.now())
+    await moveVolume(tx, volume.id, 'unknown', { state_reason: 'data_not_found' })
+    await closeMeter(tx, metered, seenAt, volumeMemo(volume))
+    recordVolumeEvent(tx, volume, 'volume.unknown', { lastSeenAt: new Date(seenAt).toISOString() })
+    return true
+  })
+  if (!isLost) return
+  const why = shown?.message ?? 'The engine does not show it.'
+  await noteFailure(app, volumeConcern(LOOP, volume), new Error(why))
+}
+
+async function recover(app: App, volume: Volume, stop: AbortSignal): Promise<void> {
+  await attempt(app, volumeConcern(LOOP, volume), stop, async () => {
+    await transact(app.database, async (tx) => {
+      if (!(await isStill(tx, volume))) return
+      if (await payAgain(tx, volume)) {
+        recordVolumeEvent(tx, volume, 'volume.recovered')
+        tx.wake.add('attachments')
+        return
+      }
+      await moveVolume(tx, volume.id, 'suspended', { state_reason: 'balance_empty' })
+      await detach(tx, { volumeId: volume.id })
+      recordVolumeEvent(tx, volume, 'volume.suspended', { reason: 'balance_empty' })
+      tx.wake.add('attachments').add('volumes')
+    })
+    return 'done'
+  })
+}
+
+/** Nobody has moved it since it was read. */
+async function isStill(tx: Tx, volume: Volume): Promise<boolean> {
+  return (await lockVolume(tx, volume.id))?.state === volume.state
+}
