@@ -5,6 +5,7 @@ import { seenAtFrontDoor, startBerth, type Berth } from './clients/berth.ts'
 import { huggingFaceSuite } from './clients/hugging-face.ts'
 import { hyperbolicSuite } from './clients/hyperbolic.ts'
 import { openaiSuite } from './clients/openai.ts'
+import { openaiConventionSuite } from './clients/openai-convention.ts'
 
 // What it warns of is what its providers say of each other, and nothing about the server.
 globalThis.AI_SDK_LOG_WARNINGS = false
@@ -16,6 +17,7 @@ beforeAll(async () => {
 afterAll(() => berth.close())
 
 openaiSuite(() => berth)
+openaiConventionSuite(() => berth)
 aiSdkSuite(() => berth)
 hyperbolicSuite(() => berth)
 huggingFaceSuite(() => berth)

@@ -11,7 +11,7 @@ import { createHyperbolic } from '@hyperbolic/ai-sdk-provider'
 import { generateImage } from 'ai'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { inferenceEndpoints } from '../src/contract/inference.ts'
+import { mediaEndpoints } from '../src/contract/media.ts'
 import { grayPng } from '../src/sim/model-server-answer.ts'
 import { startModelServer } from '../src/sim/model-server.ts'
 import { testDatabase, type TestDatabase } from './harness/database.ts'
@@ -255,8 +255,8 @@ describe('a streamed picture', () => {
     const body = { steps: 2, seed: 11 }
     const { answer } = await paint(body)
     const paths = [
-      [firstPath, inferenceEndpoints.generateImage, {}],
-      [secondPath, inferenceEndpoints.generateImageBySecondPath, { data: [{ b64_json: answer.images[0]?.image }] }],
+      [firstPath, mediaEndpoints.generateImage, {}],
+      [secondPath, mediaEndpoints.generateImageBySecondPath, { data: [{ b64_json: answer.images[0]?.image }] }],
     ] as const
     for (const [pathname, { chunk }, more] of paths) {
       const response = await ask({ ...body, stream: true }, { pathname })
@@ -396,7 +396,7 @@ test('a server that an operator names for the model takes its place, until it is
 test(
   'a picture that dies with its painter, or with its engine, ends in an error and costs nothing',
   async () => {
-    const { chunk } = inferenceEndpoints.generateImage
+    const { chunk } = mediaEndpoints.generateImage
     const engine = await childOf(server.pid, 'picture-engine')
     for (const victim of [() => childOf(engine, 'painter'), async () => engine]) {
       // The second begins with a painter that must be started again.

@@ -2,7 +2,7 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import { nanoUsdOf, usdFromNumber } from '../../src/base/money.ts'
-import { pictureSide } from '../../src/contract/inference.ts'
+import { pictureSide } from '../../src/contract/media.ts'
 import type { Model } from '../api/inference.ts'
 import { Button } from '../ui/button.tsx'
 import { Card } from '../ui/card.tsx'

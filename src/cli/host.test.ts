@@ -10,7 +10,7 @@ import { waitFor } from '../../test/harness/wait.ts'
 import type { MuxStream } from '../base/mux.ts'
 import { streamRequest } from '../contract/agent.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
-import { exampleBodies } from '../server/reference-example.ts'
+import { exampleBodies } from '../contract/example-body.ts'
 import { makeSshKeyPair } from '../base/ssh-key-pair.ts'
 
 let cli: CliTest

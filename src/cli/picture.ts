@@ -1,7 +1,7 @@
 /** `berth image`: a picture into a file. In a terminal a bar shows how long it waits and how many steps are done. */
 import { InvalidArgumentError, type Command } from 'commander'
 import { formatUsdForPeople, nanoUsdToNumber } from '../base/money.ts'
-import { pictureSide } from '../contract/inference.ts'
+import { pictureSide } from '../contract/media.ts'
 import type { Reply } from '../client/client.ts'
 import { fetchCost, type Chunk } from '../client/inference.ts'
 import { parseDecimal, parseSeed } from './chat.ts'

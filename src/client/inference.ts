@@ -5,6 +5,7 @@
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { BodyInputOf, ChunkOf } from '../contract/endpoint.ts'
 import type { inferenceEndpoints } from '../contract/inference.ts'
+import type { mediaEndpoints } from '../contract/media.ts'
 import type { Client } from './client.ts'
 import { ApiError, isClientError, TransportError, unreachable } from './error.ts'
 import { pause } from './pause.ts'
@@ -21,10 +22,10 @@ const COST_EVERY_MS = 250
 /** Of a stream that had begun well: its status was sent before it broke. */
 const BROKEN_STATUS = 502
 
-type Inference = typeof inferenceEndpoints
+type Inference = typeof inferenceEndpoints & typeof mediaEndpoints
 
-/** What asks a model for something. */
-export type InferenceId = Exclude<keyof Inference, 'listModels'>
+/** What asks a model for something. Speech comes by `generateAudio`: the other way answers with bare audio. */
+export type InferenceId = Exclude<keyof Inference, 'listModels' | 'getModel' | 'createSpeech'>
 /** Those that can answer in parts. */
 export type StreamId = { [Op in InferenceId]: ChunkOf<Inference[Op]> extends undefined ? never : Op }[InferenceId]
 

@@ -8,6 +8,7 @@ import { eventEndpoints } from './event.ts'
 import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
+import { mediaEndpoints } from './media.ts'
 import { modelEndpoints } from './model.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
@@ -35,6 +36,7 @@ export const api = {
   ...requestLogEndpoints,
   ...marketplaceEndpoints,
   ...inferenceEndpoints,
+  ...mediaEndpoints,
   ...accountEndpoints,
   ...eventEndpoints,
   ...supplyEndpoints,

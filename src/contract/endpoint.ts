@@ -36,6 +36,8 @@ export interface Endpoint<
   readonly method: Method
   /** With `{name}` for path parameters, as OpenAPI writes them. */
   readonly path: string
+  /** The last path parameter takes the rest of the path, slashes too. */
+  readonly restOfPath?: true
   readonly family: Family
   readonly tag: Tag
   readonly access: Access
@@ -50,7 +52,7 @@ export interface Endpoint<
   /** What each `data:` line holds when the body asks for `stream: true`; without it the operation cannot stream. */
   readonly chunk?: Chunk
   /** How the answer travels when it is not JSON. */
-  readonly media?: 'text/html' | 'text/plain' | 'text/event-stream'
+  readonly media?: 'text/html' | 'text/plain' | 'text/event-stream' | 'audio/mpeg'
   /** A create: takes an `Idempotency-Key` header. */
   readonly idempotent?: true
   /** Answers carry `X-Inference-Request-Id`. */

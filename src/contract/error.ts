@@ -39,7 +39,12 @@ export const v1Error = z
     param: z.string().nullable(),
     code: z.number(),
     error_code: z.number(),
-    error: z.object({ message: z.string(), type: z.string(), param: z.string().nullable(), code: z.number() }),
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      param: z.string().nullable(),
+      code: z.union([z.number(), z.literal('context_length_exceeded')]),
+    }),
     reason: z.string().optional(),
     detail: z
       .array(

@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { modelKind } from './model.ts'
 
-const model = z.string().min(1).max(200)
+export const modelName = z.string().min(1).max(200)
+const model = modelName
 
 const chatMessage = z.looseObject({
   role: z.enum(['system', 'assistant', 'user', 'tool', 'developer']),
@@ -15,15 +16,27 @@ const chatMessage = z.looseObject({
 
 const maxCompletionTokens = z.int().min(1).nullable().optional().describe('The newer name of `max_tokens`')
 
+const MAX_ANSWERS = 1_024
+const MAX_STOPS = 1_024
+const MAX_LOGPROBS = 1_000
+
+/** Clients send seeds of 64 bits, which are no safe integers. */
+const seed = z
+  .number()
+  .min(-(2 ** 63))
+  .max(2 ** 64)
+  .refine(Number.isInteger, 'Must be a whole number')
+  .meta({ type: 'integer' })
+
 const sampling = {
   frequency_penalty: z.number().min(0).max(1).nullable().optional(),
   logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullable().optional(),
   max_tokens: z.int().min(1).nullable().optional(),
-  n: z.int().min(1).max(128).nullable().optional(),
+  n: z.int().min(1).max(MAX_ANSWERS).nullable().optional(),
   presence_penalty: z.number().min(0).max(1).nullable().optional(),
-  seed: z.int().nullable().optional(),
+  seed: seed.nullable().optional(),
   stop: z
-    .union([z.string(), z.array(z.string())])
+    .union([z.string(), z.array(z.string()).max(MAX_STOPS)])
     .nullable()
     .optional(),
   stream: z.boolean().nullable().optional(),
@@ -71,9 +84,10 @@ const chatBody = z
       .optional()
       .describe('`include_usage`: the last chunk says what was used'),
     logprobs: z
-      .union([z.boolean(), z.int().min(0)])
+      .union([z.boolean(), z.int().min(0).max(MAX_LOGPROBS)])
       .nullable()
-      .optional(),
+      .optional()
+      .describe('`true`, or how many alternatives to each token to show; 20 at most come back'),
     top_logprobs: z.int().min(0).max(20).nullable().optional(),
   })
   .meta({ id: 'ChatCompletionRequest' })
@@ -116,6 +130,9 @@ const chatCompletion = z
     usage,
   })
   .meta({ id: 'ChatCompletion' })
+
+/** A text as tokens of the model. */
+export const tokenList = z.array(z.int().min(0)).min(1)
 
 const textCompletion = z
   .object({
@@ -177,90 +194,7 @@ const modelRecord = z
   })
   .meta({ id: 'Model' })
 
-/** Width and height of a picture, in pixels. */
-export const pictureSide = z.int().min(128).max(2496)
-
-const imageBody = z
-  .looseObject({
-    model_name: model,
-    prompt: z.string().min(1).max(10_000),
-    height: pictureSide.default(1024),
-    width: pictureSide.default(1024),
-    steps: z.int().min(1).max(1000).default(30),
-    cfg_scale: z.number().min(0).max(50).default(5),
-    seed: z.int().optional(),
-    negative_prompt: z.string().max(10_000).optional(),
-    backend: z.string().default('auto'),
-    stream: z
-      .boolean()
-      .nullable()
-      .optional()
-      .describe('true: events that tell how far it is, and at last the whole answer; default false'),
-  })
-  .meta({ id: 'ImageGenerationRequest' })
-
-const imageReply = z
-  .object({
-    images: z.array(z.object({ index: z.int(), image: z.string().describe('PNG, base64'), random_seed: z.int() })),
-    inference_time: z.number().describe('Seconds'),
-    notes: z.array(z.string()).optional().describe('What the engine has to say about what it made of the request'),
-  })
-  .meta({ id: 'ImageGeneration' })
-
-/** The same with the names that clients of the OpenAI convention send and read. */
-const secondImageBody = z
-  .looseObject({
-    ...imageBody.shape,
-    model_name: model.optional().describe('This or `model` is required'),
-    model: model.optional(),
-    size: z
-      .string()
-      .max(20)
-      .nullable()
-      .optional()
-      .describe('Width and height, as in `512x512`; `auto` for the usual one. `width` and `height` come first'),
-    n: z.int().min(1).max(1).nullable().optional(),
-    response_format: z.enum(['b64_json']).nullable().optional(),
-  })
-  .meta({ id: 'SecondImageGenerationRequest' })
-
-const secondImageReply = z
-  .object({
-    ...imageReply.shape,
-    created: z.int().describe('Seconds since 1970'),
-    data: z.array(z.object({ b64_json: z.string() })).describe('The pictures of `images` once more'),
-  })
-  .meta({ id: 'SecondImageGeneration' })
-
-/** Events of a streamed picture. `queued` and `progress` come from engines that tell them; then the result or an error. */
-const imageEvents = [
-  z.object({
-    type: z.literal('queued'),
-    ahead: z.int().describe('Requests before it, those that are worked on included'),
-  }),
-  z.object({ type: z.literal('progress'), step: z.int().describe('Steps that are done'), steps: z.int() }),
-  z.object({
-    type: z.literal('error'),
-    error: z.object({
-      message: z.string(),
-      type: z.string(),
-      param: z.string().nullable(),
-      code: z.string().nullable().describe('A stable word'),
-    }),
-  }),
-] as const
-const imageResult = z.literal('result')
-const imageChunk = z
-  .discriminatedUnion('type', [...imageEvents, z.object({ type: imageResult, ...imageReply.shape })])
-  .meta({ id: 'ImageGenerationEvent' })
-const secondImageChunk = z
-  .discriminatedUnion('type', [...imageEvents, z.object({ type: imageResult, ...secondImageReply.shape })])
-  .meta({ id: 'SecondImageGenerationEvent' })
-
-const IMAGE_STREAM =
-  'With `stream: true` the answer is a sequence of server-sent events: how long it waits, how far it is, and at last the whole answer in one event, or an error. A client that goes away pays for the steps that it was told of.'
-
-const inference = { family: 'v1', tag: 'Inference', access: ['inference'], inference: true } as const
+export const inference = { family: 'v1', tag: 'Inference', access: ['inference'], inference: true } as const
 
 export const inferenceEndpoints = {
   createChatCompletion: endpoint({
@@ -283,7 +217,9 @@ export const inferenceEndpoints = {
     errors: [400, 401, 402, 403, 422, 500],
     body: z
       .looseObject({
-        prompt: z.union([z.string(), z.array(z.string())]),
+        prompt: z
+          .union([z.string(), z.array(z.string()), tokenList, z.array(tokenList)])
+          .describe('One or several, each as text or as tokens of the model'),
         model,
         ...sampling,
         max_completion_tokens: maxCompletionTokens,
@@ -303,82 +239,17 @@ export const inferenceEndpoints = {
     errors: [401, 403, 500],
     response: z.object({ object: z.literal('list'), data: z.array(modelRecord) }),
   }),
-  createEmbedding: endpoint({
-    ...inference,
-    method: 'POST',
-    path: '/v1/embeddings',
-    summary: 'Turn texts into vectors',
-    errors: [400, 401, 402, 403, 422, 500],
-    body: z
-      .looseObject({
-        model,
-        input: z.union([z.string(), z.array(z.string()).min(1).max(2048)]),
-        encoding_format: z.enum(['float', 'base64']).nullable().optional(),
-        dimensions: z.int().min(1).nullable().optional(),
-      })
-      .meta({ id: 'EmbeddingRequest' }),
-    response: z
-      .object({
-        object: z.literal('list'),
-        model: z.string(),
-        data: z.array(
-          z.object({
-            object: z.literal('embedding'),
-            index: z.int(),
-            embedding: z
-              .union([z.array(z.number()), z.string()])
-              .describe('With `encoding_format: base64`, 32-bit floats in little-endian order, base64'),
-          }),
-        ),
-        usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
-      })
-      .meta({ id: 'EmbeddingList' }),
-  }),
-  generateImage: endpoint({
-    ...inference,
-    method: 'POST',
-    path: '/v1/image/generation',
-    summary: 'Make a picture',
-    description: IMAGE_STREAM,
-    errors: [400, 401, 402, 403, 422, 500],
-    body: imageBody,
-    response: imageReply,
-    chunk: imageChunk,
-  }),
-  generateImageBySecondPath: endpoint({
-    ...inference,
-    method: 'POST',
-    path: '/v1/images/generations',
-    summary: 'Make a picture (second path)',
-    description: `Takes the names of the first path, and those of the OpenAI convention. ${IMAGE_STREAM}`,
-    errors: [400, 401, 402, 403, 422, 500],
-    body: secondImageBody,
-    response: secondImageReply,
-    chunk: secondImageChunk,
-  }),
-  generateAudio: endpoint({
-    ...inference,
-    method: 'POST',
-    path: '/v1/audio/generation',
-    summary: 'Speak a text',
-    errors: [400, 401, 402, 403, 422, 500],
-    body: z
-      .looseObject({
-        text: z.string().min(1).max(100_000),
-        language: z.string().max(20).optional(),
-        speaker: z.string().max(100).optional(),
-        speed: z.number().min(0.1).max(5).default(1),
-        model: model.optional(),
-      })
-      .meta({ id: 'AudioGenerationRequest' }),
-    response: z
-      .object({
-        audio: z.string().describe('MP3, base64'),
-        inference_time: z.number(),
-        sample_rate: z.number(),
-        usage: z.number().describe('Characters'),
-        duration: z.number().describe('Seconds'),
-      })
-      .meta({ id: 'AudioGeneration' }),
+  getModel: endpoint({
+    family: 'v1',
+    tag: 'Inference',
+    access: ['inference'],
+    method: 'GET',
+    path: '/v1/models/{id}',
+    restOfPath: true,
+    summary: 'One model',
+    description: 'The id may have slashes, written as they are or as `%2F`.',
+    errors: [400, 401, 403, 404, 500],
+    params: z.strictObject({ id: modelName }),
+    response: modelRecord,
   }),
 }

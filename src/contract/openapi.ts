@@ -6,6 +6,8 @@ import type { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { api } from './api.ts'
 import { tags, type Endpoint, type Tag } from './endpoint.ts'
+import { exampleOf } from './example-answer.ts'
+import { exampleBodies } from './example-body.ts'
 import { v1Error, v2Codes, v2Error, type V2Status } from './error.ts'
 import { makeSchemaWriter, type JsonObject, type SchemaWriter } from './openapi-schema.ts'
 
@@ -56,6 +58,7 @@ export function describeApi(selection: Selection): Record<string, unknown> {
     operations[endpoint.method.toLowerCase()] = describeOperation(operationId, endpoint, selection, schemas)
   }
   const responses = describeSharedResponses(entries, schemas)
+  addExamples(entries, paths, schemas.components())
   const usedTags = new Set(entries.map(([, endpoint]) => endpoint.tag))
   const inference = entries.some(([, endpoint]) => endpoint.inference === true)
   return {
@@ -118,6 +121,28 @@ function describeOperation(
         ]),
       ),
     },
+  }
+}
+
+/** Of each request the one that the reference shows, of each answer one that its schema makes. */
+function addExamples(
+  entries: readonly [string, Endpoint][],
+  paths: Readonly<Record<string, Record<string, JsonObject>>>,
+  components: Readonly<Record<string, JsonObject>>,
+): void {
+  for (const [operationId, { path, method, media = 'application/json' }] of entries) {
+    const operation = paths[path]?.[method.toLowerCase()] as DescribedOperation | undefined
+    const request = operation?.requestBody?.content['application/json']
+    if (request !== undefined) request.example = (exampleBodies as Readonly<Record<string, unknown>>)[operationId]
+    const answer = operation?.responses['200'].content[media]
+    if (answer !== undefined && media === 'application/json') answer.example = exampleOf(answer.schema, components)
+  }
+}
+
+interface DescribedOperation {
+  readonly requestBody?: { readonly content: Record<string, { schema: JsonObject; example?: unknown }> }
+  readonly responses: {
+    readonly '200': { readonly content: Record<string, { schema: JsonObject; example?: unknown }> }
   }
 }
 

@@ -34,7 +34,8 @@ export function readParameters(head: Readonly<Record<string, unknown>>): Paramet
   const options = head['stream_options'] as { include_usage?: boolean } | null | undefined
   const { prompt } = head
   return {
-    prompts: Array.isArray(prompt) ? Math.max(1, prompt.length) : 1,
+    // A list of numbers is one prompt, in tokens.
+    prompts: Array.isArray(prompt) && typeof prompt[0] !== 'number' ? Math.max(1, prompt.length) : 1,
     stream: head['stream'] === true,
     includeUsage: options?.include_usage === true,
     n: countOf(head['n']) ?? 1,
@@ -72,8 +73,6 @@ export function refuseModel(
   return fail('unavailable', message, { reason: 'model_loading', retryAfterMs })
 }
 
-const MOST_LOGPROBS = 20
-
 /** Everything in a body may find its way into the prompt, and pictures come to more than their address has bytes. */
 export function promptBytesOf(body: Readonly<Record<string, unknown>>): number {
   return Buffer.byteLength(JSON.stringify(body)) + countParts(body['messages']) * PART_TOKENS
@@ -89,9 +88,14 @@ function countParts(messages: unknown): number {
     .filter((part) => part?.type !== 'text').length
 }
 
-/** What a customer calls by default of a kind: the first that was registered. */
+/** What a customer calls by default of a kind: the first that is ready, or else the first that was registered. */
 export function defaultModel(catalog: Catalog, kind: ServedModel['kind']): ServedModel | undefined {
-  return [...catalog.values()].find((model) => model.kind === kind)
+  const models = [...catalog.values()].filter((model) => model.kind === kind)
+  return models.find(isReady) ?? models[0]
+}
+
+export function isReady({ notReady, deployments }: ServedModel): boolean {
+  return notReady === undefined && deployments.some(({ drained, weight }) => !drained && weight > 0)
 }
 
 export function refuseParameters(model: ServedModel, head: Readonly<Record<string, unknown>>): Failure | undefined {
@@ -105,9 +109,6 @@ export function refuseParameters(model: ServedModel, head: Readonly<Record<strin
     return failField(['messages'], `The model ${model.name} reads text only`, 'not_supported')
   }
   const logprobs = head['logprobs']
-  if (typeof logprobs === 'number' && logprobs > MOST_LOGPROBS) {
-    return failField(['logprobs'], `At most ${MOST_LOGPROBS} log probabilities a token`, 'out_of_range')
-  }
   const top = head['top_logprobs']
   if (typeof top === 'number' && top > 0 && (logprobs === undefined || logprobs === null || logprobs === false)) {
     return failField(['top_logprobs'], 'top_logprobs needs logprobs to be true', 'logprobs_missing')

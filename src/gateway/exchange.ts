@@ -133,7 +133,7 @@ export class ChatExchange implements UpstreamSink {
       return this.#breakOff('the stream of the engine ended in the middle')
     }
     if (this.#status === 200) return this.#answerPlain()
-    this.#refuse(explainRefusal(this.#status, this.#body, this.#call.model.name), this.#status)
+    this.#refuse(explainRefusal(this.#status, this.#body, this.#call.model), this.#status)
   }
 
   fail(failure: UpstreamFailure): void {

@@ -37,7 +37,11 @@ export function explainFailure(failure: UpstreamFailure, model: string): Failure
 const clientFaults = new Set([400, 413, 422])
 
 /** An engine refused: with a reason that is the client's to read, or for one that is the operator's to mend. */
-export function explainRefusal(status: number, body: string, model: string): Failure {
+export function explainRefusal(
+  status: number,
+  body: string,
+  { name: model, contextTokens }: { readonly name: string; readonly contextTokens: number | null },
+): Failure {
   if (!clientFaults.has(status)) {
     return fail('unavailable', `The model ${model} failed to answer; nothing is billed`, {
       reason: 'engine_refused',
@@ -50,10 +54,26 @@ export function explainRefusal(status: number, body: string, model: string): Fai
     | undefined
   const message = typeof error?.['message'] === 'string' ? error['message'] : 'The engine refused the request'
   const param = typeof error?.['param'] === 'string' ? error['param'] : undefined
+  if (isOverflow(error, message)) return explainOverflow(message, contextTokens)
   return fail('invalid', message.slice(0, 1_000), {
     reason: 'refused_by_engine',
     ...(param === undefined
       ? {}
       : { issues: [{ code: 'refused_by_engine', path: [param], message: message.slice(0, 1_000) }] }),
   })
+}
+
+/** Engines say it by a code, by a type, or only in words. */
+function isOverflow(error: Readonly<Record<string, unknown>> | undefined, message: string): boolean {
+  if (error?.['code'] === 'context_length_exceeded' || error?.['type'] === 'exceed_context_size_error') return true
+  return /maximum context length|exceeds? the (available|maximum|model's) context/i.test(message)
+}
+
+/** By these words and this reason clients of the convention know that the prompt must be shorter. */
+function explainOverflow(message: string, contextTokens: number | null): Failure {
+  const phrase = "This model's maximum context length is "
+  const at = message.indexOf(phrase)
+  const known = contextTokens ?? /(\d+) tokens/.exec(message)?.[1] ?? 'smaller than the prompt needs in'
+  const words = at === -1 ? `${phrase}${known} tokens. ${message}` : message.slice(at)
+  return fail('invalid', words.slice(0, 1_000), { reason: 'context_length_exceeded' })
 }

@@ -12,14 +12,19 @@ const FLOAT_BYTES = 4
 
 export interface EmbeddingBody {
   readonly model: string
-  readonly input: string | readonly string[]
+  /** Texts, or their tokens. */
+  readonly input: string | readonly string[] | readonly number[] | ReadonlyArray<readonly number[]>
   readonly encoding_format?: 'float' | 'base64' | null | undefined
 }
 
 export function embeddingWork(body: EmbeddingBody): MediaWork {
-  const inputs = typeof body.input === 'string' ? [body.input] : body.input
+  const { input } = body
+  const isOne = typeof input === 'string' || typeof input[0] === 'number'
+  const inputs = (isOne ? [input] : input) as ReadonlyArray<string | readonly number[]>
   // A token is at least a byte; each text has a beginning and an end.
-  const inputTokens = inputs.reduce((sum, text) => sum + Buffer.byteLength(text) + 2, 0)
+  const sizeOf = (text: string | readonly number[]) =>
+    typeof text === 'string' ? Buffer.byteLength(text) : text.length
+  const inputTokens = inputs.reduce((sum, text) => sum + sizeOf(text) + 2, 0)
   return {
     operation: 'embedding',
     kind: 'embedding',
@@ -99,21 +104,24 @@ export interface ImageForm {
   readonly named: ReadonlySet<string>
   /** What the client calls the model's name. */
   readonly modelField: 'model_name' | 'model'
-  /** Whether the answer is to hold the pictures a second time, as clients of the other convention read them. */
-  readonly hasData: boolean
+  /** How the answer holds the pictures a second time, as clients of the other convention read them. */
+  readonly data?: 'b64_json' | 'url' | undefined
+  /** How many; absent: one. */
+  readonly count?: number | undefined
 }
 
-export function imageWork(body: ImageBody, { named, modelField, hasData }: ImageForm): MediaWork {
+export function imageWork(body: ImageBody, { named, modelField, data, count = 1 }: ImageForm): MediaWork {
   const { width, height, steps } = body
   // Of no engine more is taken than was asked for.
-  const unitsOf = (done: number) => ({ ...noUnits, pixelSteps: width * height * Math.min(done, steps) })
+  const unitsOf = (done: number) => ({ ...noUnits, pixelSteps: width * height * Math.min(done, steps * count) })
   const units = unitsOf(steps)
+  const seedOf = (part: number) => (body.seed === undefined ? undefined : body.seed + part)
   return {
     operation: 'image',
     kind: 'image',
     modelName: body.model_name,
     modelField,
-    most: units,
+    most: unitsOf(steps * count),
     unitsOf,
     unfit: (deployment) => {
       const fault = protocolFault(deployment, ['images', 'txt2img', 'embedded'], modelField)
@@ -122,17 +130,36 @@ export function imageWork(body: ImageBody, { named, modelField, hasData }: Image
       if (beyond === undefined) return undefined
       return failField([beyond], `The engines of this model have no ${beyond}; leave it out`, 'not_supported')
     },
-    request: (deployment) => imageRequest(deployment, body),
-    read: (collected, { seconds, at }) => {
+    request: (deployment, part) => imageRequest(deployment, { ...body, seed: seedOf(part) }),
+    parts: { count, steps, merge: (answers) => mergePictures(answers, unitsOf(steps * answers.length)) },
+    read: (collected, { seconds, at, part }) => {
       const told = parseObject(collected.body.toString('utf8'))
-      const images = told === undefined ? undefined : readImages(told, collected, body.seed)
+      const images = told === undefined ? undefined : readImages(told, collected, seedOf(part))
       if (images === undefined) return undefined
       const answer = { images, inference_time: seconds, ...readNotes(told?.['notes']) }
-      if (!hasData) return { body: answer, units }
-      const data = images.map(({ image }) => ({ b64_json: image }))
-      return { body: { ...answer, created: Math.floor(at / 1_000), data }, units }
+      if (data === undefined) return { body: answer, units }
+      const again = images.map(({ image }) =>
+        data === 'url' ? { url: `data:image/png;base64,${image}` } : { b64_json: image },
+      )
+      return { body: { ...answer, created: Math.floor(at / 1_000), data: again }, units }
     },
     body: { ...body },
+  }
+}
+
+/** One answer of several: the pictures in their order, and all that is said of any. */
+function mergePictures(answers: readonly MediaAnswer[], units: MediaAnswer['units']): MediaAnswer {
+  const bodies = answers.map((answer) => answer.body as { images: Picture[]; data?: unknown[]; notes?: string[] })
+  const last = bodies.at(-1)
+  const notes = [...new Set(bodies.flatMap((body) => body.notes ?? []))]
+  return {
+    body: {
+      ...last,
+      images: bodies.flatMap((body) => body.images).map((picture, index) => ({ ...picture, index })),
+      ...(last?.data === undefined ? {} : { data: bodies.flatMap((body) => body.data ?? []) }),
+      ...(notes.length === 0 ? {} : { notes }),
+    },
+    units,
   }
 }
 
@@ -244,6 +271,17 @@ export function speechWork(body: SpeechBody): MediaWork {
           }),
     read: (collected, { seconds }) => readSpeech(collected, seconds, characters),
     body: { ...body },
+  }
+}
+
+/** The audio itself, for those who want nothing beside it. */
+export function bareAudio(work: MediaWork): MediaWork {
+  return {
+    ...work,
+    read: (...given) => {
+      const answer = work.read(...given)
+      return answer && { ...answer, body: Buffer.from((answer.body as { audio: string }).audio, 'base64') }
+    },
   }
 }
 

@@ -81,7 +81,7 @@ interface Run {
 
 function paint(more: Partial<ImageBody> = {}, isStream = true): Run {
   const body = { model_name: 'p', prompt: 'a ship', width: 16, height: 8, steps: 5, cfg_scale: 5, seed: 3, ...more }
-  const work = imageWork(body, { named: new Set(Object.keys(body)), modelField: 'model_name', hasData: false })
+  const work = imageWork(body, { named: new Set(Object.keys(body)), modelField: 'model_name' })
   const told: MediaProgress[] = []
   const leaving = new AbortController()
   const requestId = `req_${randomHex()}`
@@ -171,7 +171,7 @@ describe('an engine that', () => {
 
   test('claims more steps than were asked for is not believed', () => {
     const body = { model_name: 'p', prompt: 'a ship', width: 16, height: 8, steps: 5, cfg_scale: 5 }
-    const work = imageWork(body, { named: new Set(), modelField: 'model_name', hasData: false })
+    const work = imageWork(body, { named: new Set(), modelField: 'model_name' })
     expect(work.unitsOf?.(1_000)).toEqual(work.most)
   })
 })

@@ -19,7 +19,7 @@ import type { EndedCall } from './meter.ts'
 import { explainFailure, explainRefusal } from './failure.ts'
 import type { UpstreamRequest } from './upstream-call.ts'
 
-const MOST_ANSWER_BYTES = 67_108_864
+const MAX_ANSWER_BYTES = 67_108_864
 
 /** What an answer of an engine comes to. */
 export interface MediaAnswer {
@@ -38,9 +38,21 @@ export interface MediaWork {
   readonly most: InferenceUnits
   /** The first fault of asking this engine: what it cannot do, by the name of the parameter. undefined: it can. */
   readonly unfit: (deployment: Deployment) => Failure | undefined
-  readonly request: (deployment: Deployment) => Omit<UpstreamRequest, 'extraHeaders'>
+  readonly request: (deployment: Deployment, part: number) => Omit<UpstreamRequest, 'extraHeaders'>
   /** undefined: the engine's answer is none. */
-  readonly read: (collected: Collected, facts: { seconds: number; at: Instant }) => MediaAnswer | undefined
+  readonly read: (
+    collected: Collected,
+    facts: { seconds: number; at: Instant; part: number },
+  ) => MediaAnswer | undefined
+  /**
+   * Engines make one thing a request. Several are asked for one after the other, wherever there is room, and answered
+   * and paid as one; absent: one.
+   */
+  readonly parts?: {
+    readonly count: number
+    readonly steps: number
+    readonly merge: (answers: readonly MediaAnswer[]) => MediaAnswer
+  }
   readonly body: Readonly<Record<string, unknown>>
   /** What so many steps use, where work goes by steps. */
   readonly unitsOf?: (steps: number) => InferenceUnits
@@ -106,22 +118,45 @@ export class MediaGateway {
       if (progress.type === 'progress') stepsTold = Math.max(stepsTold, progress.step)
       onProgress?.(progress)
     }
-    const collected = await collect(
-      this.#ports.dispatcher,
-      {
-        model,
-        accountId: caller.accountId,
-        request: (deployment) => ({
-          ...work.request(deployment),
-          extraHeaders: tracingOf({ traceId, requestId: headers.requestId }),
-        }),
-        prefixes: [],
-        session: headers.session,
-        accepts: (deployment) => work.unfit(deployment) === undefined,
-      },
-      { mostBytes: MOST_ANSWER_BYTES, signal, onProgress: onProgress && tell },
-    )
-    const outcome = this.#judge(collected, model, work, { seconds: seconds(), stepsTold })
+    const askFor = (part: number): ReturnType<typeof collect> =>
+      collect(
+        this.#ports.dispatcher,
+        {
+          model,
+          accountId: caller.accountId,
+          request: (deployment) => ({
+            ...work.request(deployment, part),
+            extraHeaders: tracingOf({ traceId, requestId: headers.requestId }),
+          }),
+          prefixes: [],
+          session: headers.session,
+          accepts: (deployment) => work.unfit(deployment) === undefined,
+        },
+        {
+          mostBytes: MAX_ANSWER_BYTES,
+          signal,
+          onProgress: onProgress && ((progress) => tell(inAll(progress, work, part))),
+        },
+      )
+    let { collected, outcome } = await this.#askPart(askFor, model, work, {
+      part: 0,
+      seconds,
+      stepsTold: () => stepsTold,
+    })
+    const firstByteMs = collected.ok ? collected.value.firstByteMs : null
+    const answers = outcome.answer === undefined ? [] : [outcome.answer]
+    for (let part = 1; part < (work.parts?.count ?? 1) && outcome.answer !== undefined; part += 1) {
+      ;({ collected, outcome } = await this.#askPart(askFor, model, work, {
+        part,
+        seconds,
+        stepsTold: () => stepsTold,
+      }))
+      if (outcome.answer !== undefined) answers.push(outcome.answer)
+    }
+    if (work.parts !== undefined && outcome.answer !== undefined) {
+      const { body, units } = work.parts.merge(answers)
+      outcome = { ...outcome, units, result: ok(body) }
+    }
     const ended: EndedCall = {
       requestId: headers.requestId,
       accountId: caller.accountId,
@@ -136,7 +171,7 @@ export class MediaGateway {
       streamed: onProgress !== undefined,
       units: outcome.units,
       cost: costOf(model.prices, outcome.units),
-      firstByteMs: collected.ok ? collected.value.firstByteMs : null,
+      firstByteMs,
       totalMs: Math.round(seconds() * 1_000),
       traceId,
       requestBody: caller.account.keepsBodies ? JSON.stringify(work.body) : null,
@@ -148,11 +183,22 @@ export class MediaGateway {
     return outcome.result
   }
 
+  async #askPart(
+    askFor: (part: number) => ReturnType<typeof collect>,
+    model: ServedModel,
+    work: MediaWork,
+    { part, seconds, stepsTold }: { part: number; seconds: () => number; stepsTold: () => number },
+  ): Promise<{ collected: Awaited<ReturnType<typeof collect>>; outcome: Judged }> {
+    const collected = await askFor(part)
+    const facts = { seconds: seconds(), stepsTold: stepsTold(), part }
+    return { collected, outcome: this.#judge(collected, model, work, facts) }
+  }
+
   #judge(
     collected: Awaited<ReturnType<typeof collect>>,
     model: ServedModel,
     work: MediaWork,
-    { seconds, stepsTold }: { seconds: number; stepsTold: number },
+    { seconds, stepsTold, part }: { seconds: number; stepsTold: number; part: number },
   ): Judged {
     if (!collected.ok) {
       if (collected.failure.kind === 'gone') {
@@ -171,13 +217,13 @@ export class MediaGateway {
     const { head, body } = collected.value
     const deployment = head.deployment.id
     if (head.status !== 200) {
-      const result = explainRefusal(head.status, body.toString('latin1'), model.name)
+      const result = explainRefusal(head.status, body.toString('latin1'), model)
       if (result.kind !== 'invalid') this.#warn(model, head.deployment, `answered with status ${head.status}`)
       return { ...nothing, deployment, status: head.status, result }
     }
-    const answer = readSafely(work, collected.value, { seconds, at: this.#ports.clock.now() })
+    const answer = readSafely(work, collected.value, { seconds, at: this.#ports.clock.now(), part })
     if (answer !== undefined) {
-      return { deployment, status: 200, outcome: 'answered', units: answer.units, result: ok(answer.body) }
+      return { deployment, status: 200, outcome: 'answered', units: answer.units, answer, result: ok(answer.body) }
     }
     const detail = 'the answer of the engine is not what was asked for'
     this.#warn(model, head.deployment, detail)
@@ -188,6 +234,12 @@ export class MediaGateway {
   #warn(model: ServedModel, deployment: Deployment | undefined, detail: string): void {
     this.#ports.warn({ model: model.name, deployment: deployment?.id, detail }, 'an engine failed')
   }
+}
+
+/** Of several parts, how far all of them are. */
+function inAll(progress: MediaProgress, { parts }: MediaWork, part: number): MediaProgress {
+  if (parts === undefined || progress.type !== 'progress') return progress
+  return { type: 'progress', step: part * parts.steps + progress.step, steps: parts.count * parts.steps }
 }
 
 /** Whatever an engine sends, the request ends in the books. */
@@ -204,6 +256,8 @@ interface Judged {
   readonly status: number
   readonly outcome: EndedCall['outcome']
   readonly units: InferenceUnits
+  /** Absent: it failed, or the client has gone. */
+  readonly answer?: MediaAnswer
   readonly result: Result<unknown>
 }
 

@@ -20,7 +20,7 @@ import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import { resumeAfter, type EventStreams } from './event-stream.ts'
 import type { HandlerRequest, Handlers } from './handler.ts'
 import { isPackable, sendJson } from './json-answer.ts'
-import { answerChat, answerMedia, listServedModels, streamMediaAnswer } from './inference-door.ts'
+import { answerChat, answerMedia, findServedModel, listServedModels, streamMediaAnswer } from './inference-door.ts'
 import type { RateAnswer, RateLimiter } from './rate-limit.ts'
 import { isLargeBody, openBodyRoom } from './request-body.ts'
 import { makeLogStreams, type LogStreams, type OpenLogs } from './rental-logs.ts'
@@ -52,7 +52,7 @@ export function bind(server: FastifyInstance, options: Binding): void {
   for (const [operation, endpoint] of Object.entries(api) as Array<[OperationId, Endpoint]>) {
     server.route({
       method: endpoint.method,
-      url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      url: routeOf(endpoint),
       config: { operation, endpoint },
       // A stream without its body would have no end.
       exposeHeadRoute: endpoint.media === undefined || endpoint.media === 'text/html',
@@ -70,6 +70,18 @@ export function bind(server: FastifyInstance, options: Binding): void {
       },
     })
   }
+}
+
+function routeOf({ path, restOfPath }: Endpoint): string {
+  const rest = restOfPath === true ? path.replace(/\{\w+\}$/, '*') : path
+  return rest.replaceAll(/\{(\w+)\}/g, ':$1')
+}
+
+/** The rest of a path comes under no name. */
+function paramsOf({ path, restOfPath }: Endpoint, params: unknown): unknown {
+  if (restOfPath !== true) return params
+  const { '*': rest, ...others } = params as Record<string, string>
+  return { ...others, [/\{(\w+)\}$/.exec(path)?.[1] ?? '']: rest }
 }
 
 async function answer(
@@ -113,6 +125,7 @@ async function answer(
     const refused = countRefusal(binding, endpoint, result, request, reply)
     return send(reply, failurePage(endpoint, refused), refused)
   }
+  if (endpoint.media === 'audio/mpeg') return reply.type(endpoint.media).send(result.value)
   if (binding.checkResponses) endpoint.response.parse(result.value)
   if (endpoint.media === 'text/html') {
     return reply
@@ -143,6 +156,10 @@ async function handle(
   const { caller, read, request, reply } = asked
   if (operation === 'listModels') {
     return ok(listServedModels(binding.gateway, inferring(binding, caller)))
+  }
+  if (operation === 'getModel') {
+    const { id } = read.input.params as { id: string }
+    return findServedModel(binding.gateway, inferring(binding, caller), id)
   }
   if (endpoint.inference) {
     const by = inferring(binding, caller)
@@ -266,7 +283,7 @@ function readInput(
   endpoint: Endpoint,
   request: FastifyRequest,
 ): { ok: true; input: Input } | { ok: false; page: ErrorPage } {
-  const params = validate(endpoint.params, request.params)
+  const params = validate(endpoint.params, paramsOf(endpoint, request.params))
   if (!params.ok) return { ok: false, page: validationPage(endpoint.family, 'path', params.issues) }
   const query = validate(endpoint.query, request.query)
   if (!query.ok) return { ok: false, page: validationPage(endpoint.family, 'query', query.issues) }

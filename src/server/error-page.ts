@@ -104,7 +104,8 @@ export function errorPage(family: Family, status: number, fault: Fault): ErrorPa
       param,
       code: status,
       error_code: errorCode,
-      error: { message, type, param, code: status },
+      // Clients of the convention look for this one word, and shorten their prompt.
+      error: { message, type, param, code: reason === 'context_length_exceeded' ? reason : status },
       ...(reason === undefined ? {} : { reason }),
     },
   }

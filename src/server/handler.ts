@@ -3,6 +3,7 @@ import type { Actor, App } from '../app/app.ts'
 import type { Result } from '../base/result.ts'
 import type { Api, OperationId } from '../contract/api.ts'
 import type { inferenceEndpoints } from '../contract/inference.ts'
+import type { mediaEndpoints } from '../contract/media.ts'
 import type { BodyOf, ParamsOf, QueryOf, ResponseOf } from '../contract/endpoint.ts'
 
 export interface HandlerRequest<Op extends OperationId> {
@@ -29,4 +30,4 @@ export type Handlers = { [Op in Exclude<OperationId, StreamOperation | ModelOper
 type StreamOperation = 'followEvents' | 'followAllEvents' | 'getRentalLogs'
 
 /** What the gateway answers, see inference-door.ts. */
-type ModelOperation = keyof typeof inferenceEndpoints
+type ModelOperation = keyof typeof inferenceEndpoints | keyof typeof mediaEndpoints

@@ -7,11 +7,12 @@ import { nanoUsdOf, usdToNumber } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
 import { api, type OperationId } from '../contract/api.ts'
 import type { BodyOf, ResponseOf } from '../contract/endpoint.ts'
-import { pictureSide } from '../contract/inference.ts'
+import { pictureSide } from '../contract/media.ts'
 import type { Caller } from '../gateway/call.ts'
 import type { ServedModel } from '../gateway/catalog.ts'
+import { isReady } from '../gateway/chat-call.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import { embeddingWork, imageWork, speechWork } from '../gateway/media-work.ts'
+import { bareAudio, embeddingWork, imageWork, speechWork } from '../gateway/media-work.ts'
 import { streamMedia } from '../gateway/media-stream.ts'
 import type { MediaClient, MediaWork } from '../gateway/media.ts'
 import type { CallHeaders } from '../gateway/trace.ts'
@@ -113,9 +114,13 @@ type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork
 /** `named`: the parameters that the client has sent, where the others are defaults. */
 const works: { readonly [Op in OperationId]?: WorkOf<BodyOf<Api[Op]>> } = {
   createEmbedding: (body) => ok(embeddingWork(body)),
-  generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name', hasData: false })),
+  generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name' })),
   generateImageBySecondPath: secondImageWork,
   generateAudio: (body) => ok(speechWork(body)),
+  createSpeech: ({ input: text, model, voice, speed }) => {
+    const speaker = typeof voice === 'string' ? voice : voice?.id
+    return ok(bareAudio(speechWork({ text, model, speaker, speed: speed ?? 1 })))
+  },
 }
 
 function workOf(operation: OperationId, parsed: unknown, sent: unknown): Result<MediaWork> {
@@ -129,7 +134,7 @@ function secondImageWork(
   body: BodyOf<Api['generateImageBySecondPath']>,
   named: ReadonlySet<string>,
 ): Result<MediaWork> {
-  const { model_name, model, size, n: _n, response_format: _format, stream: _stream, ...rest } = body
+  const { model_name, model, size, n, response_format: format, stream: _stream, ...rest } = body
   const name = model_name ?? model
   if (name === undefined) return failField(['model'], 'Name the model that is to make the picture', 'model_missing')
   const sides = readSize(size)
@@ -140,7 +145,8 @@ function secondImageWork(
   const width = named.has('width') ? body.width : (sides.width ?? body.width)
   const height = named.has('height') ? body.height : (sides.height ?? body.height)
   const modelField = model_name === undefined ? 'model' : 'model_name'
-  return ok(imageWork({ ...rest, model_name: name, width, height }, { named, modelField, hasData: true }))
+  const form = { named, modelField, data: format ?? 'b64_json', count: n ?? 1 } as const
+  return ok(imageWork({ ...rest, model_name: name, width, height }, form))
 }
 
 function readSize(size: string | null | undefined): { width?: number; height?: number } | undefined {
@@ -165,6 +171,14 @@ export function listServedModels(gateway: Gateway, caller: Caller): ResponseOf<A
   return { object: 'list', data: models.map(modelView) }
 }
 
+export function findServedModel(gateway: Gateway, caller: Caller, id: string): Result<ResponseOf<Api['getModel']>> {
+  const model = caller.allowedModels === null || caller.allowedModels.includes(id) ? gateway.catalog.get(id) : undefined
+  if (model !== undefined) return ok(modelView(model))
+  return fail('not_found', `The model ${JSON.stringify(id)} does not exist; GET /v1/models lists those that do`, {
+    reason: 'model_not_found',
+  })
+}
+
 function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][number] {
   const perMillion = (price: bigint): number => usdToNumber(nanoUsdOf(price))
   return {
@@ -184,7 +198,7 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
   }
 }
 
-function statusOf({ notReady, deployments }: ServedModel): 'ready' | 'loading' | 'unavailable' {
-  if (notReady !== undefined) return notReady.phase === 'failed' ? 'unavailable' : 'loading'
-  return deployments.some(({ drained, weight }) => !drained && weight > 0) ? 'ready' : 'unavailable'
+function statusOf(model: ServedModel): 'ready' | 'loading' | 'unavailable' {
+  if (isReady(model)) return 'ready'
+  return model.notReady === undefined || model.notReady.phase === 'failed' ? 'unavailable' : 'loading'
 }

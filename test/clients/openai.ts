@@ -297,8 +297,8 @@ export function openaiSuite(berth: () => Berth): void {
       for (const size of ['64x64', '5000x128', 'large']) {
         expect([size, await draw({ size })]).toMatchObject([size, { status: 400, param: 'size' }])
       }
-      expect(await draw({ n: 2 })).toMatchObject({ status: 400, param: 'n' })
-      expect(await draw({ response_format: 'url' })).toMatchObject({ status: 400, param: 'response_format' })
+      expect(await draw({ n: 5 })).toMatchObject({ status: 400, param: 'n' })
+      expect(await draw({ response_format: 'gif' })).toMatchObject({ status: 400, param: 'response_format' })
       expect(await draw({ model: berth().chat.name })).toMatchObject({ status: 400, param: 'model' })
       expect(painter.upstream.received).toBe(before)
     })

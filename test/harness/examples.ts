@@ -4,7 +4,7 @@
  */
 import { toDate } from '../../src/base/instant.ts'
 import type { OperationId } from '../../src/contract/api.ts'
-import { exampleBodies } from '../../src/server/reference-example.ts'
+import { exampleBodies } from '../../src/contract/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { testSshKey, type Call } from './server.ts'
@@ -130,10 +130,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   createChatCompletion: withBody(exampleBodies.createChatCompletion),
   createCompletion: withBody(exampleBodies.createCompletion),
   listModels: none,
+  getModel: (its) => ({ params: { id: its.model } }),
   createEmbedding: withBody(exampleBodies.createEmbedding),
   generateImage: withBody(exampleBodies.generateImage),
   generateImageBySecondPath: withBody(exampleBodies.generateImageBySecondPath),
   generateAudio: withBody(exampleBodies.generateAudio),
+  createSpeech: withBody(exampleBodies.createSpeech),
   getMe: none,
   changeAccountSettings: withBody(exampleBodies.changeAccountSettings),
   listMembers: none,

@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { failField, ok, type Result } from '../../base/result.ts'
 import { readFields, WorkQueue, type EngineCall } from '../engine-http.ts'
 import { DIMENSIONS, MAX_TOKENS, type EmbeddingModel } from './mini-lm.ts'
+import type { Tokens } from './word-piece.ts'
 
 const MAX_INPUTS = 2_048
 /** Requests that take turns, text by text, so that a long list does not keep short ones waiting. */
@@ -20,14 +21,21 @@ const EMPTY_TOKENS = 2
 /** Enough to tell any two 32-bit floats apart. */
 const FLOAT_DIGITS = 9
 
+/** Of one text, in tokens of this model. */
+const tokenList = z.array(z.int().min(0)).min(1).max(MAX_TEXT_CHARS)
+
 const requestForm = z.looseObject({
-  input: z.union([z.string(), z.array(z.string()).min(1).max(MAX_INPUTS)], {
-    error: `must be a string, or a list of 1 to ${MAX_INPUTS} strings`,
-  }),
+  input: z.union(
+    [z.string(), z.array(z.string()).min(1).max(MAX_INPUTS), tokenList, z.array(tokenList).min(1).max(MAX_INPUTS)],
+    { error: `must be a string or a list of tokens, or a list of 1 to ${MAX_INPUTS} of them` },
+  ),
   encoding_format: z.enum(['float', 'base64']).nullish(),
   dimensions: z.literal(DIMENSIONS, { error: `must be ${DIMENSIONS}: this model has no other` }).nullish(),
   truncate: z.boolean().nullish(),
 })
+
+/** A text, or its tokens. */
+type Input = string | readonly number[]
 
 export class EmbeddingDesk {
   readonly queue: WorkQueue
@@ -63,15 +71,33 @@ export class EmbeddingDesk {
     })
   }
 
-  async #tokenise(input: string | readonly string[], truncate: boolean): Promise<Result<Array<readonly number[]>>> {
+  #read(text: Input): Tokens {
+    if (typeof text !== 'string') {
+      const isCut = text.length > MAX_TOKENS - EMPTY_TOKENS
+      return { ids: this.#model.wrap(isCut ? text.slice(0, MAX_TOKENS - EMPTY_TOKENS) : text), isCut }
+    }
+    const { ids, isCut } = this.#model.tokenise(text.slice(0, MAX_TEXT_CHARS))
+    return { ids, isCut: isCut || text.length > MAX_TEXT_CHARS }
+  }
+
+  async #tokenise(input: Input | readonly Input[], truncate: boolean): Promise<Result<Array<readonly number[]>>> {
     const texts: Array<readonly number[]> = []
     let chars = 0
-    for (const [index, text] of (typeof input === 'string' ? [input] : input).entries()) {
-      const path = typeof input === 'string' ? ['input'] : ['input', index]
-      const { ids, isCut } = this.#model.tokenise(text.slice(0, MAX_TEXT_CHARS))
-      if ((isCut || text.length > MAX_TEXT_CHARS) && !truncate) {
-        const message = `${path.join('.')}: has more than ${MAX_TOKENS} tokens, which is all that this model reads at once`
-        return failField(path, `${message}. Send parts, or truncate: true for the beginning alone`, 'input_too_long')
+    const isOne = typeof input === 'string' || typeof input[0] === 'number'
+    for (const [index, text] of (isOne ? [input as Input] : (input as readonly Input[])).entries()) {
+      const path = isOne ? ['input'] : ['input', index]
+      const unknown = typeof text === 'string' ? undefined : text.find((id) => id >= this.#model.vocabularySize)
+      if (unknown !== undefined) {
+        return failField(path, `${path.join('.')}: ${unknown} is no token of this model`, 'invalid_value')
+      }
+      const { ids, isCut } = this.#read(text)
+      if (isCut && !truncate) {
+        const words = `This model's maximum context length is ${MAX_TOKENS} tokens, and ${path.join('.')} has more`
+        return failField(
+          path,
+          `${words}. Send parts, or truncate: true for the beginning alone`,
+          'context_length_exceeded',
+        )
       }
       if (ids.length <= EMPTY_TOKENS) {
         return failField(path, `${path.join('.')}: there is no text in it`, 'empty_input')

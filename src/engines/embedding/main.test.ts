@@ -124,6 +124,16 @@ test('the answer has the form of OpenAI, with the tokens that were read', async 
   })
 })
 
+test('tokens stand for the text that they are of', async () => {
+  // hello world, in the vocabulary of BERT.
+  const tokens = [7_592, 2_088]
+  const [text, one, several] = await Promise.all(
+    ['hello world', tokens, [tokens]].map(async (input) => (await embed(engine, { input })).body as unknown),
+  )
+  expect(one).toEqual(text)
+  expect(several).toEqual(text)
+})
+
 describe('refused by name', () => {
   const long = 'word '.repeat(511)
   test.each<[object, string, RegExp]>([
@@ -132,9 +142,15 @@ describe('refused by name', () => {
     [{ input: ' '.repeat(200_000) }, 'input', /512 tokens/],
     [{ input: '' }, 'input', /no text/],
     [{ input: ['a', ' \n'] }, 'input.1', /no text/],
-    [{ input: [] }, 'input', /empty/],
+    [{ input: [] }, 'input', /list of 1 to 2048/],
     [{ input: Array.from({ length: 2_049 }, () => 'a') }, 'input', /2048/],
-    [{ input: [1, 2] }, 'input', /string/],
+    [{ input: [1, 'two'] }, 'input', /string/],
+    [{ input: [1, 30_522] }, 'input', /30522 is no token/],
+    [
+      { input: [[5], Array.from({ length: 511 }, () => 7)] },
+      'input.1',
+      /^This model's maximum context length is 512 tokens/,
+    ],
     [{}, 'input', /string/],
     [{ input: 'a', dimensions: 256 }, 'dimensions', /384/],
     [{ input: 'a', encoding_format: 'int8' }, 'encoding_format', /float/],

@@ -19,6 +19,9 @@ const ONNX_ERRORS_ONLY = 3
 export interface EmbeddingModel {
   /** At most `maxTokens`, or as many as the model has positions for. */
   tokenise(text: string, maxTokens?: number): Tokens
+  readonly vocabularySize: number
+  /** Tokens that a client has made itself, with the beginning and the end that every text has. */
+  wrap(ids: readonly number[]): readonly number[]
   /** A vector of length 1. */
   embed(ids: readonly number[]): Promise<Float32Array>
   /** A vector for each token in turn, as the model has it before the mean is taken. */
@@ -49,6 +52,8 @@ export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
   }
   return {
     tokenise: (text, maxTokens = MAX_TOKENS) => wordPiece.encode(text, Math.min(maxTokens, MAX_TOKENS)),
+    vocabularySize: wordPiece.size,
+    wrap: (ids) => wordPiece.wrap(ids),
     states,
     embed: async (ids) => meanDirection(await states(ids)),
   }

@@ -51,6 +51,15 @@ export class WordPiece {
     this.#end = this.#special('[SEP]')
   }
 
+  get size(): number {
+    return this.#vocabulary.size
+  }
+
+  /** Tokens that a client has made itself, with the beginning and the end that every text has. */
+  wrap(ids: readonly number[]): number[] {
+    return [this.#beginning, ...ids, this.#end]
+  }
+
   /** At most `maxTokens`, and no more of the text is looked at than these need. */
   encode(text: string, maxTokens: number): Tokens {
     const ids = [this.#beginning]

@@ -9,7 +9,7 @@ const facts: TemplateFacts = {
   eosText: '</s>',
   specialTexts: ['<s>', '</s>', '<|end|>'],
 }
-const input: ChatInput = { messages: [{ role: 'user', content: 'Hi' }], tools: [], variables: {} }
+const input: ChatInput = { messages: [{ role: 'user', content: 'Hi' }], tools: [], mustCall: false, variables: {} }
 const tool: Tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
 
 function render(template: string | null, some: Partial<ChatInput> = {}): unknown {
@@ -75,4 +75,18 @@ test('a file without a template gets the plain default, whose answers end at the
   expect(render(null, { messages })).toEqual(plainText('System: Be kind.\n\nUser: Hi\n\nAssistant:'))
   expect(new ChatPrompt(facts).stops).toEqual(['\nUser:'])
   expect(new ChatPrompt({ ...facts, template: 'x' }).stops).toEqual([])
+})
+
+test('without such a place, calls and their results are told in text, so that nothing of a conversation is lost', () => {
+  const template = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}'
+  const messages = [
+    { role: 'user', content: 'What time is it?' },
+    { role: 'assistant', content: '', tool_calls: [{ id: 'c1', function: { name: 'f', arguments: { zone: 'UTC' } } }] },
+    { role: 'tool', tool_call_id: 'c1', content: '12:00' },
+  ]
+  const [part] = render(template, { messages }) as Array<{ text: string }>
+  expect(part?.text.split('\n').slice(1, 3)).toEqual([
+    'assistant: {"name":"f","arguments":{"zone":"UTC"}}',
+    'user: The function returned: 12:00',
+  ])
 })

@@ -20,6 +20,8 @@ export interface ChatMessage {
 export interface ChatInput {
   readonly messages: readonly ChatMessage[]
   readonly tools: readonly Tool[]
+  /** Whether the answer has to be a call. */
+  readonly mustCall: boolean
   /** More variables for the template, such as `enable_thinking`. */
   readonly variables: Readonly<Record<string, unknown>>
 }
@@ -55,6 +57,12 @@ export class ChatPrompt {
     this.#special = escaped.length === 0 ? undefined : new RegExp(escaped.join('|'), 'g')
   }
 
+  /** A template that knows no calls and no results leaves them out, so they become text. */
+  #spellCalls(input: ChatInput): ChatInput {
+    const knowsCalls = /\btool_calls\b/.test(this.#facts.template ?? '')
+    return knowsCalls ? input : { ...input, messages: input.messages.map(withCallsInText) }
+  }
+
   render(input: ChatInput): Result<PromptPart[]> {
     const literals: string[] = []
     const mark = randomBytes(8).toString('hex')
@@ -62,7 +70,7 @@ export class ChatPrompt {
       this.#special === undefined
         ? text
         : text.replaceAll(this.#special, (found) => `z${mark}z${literals.push(found) - 1}z`)
-    const { messages, tools } = this.toolSyntax === undefined ? withToolsInText(input) : input
+    const { messages, tools } = this.toolSyntax === undefined ? withToolsInText(this.#spellCalls(input)) : input
     try {
       const text = this.#template.render({
         ...input.variables,
@@ -103,10 +111,21 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
 }
 
 /** Where the template has no place for tools they stand in front of the first message. */
-function withToolsInText({ messages, tools, variables }: ChatInput): ChatInput {
+function withToolsInText({ messages, tools, variables, mustCall }: ChatInput): ChatInput {
   const [first, ...rest] = messages
-  if (tools.length === 0 || first === undefined) return { messages, tools, variables }
+  if (tools.length === 0 || first === undefined) return { messages, tools, variables, mustCall }
   const list = tools.map((tool) => JSON.stringify(tool.function)).join('\n')
-  const content = `Answer with a call of one of these functions, as JSON with "name" and "arguments":\n${list}\n\n${first.content}`
-  return { messages: [{ ...first, content }, ...rest], tools: [], variables }
+  const rule = mustCall
+    ? 'Answer with a call of one of these functions, as JSON with "name" and "arguments"'
+    : 'If one of these functions helps, answer with a call of it only, as JSON with "name" and "arguments". Otherwise answer in plain text'
+  const content = `${rule}:\n${list}\n\n${first.content}`
+  return { messages: [{ ...first, content }, ...rest], tools: [], variables, mustCall }
+}
+
+function withCallsInText(message: ChatMessage): ChatMessage {
+  const { tool_calls: calls, tool_call_id: _id, ...plain } = message
+  if (message.role === 'tool') return { ...plain, role: 'user', content: `The function returned: ${message.content}` }
+  if (!Array.isArray(calls) || calls.length === 0) return message
+  const written = calls.map((call: { function?: unknown }) => JSON.stringify(call.function)).join('\n')
+  return { ...plain, content: [message.content, written].filter((text) => text !== '').join('\n') }
 }

@@ -119,11 +119,23 @@ describe('an engine with one sequence, a line of one, a smaller context and a fi
     expect(usage.prompt_tokens).toBe('User: Hi\n\nAssistant:'.length + 1)
   })
 
-  test('says that it has no tools, and refuses them unless a call is forced', async () => {
-    expect(engine.ready.supportsTools).toBe(false)
+  test('calls tools by a grammar where its template has none: forced, or of its own choice', async () => {
+    expect(engine.ready.supportsTools).toBe(true)
     const tools = [{ type: 'function', function: { name: 'clock' } }]
-    const refused = await engine.refuse('/v1/chat/completions', { ...body, tools })
-    expect(refused).toMatchObject({ status: 400, error: { param: 'tools' } })
+    // The brace as good as forced, or ruled out: what begins as a call is one, anything else is text.
+    const brace = '{'.charCodeAt(0)
+    const chosen = await engine.chat({ tools, temperature: 0, logit_bias: { [brace]: 100 } })
+    expect(chosen.choices[0]).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: { tool_calls: [{ function: { name: 'clock' } }] },
+    })
+    const spoken = await engine.chat({ tools, max_tokens: 5, logit_bias: { ...endless, [brace]: -100 } })
+    expect(spoken.choices[0]).toMatchObject({ finish_reason: 'length' })
+    expect(spoken.choices[0]?.message.tool_calls ?? []).toEqual([])
+    const awkward = { name: 'f', parameters: { type: 'object', properties: { a: { type: 'string', pattern: 'x' } } } }
+    expect(
+      (await engine.chat({ tools: [{ type: 'function', function: awkward }], max_tokens: 2 })).choices,
+    ).toHaveLength(1)
     const { choices } = await engine.chat({ tools, tool_choice: 'required' })
     expect(choices[0]).toMatchObject({
       finish_reason: 'tool_calls',

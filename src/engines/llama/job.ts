@@ -5,7 +5,7 @@ import { grammarOfAnyObject, grammarOfSchema } from './json-grammar.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { GenerationRequest } from './request.ts'
 import type { Sampling } from './sampling.ts'
-import { forcedSyntax, grammarOfCall, type Tool, type ToolSyntax } from './tool-call.ts'
+import { bareCallSyntax, grammarOfCall, type Tool, type ToolSyntax } from './tool-call.ts'
 import type { PromptPart } from './vocabulary.ts'
 
 export interface Job {
@@ -24,16 +24,10 @@ export interface Job {
 export async function prepareJob(loaded: LoadedModel, request: GenerationRequest): Promise<Result<Job>> {
   const { kind, toolChoice, sampling } = request
   const usesTools = toolChoice.kind !== 'none'
-  const syntax = loaded.chatPrompt.toolSyntax ?? (toolChoice.kind === 'auto' ? undefined : forcedSyntax)
-  if (usesTools && syntax === undefined)
-    return failField(
-      ['tools'],
-      "The model's template cannot offer tools. Set tool_choice to required or to a function to force a call.",
-      'unsupported_parameter',
-    )
+  const syntax = loaded.chatPrompt.toolSyntax ?? bareCallSyntax
   const prompts = readPrompts(loaded, request)
   if (!prompts.ok) return prompts
-  const grammar = await makeGrammar(loaded, request, syntax ?? forcedSyntax)
+  const grammar = await makeGrammar(loaded, request, syntax)
   if (!grammar.ok) return grammar
   return ok({
     prompts: prompts.value,
@@ -43,15 +37,18 @@ export async function prepareJob(loaded: LoadedModel, request: GenerationRequest
     stops: kind === 'chat' ? [...request.stops, ...loaded.chatPrompt.stops] : request.stops,
     alternatives: request.alternatives,
     grammar: grammar.value,
-    calls: usesTools && syntax !== undefined ? { syntax, tools: request.tools } : undefined,
+    calls: usesTools ? { syntax, tools: request.tools } : undefined,
   })
 }
 
 function readPrompts(loaded: LoadedModel, request: GenerationRequest): Result<Token[][]> {
   if (request.kind === 'completion') {
     const prompts: Token[][] = []
-    for (const text of request.prompts) {
-      const tokens = readPrompt(loaded, [{ text, literal: false }], 'prompt')
+    for (const prompt of request.prompts) {
+      const tokens =
+        typeof prompt === 'string'
+          ? readPrompt(loaded, [{ text: prompt, literal: false }], 'prompt')
+          : fitPrompt(loaded, prompt as Token[], 'prompt')
       if (!tokens.ok) return tokens
       prompts.push(tokens.value)
     }
@@ -60,6 +57,7 @@ function readPrompts(loaded: LoadedModel, request: GenerationRequest): Result<To
   const parts = loaded.chatPrompt.render({
     messages: request.messages,
     tools: request.toolChoice.kind === 'none' ? [] : request.tools,
+    mustCall: request.toolChoice.kind === 'required' || request.toolChoice.kind === 'named',
     variables: request.templateVariables,
   })
   if (!parts.ok) return parts
@@ -72,15 +70,20 @@ function readPrompt(loaded: LoadedModel, parts: readonly PromptPart[], param: st
   const bytes = parts.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
   // Tokens are counted on the thread that answers everybody, so what is far too long is not even counted.
   const isFarTooLong = bytes > contextTokens * vocabulary.longestTokenBytes
-  const tokens = isFarTooLong ? [] : vocabulary.tokenize(parts)
-  const length = isFarTooLong ? `more than ${contextTokens}` : `${tokens.length}`
-  if (isFarTooLong || tokens.length >= contextTokens)
-    return failField(
-      [param],
-      `${param}: the prompt has ${length} tokens; the context of this model holds ${contextTokens} with the answer.`,
-      'context_length_exceeded',
-    )
+  return isFarTooLong
+    ? tooLong(contextTokens, `more than ${contextTokens}`, param)
+    : fitPrompt(loaded, vocabulary.tokenize(parts), param)
+}
+
+function fitPrompt({ contextTokens }: LoadedModel, tokens: Token[], param: string): Result<Token[]> {
+  if (tokens.length >= contextTokens) return tooLong(contextTokens, String(tokens.length), param)
   return tokens.length === 0 ? failField([param], `${param}: the prompt is empty.`, 'invalid_value') : ok(tokens)
+}
+
+/** In the words by which clients of the convention recognise it. */
+function tooLong(contextTokens: number, length: string, param: string): Result<never> {
+  const message = `This model's maximum context length is ${contextTokens} tokens, the answer included. The prompt has ${length} tokens; shorten it.`
+  return failField([param], message, 'context_length_exceeded')
 }
 
 async function makeGrammar(
@@ -89,13 +92,18 @@ async function makeGrammar(
   syntax: ToolSyntax,
 ): Promise<Result<LlamaGrammar | undefined>> {
   const isForced = toolChoice.kind === 'required' || toolChoice.kind === 'named'
+  // Without a template that teaches calls, a grammar sees to it that what begins as a call is one.
+  const mayCall = toolChoice.kind === 'auto' && loaded.chatPrompt.toolSyntax === undefined
   const callable = tools.filter(({ function: { name } }) => toolChoice.kind !== 'named' || name === toolChoice.name)
-  const param = isForced ? 'tools' : 'response_format'
-  const text = isForced
-    ? grammarOfCall(callable, syntax)
-    : format.kind === 'json_schema'
-      ? grammarOfSchema(format.schema, 'response_format')
-      : ok(format.kind === 'json_object' ? grammarOfAnyObject() : undefined)
+  const param = isForced || mayCall ? 'tools' : 'response_format'
+  const text =
+    isForced || mayCall
+      ? grammarOfCall(callable, syntax, { orText: mayCall })
+      : format.kind === 'json_schema'
+        ? grammarOfSchema(format.schema, 'response_format')
+        : ok(format.kind === 'json_object' ? grammarOfAnyObject() : undefined)
+  // Where a call is the model's choice, one that no grammar can express may still be written freely.
+  if (mayCall && !text.ok) return ok(undefined)
   if (!text.ok || text.value === undefined) return text.ok ? ok(undefined) : text
   try {
     return ok(await loaded.llama.createGrammar({ grammar: text.value }))

@@ -77,7 +77,8 @@ async function main(): Promise<void> {
     event: 'ready',
     contextTokens: loaded.contextTokens,
     concurrency: loaded.sequences.length,
-    supportsTools: loaded.chatPrompt.toolSyntax !== undefined,
+    // By the model's template, or else by a grammar.
+    supportsTools: true,
   })
 }
 

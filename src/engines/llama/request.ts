@@ -13,8 +13,8 @@ export interface GenerationRequest {
   readonly kind: 'chat' | 'completion'
   /** Empty for a completion. */
   readonly messages: readonly ChatMessage[]
-  /** Empty for a chat. */
-  readonly prompts: readonly string[]
+  /** Empty for a chat. A list of numbers is a prompt in tokens of the model. */
+  readonly prompts: ReadonlyArray<string | readonly number[]>
   /** How many answers to each prompt. */
   readonly choices: number
   readonly stream: boolean
@@ -40,10 +40,10 @@ export type ToolChoice =
   | { readonly kind: 'none' | 'auto' | 'required' }
   | { readonly kind: 'named'; readonly name: string }
 
-const MAX_CHOICES = 128
-const MAX_PROMPTS = 128
-const MAX_STOPS = 16
-const MAX_STOP_CHARS = 1_000
+const MAX_CHOICES = 1_024
+const MAX_PROMPTS = 1_024
+const MAX_STOPS = 1_024
+const MAX_STOP_CHARS = 10_000
 const MAX_BIASES = 1_024
 const MAX_ALTERNATIVES = 20
 const MAX_TOOLS = 128
@@ -107,11 +107,13 @@ const sharedBody = z.object({
     .optional(),
   n: z.int().min(1).max(MAX_CHOICES).default(1),
   max_tokens: z.int().min(1).optional(),
-  temperature: z.number().min(0).max(2).default(1),
-  top_p: z.number().min(0).max(1).default(1),
-  top_k: z.int().min(-1).default(-1),
-  min_p: z.number().min(0).max(1).default(0),
-  seed: z.int().optional(),
+  // Small, strongly quantised models write gibberish when every token of the vocabulary has a chance.
+  temperature: z.number().min(0).max(2).default(0.7),
+  top_p: z.number().min(0).max(1).default(0.95),
+  top_k: z.int().min(-1).default(40),
+  min_p: z.number().min(0).max(1).default(0.05),
+  // Clients send seeds of 64 bits, which are no safe integers.
+  seed: z.number().refine(Number.isInteger, 'must be a whole number').optional(),
   frequency_penalty: z.number().min(-2).max(2).default(0),
   presence_penalty: z.number().min(-2).max(2).default(0),
   repetition_penalty: z.number().gt(0).max(10).default(1),
@@ -149,10 +151,17 @@ const chatBody = sharedBody.extend({
   chat_template_kwargs: z.record(z.string(), z.unknown()).default({}),
 })
 
+const tokens = z.array(z.int().min(0)).min(1)
+
+function listPrompts(prompt: string | string[] | number[] | number[][]): Array<string | number[]> {
+  if (typeof prompt === 'string') return [prompt]
+  return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as Array<string | number[]>)
+}
+
 const completionBody = sharedBody.extend({
   prompt: z
-    .union([z.string(), z.array(z.string()).min(1).max(MAX_PROMPTS)])
-    .transform((prompt) => (typeof prompt === 'string' ? [prompt] : prompt)),
+    .union([z.string(), z.array(z.string()).min(1).max(MAX_PROMPTS), tokens, z.array(tokens).min(1).max(MAX_PROMPTS)])
+    .transform(listPrompts),
   logprobs: z.int().min(0).max(MAX_ALTERNATIVES).optional(),
 })
 
@@ -175,8 +184,11 @@ export function readRequest(
       reason: 'model_not_found',
       issues: [{ code: 'model_not_found', path: ['model'], message: 'is not served here' }],
     })
-  const unknown = [...read.value.sampling.logitBias.keys()].find((token) => token >= facts.vocabularySize)
-  return unknown === undefined ? read : failField(['logit_bias'], `logit_bias: ${unknown} is no token of this model.`)
+  const isUnknown = (token: number): boolean => token >= facts.vocabularySize
+  const biased = [...read.value.sampling.logitBias.keys()].find(isUnknown)
+  if (biased !== undefined) return failField(['logit_bias'], `logit_bias: ${biased} is no token of this model.`)
+  const prompted = read.value.prompts.flatMap((prompt) => (typeof prompt === 'string' ? [] : prompt)).find(isUnknown)
+  return prompted === undefined ? read : failField(['prompt'], `prompt: ${prompted} is no token of this model.`)
 }
 
 function readChat(given: unknown): Result<GenerationRequest> {

@@ -64,8 +64,16 @@ describe('temperature, top_k, top_p, min_p', () => {
     expect(await say({ ...one, seed: 4 })).toBe(await say(greedy))
   })
 
-  test.each([{ top_k: -1 }, { top_p: 1 }, { min_p: 0 }])('%o leaves all', async (one) => {
-    expect(await say({ ...one, seed: 4 })).toBe(await say({ seed: 4 }))
+  const off = { top_k: -1, top_p: 1, min_p: 0, temperature: 1 }
+  // The vocabulary has fewer tokens, and none of them is as unlikely.
+  test.each([{ top_k: 10_000 }, { min_p: 1e-30 }])('all three off leave all, as does %o', async (one) => {
+    expect(await say({ ...off, ...one, seed: 4 })).toBe(await say({ ...off, seed: 4 }))
+  })
+
+  test('without parameters the unlikely tokens are left out', async () => {
+    const usual = { temperature: 0.7, top_p: 0.95, top_k: 40, min_p: 0.05 }
+    expect(await say({ seed: 4 })).toBe(await say({ ...usual, seed: 4 }))
+    expect(await say({ seed: 4 })).not.toBe(await say({ ...off, seed: 4 }))
   })
 
   test('top_k 3 takes one of the three likeliest', async () => {

@@ -40,11 +40,15 @@ export function readToolSyntax(template: string): ToolSyntax | undefined {
   return /"parameters"\s*:/.test(template) && !template.includes('[TOOL_CALLS]') ? bareSyntax : undefined
 }
 
-/** For templates without tools, where only a grammar can bring about a call. */
-export const forcedSyntax: ToolSyntax = { open: '', close: '', argumentsName: 'arguments' }
+/** For templates without tools, where a grammar writes the call. */
+export const bareCallSyntax: ToolSyntax = { open: '', close: '', argumentsName: 'arguments' }
 
-/** A grammar for exactly one call of one of these tools. */
-export function grammarOfCall(tools: readonly Tool[], syntax: ToolSyntax): Result<string> {
+/** A grammar for exactly one call of one of these tools, or for any text that does not begin like a call. */
+export function grammarOfCall(
+  tools: readonly Tool[],
+  syntax: ToolSyntax,
+  { orText }: { readonly orText: boolean },
+): Result<string> {
   const rules = new GrammarRules()
   const calls: string[] = []
   for (const { function: one } of tools) {
@@ -64,7 +68,12 @@ export function grammarOfCall(tools: readonly Tool[], syntax: ToolSyntax): Resul
     breakAfter(syntax.close),
     around(syntax.close),
   ].join(' ')
-  return ok(rules.format(rules.add(call)))
+  const one = rules.add(call)
+  if (!orText) return ok(rules.format(one))
+  // Many tokenizers begin an answer with a space.
+  const text = rules.add('[ \\n]{0,2} [^{ \\n] .*')
+  const led = rules.add(`[ \\n]{0,2} ${one}`)
+  return ok(rules.format(rules.addAny([led, text])))
 }
 
 export interface ReadCalls {

@@ -75,6 +75,15 @@ function speaks(voice: Voice, language: string): boolean {
   return own === asked || own.startsWith(`${asked}-`)
 }
 
+/**
+ * Names by which clients of other services ask for their usual English voice, and those of the OpenAI convention, which
+ * its clients have to send. Here they mean the first voice.
+ */
+const defaultAliases: ReadonlySet<string> = new Set(
+  'default en-us en-default alloy ash ballad cedar coral echo fable marin nova onyx sage shimmer verse'.split(' '),
+)
+
 function isCalled(voice: Voice, speaker: string): boolean {
-  return voice.speaker === speaker.toLowerCase()
+  const asked = speaker.toLowerCase().replaceAll('_', '-')
+  return voice.speaker === asked || (voice === voices[0] && defaultAliases.has(asked))
 }

@@ -1,0 +1,143 @@
+/** Pieces of the convention that `openai` has beside chats: one model, audio, several pictures, tokens, overflow. */
+import OpenAI from 'openai'
+import { describe, expect, test } from 'vitest'
+import { grayPng } from '../../src/sim/model-server-answer.ts'
+import { lastAsked, type Berth } from './berth.ts'
+import { failureOf } from './outcome.ts'
+
+export function openaiConventionSuite(berth: () => Berth): void {
+  const client = (apiKey = berth().customer.key): OpenAI =>
+    new OpenAI({ baseURL: berth().baseUrl, apiKey, maxRetries: 0 })
+  const costOf = async (response: Response): Promise<number> => {
+    const requestIds = [response.headers.get('x-inference-request-id') ?? '']
+    const { body } = await berth().customer.call('POST', '/v2/usage/request-cost', { requestIds })
+    return body.requests[0].costNanoUsd
+  }
+
+  describe('openai', () => {
+    test('asks for one model, whose id has a slash', async () => {
+      const { chat } = berth()
+      const model = await client().models.retrieve(chat.name)
+      expect(model).toMatchObject({ id: chat.name, object: 'model', context_length: 8_192 })
+      const bare = await fetch(`${berth().baseUrl}/models/${chat.name}`, {
+        headers: { Authorization: `Bearer ${berth().customer.key}` },
+      })
+      expect([bare.status, ((await bare.json()) as { id: string }).id]).toEqual([200, chat.name])
+      const missing = await failureOf(client().models.retrieve('nobody/nothing'))
+      expect(missing).toBeInstanceOf(OpenAI.NotFoundError)
+      const { key } = (
+        await berth().customer.call('POST', '/v2/api-keys', {
+          name: 'one model',
+          scopes: ['inference'],
+          allowedModels: ['test/writer'],
+        })
+      ).body as { key: string }
+      expect(await failureOf(client(key).models.retrieve(chat.name))).toBeInstanceOf(OpenAI.NotFoundError)
+    })
+
+    test('speaks, and gets the audio itself', async () => {
+      const { voice } = berth()
+      const input = 'Welcome aboard 🚢'
+      const response = await client().audio.speech.create({ model: voice.name, voice: 'alloy', input, speed: 1.5 })
+      expect(response.headers.get('content-type')).toBe('audio/mpeg')
+      const audio = Buffer.from(await response.arrayBuffer())
+      const ours = await berth().customer.call('POST', '/v1/audio/generation', { model: voice.name, text: input })
+      expect(audio.toString('base64')).toBe(ours.body.audio)
+      expect(response.headers.get('x-inference-request-id')).toMatch(/^req_[0-9a-f]{32}$/)
+      const { model } = lastAsked(voice)
+      expect(model).toBe('their-name')
+      const wav = client().audio.speech.create({ model: voice.name, voice: 'alloy', input, response_format: 'wav' })
+      expect(await failureOf(wav)).toMatchObject({ status: 400, param: 'response_format' })
+    })
+
+    test('makes several pictures in one request, and pays for each', async () => {
+      const { painter, diffuser } = berth()
+      const size = { size: '256x256' as const, prompt: 'a harbour' }
+      for (const { name, upstream } of [painter, diffuser]) {
+        const before = upstream.received
+        const one = await client()
+          .images.generate({ model: name, ...size })
+          .withResponse()
+        const three = await client()
+          .images.generate({ model: name, ...size, n: 3 })
+          .withResponse()
+        expect(three.data.data?.map((picture) => picture.b64_json)).toEqual(
+          Array.from({ length: 3 }, () => grayPng(256, 256).toString('base64')),
+        )
+        expect(upstream.received - before).toBe(4)
+        // A nano-dollar for each pixel and step.
+        const cost = await costOf(one.response)
+        expect(cost).toBe(256 * 256 * 30)
+        expect(await costOf(three.response)).toBe(3 * cost)
+      }
+    })
+
+    test('gets pictures as URLs that hold them', async () => {
+      const { data } = await client().images.generate({
+        model: berth().painter.name,
+        prompt: 'a harbour',
+        size: '256x256',
+        n: 2,
+        response_format: 'url',
+      })
+      const url = `data:image/png;base64,${grayPng(256, 256).toString('base64')}`
+      expect(data).toEqual([{ url }, { url }])
+      const fetched = await fetch(data?.[0]?.url ?? '')
+      expect(Buffer.from(await fetched.arrayBuffer())).toEqual(grayPng(256, 256))
+    })
+
+    test('pays nothing when one of several pictures fails', async () => {
+      const { painter } = berth()
+      // The first is made; the second is refused.
+      const refusal = { kind: 'status' as const, status: 400, body: '{"error":{"message":"no such thing"}}' }
+      const picture = JSON.stringify({ data: [{ b64_json: grayPng(128, 128).toString('base64') }] })
+      painter.upstream.behaviour.faultsOnce.push({ kind: 'status', status: 200, body: picture }, refusal)
+      const response = await fetch(`${berth().baseUrl}/images/generations`, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${berth().customer.key}`, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ model: painter.name, prompt: 'a', size: '128x128', n: 2 }),
+      })
+      expect(response.status).toBe(400)
+      expect(await costOf(response)).toBe(0)
+    })
+
+    test('sends tokens in place of texts', async () => {
+      const { embedding, chat } = berth()
+      for (const input of [
+        [1, 2, 3],
+        [[1, 2], [3]],
+      ]) {
+        await client().embeddings.create({ model: embedding.name, input })
+        expect(lastAsked(embedding)).toMatchObject({ input })
+      }
+      for (const prompt of [
+        [1, 2, 3],
+        [[1, 2], [3]],
+      ]) {
+        await client().completions.create({ model: chat.name, prompt, max_tokens: 5 })
+        expect(lastAsked(chat)).toMatchObject({ prompt })
+      }
+      const wrong = client().completions.create({ model: chat.name, prompt: [1, 'two'] as never })
+      expect(await failureOf(wrong)).toBeInstanceOf(OpenAI.UnprocessableEntityError)
+    })
+
+    const overflows = [
+      { message: "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens." },
+      { message: 'the request exceeds the available context size', type: 'exceed_context_size_error' },
+      { message: 'too long', code: 'context_length_exceeded' },
+    ]
+    test.each(overflows)(
+      'knows an overflow by its code and words, however the engine says it: $message',
+      async (error) => {
+        const { chat } = berth()
+        chat.upstream.behaviour.faultsOnce.push({ kind: 'status', status: 400, body: JSON.stringify({ error }) })
+        const messages = [{ role: 'user' as const, content: 'hello' }]
+        const failure = await failureOf(client().chat.completions.create({ model: chat.name, messages }))
+        expect(failure).toBeInstanceOf(OpenAI.BadRequestError)
+        expect(failure).toMatchObject({ status: 400, code: 'context_length_exceeded', type: 'invalid_request_error' })
+        const { message } = (failure as InstanceType<typeof OpenAI.APIError>).error as { message: string }
+        expect(message).toMatch(/^This model's maximum context length is 8192 tokens/)
+      },
+    )
+  })
+}

@@ -1,0 +1,39 @@
+/** Every operation is described with an example of its request and of its answer, which its own schemas accept. */
+import { describe, expect, test } from 'vitest'
+import { api } from '../src/contract/api.ts'
+import type { Endpoint } from '../src/contract/endpoint.ts'
+import { describeApi } from '../src/contract/openapi.ts'
+
+interface Content {
+  readonly content: Readonly<Record<string, { readonly example?: unknown }>>
+}
+interface Described {
+  readonly operationId: string
+  readonly requestBody?: Content
+  readonly responses: { readonly 200: Content }
+}
+
+const { paths } = describeApi('all') as { paths: Record<string, Record<string, Described>> }
+const described = new Map(
+  Object.values(paths)
+    .flatMap((path) => Object.values(path))
+    .map((operation) => [operation.operationId, operation]),
+)
+
+describe.each(Object.entries<Endpoint>(api))('%s', (id, endpoint) => {
+  const operation = described.get(id)
+
+  test('has an example of its request', () => {
+    const example = operation?.requestBody?.content['application/json']?.example
+    expect(example !== undefined).toBe(endpoint.body !== undefined)
+    expect(endpoint.body?.safeParse(example).error?.issues ?? []).toEqual([])
+  })
+
+  test('has an example of its answer', () => {
+    // Pages, logs and audio are no values.
+    if (endpoint.media !== undefined) return
+    const example = operation?.responses[200].content['application/json']?.example
+    expect(example).toBeDefined()
+    expect(endpoint.response.safeParse(example).error?.issues ?? []).toEqual([])
+  })
+})
