@@ -24,6 +24,7 @@ export function HostDialog({ host, onAct, onClose }: HostDialogProps) {
           facts={[
             ['State', <HostBadge key="state" state={host.state} />],
             ...(host.stateReason === null ? [] : [['Why', host.stateReason] as const]),
+            ...(host.fault === null ? [] : [['Fault', host.fault.message] as const]),
             ['Last heard', host.seenAt === null ? 'never' : ago(host.seenAt, now)],
             ['Joined', time(host.joinedAt)],
             ['Offered as', `${host.offering} in ${host.region}, cluster ${host.clusterName}`],

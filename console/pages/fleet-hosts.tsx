@@ -147,6 +147,7 @@ function Heard({ host, now }: { host: FleetHost; now: number }) {
   return (
     <span className="whitespace-nowrap">
       {host.seenAt === null ? 'never' : ago(host.seenAt, now)} {host.isSilent && <Badge tone="bad">silent</Badge>}
+      {host.fault !== null && <Badge tone="bad">fault</Badge>}
     </span>
   )
 }

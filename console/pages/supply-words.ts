@@ -80,6 +80,7 @@ function standingOfHost(host: Host, nowMs: number): Standing | undefined {
     const heard = ago(host.seenAt, nowMs)
     return { word: 'Silent', tone: 'bad', sentence: `Last heard ${heard}. Look whether its agent runs.` }
   }
+  if (host.fault !== null) return { word: 'Fault', tone: 'bad', sentence: `It takes no tenants. ${host.fault.message}` }
   if (host.state === 'ready') return undefined
   const tenants = host.tenants === 0 ? 'It is empty.' : `${count(host.tenants, 'tenant')} still on it.`
   return { word: 'Draining', tone: 'warn', sentence: `No new tenants come. ${tenants}${why}` }

@@ -3,7 +3,7 @@
  * what finds the hardware, what runs things (a `Runtime`, driven by the `Keeper`), the line to the server, and the
  * socket for commands. When it ends, what runs goes on running; the next one adopts it.
  */
-import type { Desired, HostMetrics, HostOffer, HostReport } from '../contract/agent.ts'
+import type { Desired, HostFault, HostMetrics, HostOffer, HostReport } from '../contract/agent.ts'
 import { Keeper } from '../engines/keeper.ts'
 import { AgentError } from './agent-error.ts'
 import { openConnection, type Connection, type ConnectionState, type Refusal } from './connection.ts'
@@ -51,6 +51,8 @@ export interface AgentStatus {
   readonly state: HostState | null
   readonly offer: HostOffer
   readonly notes: readonly string[]
+  /** Why it takes no tenants. */
+  readonly fault: HostFault | null
   readonly workloads: HostReport['workloads']
 }
 
@@ -227,7 +229,9 @@ class Agent {
     const seen = this.#keeper.report()
     const blind = seen === undefined || this.#trouble !== undefined ? { blind: true } : {}
     const said = seen ?? { generation: 0, workloads: [], volumes: [] }
-    return { type: 'report', offer: this.#offer, notes: this.#notes(), ...said, ...blind }
+    const fault = this.#runtime.fault?.()
+    const problem = fault === undefined ? {} : { fault }
+    return { type: 'report', offer: this.#offer, notes: this.#notes(), ...said, ...problem, ...blind }
   }
 
   #notes(): string[] {
@@ -262,6 +266,7 @@ class Agent {
       state: this.#wanted.current()?.state ?? null,
       offer: this.#offer,
       notes: this.#notes(),
+      fault: this.#runtime.fault?.() ?? null,
       workloads: this.#keeper.report()?.workloads ?? [],
     }
   }

@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import { SECOND_MS } from '../base/instant.ts'
+import { whyNoFence } from '../engines/docker/fence.ts'
 import { dockerRuntime } from '../engines/docker/runtime.ts'
 import { chooseAccelerator } from '../engines/qemu/accelerator.ts'
 import { qemuProgram } from '../engines/qemu/command-line.ts'
@@ -81,7 +82,14 @@ function openQemu({ folder, settings }: EngineOptions): MakeRuntime {
 async function openDocker({ socket, folder, settings }: EngineOptions): Promise<MakeRuntime> {
   const socketPath = await findDockerSocket(socket)
   const registries = settings.registryAuth === undefined ? {} : readLogins(settings.registryAuth)
-  const { pullStall } = settings
+  const { pullStall, allowUnfenced = false } = settings
+  const why = allowUnfenced ? undefined : await whyNoFence()
+  if (why !== undefined) {
+    throw new AgentError(`Tenants cannot be kept apart on this machine: ${why}`, [
+      'It needs nftables (Debian: apt-get install nftables), and the agent must run as root.',
+      'For a machine whose tenants trust each other: --allow-unfenced',
+    ])
+  }
   return (sight, onError) =>
     dockerRuntime({
       socketPath,
@@ -92,6 +100,7 @@ async function openDocker({ socket, folder, settings }: EngineOptions): Promise<
       allowPrivateRegistries: settings.allowPrivateRegistries === true,
       allowedRegistries: settings.allowRegistry ?? [],
       registries,
+      allowUnfenced,
       ...(pullStall === undefined ? {} : { pullStallMs: pullStall * SECOND_MS }),
       onError,
     })

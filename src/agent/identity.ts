@@ -35,6 +35,7 @@ export const runSettings = z.object({
   allowLocalImages: z.boolean().optional(),
   allowRegistry: z.array(registryHost).max(MAX_ALLOWED_REGISTRIES).optional(),
   allowPrivateRegistries: z.boolean().optional(),
+  allowUnfenced: z.boolean().optional(),
   registryAuth: z.string().min(1).optional(),
   pullStall: z.int().min(1).optional(),
   accel: z.enum(['kvm', 'tcg']).optional(),

@@ -14,6 +14,8 @@ export function addRunOptions(command: Command): Command {
     .option('--allow-registry <host...>', 'let tenants pull from these private registries', parseRegistry)
     .option('--allow-private-registries', 'let tenants pull from any private address')
     .option('--no-allow-private-registries', 'take that back')
+    .option('--allow-unfenced', 'run containers also where they cannot be kept apart')
+    .option('--no-allow-unfenced', 'take that back')
     .option('--registry-auth <file>', 'logins of registries, as in ~/.docker/config.json', absolutePath)
     .option('--pull-stall <seconds>', 'restarts a pull without progress for so long (120)', parseStall)
     .addOption(new Option('--accel <how>', 'of virtual machines (found out)').choices(['kvm', 'tcg']))

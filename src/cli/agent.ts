@@ -65,6 +65,7 @@ function statusLines(screen: Screen, status: AgentStatus): string[] {
       ['Server', status.server],
       ['Line', connected],
       ['State', status.state === null ? 'not known yet' : stateWords[status.state]],
+      ...(status.fault === null ? [] : [['Fault', { text: status.fault.message, style: 'red' }] as [string, Cell]]),
       ['Offer', offerWords(status.offer)],
       ...status.workloads.map((one): [string, string] => [
         'Tenant',

@@ -166,17 +166,19 @@ export function hostTable(screen: Screen, hosts: readonly HostRow[]): string[] {
 }
 
 function stateWord(host: HostRow): string {
-  return host.isSilent && host.state !== 'left' ? `${host.state}, silent` : host.state
+  if (host.isSilent && host.state !== 'left') return `${host.state}, silent`
+  return host.fault === null ? host.state : `${host.state}, fault`
 }
 
 function styleOf(host: HostRow): Style {
-  if (host.state === 'quarantined' || (host.isSilent && host.state !== 'left')) return 'red'
+  if (host.state === 'quarantined' || host.fault !== null || (host.isSilent && host.state !== 'left')) return 'red'
   return host.state === 'ready' ? 'green' : 'yellow'
 }
 
 function remarks(host: HostRow): string {
   const said = [
     ...(host.stateReason === null ? [] : [host.stateReason]),
+    ...(host.fault === null ? [] : [host.fault.message]),
     ...(host.simulated ? ['simulated GPUs'] : []),
     ...(host.gpusSick.length === 0 ? [] : [`sick GPUs: ${host.gpusSick.join(', ')}`]),
     ...host.notes,

@@ -146,6 +146,10 @@ export const desired = z.object({
 })
 export type Desired = z.output<typeof desired>
 
+/** Why a host takes no tenants, until it is repaired. Those that are there stay. */
+const hostFault = z.object({ reason: word, message: sentence })
+export type HostFault = z.output<typeof hostFault>
+
 /** The whole of what there is. */
 const hostReport = z.object({
   type: z.literal('report'),
@@ -156,6 +160,7 @@ const hostReport = z.object({
   blind: z.boolean().optional(),
   /** What the host can and cannot do, in sentences for its owner and the operator. */
   notes: z.array(sentence).max(50),
+  fault: hostFault.optional(),
   workloads: z.array(observation).max(1_000),
   volumes: z.array(id).max(1_000),
   /** Volumes that could not be made or removed, and those that have vanished. */

@@ -43,6 +43,10 @@ const suppliedHost = z
     gpusSick: z.array(z.number()),
     simulated: z.boolean().describe('Its GPUs are declared; there are no such devices'),
     notes: z.array(z.string()).describe('What its engine can and cannot do, in sentences'),
+    fault: z
+      .object({ reason: z.string(), message: z.string() })
+      .nullable()
+      .describe('Why it is off sale although it answers, such as `tenants_not_isolated`; null: no fault'),
     tenants: z.number().describe('Machines of customers that it has now'),
     metrics: z
       .object({ at: z.string(), ...hostMetrics.omit({ type: true }).shape })

@@ -24,6 +24,7 @@ const packages: Readonly<Record<string, string>> = {
   dropbear: 'dropbear-bin',
   dropbearkey: 'dropbear-bin',
   genisoimage: 'genisoimage',
+  ip: 'iproute2',
   ldd: 'libc-bin',
   mke2fs: 'e2fsprogs',
   nft: 'nftables',

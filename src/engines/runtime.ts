@@ -3,7 +3,7 @@
  * (keeper.ts), which knows what is wanted; a runtime only knows how. As with drivers, what counts is what `list` shows.
  */
 import type { Duplex } from 'node:stream'
-import type { StreamRequest, WantedVolume, Workload } from '../contract/agent.ts'
+import type { HostFault, StreamRequest, WantedVolume, Workload } from '../contract/agent.ts'
 import type { RentalKind } from '../domain/rental.ts'
 
 export interface Runtime {
@@ -28,6 +28,8 @@ export interface Runtime {
   watch?(changed: () => void): () => void
   /** What a person should know of this engine on this host. */
   notes(): readonly string[]
+  /** Why this host takes no tenants at the moment. Absent, or undefined: it takes them. */
+  fault?(): HostFault | undefined
 }
 
 /** Volumes that are files on the host. */

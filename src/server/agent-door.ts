@@ -12,6 +12,7 @@ import { WebSocketServer, type WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
+import { makeLineLimit } from '../base/line-limit.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { AGENT_PATH, AGENT_PROTOCOL, agentStatement, type FromServer } from '../contract/agent.ts'
 import { beginSession, endSession, findHost, touchHosts, type HostRow } from '../store/host.ts'
@@ -37,6 +38,8 @@ const LOOK_EVERY_SECONDS = 30
 /** How many are read for at a time. */
 const TELLING_WIDTH = 8
 const GOODBYE_MS = 2_000
+/** In the log, about one host or address. */
+const LINES_PER_MINUTE = 12
 
 export interface AgentDoorOptions {
   readonly app: App
@@ -71,6 +74,7 @@ class Door {
   })
   readonly #strangers = new Map<WebSocket, string>()
   readonly #refusals: Refusals
+  readonly #lines = makeLineLimit({ perMinute: LINES_PER_MINUTE })
   readonly #sessions = new Map<string, AgentSession>()
   readonly #heard = new Set<AgentSession>()
   readonly #toTell = new Set<AgentSession>()
@@ -95,7 +99,7 @@ class Door {
     this.#count = { refused: (reason) => refused?.add({ reason }) }
     this.#ports = {
       app,
-      log,
+      warn: (hostId, fields, message) => this.#warn(hostId, { hostId, ...fields }, message),
       heartbeatMs,
       heard: (session) => void this.#heard.add(session),
       mayWant: (session) => this.#tellSoon(session),
@@ -156,20 +160,23 @@ class Door {
       leave()
       this.#refusals.add(address)
       this.#count.refused(reason)
-      this.#options.log.warn({ address, reason }, 'an agent was not let in')
+      this.#warn(address, { address, reason }, 'an agent was not let in')
       say(socket, { type: 'refused', reason, message })
       socket.close(closeCodes.bad, reason)
       setTimeout(() => socket.terminate(), SECOND_MS).unref()
     }
-    socket.on('error', (error) => this.#options.log.warn({ address, err: error }, 'a connection of an agent broke'))
+    socket.on('error', (error) => this.#warn(address, { address, err: error }, 'a connection of an agent broke'))
     socket.once('close', leave)
     socket.once('message', (data, isBinary) => {
       const hello = isBinary ? undefined : parseMessage((data as Buffer).toString())
-      if (hello?.type !== 'hello') return refuse('bad_message', 'The first message must be a hello')
+      if (hello?.ok !== true || hello.value.type !== 'hello') {
+        return refuse('bad_message', 'The first message must be a hello')
+      }
+      const said = hello.value
       // Nothing may be said before the welcome: what comes all the same may be lost.
       socket.pause()
       const admit = async (): Promise<void> => {
-        const host = await this.#identify(hello, nonce)
+        const host = await this.#identify(said, nonce)
         if (host === undefined) {
           socket.resume()
           return refuse('unknown_host', 'This server knows no such host with this key')
@@ -179,7 +186,7 @@ class Door {
       }
       this.#track(
         admit().catch((error: unknown) => {
-          this.#options.log.warn({ address, err: error }, 'a host could not be looked up')
+          this.#warn(address, { address, err: error }, 'a host could not be looked up')
           leave()
           socket.terminate()
         }),
@@ -198,7 +205,7 @@ class Door {
   }
 
   async #welcome(socket: WebSocket, host: HostRow): Promise<void> {
-    const { app, log, links, heartbeatMs } = this.#options
+    const { app, links, heartbeatMs } = this.#options
     const id = randomUUID()
     await beginSession(app.database.db, host.id, id)
     if (this.#isClosed || socket.readyState !== socket.OPEN) {
@@ -214,7 +221,7 @@ class Door {
     this.#sessions.set(id, session)
     this.#track(new Promise<void>((resolve) => socket.once('close', resolve)).then(() => this.#leave(session)))
     links.add(host.id, session)
-    log.info({ hostId: host.id }, 'a host is connected')
+    this.#inform(host.id, 'a host is connected')
     session.say({ type: 'welcome', heartbeatMs })
     this.#tellSoon(session)
     app.database.onCommit(new Set(['inventory', 'observe']))
@@ -222,13 +229,13 @@ class Door {
   }
 
   async #leave(session: AgentSession): Promise<void> {
-    const { log, links } = this.#options
+    const { links } = this.#options
     this.#sessions.delete(session.id)
     this.#heard.delete(session)
     this.#toTell.delete(session)
     links.remove(session.hostId, session)
     await session.settled()
-    log.info({ hostId: session.hostId }, 'a host is no longer connected')
+    this.#inform(session.hostId, 'a host is no longer connected')
     await this.#forget(session.hostId, session.id)
   }
 
@@ -241,6 +248,17 @@ class Door {
       // It counts as silent a little later, since nothing is heard of it any more.
       this.#options.log.warn({ hostId, err: error }, 'the end of a session could not be written')
     }
+  }
+
+  /** `key`: the host or the address that caused it. */
+  #warn(key: string, fields: object, message: string): void {
+    const more = this.#lines.take(key)
+    if (more !== undefined) this.#options.log.warn({ ...fields, ...more }, message)
+  }
+
+  #inform(hostId: string, message: string): void {
+    const more = this.#lines.take(hostId)
+    if (more !== undefined) this.#options.log.info({ hostId, ...more }, message)
   }
 
   #everySecond(): void {

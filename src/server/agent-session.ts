@@ -3,7 +3,6 @@
  * of what there is; of several reports that wait to be written only the last one counts. A report that says what the
  * one before said costs no write of its own (see `heard`).
  */
-import type { Logger } from 'pino'
 import { WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
 import type { Instant } from '../base/instant.ts'
@@ -21,6 +20,7 @@ import { isSilent } from '../domain/host.ts'
 import { transact } from '../store/database.ts'
 import { moveHost, readDesired, saveMetrics, saveReport } from '../store/host.ts'
 import type { HostLink } from './host-links.ts'
+import { validate } from './validation.ts'
 
 const MESSAGES_PER_SECOND = 50
 /** Moves are for people; more than this many cannot wait. */
@@ -35,12 +35,14 @@ const BACKLOG_BYTES = 8_388_608
 const FRAME_COST_BYTES = 512
 const SILENT_HEARTBEATS = 3
 const GOODBYE_MS = 1_000
+const MAX_REFUSAL_CHARS = 500
 
 export const closeCodes = { bad: 1008, restart: 1012, replaced: 4001 } as const
 
 export interface SessionPorts {
   readonly app: App
-  readonly log: Logger
+  /** A line about a host, unless it has caused too many already. */
+  readonly warn: (hostId: string, fields: object, message: string) => void
   readonly heartbeatMs: number
   /** Called for each report that says nothing new. */
   readonly heard: (session: AgentSession) => void
@@ -162,10 +164,10 @@ export class AgentSession implements HostLink {
     const text = data.toString()
     // While another one is being written it is not known what will be the last that was.
     if (this.#working === undefined && this.#isSaved(text)) return this.#hearAgain()
-    const message = parseMessage(text)
-    if (message === undefined || message.type === 'hello') {
-      return this.#giveUp('bad_message', 'A message could not be read; agent and server may be of different versions')
-    }
+    const parsed = parseMessage(text)
+    if (!parsed.ok) return this.#giveUp('bad_message', parsed.message)
+    const message = parsed.value
+    if (message.type === 'hello') return this.#giveUp('bad_message', 'Only the first message is a hello')
     this.#ports.counted(message.type)
     const fault = message.type === 'report' ? this.#faultOf(message.offer) : undefined
     if (fault !== undefined) return this.#giveUp(...fault)
@@ -249,7 +251,8 @@ export class AgentSession implements HostLink {
       const saved = await saveReport(tx, this.hostId, this.id, report.value, clock.now())
       if (saved && report.text !== this.#saved?.text) tx.wake.add('observe')
       // One that was silent went off sale, whatever it offers.
-      const isNewOffer = JSON.stringify(report.value.offer) !== JSON.stringify(this.#saved?.value.offer)
+      const sold = ({ offer, fault }: HostReport): string => JSON.stringify([offer, fault])
+      const isNewOffer = this.#saved === undefined || sold(report.value) !== sold(this.#saved.value)
       if (saved && (isNewOffer || isBack)) tx.wake.add('inventory')
       return saved
     })
@@ -280,7 +283,7 @@ export class AgentSession implements HostLink {
       this.#askedInVain += 1
       return this.#socket.ping()
     }
-    this.#ports.log.warn({ hostId: this.hostId }, 'a host has gone silent; its connection is ended')
+    this.#ports.warn(this.hostId, {}, 'a host has gone silent; its connection is ended')
     this.#socket.terminate()
   }
 
@@ -310,26 +313,41 @@ export class AgentSession implements HostLink {
   #sayText(text: string): void {
     if (!this.#isOpen()) return
     if (this.#backlogBytes() <= BACKLOG_BYTES) return this.#socket.send(text)
-    this.#ports.log.warn({ hostId: this.hostId }, 'a host does not read what it is told; its connection is ended')
+    this.#ports.warn(this.hostId, {}, 'a host does not read what it is told; its connection is ended')
     this.#socket.terminate()
   }
 
   #giveUp(reason: string, message: string): void {
-    this.#ports.log.warn({ hostId: this.hostId, reason }, `a connection of a host is ended: ${message}`)
+    this.#ports.warn(this.hostId, { reason }, `a connection of a host is ended: ${message}`)
     this.say({ type: 'refused', reason, message })
     this.end(closeCodes.bad, reason)
   }
 
   #lost(what: string, error: unknown): void {
-    this.#ports.log.warn({ hostId: this.hostId, err: error }, `a ${what} could not be handled; it comes again`)
+    this.#ports.warn(this.hostId, { err: error }, `a ${what} could not be handled; it comes again`)
   }
 }
 
-export function parseMessage(text: string): FromAgent | undefined {
+export type ParsedMessage =
+  | { readonly ok: true; readonly value: FromAgent }
+  | { readonly ok: false; readonly message: string }
+
+/**
+ * By the same check as what comes over HTTP, such as the offer of a host that joins: besides the schema it refuses
+ * characters that PostgreSQL cannot keep. The sentence is for the owner of the host.
+ */
+export function parseMessage(text: string): ParsedMessage {
+  const unreadable = { ok: false, message: 'A message is not JSON' } as const
+  let input: unknown
   try {
-    const parsed = fromAgent.safeParse(JSON.parse(text))
-    return parsed.success ? parsed.data : undefined
+    input = JSON.parse(text)
   } catch {
-    return undefined
+    return unreadable
   }
+  const parsed = validate(fromAgent, input)
+  if (parsed.ok) return { ok: true, value: parsed.value as FromAgent }
+  const [first] = parsed.issues
+  const where = first === undefined ? '' : `, at ${first.path.join('.') || 'its top'}: ${first.message}`
+  const message = `A message is not as it should be${where}; agent and server may be of different versions`
+  return { ok: false, message: message.slice(0, MAX_REFUSAL_CHARS) }
 }

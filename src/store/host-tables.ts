@@ -1,6 +1,6 @@
 /** The tables of schema/0010_hosts.sql as types; see tables.ts. */
 import type { ColumnType } from 'kysely'
-import type { HostMetrics, HostOffer, Observation, Workload } from '../contract/agent.ts'
+import type { HostFault, HostMetrics, HostOffer, Observation, Workload } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { At, AtOrNull, Json, JsonOr, OrNull } from './tables.ts'
@@ -17,6 +17,7 @@ export interface HostTables {
     address: ColumnType<HostAddress | null, string | null | undefined, string | null>
     offer: Json<HostOffer>
     notes: JsonOr<string[]>
+    fault: ColumnType<HostFault | null, string | null | undefined, string | null>
     generation: ColumnType<bigint, bigint | undefined, bigint>
     session: OrNull<string>
     seen_at: AtOrNull

@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
-import type { Observation } from '../contract/agent.ts'
+import type { HostFault, Observation } from '../contract/agent.ts'
 import { isSilent, type HostAddress, type HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from './database.ts'
@@ -36,6 +36,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
         state: row.state,
         seenAt: row.seen_at,
         offer: row.offer,
+        fault: row.fault,
       }))
     },
 
@@ -160,8 +161,8 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
     .executeTakeFirst()
   if (known !== undefined) return { kind: 'added', id: known.id }
   const hostIds = spec.nodes.map((node) => node.machineId)
-  const hosts = await sql<{ id: string; state: HostState; seen_at: Instant | null }>`
-    select id, state, seen_at from host where driver = ${driver} and id = any (${hostIds}::text[]) order by id for update`.execute(
+  const hosts = await sql<HostStanding>`
+    select id, state, seen_at, fault from host where driver = ${driver} and id = any (${hostIds}::text[]) order by id for update`.execute(
     tx.db,
   )
   for (const hostId of hostIds) {
@@ -209,9 +210,17 @@ async function defaultImage(tx: Tx, hostId: string): Promise<string | null> {
   return JSON.stringify({ name, source, sha256, loginUser })
 }
 
+interface HostStanding {
+  readonly id: string
+  readonly state: HostState
+  readonly seen_at: Instant | null
+  readonly fault: HostFault | null
+}
+
 /** An order that was placed before a drain began is still served. */
-function whyNot(host: { state: HostState; seen_at: Instant | null }, now: Instant): string | undefined {
+function whyNot(host: HostStanding, now: Instant): string | undefined {
   if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
+  if (host.fault !== null) return `takes no tenants (${host.fault.reason})`
   return isSilent(host.seen_at, now) ? 'does not answer' : undefined
 }
 

@@ -106,7 +106,8 @@ export async function moveHost(
 
 /** Moves the machine that is sold with it, in the same transaction (trigger machine_follows_host). */
 export async function setHostState(tx: Tx, hostId: string, state: HostState, reason: string | null): Promise<void> {
-  await tx.db.updateTable('host').set({ state, state_reason: reason }).where('id', '=', hostId).execute()
+  const words = reason === null ? null : storableText(reason)
+  await tx.db.updateTable('host').set({ state, state_reason: words }).where('id', '=', hostId).execute()
   tx.wake.add('inventory').add('metal')
 }
 
@@ -240,8 +241,9 @@ export async function saveReport(
   await tx.db
     .updateTable('host')
     .set({
-      offer: JSON.stringify(report.offer),
-      notes: JSON.stringify(report.notes),
+      offer: hostJson(report.offer),
+      notes: hostJson(report.notes),
+      fault: report.fault === undefined ? null : hostJson(report.fault),
       ...(isBlind ? {} : { seen_at: toDate(now) }),
     })
     .where('id', '=', hostId)
@@ -252,13 +254,25 @@ export async function saveReport(
     set state = r.state, failure = r.failure, message = r.message, ssh_user = coalesce(r."sshUser", n.ssh_user),
         incarnation = coalesce(r.incarnation, n.incarnation),
         disks = array(select jsonb_array_elements_text(r.disks)), started = n.started or r.state = 'running'
-    from jsonb_to_recordset(${JSON.stringify(report.workloads)}::jsonb) as r (
+    from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
       id text, state text, failure text, message text, "sshUser" text, incarnation text, disks jsonb)
     where n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
   await adoptStrangers(tx, host, report, now)
   await forgetGone(tx, hostId, report)
   tx.wake.add('observe')
   return true
+}
+
+/**
+ * What a host says, for PostgreSQL, which keeps neither U+0000 nor half a surrogate pair. Agents that send those are
+ * refused before; of hosts over SSH we write down what their programs printed, and that is anything.
+ */
+function hostJson(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) => (typeof one === 'string' ? storableText(one) : one))
+}
+
+function storableText(text: string): string {
+  return text.replaceAll(/\0|\p{Surrogate}/gu, '\uFFFD')
 }
 
 /** So many are shown of one host. One that has more is broken, or lies. */
@@ -273,7 +287,7 @@ async function adoptStrangers(
 ): Promise<void> {
   await sql`
     with stranger as (
-      select r.id, r.tag, r.state from jsonb_to_recordset(${JSON.stringify(report.workloads)}::jsonb) as r (
+      select r.id, r.tag, r.state from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
         id text, tag text, state text)
       where not exists (select 1 from workload_node n where n.workload_id = r.id and n.host_id = ${host.id})
         -- What it is about to remove as asked is no stranger.

@@ -46,6 +46,8 @@ export interface DockerLabOptions {
   readonly registry?: RegistryLab
   /** A small disk of its own in memory, for one that fills up. Absent: that of this machine. */
   readonly diskMb?: number
+  /** The daemon makes rules of its own, as it does by default. */
+  readonly firewall?: true
 }
 
 const programs = ['dockerd', 'docker', 'docker-registry', 'busybox', 'ip', 'nsenter', 'runc', 'containerd']
@@ -80,7 +82,7 @@ export async function startDockerLab(options: DockerLabOptions): Promise<DockerL
     if (options.diskMb !== undefined) {
       await execFileAsync('mount', ['-t', 'tmpfs', '-o', `size=${options.diskMb}m`, 'berth-lab', dataDir])
     }
-    const daemon = await daemonOf(folder, host, network.subnet)
+    const daemon = await daemonOf(folder, host, network.subnet, options.firewall === true)
     undo.push(() => daemon.stop())
     await daemon.start()
     return {
@@ -109,7 +111,7 @@ export async function startDockerLab(options: DockerLabOptions): Promise<DockerL
   }
 }
 
-async function daemonOf(folder: string, host: NetworkHost, trusted: string) {
+async function daemonOf(folder: string, host: NetworkHost, trusted: string, firewall: boolean) {
   const at = (name: string): string => path.join(folder, name)
   const socketPath = at('docker.sock')
   const bin = at('bin')
@@ -119,8 +121,8 @@ async function daemonOf(folder: string, host: NetworkHost, trusted: string) {
   const config = {
     'insecure-registries': [trusted],
     'default-address-pools': [{ base: host.innerSubnet, size: 28 }],
-    iptables: false,
-    'ip-forward': false,
+    iptables: firewall,
+    'ip-forward': firewall,
     bip: '172.31.255.1/24',
     'shutdown-timeout': 1,
   }

@@ -1,5 +1,5 @@
 /** The container runtime on the daemon of a lab, what it is asked to run, and ways into it from this machine. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
@@ -28,6 +28,7 @@ export function runtimeOn(lab: DockerLab, changes: Partial<DockerRuntimeOptions>
     // Also those that a test puts before the lab's own.
     allowedRegistries: [lab.network.bridgeAddress],
     registries: {},
+    allowUnfenced: false,
     portAddress: lab.address,
     networkNamespace: `/run/netns/${lab.netns}`,
     // A daemon that is restarted breaks streams; tests look at what follows from it.
@@ -159,5 +160,21 @@ export async function holdRequests(
         for (const socket of sockets) socket.destroy()
         server.close(() => resolve())
       }),
+  }
+}
+
+/** On all addresses of a network namespace: a service that says `open` to whoever connects. */
+export async function startListener(netns: string): Promise<{ port: number; close(): Promise<void> }> {
+  const script = `require('net').createServer((socket) => socket.on('error', () => {}).end('open\\n'))
+    .listen(0, '0.0.0.0', function () { console.log(this.address().port) })`
+  const child = spawn('nsenter', [`--net=/run/netns/${netns}`, process.execPath, '-e', script])
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const port = await new Promise<number>((resolve) => child.stdout.once('data', (out) => resolve(Number(String(out)))))
+  return {
+    port,
+    close: () => {
+      child.kill()
+      return ended
+    },
   }
 }

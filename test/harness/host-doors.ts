@@ -7,7 +7,7 @@ import http from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { pino } from 'pino'
+import { pino, type Logger } from 'pino'
 import type { Insertable } from 'kysely'
 import { WebSocket } from 'ws'
 import type { App } from '../../src/app/app.ts'
@@ -76,10 +76,16 @@ export const testOffer: HostOffer = {
   },
 }
 
-export async function startHostDoors(options: { heartbeatMs?: number; checkMs?: number } = {}): Promise<HostDoors> {
+export interface HostDoorsOptions {
+  readonly heartbeatMs?: number
+  readonly checkMs?: number
+  readonly log?: Logger
+}
+
+export async function startHostDoors(options: HostDoorsOptions = {}): Promise<HostDoors> {
   const test = await startIdentityTest()
   const { app, clock, database } = test
-  const log = pino({ level: 'silent' })
+  const log = options.log ?? pino({ level: 'silent' })
   const links = makeHostLinks()
   const metrics = new Metrics()
   const authenticator = makeAuthenticator({ database, clock, log })

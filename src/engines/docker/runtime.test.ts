@@ -1,5 +1,4 @@
 /** Containers on a real Docker daemon with a real registry, each in a folder and network of its own. */
-import { spawn } from 'node:child_process'
 import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
@@ -9,6 +8,7 @@ import {
   readAll,
   relayTo,
   runtimeOn,
+  startListener,
   waitForState,
   workloadOf,
   type DockerRuntime,
@@ -171,8 +171,8 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     // The daemon's own view: an address that is not of this process's network.
     const other = runtimeOn(lab, { allowedRegistries: [], allowPrivateRegistries: true })
     const closed = await refusal({ image: { name: `${lab.address}:9/x`, tag: null } }, other)
-    const open = await startListener(lab)
-    const answered = await refusal({ image: { name: `${open.address}/x`, tag: null } }, other)
+    const open = await startListener(lab.netns)
+    const answered = await refusal({ image: { name: `${lab.address}:${open.port}/x`, tag: null } }, other)
     for (const failure of [closed, answered]) expect(failure.reason).toBe('image_unavailable')
     expect(closed.message.replaceAll(/:[0-9]+/g, '')).toBe(answered.message.replaceAll(/:[0-9]+/g, ''))
     await open.close()
@@ -436,24 +436,6 @@ async function startProxy(lab: DockerLab, handle: Handle): Promise<{ address: st
         server.closeAllConnections()
         server.close(() => resolve())
       }),
-  }
-}
-
-/** Something on the lab's host that is no registry. */
-async function startListener(lab: DockerLab): Promise<{ address: string; close(): Promise<void> }> {
-  const script =
-    "require('net').createServer((s) => s.end('nope\\n')).listen(0, '0.0.0.0', function () { console.log(this.address().port) })"
-  const child = spawn('nsenter', [`--net=/run/netns/${lab.netns}`, process.execPath, '-e', script])
-  const port = await new Promise<string>((resolve) =>
-    child.stdout.once('data', (out: Buffer) => resolve(out.toString())),
-  )
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  return {
-    address: `${lab.address}:${port.trim()}`,
-    close: () => {
-      child.kill()
-      return ended
-    },
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import type { Duplex } from 'node:stream'
 import type { Resolve } from '../../base/outbound.ts'
-import type { StreamRequest, Workload } from '../../contract/agent.ts'
+import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { DockerClient, DockerRefused } from './client.ts'
 import {
@@ -56,6 +56,9 @@ export interface DockerRuntimeOptions {
   readonly resolve?: Resolve
   /** The file of the network namespace that the daemon's bridges are in. Absent: the one that we are in. */
   readonly networkNamespace?: string
+  /** Containers are started also where they cannot be kept apart. */
+  readonly allowUnfenced: boolean
+  readonly fenceCheckMs?: number
   /** What went wrong behind the back of any call. */
   readonly onError: (what: string, error: unknown) => void
 }
@@ -70,7 +73,9 @@ const KILLED_EXIT_CODE = 137
 
 const lost = { failure: 'vanished', message: 'It is no longer on the host, and nobody of ours took it away.' } as const
 
-export function dockerRuntime(options: DockerRuntimeOptions): Runtime & { close(): Promise<void> } {
+export function dockerRuntime(
+  options: DockerRuntimeOptions,
+): Runtime & { close(): Promise<void>; fault(): HostFault | undefined } {
   return new DockerRuntime(options)
 }
 
@@ -100,7 +105,11 @@ class DockerRuntime implements Runtime {
     this.#files = new WorkloadFiles(options.folder)
     this.#events = new EventWatch(this.#client, options.onError)
     this.#door = new SshDoor({ client: this.#client, onError: options.onError })
-    this.#fence = new ContainerFence({ networkNamespace: options.networkNamespace, onError: options.onError })
+    this.#fence = new ContainerFence({
+      ...options,
+      networkNamespace: options.networkNamespace,
+      checkMs: options.fenceCheckMs,
+    })
     this.#images = new ImageStore({ ...options, client: this.#client })
     this.#stopDiskWatch = watchDisks({
       client: this.#client,
@@ -134,6 +143,10 @@ class DockerRuntime implements Runtime {
       ...this.#fence.notes(),
       ...(simulated === 0 ? [] : [`${simulated} GPUs are simulated: containers get no device for them.`]),
     ]
+  }
+
+  fault(): HostFault | undefined {
+    return this.#fence.fault()
   }
 
   async list(signal: AbortSignal): Promise<Found[]> {
@@ -186,7 +199,12 @@ class DockerRuntime implements Runtime {
     } catch (error) {
       throw startFault(error)
     }
-    await this.#fence.check(workload.id)
+    try {
+      await this.#fence.check(workload.id)
+    } catch (error) {
+      await this.#client.killContainer(name)
+      throw error
+    }
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {

@@ -86,7 +86,7 @@ function isSeenAsIs(offer: KnownHost['offer']): boolean {
 }
 
 export function isOnSale(host: KnownHost, clock: Clock): boolean {
-  return host.state !== 'left' && !isSilent(host.seenAt, clock.now())
+  return host.state !== 'left' && host.fault === null && !isSilent(host.seenAt, clock.now())
 }
 
 export function inventoryMachine({ id, supplierId, offer }: KnownHost): InventoryMachine {

@@ -3,7 +3,7 @@
  * (store/host-world.ts), so every server sees the same, whichever of them a host is connected to.
  */
 import type { Instant } from '../../base/instant.ts'
-import type { HostOffer, Observation } from '../../contract/agent.ts'
+import type { HostFault, HostOffer, Observation } from '../../contract/agent.ts'
 import type { HostAddress, HostState } from '../../domain/host.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 
@@ -40,6 +40,8 @@ export interface KnownHost {
   readonly state: HostState
   readonly seenAt: Instant | null
   readonly offer: HostOffer
+  /** Why it takes no tenants. */
+  readonly fault: HostFault | null
 }
 
 export interface NewWorkload {

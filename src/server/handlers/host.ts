@@ -174,6 +174,7 @@ function suppliedHost(host: HostRecord, now: Instant) {
     gpusSick: offer.gpusSick,
     simulated: offer.simulated,
     notes: host.notes,
+    fault: host.fault,
     tenants: host.tenants,
     metrics:
       metrics === null || measuredAt === null
