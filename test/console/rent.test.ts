@@ -55,7 +55,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       'Per day': '$18.72',
       'Per 30 days': '$561.60',
       Balance: '$20.00',
-      'Runs already': '$0.00 an hour',
+      Available: '$20.00',
+      'On hold': '$0.00',
+      'Current spend': '$0.00/hr',
       'Balance lasts': '1 d 1 h',
     })
     await dialog.getByLabel('Label').fill('notebook')

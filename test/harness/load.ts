@@ -57,8 +57,8 @@ async function oneAct(target: LoadTarget, told: Told, stopping: () => boolean): 
   const label = labels[randomInt(labels.length)] ?? ''
   const act = randomInt(10)
   if (act < 3) {
-    // One in three is reserved: it holds a whole term, and its end is an early one.
-    const term = act === 0 ? { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10 } : {}
+    // Two in three are reserved: each holds a whole term, and its end is an early one.
+    const term = act < 2 ? { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10 } : {}
     const order = { gpuCount: 1, region: 'mock-region', label, ...term }
     return createRental(target, told, 'virtual-machine-rentals', order, stopping)
   }
