@@ -93,7 +93,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await visit('/marketplace?text=b200-01', 'Marketplace')
     await page.getByRole('button', { name: 'Rent mock-pdx-b200-01' }).click()
     const large = page.getByRole('dialog', { name: 'Rent B200-SXM-180GB' })
-    await large.getByText('$0.78 an hour').waitFor()
+    await large.getByText('$0.78/hr').waitFor()
     await large.getByLabel('GPUs').selectOption('8 GPUs')
     await large.getByText('The first hour costs $37.52').waitFor()
     expect(await large.getByRole('button', { name: 'Rent 8 GPUs' }).isDisabled()).toBe(true)

@@ -1,0 +1,112 @@
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { addMs, DAY_MS, HOUR_MS, instantOf } from '../base/instant.ts'
+import { costOfSpan, nanoUsdOf, sumUsd, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { balanceOf, type RunningSegment, type Standing } from './balance.ts'
+
+const NOW = instantOf(Date.UTC(2026, 10, 14, 12))
+
+const amount = (max: NanoUsd) => fc.bigInt({ min: 0n, max }).map(nanoUsdOf)
+const segment = fc
+  .record({
+    pricePerHour: amount(usd('50')),
+    held: amount(usd('100')),
+    ranMs: fc.nat({ max: DAY_MS }),
+    settledMs: fc.nat({ max: DAY_MS }),
+    lostMs: fc.option(fc.nat({ max: DAY_MS })),
+    committed: fc.boolean(),
+  })
+  .map(({ pricePerHour, held, ranMs, settledMs, lostMs, committed }): RunningSegment => {
+    const startedAt = addMs(NOW, -ranMs)
+    const settled = Math.min(settledMs, ranMs)
+    return {
+      startedAt,
+      pricePerHour,
+      settledUntil: addMs(startedAt, settled),
+      settled: costOfSpan(pricePerHour, settled),
+      supplierPaid: zeroUsd,
+      platformFeeBp: null,
+      // A term holds all that it can cost.
+      held: committed ? nanoUsdOf(held + costOfSpan(pricePerHour, 2 * DAY_MS)) : held,
+      chargedUntil: lostMs === null ? null : addMs(startedAt, Math.min(lostMs, ranMs)),
+      committed,
+    }
+  })
+const standing = fc
+  .record({ available: amount(usd('500')), purse: amount(usd('20')), segments: fc.array(segment, { maxLength: 6 }) })
+  .map(({ available, purse, segments }): Standing => ({
+    available,
+    held: nanoUsdOf(purse + sumUsd(segments.map(({ held }) => held))),
+    earnings: zeroUsd,
+    committed: sumUsd(segments.map(({ held, committed }) => (committed ? held : zeroUsd))),
+    creditLine: zeroUsd,
+    creditUsed: zeroUsd,
+    segments,
+  }))
+
+test('whatever runs, balance = available + on hold, nothing is below zero, and only what is charged is spent', () => {
+  fc.assert(
+    fc.property(standing, (standing) => {
+      const is = balanceOf(standing, NOW)
+      expect(is.available + is.held).toBe(is.balance)
+      expect(is.available >= 0n && is.held >= 0n && is.runway.funds >= 0n).toBe(true)
+      const runUp = standing.segments.map((one) => {
+        const until = one.chargedUntil === null ? NOW : Math.max(one.chargedUntil, one.settledUntil)
+        return costOfSpan(one.pricePerHour, until - one.startedAt) - one.settled
+      })
+      const left = standing.available + standing.held - runUp.reduce((sum, one) => sum + one, 0n)
+      // A meter that is late by more than there is shows no less than the holds that are not its own.
+      expect(is.balance >= left && (is.available === 0n || is.balance === left)).toBe(true)
+      const charged = standing.segments.filter(({ chargedUntil }) => chargedUntil === null)
+      expect(is.hourlySpend).toBe(sumUsd(charged.map(({ pricePerHour }) => pricePerHour)))
+      const onDemand = charged.filter(({ committed }) => !committed)
+      expect(is.runway.hourlySpend).toBe(sumUsd(onDemand.map(({ pricePerHour }) => pricePerHour)))
+      // The holds of terms are no funds: taking them away changes no date.
+      const without = { ...standing, held: nanoUsdOf(standing.held - standing.committed), committed: zeroUsd }
+      const segments = standing.segments.filter(({ committed }) => !committed)
+      expect(balanceOf({ ...without, segments }, NOW).emptyAt).toBe(is.emptyAt)
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+describe('a machine at $2/hr and $10 in all', () => {
+  const running: RunningSegment = {
+    startedAt: addMs(NOW, -HOUR_MS),
+    pricePerHour: usd('2'),
+    settledUntil: addMs(NOW, -HOUR_MS),
+    settled: zeroUsd,
+    supplierPaid: zeroUsd,
+    platformFeeBp: null,
+    held: usd('2'),
+    chargedUntil: null,
+    committed: false,
+  }
+  const account: Standing = {
+    available: usd('8'),
+    held: usd('2'),
+    earnings: zeroUsd,
+    committed: zeroUsd,
+    creditLine: zeroUsd,
+    creditUsed: zeroUsd,
+    segments: [running],
+  }
+
+  test('has used an hour of its hold, and lasts for four more', () => {
+    expect(balanceOf(account, NOW)).toMatchObject({ balance: usd('8'), available: usd('8'), held: zeroUsd })
+    expect(balanceOf(account, NOW)).toMatchObject({ hourlySpend: usd('2'), emptyAt: addMs(NOW, 4 * HOUR_MS) })
+  })
+
+  test('that is out of reach costs nothing from then on, and does not count', () => {
+    const lost = { ...account, segments: [{ ...running, chargedUntil: addMs(NOW, -HOUR_MS / 2) }] }
+    expect(balanceOf(lost, NOW)).toMatchObject({ balance: usd('9'), hourlySpend: zeroUsd, emptyAt: null })
+  })
+
+  test('whose meter is late takes what its hold lacks from what is available', () => {
+    const late = {
+      ...account,
+      segments: [{ ...running, startedAt: addMs(NOW, -3 * HOUR_MS), settledUntil: addMs(NOW, -3 * HOUR_MS) }],
+    }
+    expect(balanceOf(late, NOW)).toMatchObject({ balance: usd('4'), available: usd('4'), held: zeroUsd })
+  })
+})
