@@ -2,9 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
-import { MINUTE_MS } from '../base/instant.ts'
-import { costOfSpan, usd } from '../base/money.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/instant.ts'
+import { costOfSpan, nanoUsdOf, usd } from '../base/money.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
+import { readBalances } from '../store/ledger.ts'
+import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
 import { findRental } from '../store/rental.ts'
 import { endRental, openAccount, openBooks, startRental, type Books } from '../../test/harness/books.ts'
 import { observe } from './observe.ts'
@@ -73,6 +75,47 @@ test('the time in which a machine stood still costs nothing, stands in the books
     [51, 0n],
     [5, costOfSpan(PRICE, 5 * MINUTE_MS)],
   ])
+})
+
+test('a reserved machine that stood still over the end of its term comes back on demand, and its rest has returned', async () => {
+  const money = usd('1000')
+  const actor = await openAccount(books, 'term', money)
+  const reserved = [{ termPeriodDays: 1, discountPercentage: 50 }]
+  const id = await startRental(books, actor, { pricePerHour: PRICE, reserved })
+  const rental = await findRental(books.database.db, id)
+  if (rental === undefined) throw new Error('no such rental')
+  const tag = rentalTag(books.app, rental)
+  let shown: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
+  const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...shown }])
+  const look = async (afterMs: number): Promise<void> => {
+    books.clock.advance(afterMs)
+    await observe(app).run(new AbortController().signal)
+  }
+  await books.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
+  await look(HOUR_MS)
+  shown = { state: 'unreachable', seenAt: books.clock.now() }
+  await look(MINUTE_MS)
+  shown = { state: 'running', incarnation: 'second' }
+  await look(DAY_MS)
+  await look(10 * MINUTE_MS)
+  await endRental(books, id)
+  const segments = await books.database.db
+    .selectFrom('segment')
+    .select(['price_nano_per_hour', 'settled_nano'])
+    .where('rental_id', '=', id)
+    .orderBy('started_at')
+    .execute()
+  const half = nanoUsdOf(PRICE / 2n)
+  expect(segments.map((one) => [one.price_nano_per_hour, one.settled_nano])).toEqual([
+    [half, half],
+    [0n, 0n],
+    [PRICE, costOfSpan(PRICE, 10 * MINUTE_MS)],
+  ])
+  const { available, held } = await readBalances(books.database.db, actor.accountId)
+  expect([available, held]).toEqual([money - half - costOfSpan(PRICE, 10 * MINUTE_MS), 0n])
+  for (const check of ledgerChecks.filter(({ name }) => /commitment|early_end|bill_|segment/.test(name))) {
+    expect((await runCheck(books.database.db, check, 10)).findings).toEqual([])
+  }
 })
 
 test('what ran and is shown starting again is Unknown until it runs, and is paid for until it was last shown running', async () => {
