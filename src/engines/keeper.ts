@@ -279,7 +279,10 @@ export class Keeper {
         ...(task?.message === undefined ? {} : { message: task.message }),
       }
     }
-    return observationOf(found)
+    const observation = observationOf(found)
+    // What it runs without: a disk that could not be plugged in or out.
+    const isLacking = task?.doing === 'disks' && task.message !== undefined
+    return isLacking ? { ...observation, message: task.message } : observation
   }
 }
 

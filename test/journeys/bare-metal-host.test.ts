@@ -197,9 +197,11 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
       expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(dueFor(ended))
       expect(await hostRecord(host)).toMatchObject({
         state: 'quarantined',
-        stateReason: expect.stringMatching(/^lock: .*Read-only/i),
+        stateReason: expect.stringMatching(/^remove: /),
         tenants: 0,
       })
+      // What it could not remove lets nobody in.
+      await expect(ssh(ada, rental, 'true')).rejects.toThrow('Permission denied')
       const { found, candidates, rejected } = await placement()
       expect([found, candidates]).toEqual([false, []])
       expect(rejected.find((one: { machineId: string }) => one.machineId === host.id)?.reason).toBe('quarantined')
@@ -236,6 +238,27 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
       await untilState(machines.server, host.id, 'ready')
     })
     expect(await recountBooks(machines.server)).toEqual([])
+  })
+
+  test('a host that is off when its tenant ends waits for its cleaning, and is not shown as ready', async () => {
+    const host = hostOf(1)
+    await onlyOn(host, async () => {
+      const rental = await run(ada)
+      await host.powerOff()
+      await terminate(ada, rental)
+      await untilState(machines.server, host.id, 'cleaning_pending')
+      const listed = async (state: string): Promise<string[]> => {
+        const { hosts } = await succeed(machines.server.operator, 'GET', `/v2/operator/hosts?state=${state}&limit=100`)
+        return hosts.map((one: { id: string }) => one.id)
+      }
+      expect(await listed('cleaning_pending')).toEqual([host.id])
+      expect(await listed('ready')).not.toContain(host.id)
+      const refused = await ada.call('POST', path, order)
+      expect([refused.status, refused.body.reason]).toEqual([400, 'no_capacity'])
+      await host.powerOn()
+      await until(ada, rental.id, 'Terminated')
+      await untilState(machines.server, host.id, 'ready')
+    })
   })
 
   test('a host that is switched off: nobody knows of the rental and its bill stands still, until it is back', async () => {

@@ -8,7 +8,7 @@ import type { Clock } from '../../base/instant.ts'
 import { isSilent } from '../../domain/host.ts'
 import type { EngineVolume, VolumeEngine, VolumeOutcome } from '../driver.ts'
 import { untilSo } from './until.ts'
-import type { HostWorld, KnownHost, KnownVolume } from './world.ts'
+import { saidOf, type HostWorld, type KnownHost, type KnownVolume } from './world.ts'
 
 const ID_BYTES = 8
 
@@ -63,18 +63,28 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       signal.throwIfAborted()
       const refused = await world.wantDisk(externalId, machineExternalId)
       if (refused !== undefined) throw new Error(refused)
-      await untilSo('the disk is plugged in', signal, async () => {
-        const volume = await world.findVolume(externalId)
-        return volume?.attachedTo.includes(machineExternalId) === true
-      })
+      await untilSo(
+        'the disk is plugged in',
+        signal,
+        async () => {
+          const volume = await world.findVolume(externalId)
+          return volume?.attachedTo.includes(machineExternalId) === true
+        },
+        () => saidOf(world, machineExternalId),
+      )
     },
     async detach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
       await world.unwantDisk(externalId, machineExternalId)
-      await untilSo('the disk is pulled out', signal, async () => {
-        const volume = await world.findVolume(externalId)
-        return volume?.heldBy.includes(machineExternalId) !== true
-      })
+      await untilSo(
+        'the disk is pulled out',
+        signal,
+        async () => {
+          const volume = await world.findVolume(externalId)
+          return volume?.heldBy.includes(machineExternalId) !== true
+        },
+        () => saidOf(world, machineExternalId),
+      )
     },
   }
 }

@@ -69,6 +69,12 @@ export interface KnownWorkload {
   readonly relay: ReadonlyArray<{ readonly target: number; readonly port: number }>
 }
 
+/** What the hosts of a machine last said of it; of several, the first that said something. */
+export async function saidOf(world: HostWorld, workloadId: string): Promise<string | undefined> {
+  const workload = await world.findWorkload(workloadId)
+  return workload?.nodes.find(({ message }) => message !== null)?.message ?? undefined
+}
+
 export interface KnownNode {
   readonly hostId: string
   readonly index: number

@@ -146,8 +146,5 @@ async function backingFile(device: string): Promise<string | undefined> {
 }
 
 async function exists(file: string): Promise<boolean> {
-  return fs.access(file).then(
-    () => true,
-    () => false,
-  )
+  return (await fs.stat(file).catch(nullIfGone)) !== null
 }
