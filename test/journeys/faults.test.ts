@@ -20,6 +20,8 @@ import type { Call } from '../harness/server.ts'
 const path = '/v2/alpha/on-demand/virtual-machine-rentals'
 const volumes = '/v2/alpha/on-demand/storage-volumes'
 const faults = Object.keys(mockFaults) as MockFault[]
+/** Every loop passes a hundred times; on a busy machine that takes minutes. */
+const SLOW_MS = 600_000
 
 /** How a rental with the fault goes on when nobody touches it, and whether it was ever paid for. */
 // oxfmt-ignore
@@ -64,7 +66,7 @@ describe('rentals, one with each fault, left alone for two hours', () => {
     await journey.advance(LIST_LAG_MS)
     await journey.advanceBy(30_000, 20)
     await journey.advanceBy(10 * MINUTE_MS, 11)
-  })
+  }, SLOW_MS)
 
   test.each(faults)('%s', async (fault) => {
     const { status, reason, paid, told } = outcomes[fault]
@@ -219,7 +221,8 @@ test('an engine that cannot be reached stops the bill; when it is back, the time
   expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(0n)
   expect(await detail(rental.id)).toMatchObject({ status: 'Running' })
   const audit = await succeed(journey.operator, 'GET', '/v2/operator/engines/audit')
-  expect(audit).toMatchObject({ ok: false, engines: [{ reachable: false, error: 'the engine did not answer' }] })
+  const error = expect.stringContaining('no route to the engine')
+  expect(audit).toMatchObject({ ok: false, engines: [{ reachable: false, error }] })
   drivers.set('mock', engine)
   await journey.advance(0)
   expect(await detail(rental.id)).toMatchObject({ status: 'Running', costSoFarUsd: '2.490000000' })
