@@ -12,12 +12,14 @@ import { soak } from './gateway/soak.ts'
 import { gatewayStream } from './gateway/stream.ts'
 import type { Bench, Figure } from './harness.ts'
 import { listing } from './listing.ts'
+import { rentalOptions } from './rental-options.ts'
 import { rentals } from './rentals.ts'
 
 const usual: readonly Bench[] = [
   coldStart,
   claims,
   listing,
+  rentalOptions,
   rentals,
   gatewayPlain,
   gatewayStream,

@@ -8,6 +8,7 @@ import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Driver } from '../engines/driver.ts'
 import type { Database } from '../store/database.ts'
+import type { RentalOptions } from './rental-option.ts'
 
 export interface App {
   readonly database: Database
@@ -22,6 +23,8 @@ export interface App {
   readonly warn?: (error: unknown, what: string) => void
   /** Hears of every call of a loop to an engine that failed. */
   readonly driverFault?: (fault: DriverFault) => void
+  /** Read by all callers together. Absent: read for each. */
+  readonly rentalOptions?: RentalOptions
   /** Absent: this server runs no models and reaches none. */
   readonly modelSight?: ModelSight
   /** What a request has cost that this server answered lately: the books may not have it yet. */

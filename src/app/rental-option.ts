@@ -3,6 +3,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
 import { shareOfMachine } from '../domain/machine.ts'
 import { pricePerHour } from '../domain/term.ts'
+import { makeSharedRead, type SharedRead } from '../base/shared-read.ts'
 import type { Db } from '../store/database.ts'
 import { listOptionRows } from '../store/rental-option.ts'
 
@@ -18,6 +19,16 @@ export interface RentalOption {
   readonly totalAvailable: number
   readonly machineType: 'virtual-machine' | 'bare-metal'
   readonly nodes: Array<{ cpuModel: string; gpuCount: number; ramGb: number; storageGb: number; cpuCount: number }>
+}
+
+/** Anybody may ask, without a key and as often as the rate limit of addresses allows; the answer may be this old. */
+const MAX_AGE_MS = 1_000
+const REFRESH_AFTER_MS = 400
+
+export type RentalOptions = SharedRead<readonly RentalOption[]>
+
+export function shareRentalOptions(db: Db): RentalOptions {
+  return makeSharedRead(() => listRentalOptions(db), { maxAgeMs: MAX_AGE_MS, refreshAfterMs: REFRESH_AFTER_MS })
 }
 
 export async function listRentalOptions(db: Db): Promise<RentalOption[]> {

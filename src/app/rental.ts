@@ -17,7 +17,7 @@ import { findCommitment, insertCommitment } from '../store/commitment.ts'
 import type { Db, Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import { drawCredit } from '../store/ledger.ts'
-import { releaseGpus } from '../store/machine.ts'
+import { CAPACITY_WAKE, releaseGpus } from '../store/machine.ts'
 import { lockOrderFacts, writeOrder, type NewOrder, type OrderFacts, type Place } from '../store/order.ts'
 import { findRental, findRentalByName, moveRental, type Rental } from '../store/rental.ts'
 import { deleteAttachments, detach } from '../store/volume.ts'
@@ -85,7 +85,7 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
     region: rental.region,
     costPerHourUsd: formatUsd(order.term.costPerHour),
   })
-  tx.wake.add('provision')
+  tx.wake.add('provision').add(CAPACITY_WAKE)
   return ok(rental)
 }
 

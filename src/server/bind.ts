@@ -133,8 +133,7 @@ async function answer(
       .type('text/html; charset=utf-8')
       .send(result.value)
   }
-  const text = JSON.stringify(result.value)
-  return sendJson(request, reply, { text, mayPack: isPackable(operation, endpoint) })
+  return sendJson(request, reply, { value: result.value, mayPack: isPackable(operation, endpoint) })
 }
 
 interface Asked {

@@ -21,7 +21,7 @@ import { makeConsolePages } from './console-pages.ts'
 import type { WelcomeOptions } from './console-welcome.ts'
 import { credentialsOf } from './credentials.ts'
 import { errorPage, failurePage, type ErrorPage } from './error-page.ts'
-import { sendJson } from './json-answer.ts'
+import { renderOnce, sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
 import type { TrustedProxy } from './trusted-proxy.ts'
@@ -171,7 +171,7 @@ function isOutage(error: FastifyError): boolean {
 
 function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
   // Made at the first request: a start should not wait for pages that few open.
-  let all: string | undefined
+  let all: object | undefined
   let reference: string | undefined
   server.get('/healthz', async () => ({ status: 'ok' }))
   server.get('/readyz', async (_request, reply) => {
@@ -179,7 +179,7 @@ function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
     return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', ...why })
   })
   server.get('/openapi.json', async (request, reply) =>
-    sendJson(request, reply, { text: (all ??= JSON.stringify(describeApi('all'))), mayPack: true }),
+    sendJson(request, reply, { value: (all ??= renderOnce(describeApi('all'))), mayPack: true }),
   )
   server.get('/docs', async (_request, reply) =>
     reply

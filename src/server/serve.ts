@@ -17,6 +17,8 @@ import { inventoryOf } from '../reconcile/inventory.ts'
 import { deliverWebhooks } from '../reconcile/deliver-webhooks.ts'
 import { startLoops, type Reconciler } from '../reconcile/loop.ts'
 import { KEY_WAKE } from '../store/api-key.ts'
+import { CAPACITY_WAKE } from '../store/machine.ts'
+import { shareRentalOptions } from '../app/rental-option.ts'
 import { openDatabase, type Database } from '../store/database.ts'
 import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
@@ -142,8 +144,10 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const metrics = new Metrics()
   const rates = makeRateLimiter({ database: bare.database, clock: bare.clock })
   const inference = await openInference({ app: bare, settings, dataDir, log, metrics, rates, closing })
+  const rentalOptions = shareRentalOptions(bare.database.db)
   const app: App = {
     ...bare,
+    rentalOptions,
     driverFault: reportFaults(metrics, log),
     modelSight: inference.sight,
     recentCost: (id) => inference.meter.costOf(id),
@@ -176,6 +180,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     log,
     onWake: (name) => {
       if (name.startsWith('events:')) streams.wake(name.slice('events:'.length))
+      else if (name === CAPACITY_WAKE) rentalOptions.changed()
       else if (name.startsWith(KEY_WAKE)) authenticator.forget(name.slice(KEY_WAKE.length))
       else loops?.wake(name)
     },

@@ -32,7 +32,11 @@ export async function listEnginesOf(
     .execute()
 }
 
+/** A wake-up: what can be rented has changed. */
+export const CAPACITY_WAKE = 'capacity'
+
 export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
+  tx.wake.add(CAPACITY_WAKE)
   await sql`select release_gpus(${rentalId})`.execute(tx.db)
 }
 
@@ -157,6 +161,7 @@ export async function saveInventory(
   machines: readonly ReportedMachine[],
   seenAt: Instant,
 ): Promise<void> {
+  tx.wake.add(CAPACITY_WAKE)
   const now = toDate(seenAt)
   if (machines.length > 0) {
     await sql`
@@ -237,6 +242,7 @@ export async function changeMachine(
   /** Only while it is theirs; null: the house's. Absent: whoever has it. */
   owner?: string | null,
 ): Promise<Machine | undefined> {
+  tx.wake.add(CAPACITY_WAKE)
   return tx.db
     .updateTable('machine')
     .set({

@@ -5,6 +5,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import type { ReserveOption } from '../domain/term.ts'
 import type { Db, Tx } from './database.ts'
+import { CAPACITY_WAKE } from './machine.ts'
 import type { Tables } from './tables.ts'
 
 export type GpuPrice = Selectable<Tables['gpu_price']>
@@ -73,6 +74,7 @@ export async function listAllReserveOptions(
 
 export async function saveGpuPrices(tx: Tx, prices: ReadonlyArray<Omit<GpuPrice, 'updated_at'>>): Promise<void> {
   if (prices.length === 0) return
+  tx.wake.add(CAPACITY_WAKE)
   const updated_at = toDate(tx.clock.now())
   await tx.db
     .insertInto('gpu_price')

@@ -3,12 +3,14 @@ import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usdToNumber } from '../../base/money.ts'
 import { fail, ok, type Result } from '../../base/result.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { orderBareMetal, orderVirtualMachine, quoteOrder, readGuardChange } from '../../app/order.ts'
 import { changeRental, findAnyRental, ownRental, terminateRental } from '../../app/rental.ts'
-import { listRentalOptions } from '../../app/rental-option.ts'
+import { listRentalOptions, type RentalOption } from '../../app/rental-option.ts'
 import { noRoomAsked, readVolumeRoom } from '../../app/storage-option.ts'
 import { listPeople } from '../../store/account.ts'
 import { transact, type Db } from '../../store/database.ts'
@@ -20,6 +22,7 @@ import { insertReservationRequest } from '../../store/reservation.ts'
 import { listAttachments, readVolumes } from '../../store/volume.ts'
 import { listRentedGpus } from '../../store/workload.ts'
 import type { Handlers } from '../handler.ts'
+import { renderOnce } from '../json-answer.ts'
 import { readDetailFacts } from '../rental-facts.ts'
 import {
   activeRental,
@@ -91,17 +94,8 @@ export const rentalHandlers = {
   },
 
   listRentalOptions: async (app) => {
-    const options = await listRentalOptions(app.database.db)
-    return ok(
-      options.map((option) => ({
-        ...option,
-        region: option.region as Region,
-        costPerHour: usdToNumber(option.costPerHour),
-        ...(option.ethernetVariant === null
-          ? { ethernetVariant: undefined }
-          : { ethernetVariant: option.ethernetVariant }),
-      })),
-    )
+    const options = await (app.rentalOptions?.get() ?? listRentalOptions(app.database.db))
+    return ok(showOptions(options))
   },
 
   listReserveOptions: async (app, { actor }) => ok(await listReserveOptions(app.database.db, actor.accountId)),
@@ -176,6 +170,26 @@ async function readSurroundings(db: Db, rentals: readonly Rental[]): Promise<Ren
 async function readDetail(app: App, rental: Rental) {
   const [around, facts] = await Promise.all([readSurroundings(app.database.db, [rental]), readDetailFacts(app, rental)])
   return rentalDetail(app, rental, around, facts)
+}
+
+type ShownOptions = ResponseOf<Api['listRentalOptions']>
+
+/** On the wire, by the options that were read: one read serves many requests. */
+const shown = new WeakMap<readonly RentalOption[], ShownOptions>()
+
+function showOptions(options: readonly RentalOption[]): ShownOptions {
+  const known = shown.get(options)
+  if (known !== undefined) return known
+  const made = renderOnce(
+    options.map((option) => ({
+      ...option,
+      region: option.region as Region,
+      costPerHour: usdToNumber(option.costPerHour),
+      ethernetVariant: option.ethernetVariant ?? undefined,
+    })),
+  )
+  shown.set(options, made)
+  return made
 }
 
 function whyUnmeasured(rental: Rental): string {

@@ -1,0 +1,93 @@
+import { expect, it } from 'vitest'
+import { makeSharedRead } from './shared-read.ts'
+
+const limits = { maxAgeMs: 1_000, refreshAfterMs: 400 }
+
+/** Reads that end when they are told to. */
+function lab() {
+  let nowMs = 0
+  const pending: Array<{ resolve: (value: string) => void; reject: (error: Error) => void }> = []
+  let reads = 0
+  const shared = makeSharedRead<string>(
+    () => {
+      reads += 1
+      return new Promise((resolve, reject) => pending.push({ resolve, reject }))
+    },
+    limits,
+    () => nowMs,
+  )
+  return {
+    shared,
+    reads: () => reads,
+    pass: (ms: number) => void (nowMs += ms),
+    finish: async (value: string) => {
+      pending.shift()?.resolve(value)
+      await new Promise(setImmediate)
+    },
+    fail: async () => {
+      pending.shift()?.reject(new Error('database away'))
+      await new Promise(setImmediate)
+    },
+  }
+}
+
+it('reads once for all who ask at the same time', async () => {
+  const { shared, reads, finish } = lab()
+  const answers = Promise.all(Array.from({ length: 8 }, () => shared.get()))
+  await finish('a')
+  expect(await answers).toEqual(Array.from({ length: 8 }, () => 'a'))
+  expect(reads()).toBe(1)
+})
+
+it('refreshes ahead of time without making anyone wait, and never serves what is older than the maximum', async () => {
+  const { shared, reads, pass, finish } = lab()
+  const first = shared.get()
+  await finish('a')
+  expect(await first).toBe('a')
+  pass(400)
+  expect(await shared.get()).toBe('a')
+  expect(reads()).toBe(1)
+  pass(1)
+  expect(await shared.get()).toBe('a')
+  expect(reads()).toBe(2)
+  pass(599)
+  expect(await shared.get()).toBe('a')
+  expect(reads()).toBe(2)
+  // The refresh still runs; the old value has reached its maximum age.
+  pass(1)
+  const late = shared.get()
+  await finish('b')
+  expect(await late).toBe('b')
+  expect(reads()).toBe(2)
+})
+
+it('waits for a read that began after a change, and not for more than one of them', async () => {
+  const { shared, reads, finish } = lab()
+  const before = shared.get()
+  shared.changed()
+  const after = shared.get()
+  shared.changed()
+  const afterBoth = shared.get()
+  await finish('old')
+  expect(await before).toBe('old')
+  expect(reads()).toBe(2)
+  await finish('new')
+  expect([await after, await afterBoth]).toEqual(['new', 'new'])
+  expect(reads()).toBe(2)
+  expect(await shared.get()).toBe('new')
+})
+
+it('passes a failure on to those who wait, and reads again for the next', async () => {
+  const { shared, pass, finish, fail } = lab()
+  const failed = expect(shared.get()).rejects.toThrow('database away')
+  await fail()
+  await failed
+  const first = shared.get()
+  await finish('a')
+  expect(await first).toBe('a')
+  // A refresh that fails in the background hurts nobody until the value is too old.
+  pass(500)
+  expect(await shared.get()).toBe('a')
+  await fail()
+  expect(await shared.get()).toBe('a')
+})
