@@ -30,6 +30,7 @@ export const serverConfig = {
   ...shared,
   input: {
     server: 'src/server/main.ts',
+    backup: 'src/server/backup-main.ts',
     'llama-engine': 'src/engines/llama/main.ts',
     'speech-engine': 'src/engines/speech/main.ts',
     'embedding-engine': 'src/engines/embedding/main.ts',

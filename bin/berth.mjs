@@ -10,7 +10,8 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exit(1)
 }
 
-const program = process.argv[2] === 'serve' ? 'server' : 'cli'
+const programs = { serve: 'server', backup: 'backup', restore: 'backup' }
+const program = programs[process.argv[2] ?? ''] ?? 'cli'
 const file = new URL(`../dist/${program}.mjs`, import.meta.url)
 if (!existsSync(file)) {
   const { spawnSync } = await import('node:child_process')

@@ -1,0 +1,293 @@
+/**
+ * An exact copy of a data folder whose server runs. The embedded PostgreSQL is copied by its own online backup: the
+ * files as they are while it writes, and all WAL from the start to the end of the copy, from which the next start makes
+ * the state at the end of the copy. A temporary replication slot keeps that WAL from being recycled meanwhile.
+ *
+ * Calls of models that had ended and were not settled by then are in the journal. A segment of it may be settled and
+ * deleted while the database is copied, so segments are kept by hard links from the start on, and copied last. The books
+ * count each record once, so it does no harm that most are in both.
+ */
+import { randomBytes } from 'node:crypto'
+import * as fs from 'node:fs'
+import { copyFile, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { Client } from 'pg'
+import { listSegments, segmentName } from '../gateway/journal-segment.ts'
+import { readPrivateFile, syncFolder, writePrivateFile } from './data-folder.ts'
+
+export interface BackupManifest {
+  readonly format: 1
+  readonly startedAt: string
+  readonly finishedAt: string
+  readonly bytes: number
+  readonly files: number
+  /** Where recovery starts and where the copy is consistent. */
+  readonly wal: { readonly from: string; readonly until: string }
+  /** Whether the secret key is in the backup. Without it the database cannot be used. */
+  readonly hasSecretKey: boolean
+}
+
+export interface Progress {
+  readonly bytes: number
+  readonly totalBytes: number
+}
+
+export class BackupError extends Error {}
+
+export const MANIFEST = 'backup.json'
+const CONNECT_MS = 10_000
+const KEEP_JOURNAL_EVERY_MS = 200
+/** Beside the cluster; models are downloaded again, sockets and logs belong to the process. */
+const KEPT_FILES = ['secret.key', 'operator.key', 'demo.key', 'demo_ssh_key', 'demo_ssh_key.pub', 'gateway.id'] as const
+/** Folders of the cluster whose content is of the running process, or comes with the WAL. */
+const EMPTY_FOLDERS = [
+  'pg_wal',
+  'pg_replslot',
+  'pg_dynshmem',
+  'pg_notify',
+  'pg_serial',
+  'pg_snapshots',
+  'pg_stat_tmp',
+  'pg_subtrans',
+]
+const LEFT_OUT = /^(postmaster\.(pid|opts)|backup_label(\.old)?|pg_internal\.init.*|pgsql_tmp.*)$/
+const CONTROL_FILE = path.join('global', 'pg_control')
+
+export async function backUp(
+  dataDir: string,
+  target: string,
+  tell: (progress: Progress) => void,
+): Promise<BackupManifest> {
+  const startedAt = new Date().toISOString()
+  if (fs.existsSync(target)) throw new BackupError(`${target} is there already. Name a folder that does not exist yet.`)
+  const cluster = path.join(dataDir, 'postgres')
+  const client = await connect(dataDir, cluster)
+  const unfinished = `${target}.unfinished-${randomBytes(4).toString('hex')}`
+  const kept = path.join(dataDir, `journal.backup-${randomBytes(4).toString('hex')}`)
+  try {
+    await mkdir(path.join(unfinished, 'postgres'), { recursive: true, mode: 0o700 })
+    const journal = keepJournal(path.join(dataDir, 'journal'), kept)
+    const copy = new Copy(await sizeOf(cluster), tell)
+    let wal: BackupManifest['wal']
+    try {
+      wal = await copyCluster(client, cluster, path.join(unfinished, 'postgres'), copy)
+    } finally {
+      journal.stop()
+    }
+    await copyRest(dataDir, kept, unfinished, copy)
+    const hasSecretKey = fs.existsSync(path.join(unfinished, 'secret.key'))
+    const finishedAt = new Date().toISOString()
+    const manifest: BackupManifest = {
+      format: 1,
+      startedAt,
+      finishedAt,
+      bytes: copy.bytes,
+      files: copy.files,
+      wal,
+      hasSecretKey,
+    }
+    writePrivateFile(unfinished, MANIFEST, `${JSON.stringify(manifest, null, 2)}\n`)
+    // A backup is whole or not there.
+    await rename(unfinished, target)
+    syncFolder(path.dirname(path.resolve(target)))
+    return manifest
+  } finally {
+    await client.end().catch(() => {})
+    await rm(kept, { recursive: true, force: true })
+    await rm(unfinished, { recursive: true, force: true })
+  }
+}
+
+/** Into a data folder that does not exist yet, for the next `berth serve`. */
+export async function restore(
+  source: string,
+  dataDir: string,
+  tell: (progress: Progress) => void,
+): Promise<BackupManifest> {
+  const text = readPrivateFile(source, MANIFEST)
+  if (text === undefined) throw new BackupError(`${source} is not a finished backup: it has no ${MANIFEST}.`)
+  const manifest = JSON.parse(text) as BackupManifest
+  if (manifest.format !== 1)
+    throw new BackupError(`${source} was made by a newer Berth (format ${String(manifest.format)}).`)
+  if (fs.existsSync(dataDir))
+    throw new BackupError(`${dataDir} is there already. Name a data folder that does not exist yet.`)
+  const unfinished = `${dataDir}.unfinished-${randomBytes(4).toString('hex')}`
+  try {
+    const copy = new Copy(manifest.bytes, tell)
+    await mkdir(unfinished, { recursive: true, mode: 0o700 })
+    await copy.folder(source, unfinished, (name) => name === MANIFEST)
+    if (copy.bytes !== manifest.bytes || copy.files !== manifest.files)
+      throw new BackupError(
+        `${source} is incomplete: ${copy.files} files of ${copy.bytes} bytes, ${manifest.files} of ${manifest.bytes} were written.`,
+      )
+    await rename(unfinished, dataDir)
+    syncFolder(path.dirname(path.resolve(dataDir)))
+    return manifest
+  } finally {
+    await rm(unfinished, { recursive: true, force: true })
+  }
+}
+
+async function connect(dataDir: string, cluster: string): Promise<Client> {
+  if (!fs.existsSync(path.join(cluster, 'PG_VERSION')))
+    throw new BackupError(
+      `${dataDir} has no embedded PostgreSQL. With DATABASE_URL, back up that database with pg_dump or pg_basebackup.`,
+    )
+  // PostgreSQL writes the folder of its socket into the fifth line.
+  const socketDir = readPrivateFile(cluster, 'postmaster.pid')?.split('\n')[4]
+  const client = new Client({
+    host: socketDir,
+    port: 5432,
+    user: 'berth',
+    database: 'berth',
+    connectionTimeoutMillis: CONNECT_MS,
+  })
+  client.on('error', () => {})
+  try {
+    if (socketDir === undefined) throw new Error('it is not running')
+    await client.connect()
+    return client
+  } catch (error) {
+    throw new BackupError(
+      `The server of ${dataDir} is not running. Start it, or copy the whole data folder while it is stopped.`,
+      { cause: error },
+    )
+  }
+}
+
+async function copyCluster(
+  client: Client,
+  cluster: string,
+  target: string,
+  copy: Copy,
+): Promise<BackupManifest['wal']> {
+  const ask = async (text: string, values: unknown[] = []): Promise<Record<string, string>> =>
+    (await client.query<Record<string, string>>(text, values)).rows[0] ?? {}
+  await client.query('set statement_timeout = 0')
+  await client.query(`select pg_create_physical_replication_slot($1, true, true)`, [`berth_backup_${process.pid}`])
+  // Fast: a spread checkpoint would take minutes before the first byte is copied.
+  const start = await ask(
+    `select lsn::text, pg_walfile_name(lsn) as file from pg_backup_start('berth backup', true) lsn`,
+  )
+  await copy.folder(
+    cluster,
+    target,
+    (name) => LEFT_OUT.test(path.basename(name)) || name === CONTROL_FILE || EMPTY_FOLDERS.includes(name),
+  )
+  for (const name of EMPTY_FOLDERS) await mkdir(path.join(target, name), { recursive: true, mode: 0o700 })
+  await mkdir(path.join(target, 'pg_wal', 'archive_status'), { mode: 0o700 })
+  await copy.file(path.join(cluster, CONTROL_FILE), path.join(target, CONTROL_FILE))
+  const stop = await ask(
+    `select lsn::text, pg_walfile_name(lsn) as file, labelfile from pg_backup_stop(false) as stopped (lsn, labelfile, spcmapfile)`,
+  )
+  const { lsn: from = '', file: first = '' } = start
+  const { lsn: until = '', file: last = '', labelfile = '' } = stop
+  await copy.write(path.join(target, 'backup_label'), labelfile)
+  const segments = (await readdir(path.join(cluster, 'pg_wal'))).filter(
+    (name) => /^[0-9A-F]{24}$/.test(name) && name >= first && name <= last,
+  )
+  if (!segments.includes(first) || !segments.includes(last))
+    throw new BackupError(`WAL from ${first} to ${last} is not complete.`)
+  for (const name of segments) await copy.file(path.join(cluster, 'pg_wal', name), path.join(target, 'pg_wal', name))
+  return { from, until }
+}
+
+/** Links segments of the journal as they appear, so that they stay although the server deletes them. */
+function keepJournal(journal: string, kept: string): { stop(): void } {
+  fs.mkdirSync(kept, { mode: 0o700 })
+  const link = (): void => {
+    if (!fs.existsSync(journal)) return
+    for (const name of listSegments(journal).map(segmentName)) {
+      try {
+        fs.linkSync(path.join(journal, name), path.join(kept, name))
+      } catch (error) {
+        const code = (error as NodeJS.ErrnoException).code
+        // Linked before, or settled and deleted since we looked.
+        if (code !== 'EEXIST' && code !== 'ENOENT') throw error
+      }
+    }
+  }
+  link()
+  const timer = setInterval(link, KEEP_JOURNAL_EVERY_MS)
+  return {
+    stop: () => {
+      clearInterval(timer)
+      link()
+    },
+  }
+}
+
+async function copyRest(dataDir: string, journal: string, target: string, copy: Copy): Promise<void> {
+  for (const name of KEPT_FILES) await copy.file(path.join(dataDir, name), path.join(target, name))
+  await mkdir(path.join(target, 'journal'), { mode: 0o700 })
+  await copy.folder(journal, path.join(target, 'journal'), () => false)
+}
+
+async function sizeOf(folder: string): Promise<number> {
+  let bytes = 0
+  for (const name of await readdir(folder, { recursive: true })) {
+    const found = await stat(path.join(folder, name)).catch(() => undefined)
+    if (found?.isFile()) bytes += found.size
+  }
+  return bytes
+}
+
+/** Copies, counts and tells. What is gone by the time it is reached is left out: PostgreSQL deletes as it writes. */
+class Copy {
+  bytes = 0
+  files = 0
+  readonly #totalBytes: number
+  readonly #tell: (progress: Progress) => void
+  constructor(totalBytes: number, tell: (progress: Progress) => void) {
+    this.#totalBytes = totalBytes
+    this.#tell = tell
+  }
+
+  /** `leaveOut` gets paths relative to `from`. */
+  async folder(from: string, to: string, leaveOut: (name: string) => boolean, below = ''): Promise<void> {
+    const entries = await readdir(path.join(from, below), { withFileTypes: true }).catch(ignoreGone)
+    for (const entry of entries ?? []) {
+      const name = path.join(below, entry.name)
+      if (leaveOut(name)) continue
+      if (entry.isDirectory()) {
+        await mkdir(path.join(to, name), { recursive: true, mode: 0o700 })
+        await this.folder(from, to, leaveOut, name)
+      } else if (entry.isFile()) await this.file(path.join(from, name), path.join(to, name))
+      else throw new BackupError(`${path.join(from, name)} is neither a file nor a folder; it cannot be backed up.`)
+    }
+  }
+
+  async file(from: string, to: string): Promise<void> {
+    try {
+      await copyFile(from, to)
+    } catch (error) {
+      // Unless it is the target that is gone.
+      if (fs.existsSync(from)) throw error
+      return ignoreGone(error)
+    }
+    await this.#count(to)
+  }
+
+  async write(to: string, text: string): Promise<void> {
+    await fs.promises.writeFile(to, text, { mode: 0o600 })
+    await this.#count(to)
+  }
+
+  async #count(file: string): Promise<void> {
+    const handle = await fs.promises.open(file, 'r+')
+    try {
+      await handle.datasync()
+      this.bytes += (await handle.stat()).size
+    } finally {
+      await handle.close()
+    }
+    await fs.promises.chmod(file, 0o600)
+    this.files += 1
+    this.#tell({ bytes: this.bytes, totalBytes: Math.max(this.#totalBytes, this.bytes) })
+  }
+}
+
+function ignoreGone(error: unknown): undefined {
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+  throw error
+}
