@@ -46,8 +46,8 @@ afterEach(async () => {
   await closed
 })
 
-function keepingOf(world: MetalWorld): MetalKeeping {
-  const keeping = keepMetal({ world, clusterSecret: 'a secret of tests', log: { warn: () => {} } })
+function keepingOf(world: MetalWorld, warn: (facts: object, message: string) => void = () => {}): MetalKeeping {
+  const keeping = keepMetal({ world, clusterSecret: 'a secret of tests', log: { warn } })
   keepings.push(keeping)
   return keeping
 }
@@ -82,6 +82,28 @@ test('a server that cannot reach the books lets go of a host when its turn is ov
   await expect(pass(keeping)).rejects.toThrow('no books')
   await waitFor('its connection to end', () => seen.cut === 1)
   expect(turns.isPastFirstEnd()).toBe(true)
+})
+
+test('a host that cannot be worked on is logged once for each way in which it fails, however often it is tried', async () => {
+  const logged: string[] = []
+  let tries = 0
+  let why = 'timed out'
+  const world: MetalWorld = {
+    ...makeTurns().worldOf('first'),
+    listMetalHosts: async () => [{ ...metalHost(), state: 'ready', reason: null }],
+    readDesired: async () => {
+      tries += 1
+      throw new Error(`${why} after ${tries} ms`)
+    },
+  }
+  const keeping = keepingOf(world, (facts) => logged.push((facts as { error: string }).error))
+  await waitFor('ten tries', async () => (await pass(keeping), tries >= 10))
+  expect(logged).toEqual(['timed out after 1 ms'])
+  why = 'refused'
+  const before = tries
+  await waitFor('ten more', async () => (await pass(keeping), tries >= before + 10))
+  expect(logged).toHaveLength(2)
+  expect(logged[1]).toContain('refused')
 })
 
 /** The turns as PostgreSQL keeps them, in memory; of the rest of the books there is one host. */

@@ -130,6 +130,8 @@ class Lane {
   #movedAt = Number.NEGATIVE_INFINITY
   /** What must be told before anything else is done. */
   #failure: { reason: string; workloadId: string | null } | undefined
+  /** What was told of this host and is still so, by message. */
+  readonly #told = new Map<string, string>()
   #step: CleaningStep | undefined
   #guardedAt = Number.NEGATIVE_INFINITY
   #guardFailure: string | undefined
@@ -247,6 +249,7 @@ class Lane {
       this.#passedGeneration = desired.generation
       this.#passedAt = performance.now()
       await this.#save()
+      this.#works()
     } catch (error) {
       if (!stop.signal.aborted) this.#warn(error, 'a bare-metal host was not looked at')
     }
@@ -278,6 +281,7 @@ class Lane {
       stop.signal.throwIfAborted()
       if (faults.length > 0) return await this.#fail(faults.join(' '), null)
       await world.admit(this.#id)
+      this.#works()
       this.#movedAt = performance.now()
     } catch (error) {
       if (stop.signal.aborted) return
@@ -371,8 +375,19 @@ class Lane {
     return { type: 'report', offer: this.#host.offer, notes: [...this.#work.runtime.notes()], ...said, workloads }
   }
 
+  /** Once, until it fails in another way or has worked in between: a host that is off is tried every second or two. */
   #warn(error: unknown, message: string): void {
-    this.#options.log.warn({ host: this.#id, error: error instanceof Error ? error.message : String(error) }, message)
+    const text = error instanceof Error ? error.message : String(error)
+    const kind = text.replaceAll(/\d+/g, '#')
+    if (this.#told.get(message) === kind) return
+    this.#told.set(message, kind)
+    this.#options.log.warn({ host: this.#id, error: text }, message)
+  }
+
+  #works(): void {
+    if (this.#told.size === 0) return
+    this.#told.clear()
+    this.#options.log.warn({ host: this.#id }, 'a bare-metal host works again')
   }
 }
 
