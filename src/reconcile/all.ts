@@ -12,6 +12,7 @@ import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
 import { provision } from './provision.ts'
 import { reap } from './reap.ts'
+import { keepRetention, type Retention } from './retention.ts'
 import { watchRunway } from './runway.ts'
 import { terminate } from './terminate.ts'
 import { tendVolumes } from './volumes.ts'
@@ -19,9 +20,16 @@ import { tendVolumes } from './volumes.ts'
 export interface Notices {
   readonly massLoss: (driver: string, missing: number) => void
   readonly reaped: (driver: string, externalId: string, why: string) => void
+  /** A partition of old requests is gone. */
+  readonly dropped: (partition: string) => void
 }
 
-export function allReconcilers(app: App, webhooks: DeliverWebhooks, notices: Notices): Reconciler[] {
+export function allReconcilers(
+  app: App,
+  webhooks: DeliverWebhooks,
+  notices: Notices,
+  retention: Retention,
+): Reconciler[] {
   return [
     takeInventory(app),
     provision(app),
@@ -37,6 +45,7 @@ export function allReconcilers(app: App, webhooks: DeliverWebhooks, notices: Not
     tendAttachments(app),
     reap(app, notices.reaped),
     tendGateways(app),
+    keepRetention(app, retention, notices.dropped),
     {
       name: 'deliver-webhooks',
       everyMs: SECOND_MS,

@@ -163,12 +163,18 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
       ? undefined
       : startLoops(
           [
-            ...allReconcilers(app, webhooks, {
-              massLoss: (driver, missing) =>
-                log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
-              reaped: (driver, externalId, why) =>
-                log.warn({ driver, externalId, why }, 'ended what was not in the books'),
-            }),
+            ...allReconcilers(
+              app,
+              webhooks,
+              {
+                massLoss: (driver, missing) =>
+                  log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
+                reaped: (driver, externalId, why) =>
+                  log.warn({ driver, externalId, why }, 'ended what was not in the books'),
+                dropped: (partition) => log.info({ partition }, 'dropped a partition of old requests'),
+              },
+              settings.retention,
+            ),
             ...wiring.engineLoops,
           ],
           { metrics, onError: (loop, error) => log.error({ loop, err: error }, 'a reconciler failed; it runs again') },

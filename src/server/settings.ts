@@ -4,6 +4,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import type { BodyBudgetOptions } from '../base/body-budget.ts'
 import { faultWords } from '../contract/fault-words.ts'
+import type { Retention } from '../reconcile/retention.ts'
 import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './trusted-proxy.ts'
 
 const MB = 1_000_000
@@ -15,6 +16,8 @@ const MAX_DRAIN_SECONDS = 600
 const DEFAULT_DRAIN_SECONDS = 5
 /** At least one body of the largest size must fit. */
 const bodyMemoryMb = z.coerce.number().int().min(17).max(1_000_000)
+
+const MAX_RETENTION_DAYS = 36_500
 
 const environment = z.object({
   BERTH_HOST: z.string().min(1).default('127.0.0.1'),
@@ -46,6 +49,8 @@ const environment = z.object({
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
   BERTH_METRICS_PORT: port.optional(),
+  BERTH_REQUEST_LOG_DAYS: z.coerce.number().int().min(1).max(MAX_RETENTION_DAYS).default(30),
+  BERTH_REQUEST_COST_DAYS: z.coerce.number().int().min(31).max(MAX_RETENTION_DAYS).default(400),
   BERTH_DRAIN_SECONDS: z.coerce.number().min(0).max(MAX_DRAIN_SECONDS).optional(),
   BERTH_TRUST_PROXY: z.string().default('0'),
   BERTH_BODY_MEMORY_MB: bodyMemoryMb.default(512),
@@ -91,6 +96,8 @@ export interface Settings {
   readonly logLevel: string
   /** undefined: /metrics is on the main port, for operators only. */
   readonly metricsPort: number | undefined
+  /** How long requests are kept one by one. */
+  readonly retention: Retention
   /** How long a server that is told to stop still takes requests, while `/readyz` already says 503. */
   readonly drainMs: number
   /** Which proxies are believed about the clients behind them. undefined: none. */
@@ -143,6 +150,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     secretKey: read.BERTH_SECRET_KEY,
     logLevel: read.BERTH_LOG_LEVEL,
     metricsPort: read.BERTH_METRICS_PORT,
+    retention: readRetention(read),
     drainMs: 1_000 * (read.BERTH_DRAIN_SECONDS ?? (isLoopback(read.BERTH_HOST) ? 0 : DEFAULT_DRAIN_SECONDS)),
     trustedProxy: trustedProxyOf(read.BERTH_TRUST_PROXY),
     bodyMemory: {
@@ -165,6 +173,14 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
 }
 
 type Environment = z.output<typeof environment>
+
+function readRetention(read: Environment): Retention {
+  const { BERTH_REQUEST_LOG_DAYS: requestLogDays, BERTH_REQUEST_COST_DAYS: requestCostDays } = read
+  // The log shows what each request cost, and the ledger checks hold it to the costs.
+  if (requestCostDays < requestLogDays)
+    throw new SettingsError('Bad setting: BERTH_REQUEST_COST_DAYS must be at least BERTH_REQUEST_LOG_DAYS')
+  return { requestLogDays, requestCostDays }
+}
 
 /** No load balancer elsewhere can have sent requests to a loopback address, so Ctrl-C need not wait for one. */
 function isLoopback(host: string): boolean {

@@ -67,6 +67,8 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_SECRET_KEY', 'seals stored secrets; the same on every server (secret.key in the data folder)'],
   ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
   ['BERTH_METRICS_PORT', 'serves /metrics without a key on this loopback port too'],
+  ['BERTH_REQUEST_LOG_DAYS', 'how long the request log is kept (30)'],
+  ['BERTH_REQUEST_COST_DAYS', 'how long the costs of single requests are kept; sums by day stay (400)'],
   ['BERTH_DRAIN_SECONDS', 'on SIGTERM, how long requests are still taken while /readyz says 503 (5; 0 on loopback)'],
   ['BERTH_TRUST_PROXY', 'number or addresses of the proxies whose X-Forwarded-For counts (0)'],
   ['BERTH_BODY_MEMORY_MB', 'memory for request bodies in flight (512)'],

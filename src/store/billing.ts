@@ -185,12 +185,10 @@ const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: R
   },
 }
 
-/** A request that failed has its row, so that its cost can be told, which is nothing; but nobody used it. */
-export const wasAnswered = sql<boolean>`(q.input_units > 0 or q.output_units > 0)`
-
 /**
  * Machines and storage come from the ledger, less refunds. Inference comes from the costs of the single requests: they
- * are posted in batches, which would put a request into the day of its batch.
+ * are posted in batches, which would put a request into the day of its batch. Days whose requests were thinned count
+ * whole, from their first instant.
  */
 export async function sumUsage(
   db: Db,
@@ -202,13 +200,13 @@ export async function sumUsage(
     select "group", sum(cost)::bigint as cost, sum(requests)::integer as requests,
            (sum(sum(cost)) over ())::bigint as total
     from (
-      select ${grouping.posting} as "group", -line.amount as cost, 0 as requests
+      select ${grouping.posting} as "group", -line.amount as cost, 0::bigint as requests
       from ${lineTransfers(accountId)} line
       where line.at >= ${at(usage.from)} and line.at < ${at(usage.until)}
         and (line.kind = 'refund' or line.kind = 'charge' and num_nonnulls(line.rental_id, line.volume_id) > 0)
       union all
-      select ${grouping.request}, q.cost_nano, case when ${wasAnswered} then 1 else 0 end
-      from request_cost q
+      select ${grouping.request}, q.cost_nano, q.answered
+      from request_usage q
       where q.account_id = ${accountId} and q.at >= ${at(usage.from)} and q.at < ${at(usage.until)}
     ) used
     group by "group"

@@ -4,7 +4,7 @@ import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { at, type Db } from './database.ts'
-import { balanceNow, lines, lineTransfers, wasAnswered } from './billing.ts'
+import { balanceNow, lines, lineTransfers } from './billing.ts'
 
 export interface MonthTotal {
   /** `2026-11` */
@@ -100,12 +100,12 @@ export async function listMonthPayments(db: Db, accountId: string, month: Month)
 
 export async function countMonthRequests(db: Db, accountId: string, month: Month): Promise<Map<string, number>> {
   const rows = await db
-    .selectFrom('request_cost as q')
-    .select(['q.model', sql<number>`count(*)::integer`.as('requests')])
+    .selectFrom('request_usage as q')
+    .select(['q.model', sql<number>`sum(q.answered)::integer`.as('requests')])
     .where('q.account_id', '=', accountId)
     .where('q.at', '>=', at(month.from))
     .where('q.at', '<', at(month.until))
-    .where(wasAnswered)
+    .where('q.answered', '>', 0n)
     .groupBy('q.model')
     .execute()
   return new Map(rows.map((row) => [row.model, row.requests]))

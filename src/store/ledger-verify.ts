@@ -288,12 +288,12 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   {
     // Settling writes both in one transaction, so at no moment do they differ.
     name: 'requests_are_what_is_charged',
-    over: sql`request_cost`,
+    over: sql`request_usage`,
     offending: sql`
       select format('%s key %s model %s', account_id, api_key, model) as subject,
              format('requests cost %s, charged %s', coalesce(q.cost, 0), coalesce(c.charged, 0)) as detail
       from (select account_id, coalesce(api_key_id, 'none') as api_key, model, sum(cost_nano) as cost
-            from request_cost group by 1, 2, 3) q
+            from request_usage group by 1, 2, 3) q
       full join (select p.account_id, coalesce(p.api_key_id, 'none') as api_key, p.model, sum(t.amount_nano) as charged
                  from posting p
                  join transfer t on t.posting_id = p.id

@@ -1,8 +1,11 @@
-/** The log of inference requests: written when they are settled (store/purse.ts), read by customers, forgotten by age. */
+/**
+ * The log of inference requests: written when they are settled (store/purse.ts), read by customers, forgotten by age. It
+ * and the costs of requests are partitioned by time (schema/0019_retention.sql).
+ */
 import { sql, type Selectable } from 'kysely'
 import type { Instant } from '../base/instant.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
-import { at, type Db } from './database.ts'
+import { at, transact, type Database, type Db } from './database.ts'
 import type { Tables } from './tables.ts'
 
 /** With the bodies as they are kept: sealed. */
@@ -75,6 +78,38 @@ export async function findLoggedRequest(
     .where('request_id', '=', requestId)
     .where('account_id', '=', accountId)
     .executeTakeFirst()
+}
+
+/** For a lock on a table that settlements use all the time: they would wait behind a longer wait. */
+const LOCK_TIMEOUT_MS = 2_000
+/** Adding up a month of costs reads all of them. */
+const ADD_UP_TIMEOUT_MS = 10 * 60_000
+
+/** Makes the partitions for the coming days and months. */
+export async function makeRequestPartitions(database: Database, now: Instant): Promise<void> {
+  await transact(database, async ({ db }) => {
+    await limitWaits(db)
+    await sql`select make_request_partitions(${at(now)})`.execute(db)
+  })
+}
+
+/** Drops the oldest partition that has nothing newer in it; costs are added up by day first. null: there is none. */
+export async function dropRequestPartition(
+  database: Database,
+  table: 'request_log' | 'request_cost',
+  before: Instant,
+): Promise<string | null> {
+  return transact(database, async ({ db }) => {
+    await limitWaits(db)
+    const found = await sql<{ name: string | null }>`
+      select drop_request_partition(${table}, ${at(before)}) as name`.execute(db)
+    return found.rows[0]?.name ?? null
+  })
+}
+
+async function limitWaits(db: Db): Promise<void> {
+  await sql`select set_config('lock_timeout', ${LOCK_TIMEOUT_MS.toString()}, true),
+    set_config('statement_timeout', ${ADD_UP_TIMEOUT_MS.toString()}, true)`.execute(db)
 }
 
 /** Answers how many rows went; at the limit there may be more. */

@@ -327,6 +327,27 @@ export interface Tables extends HostTables {
     cached_units: ColumnType<bigint, bigint | undefined, bigint>
     output_units: bigint
   }
+  /** A view: single requests, and the sums of those that were thinned. */
+  request_usage: {
+    account_id: string
+    api_key_id: OrNull<string>
+    model: string
+    at: At
+    cost_nano: Nano
+    answered: bigint
+  }
+  request_day: {
+    account_id: string
+    day: string
+    api_key_id: string
+    model: string
+    requests: bigint
+    answered: bigint
+    cost_nano: Nano
+    input_units: bigint
+    cached_units: bigint
+    output_units: bigint
+  }
   model: {
     name: string
     kind: ModelKind

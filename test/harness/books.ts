@@ -28,7 +28,7 @@ import {
   type Metered,
 } from '../../src/store/segment.ts'
 import { insertVolume, moveVolume } from '../../src/store/volume.ts'
-import { testDatabase } from './database.ts'
+import { testDatabase, type TestDatabase } from './database.ts'
 
 export interface Books {
   readonly database: Database
@@ -37,8 +37,8 @@ export interface Books {
   close(): Promise<void>
 }
 
-export async function openBooks(start?: Instant): Promise<Books> {
-  const test = await testDatabase()
+export async function openBooks(start?: Instant, on?: TestDatabase): Promise<Books> {
+  const test = on ?? (await testDatabase())
   const clock = manualClock(start)
   const database = openDatabase({ url: test.url, clock })
   const app: App = {

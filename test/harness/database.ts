@@ -10,9 +10,18 @@ export interface TestDatabase {
 }
 
 export async function testDatabase(): Promise<TestDatabase> {
+  return makeDatabase('template template_berth')
+}
+
+/** Without tables, for tests of migrations. */
+export async function emptyDatabase(): Promise<TestDatabase> {
+  return makeDatabase('template template0')
+}
+
+async function makeDatabase(like: string): Promise<TestDatabase> {
   const serverUrl = inject('postgresUrl')
   const name = `test_${randomBytes(6).toString('hex')}`
-  await administer(serverUrl, `create database ${name} template template_berth`)
+  await administer(serverUrl, `create database ${name} ${like}`)
   return {
     url: withDatabase(serverUrl, name),
     drop: () => administer(serverUrl, `drop database if exists ${name} with (force)`),

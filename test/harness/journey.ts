@@ -5,6 +5,7 @@
 import { formatInstant } from '../../src/base/instant.ts'
 import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../src/base/money.ts'
 import { allReconcilers } from '../../src/reconcile/all.ts'
+import { defaultRetention } from '../../src/reconcile/retention.ts'
 import { deliverWebhooks } from '../../src/reconcile/deliver-webhooks.ts'
 import type { Reconciler } from '../../src/reconcile/loop.ts'
 import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
@@ -32,7 +33,12 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
   const clock = manualClock()
   const server = await testServer({ ...options, clock, runLoops: false })
   const webhooks = deliverWebhooks(server.app)
-  const reconcilers = allReconcilers(server.app, webhooks, { massLoss: () => {}, reaped: () => {} })
+  const reconcilers = allReconcilers(
+    server.app,
+    webhooks,
+    { massLoss: () => {}, reaped: () => {}, dropped: () => {} },
+    defaultRetention,
+  )
   const pass = async (): Promise<void> => {
     const errors: unknown[] = []
     for (let round = 0; round < ROUNDS; round += 1) {

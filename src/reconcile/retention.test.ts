@@ -1,0 +1,189 @@
+/** What is old goes by whole partitions; what it cost stays in every sum, and nothing is ever counted twice. */
+import { cp, mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { sql } from 'kysely'
+import { afterEach, expect, test } from 'vitest'
+import { emptyDatabase } from '../../test/harness/database.ts'
+import { openAccount, openBooks, type Books } from '../../test/harness/books.ts'
+import { inferenceRecord } from '../../test/harness/ended-request.ts'
+import { removeFolder } from '../../test/harness/leftover.ts'
+import type { Actor } from '../app/app.ts'
+import { verifyLedger } from '../app/ledger-verify.ts'
+import { makeTreasury } from '../app/treasury.ts'
+import { addMs, DAY_MS, instantOf, type Instant } from '../base/instant.ts'
+import { usd } from '../base/money.ts'
+import type { InferenceRecord } from '../domain/purse.ts'
+import { readRequestCosts, sumUsage, type UsageGrouping } from '../store/billing.ts'
+import { countMonthRequests } from '../store/invoice.ts'
+import { migrate } from '../store/migrate.ts'
+import { findLoggedRequest } from '../store/request-log.ts'
+import { keepRetention } from './retention.ts'
+
+const START = instantOf(Date.UTC(2026, 0, 15, 12))
+const retention = { requestLogDays: 30, requestCostDays: 400 }
+
+const closing: Array<() => Promise<unknown>> = []
+afterEach(async () => {
+  for (const step of closing.splice(0).toReversed()) await step()
+})
+
+async function open(): Promise<{ books: Books; actor: Actor }> {
+  const books = await openBooks(START)
+  closing.push(() => books.close())
+  return { books, actor: await openAccount(books, 'keeps', usd('10')) }
+}
+
+/** Passes until nothing is left to do; answers the partitions that went. */
+async function pass(books: Books): Promise<string[]> {
+  const dropped: string[] = []
+  const loop = keepRetention(books.app, retention, (name) => dropped.push(name))
+  while (await loop.run(new AbortController().signal));
+  return dropped
+}
+
+async function settle(books: Books, actor: Actor, records: readonly InferenceRecord[]): Promise<void> {
+  const treasury = makeTreasury({ database: books.database, clock: books.clock, gatewayId: 'gw' })
+  const owner = { accountId: actor.accountId, apiKeyId: null }
+  const lent = await treasury.topUp(owner, { wanted: usd('1'), needed: usd('0.001') })
+  if (lent.kind !== 'granted') throw new Error(lent.kind)
+  await treasury.settle(records.map((record) => ({ ...record, holdKey: lent.holdKey })))
+  await treasury.releaseOwnPurses()
+}
+
+let made = 0
+function request(actor: Actor, at: Instant, more: Partial<InferenceRecord> = {}): InferenceRecord {
+  made += 1
+  const { accountId, keyId: apiKeyId } = actor
+  return inferenceRecord({ requestId: `req_${made}`, accountId, apiKeyId, at, cost: '700', ...more })
+}
+
+async function usage(books: Books, actor: Actor) {
+  const all = { from: instantOf(0), until: addMs(books.clock.now(), DAY_MS), limit: 1_000 }
+  const sums: Record<string, unknown> = {}
+  for (const by of ['day', 'model', 'key'] as const satisfies UsageGrouping[])
+    sums[by] = await sumUsage(books.database.db, actor.accountId, { ...all, by })
+  return sums
+}
+
+const faults = async (books: Books) => {
+  const verdict = await verifyLedger(books.app)
+  return verdict.ok ? verdict.value.findings : verdict
+}
+
+test('costs stay for their time one by one, and for ever in every sum', async () => {
+  const { books, actor } = await open()
+  await pass(books)
+  const failed = {
+    units: { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 0 },
+    cost: '0',
+  }
+  const old = [request(actor, START), request(actor, addMs(START, 1)), request(actor, addMs(START, 2), failed)]
+  const other = request(actor, addMs(START, DAY_MS), { model: 'model-b', cost: '5' })
+  await settle(books, actor, [...old, other])
+  const month = { from: instantOf(Date.UTC(2026, 0, 1)), until: instantOf(Date.UTC(2026, 1, 1)) }
+  const before = {
+    usage: await usage(books, actor),
+    invoice: await countMonthRequests(books.database.db, actor.accountId, month),
+  }
+  expect(before.invoice).toEqual(
+    new Map([
+      ['model-a', 2],
+      ['model-b', 1],
+    ]),
+  )
+
+  // 400 days after the last instant of January, and not before.
+  books.clock.set(instantOf(Date.UTC(2026, 1, 1) + 400 * DAY_MS - 1))
+  await settle(books, actor, [request(actor, books.clock.now())])
+  const kept = await usage(books, actor)
+  expect((await pass(books)).filter((name) => name.startsWith('request_cost'))).toEqual([])
+  const ids = [...old, other].map((one) => one.requestId)
+  expect(await readRequestCosts(books.database.db, actor.accountId, ids)).toHaveLength(4)
+  books.clock.set(addMs(books.clock.now(), 1))
+  expect((await pass(books)).filter((name) => name.startsWith('request_cost'))).toHaveLength(1)
+
+  expect(await readRequestCosts(books.database.db, actor.accountId, ids)).toEqual([])
+  expect(await usage(books, actor)).toEqual(kept)
+  expect(await countMonthRequests(books.database.db, actor.accountId, month)).toEqual(before.invoice)
+  const days = await books.database.db.selectFrom('request_day').selectAll().orderBy('day').execute()
+  expect(
+    days.map(({ day, model, requests, answered, cost_nano }) => [day, model, requests, answered, cost_nano]),
+  ).toEqual([
+    ['2026-01-15', 'model-a', 3n, 2n, 1_400n],
+    ['2026-01-16', 'model-b', 1n, 1n, 5n],
+  ])
+  expect(await faults(books)).toEqual([])
+  expect(await pass(books)).toEqual([])
+})
+
+test('a request from a time that was thinned is refused, so that nothing counts twice', async () => {
+  const { books, actor } = await open()
+  await pass(books)
+  const one = request(actor, START)
+  await settle(books, actor, [one])
+  await settle(books, actor, [one])
+  const before = await usage(books, actor)
+  books.clock.set(instantOf(Date.UTC(2026, 1, 1) + 400 * DAY_MS))
+  await pass(books)
+  await settle(books, actor, [one, request(actor, books.clock.now())])
+  const { total } = (await usage(books, actor))['model'] as { total: bigint }
+  expect(total).toBe((before['model'] as { total: bigint }).total + 700n)
+  expect(await faults(books)).toEqual([])
+})
+
+test('the log goes after its days, texts or not, and rows outside of any partition go too', async () => {
+  const { books, actor } = await open()
+  // Nothing was made for this time yet: the rows stand in the default partition until a pass moves them.
+  const early = request(actor, addMs(START, 3 * DAY_MS))
+  const never = request(actor, addMs(START, 400 * DAY_MS))
+  await settle(books, actor, [early, never])
+  const where = async () =>
+    (
+      await sql<{ name: string }>`select tableoid::regclass::text as name from request_log order by at`.execute(
+        books.database.db,
+      )
+    ).rows.map((row) => row.name)
+  expect(await where()).toEqual(['request_log_default', 'request_log_default'])
+  await pass(books)
+  expect(await where()).toEqual(['request_log_20260118', 'request_log_default'])
+  expect(await findLoggedRequest(books.database.db, actor.accountId, early.requestId)).toMatchObject({
+    cost_nano: 700n,
+  })
+  books.clock.set(instantOf(Date.UTC(2026, 0, 19) + 30 * DAY_MS))
+  expect(await pass(books)).toContain('request_log_20260118')
+  expect(await where()).toEqual(['request_log_default'])
+  books.clock.set(addMs(START, 430 * DAY_MS + 1))
+  await pass(books)
+  expect(await where()).toEqual([])
+  expect(await faults(books)).toEqual([])
+})
+
+test('a filled database is migrated with all of its requests, which still count once', async () => {
+  const schema = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
+  closing.push(() => removeFolder(schema))
+  await cp('schema', schema, { recursive: true })
+  await rm(path.join(schema, '0019_retention.sql'))
+  const books = await openBooks(START, await emptyDatabase())
+  closing.push(() => books.close())
+  await migrate(books.database.pool, schema)
+  const actor = await openAccount(books, 'old', usd('10'))
+  const records = Array.from({ length: 300 }, (_, n) => request(actor, addMs(START, (n - 200) * DAY_MS)))
+  await settle(books, actor, records)
+
+  await migrate(books.database.pool, path.resolve('schema'))
+  await settle(books, actor, records)
+  await settle(books, actor, [request(actor, addMs(START, 20 * DAY_MS))])
+  books.clock.set(addMs(START, 100 * DAY_MS))
+  const { total } = (await usage(books, actor))['day'] as { total: bigint }
+  expect(total).toBe(301n * 700n)
+  expect(await faults(books)).toEqual([])
+  // Its first partition is mixed: what is old in it goes by rows, the rest stays until all of it is old.
+  await pass(books)
+  const { rows } = await sql<{ logged: number; costs: number }>`
+    select (select count(*)::integer from request_log) as logged, (select count(*)::integer from request_cost) as costs`.execute(
+    books.database.db,
+  )
+  expect(rows).toEqual([{ logged: 30, costs: 301 }])
+  expect(await faults(books)).toEqual([])
+})
