@@ -58,14 +58,14 @@ export function startProcess(env: Readonly<Record<string, string>>): ChildProces
   // As `npm start` and the command itself do.
   return spawn(process.execPath, ['--max-semi-space-size=64', 'bin/berth.mjs', 'serve'], {
     env: { PATH: process.env.PATH ?? '', BERTH_PORT: '0', BERTH_LOG_LEVEL: 'error', ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'inherit', 'pipe'],
   })
 }
 
 export async function readyUrl(child: ChildProcess): Promise<string> {
   let text = ''
   return new Promise((resolve, reject) => {
-    child.stdout?.on('data', (chunk: Buffer) => {
+    child.stderr?.on('data', (chunk: Buffer) => {
       text += chunk.toString()
       const match = /ready at (\S+)/.exec(text)
       if (match?.[1] !== undefined) resolve(match[1])

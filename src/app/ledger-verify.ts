@@ -1,7 +1,14 @@
-/** The recount behind `berth ledger verify`: reads the whole of the books at one moment and changes nothing. */
+/** The recount behind `berth ledger verify`: reads the whole of the books at one moment. */
 import type { NanoUsd } from '../base/money.ts'
 import { ok, type Result } from '../base/result.ts'
-import { ledgerChecks, readHouse, readWholeBooks, runCheck, type Finding } from '../store/ledger-verify.ts'
+import {
+  ledgerChecks,
+  readHouse,
+  readWholeBooks,
+  runCheck,
+  saveLedgerCheck,
+  type Finding,
+} from '../store/ledger-verify.ts'
 import type { App } from './app.ts'
 
 const FINDINGS_SHOWN = 100
@@ -16,7 +23,18 @@ export interface LedgerVerdict {
   readonly house: ReadonlyMap<string, NanoUsd>
 }
 
+/** Writes down that it was done, and what came of it. */
 export async function verifyLedger(app: App): Promise<Result<LedgerVerdict>> {
+  const startedAt = performance.now()
+  const verdict = await recount(app)
+  if (verdict.ok) {
+    const findings = verdict.value.checks.reduce((sum, check) => sum + check.findings, 0)
+    await saveLedgerCheck(app.database, { tookMs: Math.round(performance.now() - startedAt), findings })
+  }
+  return verdict
+}
+
+async function recount(app: App): Promise<Result<LedgerVerdict>> {
   return readWholeBooks(app.database, async (db) => {
     const checks: LedgerVerdict['checks'] = []
     const findings: Finding[] = []

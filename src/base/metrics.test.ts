@@ -54,13 +54,13 @@ test('what collects is asked before each scrape', async () => {
 describe('what would break the format', () => {
   test('in a label is escaped', async () => {
     const metrics = new Metrics()
-    metrics.counter('odd', 'Odd').add({ text: 'a"b\\c\nd' })
-    expect(await linesOf(metrics)).toContain('odd{text="a\\"b\\\\c\\nd"} 1')
+    metrics.counter('odd_total', 'Odd').add({ text: 'a"b\\c\nd' })
+    expect(await linesOf(metrics)).toContain('odd_total{text="a\\"b\\\\c\\nd"} 1')
   })
 
   test('as a second declaration of one name is refused', () => {
     const metrics = new Metrics()
-    metrics.counter('twice', 'Once')
-    expect(() => metrics.gauge('twice', 'Again')).toThrow('metric declared twice: twice')
+    metrics.counter('twice_total', 'Once')
+    expect(() => metrics.counter('twice_total', 'Again')).toThrow('metric declared twice: twice_total')
   })
 })

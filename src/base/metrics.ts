@@ -18,6 +18,11 @@ export interface Counter {
   bind(labels: Labels): (amount?: number) => void
 }
 
+/** A counter that is kept elsewhere and read at each scrape. It falls only when what it counts begins anew. */
+export interface ReadCounter {
+  set(value: number, labels?: Labels): void
+}
+
 export interface Gauge {
   set(value: number, labels?: Labels): void
 }
@@ -30,6 +35,7 @@ export interface Histogram {
 export class Metrics {
   readonly #metrics = new Map<string, Metric>()
   readonly #collectors: Array<() => void | Promise<void>> = []
+  #missing: Counter | undefined
 
   counter(name: string, help: string): Counter {
     const values = new Map<string, number>()
@@ -42,6 +48,12 @@ export class Metrics {
         return (amount = 1) => addTo(key, amount)
       },
     }
+  }
+
+  readCounter(name: string, help: string): ReadCounter {
+    const values = new Map<string, number>()
+    this.#register({ name, help, type: 'counter', lines: () => sampleLines(name, values) })
+    return { set: (value, labels = {}) => void values.set(formatLabels(labels), value) }
   }
 
   gauge(name: string, help: string): Gauge {
@@ -81,10 +93,18 @@ export class Metrics {
   }
 
   async text(): Promise<string> {
-    for (const collector of this.#collectors) await collector()
+    for (const collector of this.#collectors) {
+      try {
+        await collector()
+      } catch {
+        // Without the database the rest is still worth knowing, and the counter says that something is missing.
+        this.#missing ??= this.counter('berth_scrape_errors_total', 'Parts of a scrape that could not be read')
+        this.#missing.add()
+      }
+    }
     return [...this.#metrics.values()]
       .flatMap((metric) => [
-        `# HELP ${metric.name} ${metric.help}`,
+        `# HELP ${metric.name} ${metric.help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`,
         `# TYPE ${metric.name} ${metric.type}`,
         ...metric.lines(),
       ])
@@ -93,6 +113,10 @@ export class Metrics {
   }
 
   #register(metric: Metric): void {
+    // What Prometheus expects of names; a scraper that checks them would refuse all of it.
+    if (!/^[a-zA-Z_:][a-zA-Z0-9_:]*$/.test(metric.name)) throw new Error(`not a metric name: ${metric.name}`)
+    if ((metric.type === 'counter') !== metric.name.endsWith('_total'))
+      throw new Error(`counters, and only they, end in _total: ${metric.name}`)
     if (this.#metrics.has(metric.name)) throw new Error(`metric declared twice: ${metric.name}`)
     this.#metrics.set(metric.name, metric)
   }

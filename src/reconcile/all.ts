@@ -6,6 +6,7 @@ import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { expireOddments, expireStates, expireTerms } from './expire.ts'
 import { tendGateways } from './gateways.ts'
 import { takeInventory } from './inventory.ts'
+import { checkLedger } from './ledger-check.ts'
 import type { Reconciler } from './loop.ts'
 import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
@@ -20,6 +21,8 @@ import { tendVolumes } from './volumes.ts'
 export interface Notices {
   readonly massLoss: (driver: string, missing: number) => void
   readonly reaped: (driver: string, externalId: string, why: string) => void
+  /** The daily recount of the ledger has found something wrong. */
+  readonly ledgerFaults: (findings: number) => void
   /** A partition of old requests is gone. */
   readonly dropped: (partition: string) => void
 }
@@ -45,6 +48,7 @@ export function allReconcilers(
     tendAttachments(app),
     reap(app, notices.reaped),
     tendGateways(app),
+    checkLedger(app, notices.ledgerFaults),
     keepRetention(app, retention, notices.dropped),
     {
       name: 'deliver-webhooks',

@@ -148,11 +148,14 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
   const unsettled = metrics.gauge('berth_meter_unsettled', 'Finished requests that are not in the books yet')
   const lag = metrics.gauge('berth_meter_lag_seconds', 'How long the oldest of them waits')
   const purses = metrics.gauge('berth_meter_purses', 'Purses that this gateway spends from')
-  const capped = metrics.gauge('berth_meter_capped_costs', 'Requests that cost more than was reserved, since the start')
+  const capped = metrics.readCounter('berth_meter_capped_costs_total', 'Requests that cost more than was reserved')
   const inFlight = metrics.gauge('berth_deployment_in_flight', 'Requests that a deployment works on')
   const breaker = metrics.gauge('berth_deployment_breaker_open', '1 while nothing is sent there')
-  const faults = metrics.gauge('berth_deployment_faults', 'Faults by kind since the start')
-  const affinity = metrics.gauge('berth_deployment_affinity', 'Requests that went where their prompt began before')
+  const faults = metrics.readCounter('berth_deployment_faults_total', 'Faults of a deployment, by kind')
+  const affinity = metrics.readCounter(
+    'berth_deployment_affinity_total',
+    'Requests by whether they went where their prompt began before',
+  )
   const queued = metrics.gauge('berth_model_queued', 'Requests that wait for a place')
   let last: DispatcherStats = { deployments: [], models: [] }
   metrics.collect(() => {

@@ -23,9 +23,10 @@ async function main(): Promise<void> {
   const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
   const server = await serve(settings, { data, newOperatorKey })
   const { url, made } = server
+  // Standard output has the log and nothing else, so that whatever collects it can parse every line.
   // Before anybody can know that it is up, and stop it.
   stopOnSignal(server, settings.drainMs)
-  process.stdout.write(welcome({ url, settings, made, tookMs: performance.now() - startedAt }))
+  process.stderr.write(welcome({ url, settings, made, tookMs: performance.now() - startedAt }))
   void server.broken.then((why) => {
     if (ending) return
     process.stderr.write(`${why}; stopping.\n`)
@@ -51,7 +52,7 @@ function stopOnSignal(server: RunningServer, drainMs: number): void {
   let draining: NodeJS.Timeout | undefined
   const stop = (): void => {
     clearTimeout(draining)
-    process.stdout.write('\nStopping …\n')
+    process.stderr.write('\nStopping …\n')
     void end(server, 0)
   }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -59,7 +60,7 @@ function stopOnSignal(server: RunningServer, drainMs: number): void {
       if (ending) process.exit(1)
       if (draining !== undefined || drainMs === 0) return stop()
       server.startDraining()
-      process.stdout.write(`\nDraining for ${drainMs / 1_000} s …\n`)
+      process.stderr.write(`\nDraining for ${drainMs / 1_000} s …\n`)
       draining = setTimeout(stop, drainMs)
     })
   }

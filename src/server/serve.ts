@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import path from 'node:path'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { pino, type Logger } from 'pino'
+import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
 import { BodyBudget } from '../base/body-budget.ts'
 import { systemClock, type Clock } from '../base/instant.ts'
@@ -37,10 +37,12 @@ import { openHostDoors } from './host-doors.ts'
 import { makeHostLinks } from './host-links.ts'
 import { inferencePage } from './inference-door.ts'
 import { openInference } from './inference.ts'
+import { openLog } from './log.ts'
 import { openMachineEngines } from './machine-engines.ts'
 import { importInventory } from './metal-inventory.ts'
 import { openData, type OpenData } from './open-data.ts'
 import { makeRateLimiter } from './rate-limit.ts'
+import { watchResources } from './resource-gauges.ts'
 import { openLogs } from './session-door.ts'
 import { SettingsError, type Settings } from './settings.ts'
 import { shownFolder } from './welcome.ts'
@@ -56,9 +58,6 @@ export interface RunningServer {
   startDraining(): void
   close(): Promise<void>
 }
-
-/** Of requests and answers, should a log line ever have their headers. */
-const SECRET_HEADERS = ['req.headers.authorization', 'req.headers.cookie', 'res.headers["set-cookie"]']
 
 export interface ServeOptions {
   /** Opened by the caller already; closed by the server. */
@@ -78,7 +77,7 @@ export interface ServeOptions {
 
 export async function serve(settings: Settings, options: ServeOptions = {}): Promise<RunningServer> {
   const clock = options.clock ?? systemClock
-  const log = options.log ?? pino({ level: settings.logLevel, redact: SECRET_HEADERS })
+  const log = options.log ?? openLog(settings.logLevel)
   const closing: Array<() => Promise<unknown>> = []
   const close = async (): Promise<void> => {
     for (const step of closing.splice(0).toReversed()) await step()
@@ -171,6 +170,8 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
                   log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
                 reaped: (driver, externalId, why) =>
                   log.warn({ driver, externalId, why }, 'ended what was not in the books'),
+                ledgerFaults: (findings) =>
+                  log.error({ findings }, 'the ledger does not add up; see berth ledger verify'),
                 dropped: (partition) => log.info({ partition }, 'dropped a partition of old requests'),
               },
               settings.retention,
@@ -194,6 +195,8 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   closing.push(() => bus.close())
   app.database.onCommit = (wake) => bus.publish(wake)
   watchGauges(app, metrics)
+  const resources = watchResources(app, metrics, { dataDir, volumeDir: settings.storage?.dir })
+  closing.push(async () => resources.stop())
 
   const bodies = new BodyBudget(settings.bodyMemory)
   const bodyBytes = metrics.gauge('berth_request_body_bytes', 'Memory that request bodies in flight hold')

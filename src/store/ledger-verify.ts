@@ -4,9 +4,10 @@
  * backup or a hand in the database has done. All of them read the same moment.
  */
 import { sql, type RawBuilder } from 'kysely'
+import { toDate } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { readSnapshot } from './billing.ts'
-import type { Database, Db } from './database.ts'
+import { transact, type Database, type Db } from './database.ts'
 import { commitmentChecks } from './ledger-verify-commitment.ts'
 
 export interface Finding {
@@ -47,6 +48,23 @@ export async function runCheck(
     total: Number.parseInt(String(found.rows[0]?.total ?? 0), 10),
     findings: found.rows.map(({ subject, detail }) => ({ check: check.name, subject, detail })),
   }
+}
+
+/** Enough to see when something went wrong. */
+const CHECKS_KEPT = 100
+
+export async function saveLedgerCheck(database: Database, check: { tookMs: number; findings: number }): Promise<void> {
+  await transact(database, async (tx) => {
+    const { id } = await tx.db
+      .insertInto('ledger_check')
+      .values({ at: toDate(tx.clock.now()), took_ms: check.tookMs, findings: check.findings })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    await tx.db
+      .deleteFrom('ledger_check')
+      .where('id', '<=', id - BigInt(CHECKS_KEPT))
+      .execute()
+  })
 }
 
 /** The house keeps no balances: they are the sums of its transfers. */

@@ -336,6 +336,12 @@ export interface Tables extends HostTables {
     cost_nano: Nano
     answered: bigint
   }
+  ledger_check: {
+    id: GeneratedAlways<bigint>
+    at: At
+    took_ms: number
+    findings: number
+  }
   request_day: {
     account_id: string
     day: string

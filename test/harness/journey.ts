@@ -36,7 +36,7 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
   const reconcilers = allReconcilers(
     server.app,
     webhooks,
-    { massLoss: () => {}, reaped: () => {}, dropped: () => {} },
+    { massLoss: () => {}, reaped: () => {}, dropped: () => {}, ledgerFaults: () => {} },
     defaultRetention,
   )
   const pass = async (): Promise<void> => {

@@ -1,0 +1,23 @@
+/** Recounts the whole ledger once a day, on one of the servers, so that a fault is noticed before a customer does. */
+import type { App } from '../app/app.ts'
+import { verifyLedger } from '../app/ledger-verify.ts'
+import { DAY_MS, HOUR_MS } from '../base/instant.ts'
+import { takeTurn } from '../store/lease.ts'
+import type { Reconciler } from './loop.ts'
+
+export function checkLedger(app: App, found: (findings: number) => void): Reconciler {
+  return {
+    name: 'ledger-check',
+    everyMs: HOUR_MS,
+    run: async () => {
+      // A turn that lasts for a day: whoever has it checks, and nobody else until it has ended.
+      const turn = await takeTurn(app.database.db, 'ledger-check', { now: app.clock.now(), leaseMs: DAY_MS })
+      if (turn === undefined) return false
+      const verdict = await verifyLedger(app)
+      if (!verdict.ok) return false
+      const findings = verdict.value.checks.reduce((sum, check) => sum + check.findings, 0)
+      if (findings > 0) found(findings)
+      return false
+    },
+  }
+}

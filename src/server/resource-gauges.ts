@@ -1,0 +1,83 @@
+/** What a server uses up: its event loop, its disk, the database, the journal; and which version it is. */
+import { readdir, stat, statfs } from 'node:fs/promises'
+import path from 'node:path'
+import { sql } from 'kysely'
+import type { App } from '../app/app.ts'
+import { toDate } from '../base/instant.ts'
+import type { Metrics } from '../base/metrics.ts'
+import packageJson from '../../package.json' with { type: 'json' }
+
+const LAG_EVERY_MS = 500
+const LAG_BUCKETS = [0.005, 0.02, 0.1, 0.5, 2, 10]
+
+export function watchResources(
+  app: App,
+  metrics: Metrics,
+  folders: { readonly dataDir: string; readonly volumeDir: string | undefined },
+): { stop(): void } {
+  metrics
+    .gauge('berth_build_info', 'Always 1; the version is in the labels')
+    .set(1, { version: packageJson.version, node: process.versions.node })
+  watchDisks(metrics, folders)
+  watchDatabase(app, metrics)
+  return watchEventLoop(metrics)
+}
+
+function watchEventLoop(metrics: Metrics): { stop(): void } {
+  const lag = metrics.histogram('berth_event_loop_lag_seconds', 'How late a timer is, twice a second', LAG_BUCKETS)
+  const observe = lag.bind({})
+  let dueAt = performance.now() + LAG_EVERY_MS
+  const timer = setInterval(() => {
+    const now = performance.now()
+    observe(Math.max(0, now - dueAt) / 1_000)
+    dueAt = now + LAG_EVERY_MS
+  }, LAG_EVERY_MS).unref()
+  return { stop: () => clearInterval(timer) }
+}
+
+function watchDisks(metrics: Metrics, folders: { dataDir: string; volumeDir: string | undefined }): void {
+  const free = metrics.gauge('berth_disk_free_bytes', 'Free space of the disk of a folder, by what the folder is for')
+  const total = metrics.gauge('berth_disk_bytes', 'Size of that disk')
+  const journal = metrics.gauge('berth_journal_bytes', 'Size of the journal of ended model calls')
+  metrics.collect(async () => {
+    const disks = { data: folders.dataDir, ...(folders.volumeDir === undefined ? {} : { volumes: folders.volumeDir }) }
+    for (const [use, folder] of Object.entries(disks)) {
+      const disk = await statfs(folder)
+      free.set(disk.bavail * disk.bsize, { for: use })
+      total.set(disk.blocks * disk.bsize, { for: use })
+    }
+    journal.set(await sizeOf(path.join(folders.dataDir, 'journal')))
+  })
+}
+
+async function sizeOf(folder: string): Promise<number> {
+  let bytes = 0
+  for (const name of await readdir(folder)) {
+    // Segments are deleted as they are settled.
+    const found = await stat(path.join(folder, name)).catch(() => undefined)
+    bytes += found?.size ?? 0
+  }
+  return bytes
+}
+
+function watchDatabase(app: App, metrics: Metrics): void {
+  const bytes = metrics.gauge('berth_database_bytes', 'Size of the database')
+  const volumes = metrics.gauge('berth_volume_bytes', 'Size of all volumes, by state; deleted ones are not counted')
+  const checkedAt = metrics.gauge(
+    'berth_ledger_check_timestamp_seconds',
+    'When the ledger was last recounted; 0: never',
+  )
+  const findings = metrics.gauge('berth_ledger_check_findings', 'What the last recount found wrong')
+  metrics.collect(async () => {
+    const { db } = app.database
+    const size = await sql<{ bytes: bigint }>`select pg_database_size(current_database()) as bytes`.execute(db)
+    bytes.set(Number.parseInt(String(size.rows[0]?.bytes ?? 0), 10))
+    const sums = await sql<{ state: string; gb: number }>`
+      select state, sum(size_gb)::float8 as gb from volume where state <> 'deleted' group by state`.execute(db)
+    for (const state of ['creating', 'active', 'suspended', 'deleting', 'failed'])
+      volumes.set((sums.rows.find((row) => row.state === state)?.gb ?? 0) * 1e9, { state })
+    const last = await db.selectFrom('ledger_check').select(['at', 'findings']).orderBy('id', 'desc').limit(1).execute()
+    checkedAt.set(last[0] === undefined ? 0 : toDate(last[0].at).getTime() / 1_000)
+    findings.set(last[0]?.findings ?? 0)
+  })
+}
