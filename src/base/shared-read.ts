@@ -30,15 +30,16 @@ export function makeSharedRead<T>(
     const mine: Reading<T> = { begunAt: now(), changes, value: read() }
     running = mine
     // A failure reaches those who wait for it; the next one to ask tries again.
-    mine.value.then(
-      () => {
-        running = undefined
+    void (async () => {
+      try {
+        await mine.value
         done = mine
-      },
-      () => {
+      } catch {
+        // Told to those who wait.
+      } finally {
         running = undefined
-      },
-    )
+      }
+    })()
     return mine
   }
 

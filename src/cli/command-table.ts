@@ -17,7 +17,10 @@ export interface CommandFile {
 /** By the title of their group, in the order of the help. */
 export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
   'Server:': [
-    { names: ['serve', 'status'], load: async () => (await import('./server.ts')).addServerCommands },
+    {
+      names: ['serve', 'backup', 'restore', 'status'],
+      load: async () => (await import('./server.ts')).addServerCommands,
+    },
     { names: ['login', 'logout', 'profiles'], load: async () => (await import('./login.ts')).addProfileCommands },
     { names: ['completion'], load: async () => (await import('./completion.ts')).addCompletionCommand },
   ],

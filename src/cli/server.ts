@@ -1,4 +1,4 @@
-/** `berth serve` and `berth status`. */
+/** `berth serve`, `berth backup`, `berth restore` and `berth status`. */
 import type { Command } from 'commander'
 import { systemClock } from '../base/instant.ts'
 import type { Client, Readiness, Reply } from '../client/client.ts'
@@ -21,9 +21,28 @@ export function addServerCommands(program: Command, run: Run): void {
       ])
     })
   program
+    .command('backup')
+    .description('back up the embedded database and keys while the server runs')
+    .argument('<folder>', 'folder to make')
+    .option('--data-dir <folder>', 'data folder of the server (BERTH_DATA_DIR, .berth)')
+    .action(refuseOptionsInFront('backup'))
+  program
+    .command('restore')
+    .description('make a new data folder from a backup')
+    .argument('<backup>', 'folder that berth backup made')
+    .argument('<folder>', 'data folder to make')
+    .action(refuseOptionsInFront('restore'))
+  program
     .command('status')
     .description('is the server ready, and what is the balance')
     .action(run('anyone', showStatus))
+}
+
+/** bin/berth.mjs starts these programs by the first word. */
+function refuseOptionsInFront(command: string): () => never {
+  return () => {
+    throw new CliError(exitCodes.usage, `Write "${command}" right after berth, and its options behind.`)
+  }
 }
 
 async function showStatus(session: Session): Promise<ExitCode> {

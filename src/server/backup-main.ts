@@ -19,7 +19,7 @@ class UsageError extends Error {}
 
 async function main(): Promise<void> {
   const { values, positionals } = readArguments()
-  if (values.help === true) return void process.stdout.write(usage)
+  if (values.help) return void process.stdout.write(usage)
   const [command, ...folders] = positionals
   const dataDir = path.resolve(values['data-dir'] ?? process.env.BERTH_DATA_DIR ?? '.berth')
   const [first, second, ...more] = folders
