@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 
 const examples: Readonly<Record<string, readonly string[]>> = {
   serve: ['berth serve', 'BERTH_PORT=8421 berth serve'],
-  backup: ['berth backup /backups/monday', 'berth backup --data-dir /srv/berth --json /backups/monday'],
+  backup: ['berth backup /backups/monday', 'berth backup --data-dir /srv/berth /backups/monday'],
   restore: ['berth restore /backups/monday restored'],
   status: ['berth status', 'berth status --url https://gpu.example.com'],
   login: ['berth login --server https://gpu.example.com', 'berth login --profile work < key-file'],

@@ -4,15 +4,9 @@
  */
 import type { App } from '../app/app.ts'
 import { addMs, DAY_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
+import type { Retention } from '../domain/retention.ts'
 import { dropRequestPartition, forgetRequests, makeRequestPartitions } from '../store/request-log.ts'
 import type { Reconciler } from './loop.ts'
-
-export interface Retention {
-  readonly requestLogDays: number
-  readonly requestCostDays: number
-}
-
-export const defaultRetention: Retention = { requestLogDays: 30, requestCostDays: 400 }
 
 /** Rows that stand among newer ones in their partition, as after an upgrade. */
 const BATCH = 1_000

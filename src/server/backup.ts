@@ -12,6 +12,7 @@ import * as fs from 'node:fs'
 import { copyFile, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { Client } from 'pg'
+import { formatInstant, systemClock } from '../base/instant.ts'
 import { listSegments, segmentName } from '../gateway/journal-segment.ts'
 import { readPrivateFile, syncFolder, writePrivateFile } from './data-folder.ts'
 
@@ -34,7 +35,7 @@ export interface Progress {
 
 export class BackupError extends Error {}
 
-export const MANIFEST = 'backup.json'
+const MANIFEST = 'backup.json'
 const CONNECT_MS = 10_000
 const KEEP_JOURNAL_EVERY_MS = 200
 /** Beside the cluster; models are downloaded again, sockets and logs belong to the process. */
@@ -58,7 +59,7 @@ export async function backUp(
   target: string,
   tell: (progress: Progress) => void,
 ): Promise<BackupManifest> {
-  const startedAt = new Date().toISOString()
+  const startedAt = formatInstant(systemClock.now())
   if (fs.existsSync(target)) throw new BackupError(`${target} is there already. Name a folder that does not exist yet.`)
   const cluster = path.join(dataDir, 'postgres')
   const client = await connect(dataDir, cluster)
@@ -76,7 +77,7 @@ export async function backUp(
     }
     await copyRest(dataDir, kept, unfinished, copy)
     const hasSecretKey = fs.existsSync(path.join(unfinished, 'secret.key'))
-    const finishedAt = new Date().toISOString()
+    const finishedAt = formatInstant(systemClock.now())
     const manifest: BackupManifest = {
       format: 1,
       startedAt,

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import type { BodyBudgetOptions } from '../base/body-budget.ts'
 import { faultWords } from '../contract/fault-words.ts'
-import type { Retention } from '../reconcile/retention.ts'
+import { defaultRetention, type Retention } from '../domain/retention.ts'
 import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './trusted-proxy.ts'
 
 const MB = 1_000_000
@@ -49,8 +49,18 @@ const environment = z.object({
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
   BERTH_METRICS_PORT: port.optional(),
-  BERTH_REQUEST_LOG_DAYS: z.coerce.number().int().min(1).max(MAX_RETENTION_DAYS).default(30),
-  BERTH_REQUEST_COST_DAYS: z.coerce.number().int().min(31).max(MAX_RETENTION_DAYS).default(400),
+  BERTH_REQUEST_LOG_DAYS: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(MAX_RETENTION_DAYS)
+    .default(defaultRetention.requestLogDays),
+  BERTH_REQUEST_COST_DAYS: z.coerce
+    .number()
+    .int()
+    .min(31)
+    .max(MAX_RETENTION_DAYS)
+    .default(defaultRetention.requestCostDays),
   BERTH_DRAIN_SECONDS: z.coerce.number().min(0).max(MAX_DRAIN_SECONDS).optional(),
   BERTH_TRUST_PROXY: z.string().default('0'),
   BERTH_BODY_MEMORY_MB: bodyMemoryMb.default(512),

@@ -11,16 +11,16 @@ import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
 import type { ModelKind } from '../domain/inference.ts'
-import type { InferenceRecord } from '../domain/purse.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import type { VolumeState } from '../domain/volume.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { HostTables } from './host-tables.ts'
+import type { RequestTables } from './request-tables.ts'
 
 export type At = ColumnType<Instant, Date, Date>
 export type AtOrNull = ColumnType<Instant | null, Date | null | undefined, Date | null>
-type Nano = ColumnType<NanoUsd, bigint, bigint>
+export type Nano = ColumnType<NanoUsd, bigint, bigint>
 type NanoOrZero = ColumnType<NanoUsd, bigint | undefined, bigint>
 type NanoOrNull = ColumnType<NanoUsd | null, bigint | null | undefined, bigint | null>
 export type Json<T> = ColumnType<T, string, string>
@@ -41,7 +41,7 @@ interface Leased {
   lease_until: AtOrNull
 }
 
-export interface Tables extends HostTables {
+export interface Tables extends HostTables, RequestTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
     id: string
@@ -316,43 +316,11 @@ export interface Tables extends HostTables {
     last_at: AtOrNull
     created_at: At
   } & Leased
-  request_cost: {
-    request_id: string
-    account_id: string
-    api_key_id: OrNull<string>
-    model: string
-    at: At
-    cost_nano: Nano
-    input_units: bigint
-    cached_units: ColumnType<bigint, bigint | undefined, bigint>
-    output_units: bigint
-  }
-  /** A view: single requests, and the sums of those that were thinned. */
-  request_usage: {
-    account_id: string
-    api_key_id: OrNull<string>
-    model: string
-    at: At
-    cost_nano: Nano
-    answered: bigint
-  }
   ledger_check: {
     id: GeneratedAlways<bigint>
     at: At
     took_ms: number
     findings: number
-  }
-  request_day: {
-    account_id: string
-    day: string
-    api_key_id: string
-    model: string
-    requests: bigint
-    answered: bigint
-    cost_nano: Nano
-    input_units: bigint
-    cached_units: bigint
-    output_units: bigint
   }
   model: {
     name: string
@@ -391,26 +359,4 @@ export interface Tables extends HostTables {
   offered_model: { name: string; at: At }
   gateway: { id: string; seen_at: At }
   purse: { hold_key: string; gateway_id: string; account_id: string; api_key_id: OrNull<string> }
-  request_log: {
-    request_id: string
-    account_id: string
-    api_key_id: string
-    operation: string
-    model: string
-    deployment: OrNull<string>
-    at: At
-    status: number
-    outcome: InferenceRecord['outcome']
-    reason: OrNull<string>
-    streamed: boolean
-    input_units: bigint
-    cached_units: bigint
-    output_units: bigint
-    cost_nano: Nano
-    first_byte_ms: OrNull<number>
-    total_ms: number
-    trace_id: string
-    request_body: OrNull<string>
-    response_body: OrNull<string>
-  }
 }

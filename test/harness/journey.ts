@@ -5,7 +5,7 @@
 import { formatInstant } from '../../src/base/instant.ts'
 import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../src/base/money.ts'
 import { allReconcilers } from '../../src/reconcile/all.ts'
-import { defaultRetention } from '../../src/reconcile/retention.ts'
+import { defaultRetention } from '../../src/domain/retention.ts'
 import { deliverWebhooks } from '../../src/reconcile/deliver-webhooks.ts'
 import type { Reconciler } from '../../src/reconcile/loop.ts'
 import { manualClock, type ManualClock } from '../../src/sim/clock.ts'

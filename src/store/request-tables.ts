@@ -1,0 +1,61 @@
+/** The tables of single requests to models, and of their sums (schema/0019_retention.sql), as types; see tables.ts. */
+import type { ColumnType } from 'kysely'
+import type { InferenceRecord } from '../domain/purse.ts'
+import type { At, Nano, OrNull } from './tables.ts'
+
+export interface RequestTables {
+  request_cost: {
+    request_id: string
+    account_id: string
+    api_key_id: OrNull<string>
+    model: string
+    at: At
+    cost_nano: Nano
+    input_units: bigint
+    cached_units: ColumnType<bigint, bigint | undefined, bigint>
+    output_units: bigint
+  }
+  /** A view: single requests, and the sums of those that were thinned. */
+  request_usage: {
+    account_id: string
+    api_key_id: OrNull<string>
+    model: string
+    at: At
+    cost_nano: Nano
+    answered: bigint
+  }
+  request_day: {
+    account_id: string
+    day: string
+    api_key_id: string
+    model: string
+    requests: bigint
+    answered: bigint
+    cost_nano: Nano
+    input_units: bigint
+    cached_units: bigint
+    output_units: bigint
+  }
+  request_log: {
+    request_id: string
+    account_id: string
+    api_key_id: string
+    operation: string
+    model: string
+    deployment: OrNull<string>
+    at: At
+    status: number
+    outcome: InferenceRecord['outcome']
+    reason: OrNull<string>
+    streamed: boolean
+    input_units: bigint
+    cached_units: bigint
+    output_units: bigint
+    cost_nano: Nano
+    first_byte_ms: OrNull<number>
+    total_ms: number
+    trace_id: string
+    request_body: OrNull<string>
+    response_body: OrNull<string>
+  }
+}
