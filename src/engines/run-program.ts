@@ -22,6 +22,7 @@ const packages: Readonly<Record<string, string>> = {
   modprobe: 'kmod',
   'dpkg-deb': 'dpkg',
   dropbear: 'dropbear-bin',
+  du: 'coreutils',
   dropbearkey: 'dropbear-bin',
   genisoimage: 'genisoimage',
   ip: 'iproute2',

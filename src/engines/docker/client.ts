@@ -19,6 +19,7 @@ import {
   imageReply,
   infoReply,
   networkListReply,
+  sizeReply,
   usageReply,
   versionReply,
   type Container,
@@ -81,10 +82,9 @@ export class DockerClient {
   }
 
   /** Every container that has the label, or the label with that value; ended ones too. */
-  async containers(label: string, signal?: AbortSignal, sized = false): Promise<ListedContainer[]> {
+  async containers(label: string, signal?: AbortSignal): Promise<ListedContainer[]> {
     return this.call('GET', '/containers/json', containerListReply, {
-      query: { all: 'true', filters: filterOf({ label: [label] }), ...(sized ? { size: 'true' } : {}) },
-      timeoutMs: sized ? SIZE_TIMEOUT_MS : CALL_TIMEOUT_MS,
+      query: { all: 'true', filters: filterOf({ label: [label] }) },
       signal,
     })
   }
@@ -92,6 +92,13 @@ export class DockerClient {
   /** undefined: there is none. */
   async container(name: string, signal?: AbortSignal): Promise<Container | undefined> {
     return unlessMissing(this.call('GET', `/containers/${encodeURIComponent(name)}/json`, containerReply, { signal }))
+  }
+
+  /** The lengths of all files in its writable layer, added up by the daemon. */
+  async layerBytes(name: string, signal?: AbortSignal): Promise<number> {
+    const path = `/containers/${encodeURIComponent(name)}/json`
+    const options = { query: { size: 'true' }, timeoutMs: SIZE_TIMEOUT_MS, signal }
+    return (await this.call('GET', path, sizeReply, options)).SizeRw
   }
 
   async createContainer(name: string, body: unknown, signal?: AbortSignal): Promise<string> {

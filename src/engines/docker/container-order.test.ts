@@ -9,7 +9,16 @@ const gpus = [0, 1, 2].map((index) => ({ index, uuid: `GPU-${index}`, simulated:
 const asked = (gpuMode: GpuMode, gpuIndexes: number[]) =>
   containerOrder(
     { ...workloadOf('one'), node: { index: 0, gpuIndexes, peers: [] } },
-    { image: 'a:1', info, gpus, gpuMode, diskQuota: true, cpus: [2, 3], portAddress: '127.0.0.1' },
+    {
+      image: 'a:1',
+      info,
+      gpus,
+      gpuMode,
+      diskQuota: true,
+      cpus: [2, 3],
+      portAddress: '127.0.0.1',
+      hostProcesses: 32_768,
+    },
   )
 
 test('GPUs are handed in by the nvidia driver, and images cannot ask for others', () => {

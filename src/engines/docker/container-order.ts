@@ -33,11 +33,17 @@ export interface OrderOptions {
   /** Which CPUs; undefined leaves that to the kernel. */
   readonly cpus: readonly number[] | undefined
   readonly portAddress: string
+  /** Processes and threads that the kernel of the host allows in all. */
+  readonly hostProcesses: number
 }
 
 export const BYTES_PER_GB = 1_000_000_000
 const NANO_CPUS = 1_000_000_000
+/** Of one container, however large the host. */
 const MAX_PROCESSES = 16_384
+const MIN_PROCESSES = 128
+/** Of what the kernel allows, kept for the host itself and its engine. */
+const HOST_PROCESS_PART = 0.25
 const MIN_MEMORY_BYTES = 16 * 1_048_576
 /** Of its memory: programs that train on several GPUs pass their data through it. */
 const SHARED_MEMORY_PART = 0.5
@@ -89,7 +95,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       Memory: memory,
       // The same: none of it is swap.
       MemorySwap: memory,
-      PidsLimit: MAX_PROCESSES,
+      PidsLimit: processShare(workload.node.gpuIndexes.length, options),
       ShmSize: Math.floor(memory * SHARED_MEMORY_PART),
       ...(options.diskQuota
         ? { StorageOpt: { size: String(Math.floor(spec.resources.storageGb * BYTES_PER_GB)) } }
@@ -108,6 +114,13 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
 /** Never more than there is: the daemon refuses that. */
 function cpuShare(cpuCount: number, info: Info): number {
   return Math.min(Math.max(cpuCount, 0.01), info.NCPU)
+}
+
+/** By its share of the GPUs: all shares together leave the host what it needs. */
+function processShare(gpuCount: number, { gpus, hostProcesses }: OrderOptions): number {
+  const part = Math.min(gpuCount / Math.max(gpus.length, 1), 1)
+  const share = Math.floor(hostProcesses * (1 - HOST_PROCESS_PART) * part)
+  return Math.min(Math.max(share, MIN_PROCESSES), MAX_PROCESSES)
 }
 
 function memoryBytes(ramGb: number, info: Info): number {

@@ -24,8 +24,22 @@ export function hasProjectQuota(mounts: string, folder: string): boolean {
   return nearest?.[3]?.split(',').some((option) => option === 'prjquota' || option === 'pquota') === true
 }
 
+/** What Linux gives a small machine; also where the daemon's kernel is not ours to ask. */
+const USUAL_PROCESSES = 32_768
+
+/** How many processes and threads the kernel allows in all. */
+export async function hostProcesses(): Promise<number> {
+  const limits = await Promise.all(
+    ['pid_max', 'threads-max'].map(async (name) =>
+      Number.parseInt(await readFile(`/proc/sys/kernel/${name}`, 'utf8').catch(() => ''), 10),
+    ),
+  )
+  const known = limits.filter((limit) => limit > 0)
+  return known.length === 0 ? USUAL_PROCESSES : Math.min(...known)
+}
+
 export function diskNote(byStorage: boolean, everySeconds: number): string {
   return byStorage
-    ? `Disk shares are held by the storage itself; volumes of images are watched every ${everySeconds} seconds.`
-    : `Disk shares are watched: a container that has written more than its share is ended within ${everySeconds} seconds.`
+    ? `Disk shares are held by the storage itself; volumes and mounted files are measured every ${everySeconds} seconds.`
+    : `Disk shares are watched: a container that takes more than its share is stopped within ${everySeconds} seconds.`
 }

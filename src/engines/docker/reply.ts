@@ -45,8 +45,6 @@ export const containerListReply = z.array(
     State: z.string(),
     ImageID: z.string().catch(''),
     Labels: recordOf(z.string()),
-    /** Only where it was asked for. */
-    SizeRw: z.number().optional(),
     Mounts: listOf(z.object({ Type: z.string().optional(), Name: z.string().optional() })),
   }),
 )
@@ -63,12 +61,25 @@ export const containerReply = z.object({
     StartedAt: z.string().catch(''),
   }),
   Config: z.object({ Labels: recordOf(z.string()) }),
+  /** Its writable layer, where the storage driver has one that is a folder. */
+  GraphDriver: z
+    .object({ Data: recordOf(z.string()) })
+    .nullish()
+    .catch(undefined),
+  /** Files that are mounted into it, and may be written from inside. */
+  HostsPath: z.string().catch(''),
+  HostnamePath: z.string().catch(''),
+  ResolvConfPath: z.string().catch(''),
+  LogPath: z.string().catch(''),
+  Mounts: listOf(z.object({ Type: z.string().optional(), Source: z.string().optional() })).catch([]),
   NetworkSettings: z.object({
     Ports: recordOf(listOf(z.object({ HostIp: z.string(), HostPort: z.string() }))),
     Networks: recordOf(z.object({ IPAddress: z.string().catch('') })),
   }),
 })
 export type Container = z.output<typeof containerReply>
+
+export const sizeReply = z.object({ SizeRw: z.number().catch(0) })
 
 export const networkListReply = z.array(
   z.object({ Id: z.string().min(1), Name: z.string(), Labels: recordOf(z.string()) }),

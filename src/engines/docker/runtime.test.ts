@@ -344,7 +344,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect(await waitForState(watchful, 'disk', 'failed')).toMatchObject({
       failure: 'disk_share_exceeded',
       message: expect.stringMatching(
-        /^It wrote 0\.0[12][0-9]* GB and has a share of 0\.01 GB of the disk\.$/,
+        /^It takes 0\.0[12][0-9]* GB of the disk and has a share of 0\.01 GB\.$/,
       ) as string,
     })
     expect(watchful.notes()).toContainEqual(expect.stringContaining('Disk shares are watched'))

@@ -26,7 +26,7 @@ import { ContainerFence } from './fence.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
 import type { ImageName } from './image-name.ts'
 import { ImageStore } from './image-store.ts'
-import { diskNote, storageHoldsShares } from './notes.ts'
+import { diskNote, hostProcesses, storageHoldsShares } from './notes.ts'
 import type { RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
 import { SshDoor } from './ssh-door.ts'
@@ -348,6 +348,7 @@ class DockerRuntime implements Runtime {
       diskQuota,
       cpus,
       portAddress,
+      hostProcesses: await hostProcesses(),
     })
     try {
       await this.#client.createContainer(nameOf(workload.id), order, signal)
