@@ -12,7 +12,7 @@ import { instantOf } from '../src/base/instant.ts'
 import { zeroUsd } from '../src/base/money.ts'
 import type { Deployment, ServedModel } from '../src/gateway/catalog.ts'
 import { hashPrefixes } from '../src/gateway/chat-call.ts'
-import { scanChat } from '../src/gateway/chat-scan.ts'
+import { readChatBody } from '../src/gateway/chat-body.ts'
 import { collect } from '../src/gateway/collect.ts'
 import { makeDispatcher, type RunningDispatcher } from '../src/gateway/dispatch.ts'
 import { writeTinyGguf } from '../src/sim/tiny-gguf.ts'
@@ -96,8 +96,8 @@ async function ask(
 ): Promise<{ prompt: number; cached: number }> {
   dispatcher.setCatalog(new Map([[model.name, model]]))
   const body = Buffer.from(JSON.stringify({ model: model.name, messages, max_tokens: 1 }))
-  const scan = scanChat(body)
-  if (scan === undefined) throw new Error('the body is not plain')
+  const chat = readChatBody(body)
+  if (chat === undefined) throw new Error('the body is not a chat')
   const answered = await collect(
     dispatcher,
     {
@@ -109,7 +109,7 @@ async function ask(
         contentType: 'application/json',
         body: [body],
       }),
-      prefixes: hashPrefixes(body, scan.messages.start, scan.messageEnds),
+      prefixes: hashPrefixes(chat.messages.bytes, chat.messages.ends),
       session: undefined,
     },
     { mostBytes: 1_000_000, signal: new AbortController().signal },

@@ -1,18 +1,11 @@
 /** Serverless inference (v1). */
 import { z } from 'zod'
+import { chatMessage } from './chat-message.ts'
 import { endpoint } from './endpoint.ts'
 import { modelKind } from './model.ts'
 
 export const modelName = z.string().min(1).max(200)
 const model = modelName
-
-const chatMessage = z.looseObject({
-  role: z.enum(['system', 'assistant', 'user', 'tool', 'developer']),
-  content: z
-    .union([z.string(), z.array(z.looseObject({ type: z.string() }))])
-    .nullable()
-    .optional(),
-})
 
 const maxCompletionTokens = z.int().min(1).nullable().optional().describe('The newer name of `max_tokens`')
 

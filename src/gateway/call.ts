@@ -35,8 +35,8 @@ export interface Call {
   readonly model: ServedModel
   /** What it can cost at most, held before it starts. */
   readonly worst: NanoUsd
-  /** For the account's log, where it keeps bodies. */
-  readonly bodyText: () => string
+  /** For the account's log. null: the account does not keep bodies. */
+  readonly bodyText: string | null
 }
 
 /** Where an answer goes: a raw socket or node:http's response. Text is latin1: one character a byte. */

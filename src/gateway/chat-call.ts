@@ -3,9 +3,8 @@ import { costOf, noUnits } from '../domain/inference.ts'
 import { minUsd, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, type Failure } from '../base/result.ts'
 import type { Caller } from './call.ts'
-import type { Catalog, Deployment, ServedModel } from './catalog.ts'
-import type { ChatScan } from './chat-scan.ts'
-import { asLatin1 } from './chat-stream.ts'
+import type { Catalog, ServedModel } from './catalog.ts'
+import type { JsonObject } from './chat-body.ts'
 
 /** Asked of an engine whose model has no known limit, when the request names none. */
 const DEFAULT_OUTPUT_TOKENS = 4_096
@@ -30,16 +29,16 @@ export interface Parameters {
   readonly maxTokens: number | null
 }
 
-export function readParameters(head: Readonly<Record<string, unknown>>): Parameters {
-  const options = head['stream_options'] as { include_usage?: boolean } | null | undefined
-  const { prompt } = head
+export function readParameters(body: JsonObject): Parameters {
+  const options = body['stream_options'] as { include_usage?: boolean } | null | undefined
+  const { prompt } = body
   return {
     // A list of numbers is one prompt, in tokens.
     prompts: Array.isArray(prompt) && typeof prompt[0] !== 'number' ? Math.max(1, prompt.length) : 1,
-    stream: head['stream'] === true,
+    stream: body['stream'] === true,
     includeUsage: options?.include_usage === true,
-    n: countOf(head['n']) ?? 1,
-    maxTokens: countOf(head['max_completion_tokens']) ?? countOf(head['max_tokens']),
+    n: countOf(body['n']) ?? 1,
+    maxTokens: countOf(body['max_completion_tokens']) ?? countOf(body['max_tokens']),
   }
 }
 
@@ -74,8 +73,8 @@ export function refuseModel(
 }
 
 /** Everything in a body may find its way into the prompt, and pictures come to more than their address has bytes. */
-export function promptBytesOf(body: Readonly<Record<string, unknown>>): number {
-  return Buffer.byteLength(JSON.stringify(body)) + countParts(body['messages']) * PART_TOKENS
+export function promptBytesOf(body: JsonObject, bodyBytes: number): number {
+  return bodyBytes + countParts(body['messages']) * PART_TOKENS
 }
 
 /** Parts of messages that are no text. */
@@ -98,18 +97,18 @@ export function isReady({ notReady, deployments }: ServedModel): boolean {
   return notReady === undefined && deployments.some(({ drained, weight }) => !drained && weight > 0)
 }
 
-export function refuseParameters(model: ServedModel, head: Readonly<Record<string, unknown>>): Failure | undefined {
+export function refuseParameters(model: ServedModel, body: JsonObject): Failure | undefined {
   if (model.kind !== 'chat') {
     return failField(['model'], `The model ${model.name} does not chat: it is for ${model.kind}`, 'wrong_model_kind')
   }
-  if (Array.isArray(head['tools']) && head['tools'].length > 0 && !model.supportsTools) {
+  if (Array.isArray(body['tools']) && body['tools'].length > 0 && !model.supportsTools) {
     return failField(['tools'], `The model ${model.name} cannot call tools`, 'not_supported')
   }
-  if (!model.supportsImageInput && countParts(head['messages']) > 0) {
+  if (!model.supportsImageInput && countParts(body['messages']) > 0) {
     return failField(['messages'], `The model ${model.name} reads text only`, 'not_supported')
   }
-  const logprobs = head['logprobs']
-  const top = head['top_logprobs']
+  const logprobs = body['logprobs']
+  const top = body['top_logprobs']
   if (typeof top === 'number' && top > 0 && (logprobs === undefined || logprobs === null || logprobs === false)) {
     return failField(['top_logprobs'], 'top_logprobs needs logprobs to be true', 'logprobs_missing')
   }
@@ -146,68 +145,18 @@ export function outputLimit(model: ServedModel, { maxTokens }: Parameters): numb
   return most === null ? maxTokens : Math.min(maxTokens, most)
 }
 
-/** Up to this size a body is put together as one text; larger ones stay where they are, and only the edits are new. */
-const TEXT_BYTES = 16_384
-
-/** The client's bytes with the engine's name of the model in them. */
-export function patchBody(
-  body: Buffer,
-  scan: ChatScan,
-  deployment: Deployment,
-  more: { streamOptions: string | undefined; maxTokens: number | undefined },
-): Array<Uint8Array | string> {
-  const { model, streamOptions, closing } = scan
-  const name = asLatin1(JSON.stringify(deployment.upstreamModel))
-  let tail = more.maxTokens === undefined ? '' : `,"max_tokens":${more.maxTokens}`
-  if (more.streamOptions !== undefined && streamOptions === undefined) tail += `,"stream_options":${more.streamOptions}`
-  const edits: Edit[] = [{ ...model, text: name }]
-  if (more.streamOptions !== undefined && streamOptions !== undefined) {
-    edits.push({ ...streamOptions, text: more.streamOptions })
-    edits.sort((a, b) => a.start - b.start)
-  }
-  if (tail !== '') edits.push({ start: closing, end: closing, text: tail })
-  return body.length > TEXT_BYTES ? editPieces(body, edits) : [editText(body.toString('latin1'), edits)]
-}
-
-interface Edit {
-  readonly start: number
-  readonly end: number
-  readonly text: string
-}
-
-function editText(body: string, edits: readonly Edit[]): string {
-  let text = ''
-  let at = 0
-  for (const edit of edits) {
-    text += body.slice(at, edit.start) + edit.text
-    at = edit.end
-  }
-  return text + body.slice(at)
-}
-
-function editPieces(body: Buffer, edits: readonly Edit[]): Array<Uint8Array | string> {
-  const pieces: Array<Uint8Array | string> = []
-  let at = 0
-  for (const edit of edits) {
-    pieces.push(body.subarray(at, edit.start), edit.text)
-    at = edit.end
-  }
-  pieces.push(body.subarray(at))
-  return pieces
-}
-
 /** Hashes of the prompt up to the end of each message and of each block, shortest first. */
-export function hashPrefixes(bytes: Uint8Array, start: number, ends: readonly number[]): number[] {
+export function hashPrefixes(bytes: Uint8Array, ends: readonly number[]): number[] {
   const hashes: number[] = []
   let hash = 0x811c9dc5
   let next = 0
-  const last = Math.min(ends.at(-1) ?? start, start + MOST_HASHED_BYTES)
-  for (let at = start; at < last; at++) {
+  const last = Math.min(ends.at(-1) ?? 0, MOST_HASHED_BYTES)
+  for (let at = 0; at < last; at++) {
     hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193)
     if (at + 1 === ends[next]) {
       hashes.push(hash >>> 0)
       next += 1
-    } else if ((at + 1 - start) % BLOCK_BYTES === 0) {
+    } else if ((at + 1) % BLOCK_BYTES === 0) {
       hashes.push(hash >>> 0)
     }
   }

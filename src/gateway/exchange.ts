@@ -280,7 +280,7 @@ export class ChatExchange implements UpstreamSink {
       firstByteMs: this.#firstByteMs,
       totalMs,
       traceId,
-      requestBody: caller.account.keepsBodies ? this.#call.bodyText() : null,
+      requestBody: this.#call.bodyText,
       responseBody: caller.account.keepsBodies ? Buffer.from(this.#kept, 'latin1').toString('utf8') : null,
     }
     this.#ports.ended(record)

@@ -1,7 +1,7 @@
 /**
- * The data plane of inference. A chat comes in by one of two doors: `tryChat`, which decides in memory and at once or
- * leaves everything as it was, and `chat`, which may wait and explains every refusal. Behind the doors it is the same
- * exchange. No door asks the database.
+ * The data plane of inference. A chat comes in by one of two paths: `tryChat`, which decides in memory and at once or
+ * leaves everything as it was, and `chat`, which may wait and explains every refusal. What a request means, what it may
+ * cost and what its engine is sent is decided by one function for both. Neither asks the database.
  */
 import type { Clock } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -9,19 +9,18 @@ import type { Failure } from '../base/result.ts'
 import { makeAdmission, type Admission, type Admitted, type Rates } from './admission.ts'
 import { randomHex, type Caller, type Reply } from './call.ts'
 import type { Catalog, Deployment, ServedModel } from './catalog.ts'
+import { readChatBody, writeChatBody, writeMessages, type JsonObject, type MessagesText } from './chat-body.ts'
 import {
   boundsOf,
   defaultModel,
   hashPrefixes,
   outputLimit,
-  patchBody,
   promptBytesOf,
   readParameters,
   refuseModel,
   refuseParameters,
+  type Bounds,
 } from './chat-call.ts'
-import { isPlainChat } from './chat-parameter.ts'
-import { scanChat } from './chat-scan.ts'
 import { ChatExchange, type ChatCall, type ExchangePorts } from './exchange.ts'
 import { MediaGateway } from './media.ts'
 import type { Meter } from './meter.ts'
@@ -39,8 +38,8 @@ export interface GatewayOptions {
 }
 
 /** With usage in every event a stream that is cut is billed to the token. */
-const EVERY_USAGE = '{"include_usage":true,"continuous_usage_stats":true}'
-const LAST_USAGE = '{"include_usage":true}'
+const EVERY_USAGE = { include_usage: true, continuous_usage_stats: true }
+const LAST_USAGE = { include_usage: true }
 const STARTING_MS = 10_000
 const MOST_WAITING = 1_000
 const ONE_NANO_USD = nanoUsdOf(1n)
@@ -103,59 +102,34 @@ export class Gateway {
   }
 
   /**
-   * false: nothing was done, and the careful way is to be taken. A promise: a purse or a counter must be filled first,
+   * false: nothing was done, and the full path is to be taken. A promise: a purse or a counter must be filled first,
    * which happens once in thousands of requests.
    */
   tryChat(
     caller: Caller,
-    body: Buffer,
+    bytes: Buffer,
     headers: CallHeaders,
     reply: (rate: RateHead) => Reply,
   ): boolean | Promise<boolean> {
-    const scan = scanChat(body)
-    if (scan === undefined || !isPlainChat(scan.head)) return false
-    const name = scan.head['model'] as string
-    const model = this.#catalog.get(name)
-    if (model === undefined || refuseModel(model, name, caller) !== undefined || model.kind !== 'chat') return false
-    const parameters = readParameters(scan.head)
-    const promptBytes = scan.messages.end - scan.messages.start
-    const bounds = boundsOf(model, promptBytes, parameters)
+    const body = readChatBody(bytes)
+    if (body === undefined) return false
+    const prepared = this.#prepare(
+      caller,
+      {
+        operation: 'chat',
+        body: body.value,
+        bodyBytes: bytes.length,
+        bodyText: () => bytes.toString('utf8'),
+        messages: body.messages,
+      },
+      headers,
+    )
+    if ('kind' in prepared) return false
     const begin = (admitted: Admitted): boolean => {
-      new ChatExchange(call, this.#ports, reply(admitted.rate ?? noRate), admitted).start(upstream)
+      this.#start(prepared, reply(admitted.rate ?? noRate), admitted)
       return true
     }
-    const limit = outputLimit(model, parameters)
-    // A wish beyond the model's limit is written over, which is for the careful way.
-    if (parameters.maxTokens !== null && limit !== parameters.maxTokens) return false
-    const maxTokens = parameters.maxTokens === null ? (limit ?? undefined) : undefined
-    const call: ChatCall = {
-      requestId: headers.requestId,
-      traceId: traceIdOf(headers),
-      caller,
-      operation: 'chat',
-      model,
-      worst: bounds.worst,
-      bodyText: () => body.toString('utf8'),
-      stream: parameters.stream,
-      includeUsage: parameters.includeUsage,
-      promptBytes,
-    }
-    const upstream: UpstreamCall = {
-      model,
-      accountId: caller.accountId,
-      request: (deployment) => ({
-        path: '/v1/chat/completions',
-        extraHeaders: tracingOf(call),
-        contentType: 'application/json',
-        body: patchBody(body, scan, deployment, {
-          streamOptions: streamOptionsFor(deployment, parameters.stream),
-          maxTokens,
-        }),
-      }),
-      prefixes: hasChoice(model) ? hashPrefixes(body, scan.messages.start, scan.messageEnds) : [],
-      session: headers.session,
-    }
-    const ask = { caller, ...bounds, countKey: true }
+    const ask = { caller, ...prepared.bounds, countKey: true }
     const admitted = this.#admission.tryAdmit(ask)
     if (admitted !== undefined) return begin(admitted)
     return this.#admission.admit(ask).then((later) => later.ok && begin(later.value))
@@ -164,23 +138,34 @@ export class Gateway {
   /** A request that the contract's schema has accepted. The key's request was counted by the caller of this. */
   async chat(
     caller: Caller,
-    operation: 'chat' | 'completion',
-    body: Readonly<Record<string, unknown>>,
+    request: Omit<ChatRequest, 'messages' | 'bodyText'>,
     headers: CallHeaders,
     reply: Reply,
   ): Promise<Failure | undefined> {
+    const { operation, body } = request
+    await this.whenStarted(body['model'] as string, 'chat')
+    const messages = operation === 'chat' ? writeMessages(body) : undefined
+    const prepared = this.#prepare(caller, { ...request, bodyText: () => JSON.stringify(body), messages }, headers)
+    if ('kind' in prepared) return prepared
+    const admitted = await this.#admission.admit({ caller, ...prepared.bounds, countKey: false })
+    if (!admitted.ok) return admitted
+    this.#start(prepared, reply, admitted.value)
+    return undefined
+  }
+
+  /** Everything that is decided about a request, and in the same way on both paths. */
+  #prepare(caller: Caller, request: ChatRequest, headers: CallHeaders): PreparedChat | Failure {
+    const { operation, body, messages } = request
     const name = body['model'] as string
-    await this.whenStarted(name, 'chat')
     const model = this.#catalog.get(name)
     const refused = refuseModel(model, name, caller)
-    if (refused !== undefined || model === undefined) return refused
+    if (refused !== undefined) return refused
+    if (model === undefined) throw new Error('a model that is not there is refused')
     const unfit = refuseParameters(model, body)
     if (unfit !== undefined) return unfit
     const parameters = readParameters(body)
-    const promptBytes = promptBytesOf(body)
+    const promptBytes = promptBytesOf(body, request.bodyBytes)
     const bounds = boundsOf(model, promptBytes, parameters)
-    const admitted = await this.#admission.admit({ caller, ...bounds, countKey: false })
-    if (!admitted.ok) return admitted
     const call: ChatCall = {
       requestId: headers.requestId,
       traceId: traceIdOf(headers),
@@ -188,37 +173,57 @@ export class Gateway {
       operation,
       model,
       worst: bounds.worst,
-      bodyText: () => JSON.stringify(body),
+      bodyText: caller.account.keepsBodies ? request.bodyText() : null,
       stream: parameters.stream,
       includeUsage: parameters.includeUsage,
       promptBytes,
     }
+    const members = membersToSend(operation, body)
     const limit = outputLimit(model, parameters)
+    const isNewer = typeof body['max_completion_tokens'] === 'number'
     const upstream: UpstreamCall = {
       model,
       accountId: caller.accountId,
       request: (deployment) => {
-        const streamOptions = streamOptionsFor(deployment, parameters.stream)
         const sent = {
-          ...withoutLimits(body),
-          ...translated(operation, body),
-          ...limitFor(deployment, body, limit),
+          ...members,
+          ...limitFor(deployment, isNewer, limit),
           model: deployment.upstreamModel,
-          ...(streamOptions === undefined ? {} : { stream_options: JSON.parse(streamOptions) as unknown }),
+          ...streamOptionsFor(deployment, parameters.stream),
         }
         return {
           path: operation === 'chat' ? '/v1/chat/completions' : '/v1/completions',
           extraHeaders: tracingOf(call),
           contentType: 'application/json',
-          body: [Buffer.from(JSON.stringify(sent))],
+          body: messages === undefined ? [Buffer.from(JSON.stringify(sent))] : writeChatBody(sent, messages),
         }
       },
-      prefixes: hasChoice(model) ? prefixesOf(body) : [],
+      prefixes: hasChoice(model) ? prefixesOf(body, messages) : [],
       session: headers.session,
     }
-    new ChatExchange(call, this.#ports, reply, admitted.value).start(upstream)
-    return undefined
+    return { call, upstream, bounds }
   }
+
+  #start({ call, upstream }: PreparedChat, reply: Reply, admitted: Admitted): void {
+    new ChatExchange(call, this.#ports, reply, admitted).start(upstream)
+  }
+}
+
+export interface ChatRequest {
+  readonly operation: 'chat' | 'completion'
+  /** As the client wrote it: the schema's defaults are ours, and an engine has its own. */
+  readonly body: JsonObject
+  /** How many bytes it came in. */
+  readonly bodyBytes: number
+  readonly bodyText: () => string
+  /** undefined: a completion, which has none. */
+  readonly messages: MessagesText | undefined
+}
+
+interface PreparedChat {
+  readonly call: ChatCall
+  readonly upstream: UpstreamCall
+  readonly bounds: Bounds
 }
 
 export interface RateHead {
@@ -230,32 +235,32 @@ export interface RateHead {
 const noRate: RateHead = { limit: 0, remaining: 0, resetAt: 0 }
 
 /** Engines known to tell their usage with every event are asked to; elsewhere an unknown option may be an error. */
-function streamOptionsFor(deployment: Deployment, stream: boolean): string | undefined {
-  if (!stream) return undefined
-  return deployment.protocol === 'embedded' || deployment.readsMetrics ? EVERY_USAGE : LAST_USAGE
+function streamOptionsFor(deployment: Deployment, stream: boolean): JsonObject {
+  if (!stream) return {}
+  const isKnown = deployment.protocol === 'embedded' || deployment.readsMetrics
+  return { stream_options: isKnown ? EVERY_USAGE : LAST_USAGE }
 }
 
 /** Names by which engines are told how much to generate. Ours is the one that the money was reckoned with. */
-const limitNames = new Set(['max_tokens', 'max_completion_tokens', 'n_predict', 'n_cmpl', 'best_of'])
+const limitNames = ['max_tokens', 'max_completion_tokens', 'n_predict', 'n_cmpl', 'best_of']
 
-function withoutLimits(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(body).filter(([name]) => !limitNames.has(name)))
+/** What the client wrote, less what is written for each engine. The messages of a chat are sent beside it. */
+function membersToSend(operation: ChatRequest['operation'], body: JsonObject): JsonObject {
+  const members: Record<string, unknown> = { ...body, ...translated(operation, body) }
+  for (const name of limitNames) delete members[name]
+  if (operation === 'chat') delete members['messages']
+  return members
 }
 
 /** Hosted models exist that know only the newer name; whoever calls one uses it. */
-function limitFor(
-  deployment: Deployment,
-  body: Readonly<Record<string, unknown>>,
-  limit: number | null,
-): Record<string, unknown> {
+function limitFor(deployment: Deployment, isNewer: boolean, limit: number | null): JsonObject {
   if (limit === null) return {}
   const isHosted = deployment.authorization !== undefined && !deployment.readsMetrics
-  const isNewer = isHosted && typeof body['max_completion_tokens'] === 'number'
-  return isNewer ? { max_completion_tokens: limit } : { max_tokens: limit }
+  return isHosted && isNewer ? { max_completion_tokens: limit } : { max_tokens: limit }
 }
 
 /** The interface's number of log probabilities, as the convention writes it. */
-function translated(operation: string, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function translated(operation: ChatRequest['operation'], body: JsonObject): JsonObject {
   const { logprobs } = body
   if (operation !== 'chat' || typeof logprobs !== 'number') return {}
   return { logprobs: true, top_logprobs: body['top_logprobs'] ?? Math.min(20, logprobs) }
@@ -269,21 +274,11 @@ function hasChoice(model: ServedModel): boolean {
   return model.deployments.length > 1
 }
 
-/** The same hashes as of the bytes that a plain client sends, so that both doors lead to the same engine. */
-function prefixesOf(body: Readonly<Record<string, unknown>>): number[] {
-  const { messages } = body
-  if (!Array.isArray(messages)) {
-    const prompt = Buffer.from(JSON.stringify(body['prompt']))
-    return hashPrefixes(prompt, 0, [prompt.length])
-  }
-  const bytes = Buffer.from(JSON.stringify(messages))
-  let at = 1
-  const ends = messages.map((message) => {
-    const end = at + Buffer.byteLength(JSON.stringify(message))
-    at = end + 1
-    return end
-  })
-  return hashPrefixes(bytes, 0, ends)
+/** Of a chat the messages, of a completion the prompt. */
+function prefixesOf(body: JsonObject, messages: MessagesText | undefined): number[] {
+  if (messages !== undefined) return hashPrefixes(messages.bytes, messages.ends)
+  const prompt = Buffer.from(JSON.stringify(body['prompt']))
+  return hashPrefixes(prompt, [prompt.length])
 }
 
 export function newRequestId(): string {

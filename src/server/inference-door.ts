@@ -37,10 +37,11 @@ export async function answerChat(
   requestId: string,
 ): Promise<void> {
   const answer = takeOver(reply)
-  // As the client wrote it: the schema's defaults are ours, and an engine has its own.
+  const { bodyBytes } = request
   const body = request.body as Record<string, unknown>
   await answered(answer, request, async () => {
-    const refused = await gateway.chat(caller, operation, body, headersOf(request, requestId), answer)
+    const chat = { operation, body, bodyBytes }
+    const refused = await gateway.chat(caller, chat, headersOf(request, requestId), answer)
     if (refused !== undefined) answer.refuse(refused)
   })
 }

@@ -6,6 +6,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { BodyBuffer, FREE_BODY_BYTES, type BodyBudget, type BodyRoom } from '../base/body-budget.ts'
+import { decodeUtf8 } from '../base/json.ts'
 import type { Failure } from '../base/result.ts'
 
 /** A client that goes on sending after its answer is listened to for this long, so that it can read the answer. */
@@ -52,17 +53,28 @@ export function isLargeBody(request: FastifyRequest): boolean {
   return announced === undefined ? request.headers['transfer-encoding'] !== undefined : announced > FREE_BODY_BYTES
 }
 
-/** JSON only; no body at all counts as none, whatever the header says. */
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Of the body, as it was sent. */
+    bodyBytes: number
+  }
+}
+
+/** JSON in UTF-8 only; no body at all counts as none, whatever the header says. */
 export function readJsonBodies(server: FastifyInstance): void {
   const parse = server.getDefaultJsonParser('error', 'error')
+  server.decorateRequest('bodyBytes', 0)
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', async (request: FastifyRequest, payload: IncomingMessage) => {
     // The answer to an unknown path does not depend on the body.
     if (request.is404) return undefined
     const body = await readBody(request, payload)
+    request.bodyBytes = body.length
     if (body.length === 0) return undefined
+    const text = decodeUtf8(body)
+    if (text === undefined) throw new SyntaxError('The body is not UTF-8')
     return new Promise((resolve, reject) => {
-      void parse(request, body.toString('utf8'), (error, value) => (error === null ? resolve(value) : reject(error)))
+      void parse(request, text, (error, value) => (error === null ? resolve(value) : reject(error)))
     })
   })
   // Fastify would end the connection at once and the client would see a reset in place of its answer.

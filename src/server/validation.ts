@@ -1,6 +1,6 @@
 /** Input against the contract: every fault at once, each with the path of its field. */
 import type { z } from 'zod'
-import { limits } from '../base/limits.ts'
+import { findFlaw } from '../base/json.ts'
 import type { Issue } from '../base/result.ts'
 import { faultWords } from '../contract/fault-words.ts'
 
@@ -21,30 +21,6 @@ export function validate(schema: z.ZodType | undefined, input: unknown): Validat
   const parsed = schema.safeParse(input, { error: faultWords })
   if (parsed.success) return { ok: true, value: parsed.data }
   return { ok: false, issues: parsed.error.issues.flatMap((issue) => flatten(issue, input)) }
-}
-
-/**
- * What no schema sees: PostgreSQL keeps neither U+0000 nor half a surrogate pair in texts, and nesting without end breaks
- * whoever walks it.
- */
-function findFlaw(input: unknown, path: ReadonlyArray<string | number> = []): Issue | undefined {
-  if (typeof input === 'string') return findBadCharacter(input, path)
-  if (typeof input !== 'object' || input === null) return undefined
-  if (path.length >= limits.jsonDepth) {
-    return { code: 'too_deep', path: path.slice(0, 1), message: `Nested more than ${limits.jsonDepth} levels deep` }
-  }
-  for (const [key, value] of Object.entries(input)) {
-    const found =
-      findBadCharacter(key, path) ?? findFlaw(value, [...path, Array.isArray(input) ? Number.parseInt(key, 10) : key])
-    if (found !== undefined) return found
-  }
-  return undefined
-}
-
-function findBadCharacter(text: string, path: ReadonlyArray<string | number>): Issue | undefined {
-  if (text.includes('\0')) return { code: 'invalid_format', path, message: 'Must not hold the character U+0000' }
-  if (!/\p{Surrogate}/u.test(text)) return undefined
-  return { code: 'invalid_format', path, message: 'Must not hold half of a surrogate pair' }
 }
 
 const malformedCodes = new Set(['invalid_type', 'unrecognized_keys', 'invalid_union', 'invalid_key', 'invalid_element'])

