@@ -6,9 +6,9 @@ const even = (): number => 0.5
 
 /**
  * Takes the steps of a walk and tells it again as it came out. Each line is `at what → state`, with the time in ms.
- * `call` and `last` (the last resort) begin a call, if they are let through; `ok`, `bad` (5xx or broken), `away` (no
- * connection, time-out) and `left` (cancelled) end the last one, `head` is the beginning of its answer; `alive` and
- * `dead` are what a probe found.
+ * `call` and `last` (the last resort) begin a call, if they are let through; `ok`, `bad` (5xx, broken, time-out), `away`
+ * (no connection) and `left` (cancelled) end the last one, `head` is the beginning of its answer; `alive` and `dead` are
+ * what a probe found, `well` and `ill` what a check did. `suspect` is closed until a check has said more.
  */
 function walk(steps: readonly string[]): string[] {
   const breaker = new Breaker(even)
@@ -26,6 +26,7 @@ function walk(steps: readonly string[]): string[] {
     else if (act === 'last') note = begin(act, breaker.allowsLastResort(now))
     else if (act === 'alive') breaker.revive(now)
     else if (act === 'dead') breaker.trip(now)
+    else if (act === 'well' || act === 'ill') breaker.checked(act === 'well', false, now)
     else {
       trials.pop()
       if (isTrial && (act === 'ok' || act === 'head')) breaker.answered()
@@ -34,7 +35,8 @@ function walk(steps: readonly string[]): string[] {
       else if (act === 'left' && isTrial) breaker.released(now)
       else if (act !== 'left') breaker.faulted(isTrial, act === 'away', now)
     }
-    return `${now} ${note} → ${breaker.state(now)}`
+    const state = breaker.state(now)
+    return `${now} ${note} → ${state === 'closed' && breaker.needsCheck(now) ? 'suspect' : state}`
   })
 }
 
@@ -42,16 +44,32 @@ const times = (count: number, ...lines: readonly string[]): string =>
   Array.from({ length: count }, () => lines)
     .flat()
     .join('\n')
-const opened = `${times(4, '0 bad → closed')}\n0 bad → open`
+const suspected = `${times(4, '0 bad → closed')}\n0 bad → suspect`
+const opened = `${suspected}\n0 ill → open`
 
 const walks: Record<string, string> = {
-  'opens after five faults in a row, and not after four and a success': `
+  'is suspected after five faults in a row, and not after four and a success': `
     ${times(4, '0 bad → closed')}
     0 ok → closed
-    ${opened}`,
-  'opens when half of the last twenty failed, in whatever order': `
+    ${suspected}`,
+  'is suspected when half of the last twenty failed, in whatever order': `
     ${times(9, '0 bad → closed', '0 ok → closed')}
-    0 bad → open`,
+    0 bad → suspect`,
+  'is opened by no number of failed calls, only by a check that fails too': `
+    ${suspected}
+    ${times(100, '0 call → suspect', '0 bad → suspect')}
+    0 well → closed
+    ${suspected}
+    0 ill → open`,
+  'is opened without a check where no connection can be made': `
+    ${times(4, '0 away → closed')}
+    0 away → open`,
+  'is opened by nothing less than five calls without a connection, whatever else fails between them': `
+    ${times(4, '0 away → closed')}
+    0 bad → suspect
+    0 ok → suspect
+    ${times(4, '0 away → suspect')}
+    0 well → closed`,
   'forgets what lies further back than twenty calls': `
     ${times(9, '0 bad → closed', '0 ok → closed')}
     ${times(20, '0 ok → closed')}
@@ -66,40 +84,47 @@ const walks: Record<string, string> = {
     9000 ok → closed
     9000 call → closed
     9000 call → closed`,
-  'opens for longer each time that the one fails, up to a most': `
+  'opens for longer each time that a check fails, up to a most': `
     ${opened}
     1000 call → half_open
-    1000 bad → open
+    1000 bad → half_open
+    1000 ill → open
     2999 call refused → open
     3000 call → half_open
-    3000 bad → open
+    3000 bad → half_open
+    3000 ill → open
     6999 call refused → open
     7000 call → half_open
-    7000 bad → open
+    7000 bad → half_open
+    7000 ill → open
     15000 call → half_open
-    15000 bad → open
+    15000 bad → half_open
+    15000 ill → open
     31000 call → half_open
-    31000 bad → open
+    31000 bad → half_open
+    31000 ill → open
     60999 call refused → open
     61000 call → half_open
-    61000 bad → open
+    61000 bad → half_open
+    61000 ill → open
     90999 call refused → open
     91000 call → half_open
     91000 ok → closed`,
   'begins again with a short pause after a call that ended well': `
     ${opened}
     1000 call → half_open
-    1000 bad → open
+    1000 bad → half_open
+    1000 ill → open
     3000 call → half_open
     3000 ok → closed
-    ${opened.replaceAll('0 bad', '3000 bad')}
+    ${opened.replaceAll('0 ', '3000 ')}
     3999 call refused → open
     4000 call → half_open`,
   'does not begin again with a short pause where answers begin and then break': `
     ${opened}
     1000 call → half_open
     1000 head → closed
-    ${opened.replaceAll('0 bad', '1000 bad')}
+    ${opened.replaceAll('0 ', '1000 ')}
     2999 call refused → open
     3000 call → half_open`,
   'gives the place of a trial back when its client went away': `
@@ -126,8 +151,13 @@ const walks: Record<string, string> = {
     500 call → half_open
     500 ok → closed`,
   'is tried at once when it could not be reached and is alive again': `
-    ${opened.replaceAll('bad', 'away')}
+    ${times(4, '0 away → closed')}
+    0 away → open
     300 alive → half_open`,
+  'stays open to trials that fail until a check has said more, however many there are': `
+    ${opened}
+    ${times(3, '1000 call → half_open', '1000 bad → half_open')}
+    1000 well → closed`,
   'does not believe a probe about an engine that answers calls with errors': `
     ${opened}
     300 alive → open
@@ -142,10 +172,10 @@ describe('a breaker', () => {
 
   test('is not moved by calls from before it opened', () => {
     const breaker = new Breaker(even)
-    for (let n = 0; n < 5; n += 1) breaker.faulted(false, false, 0)
+    for (let n = 0; n < 5; n += 1) breaker.faulted(false, true, 0)
     breaker.succeeded()
     expect(breaker.state(0)).toBe('open')
-    breaker.faulted(false, false, 900)
+    breaker.faulted(false, true, 900)
     expect(breaker.state(1_000)).toBe('half_open')
   })
 

@@ -1,7 +1,8 @@
 /**
- * Keeps requests away from a deployment that fails. Only faults of the engine are told to it; what a client did wrong
- * never counts. When its pause is over it lets one request through as a trial, and that one decides. A trial that ends
- * without a verdict gives its place back, so the breaker cannot stay half open. Times are those of performance.now().
+ * Keeps requests away from a deployment that fails. Whatever a customer sends, it cannot open the breaker: an engine may
+ * fail because of what it was sent, so failed answers only raise a suspicion, and a check with a request of our own
+ * decides. That no connection can be made depends on no request, and opens it without a check. When its pause is over it
+ * lets one call at a time through as a trial; one that is answered closes it. Times are those of performance.now().
  */
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
@@ -26,8 +27,11 @@ export class Breaker {
   /** How often it was opened without a call having ended well in between. */
   #openings = 0
   #inARow = 0
+  /** Of those in a row, how many found no connection. */
+  #awayInARow = 0
   /** The last calls, a bit each, 1 for a fault; the newest is the lowest. */
   #window = 0
+  #isSuspect = false
 
   constructor(random: () => number) {
     this.#random = random
@@ -59,12 +63,25 @@ export class Breaker {
     return true
   }
 
+  /** Whether it is for a check to decide what becomes of it. */
+  needsCheck(now: number): boolean {
+    return this.#isOpen ? now >= this.#openUntil : this.#isSuspect
+  }
+
   /** A trial got an answer, which is enough to know; a long stream shall not keep the others waiting. */
   answered(): void {
     this.#hasTrial = false
     this.#isOpen = false
-    this.#inARow = 0
-    this.#window = 0
+    this.#forget()
+  }
+
+  /** What a check came to. */
+  checked(isWell: boolean, isUnreachable: boolean, now: number): void {
+    this.#isSuspect = false
+    if (!isWell) return this.#open(isUnreachable, now)
+    this.#isOpen = false
+    this.#openings = 0
+    this.#forget()
   }
 
   /** A call ended well. Late ones, from before it opened, prove nothing. */
@@ -72,22 +89,27 @@ export class Breaker {
     if (this.#isOpen) return
     this.#openings = 0
     this.#inARow = 0
+    this.#awayInARow = 0
     this.#window <<= 1
   }
 
+  /** `isUnreachable`: no connection could be made. */
   faulted(isTrial: boolean, isUnreachable: boolean, now: number): void {
     if (isTrial) {
       this.released(now)
-      return this.#open(isUnreachable, now)
+      if (isUnreachable) this.#open(true, now)
+      return
     }
     if (this.#isOpen) return
     this.#inARow += 1
+    if (isUnreachable) this.#awayInARow += 1
     this.#window = (this.#window << 1) | 1
     const faults = countBits(this.#window & ((1 << WINDOW_CALLS) - 1))
-    if (this.#inARow >= FAULTS_IN_A_ROW || faults >= FAULTS_IN_WINDOW) this.#open(isUnreachable, now)
+    if (this.#inARow >= FAULTS_IN_A_ROW || faults >= FAULTS_IN_WINDOW) this.#isSuspect = true
+    if (this.#awayInARow >= FAULTS_IN_A_ROW) this.#open(true, now)
   }
 
-  /** A trial ended without a verdict: its client went away. */
+  /** A trial ended without a verdict: its client went away, or it may have failed for what it asked. */
   released(now: number): void {
     this.#hasTrial = false
     this.#trialEndedAt = now
@@ -101,6 +123,13 @@ export class Breaker {
   /** A probe found it alive. */
   revive(now: number): void {
     if (this.#isOpen && this.#isUnreachable) this.#openUntil = Math.min(this.#openUntil, now)
+  }
+
+  #forget(): void {
+    this.#isSuspect = false
+    this.#inARow = 0
+    this.#awayInARow = 0
+    this.#window = 0
   }
 
   #open(isUnreachable: boolean, now: number): void {

@@ -1,11 +1,11 @@
 /**
  * One call on its way: it waits for a place, is sent, and is sent again elsewhere while nothing of an answer was handed
- * over. However it ends, its place is given back exactly once, and the breaker hears what it may count: faults of the
- * engine, never those of the client, and nothing of a call that was cancelled.
+ * over. However it ends, its place is given back exactly once, and the breaker hears of faults that may be the engine's;
+ * nothing of a call that was cancelled.
  */
 import { assertNever } from '../base/result.ts'
 import type { Deployment } from './catalog.ts'
-import type { DispatchModel, WaitingCall } from './dispatch-model.ts'
+import type { DispatchModel, UnreadCall, WaitingCall } from './dispatch-model.ts'
 import type { Line, Waiter } from './fair-queue.ts'
 import type { FaultClass, Target } from './routing-target.ts'
 import { chooseTarget, type Refusal, type Tried } from './routing.ts'
@@ -25,9 +25,10 @@ const LONGEST_PAUSE_MS = 60_000
 /** `ending`: the sink is about to be told. */
 type State = 'waiting' | 'sent' | 'answering' | 'ending' | 'over'
 
-export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, Tried {
+export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, UnreadCall, Tried {
   connection: Connection | undefined
   queuedAt = 0
+  unreadSince = 0
   line: Line | undefined
   before: Waiter | undefined
   after: Waiter | undefined
@@ -89,6 +90,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#deployment = deployment
     this.#sentAt = now
     target.inFlight += 1
+    this.#model.takePlace(this.accountId)
     target.requests += 1
     target.turn += 1 / deployment.weight
     target.lastUsedAt = now
@@ -111,11 +113,20 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   }
 
   pause(): void {
-    if (this.#state === 'answering') this.connection?.pause()
+    if (this.#state !== 'answering') return
+    this.connection?.pause()
+    this.unreadSince = performance.now()
+    this.#model.holdBack(this)
   }
 
   resume(): void {
+    this.#model.goOn(this)
     this.connection?.resume()
+  }
+
+  cutUnread(): void {
+    this.#model.goOn(this)
+    this.#sink.unread?.()
   }
 
   ahead(): number | undefined {
@@ -232,13 +243,13 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     if (target !== undefined) {
       if (faultClass !== undefined) {
         target.faults[faultClass] += 1
-        const isUnreachable = faultClass === 'connect' || faultClass === 'timeout'
-        target.breaker.faulted(this.#isTrial, isUnreachable, now)
+        target.breaker.faulted(this.#isTrial, faultClass === 'connect', now)
         this.#isTrial = false
       }
       ;(this.#attempts ??= []).push(target)
     }
     this.#release()
+    if (target?.breaker.needsCheck(now) === true) target.onDoubt?.()
     this.#failure = failure
     if (isFinal) {
       this.#state = 'over'
@@ -256,6 +267,8 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     if (target === undefined) return
     this.#target = undefined
     target.inFlight -= 1
+    this.#model.leavePlace(this.accountId)
+    this.#model.goOn(this)
     if (this.#isTrial) target.breaker.released(performance.now())
     this.#isTrial = false
   }

@@ -13,6 +13,13 @@ export interface WaitingCall extends Waiter {
   refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void
 }
 
+/** A call whose answer is held back, since its client does not read. */
+export interface UnreadCall {
+  readonly accountId: string
+  readonly unreadSince: number
+  cutUnread(): void
+}
+
 export interface ModelStats {
   readonly model: string
   readonly queued: number
@@ -38,6 +45,10 @@ export class DispatchModel implements Ticking {
   targets: readonly Target[] = []
   readonly #queue: FairQueue<WaitingCall>
   readonly #waitMs: number
+  readonly #unreadMs: number
+  /** How many places each account has. */
+  readonly #places = new Map<string, number>()
+  readonly #unread = new Set<UnreadCall>()
   readonly #ticker: Ticker
   #callMs: number | undefined
   #waited = 0
@@ -48,6 +59,7 @@ export class DispatchModel implements Ticking {
     this.name = name
     this.#queue = new FairQueue(limits)
     this.#waitMs = limits.waitMs
+    this.#unreadMs = limits.unreadMs
     this.#ticker = ticker
   }
 
@@ -76,6 +88,24 @@ export class DispatchModel implements Ticking {
     return this.targets.reduce((sum, { inFlight }) => sum + inFlight, this.#queue.ahead(call))
   }
 
+  takePlace(accountId: string): void {
+    this.#places.set(accountId, this.#placesOf(accountId) + 1)
+  }
+
+  leavePlace(accountId: string): void {
+    const left = this.#placesOf(accountId) - 1
+    if (left === 0) this.#places.delete(accountId)
+    else this.#places.set(accountId, left)
+  }
+
+  holdBack(call: UnreadCall): void {
+    this.#unread.add(call)
+  }
+
+  goOn(call: UnreadCall): void {
+    this.#unread.delete(call)
+  }
+
   /** A place may have become free. */
   serve(now: number): void {
     while (this.#queue.size > 0 && this.targets.some((target) => target.mayTake(now))) {
@@ -85,7 +115,7 @@ export class DispatchModel implements Ticking {
         if (choice === 'wait' || 'kind' in choice) return false
         chosen = choice
         return true
-      })
+      }, this.#placesOf)
       if (call === undefined || chosen === undefined) return
       call.start(chosen, now)
     }
@@ -102,9 +132,19 @@ export class DispatchModel implements Ticking {
       this.#givenUp += 1
       call.refuse('overloaded', 'waited too long for a place', this.retryAfterMs())
     }
+    this.#cutUnread(now)
     // A pause or a breaker may be over, of which nobody is told.
     this.serve(now)
     if (this.#queue.size === 0) this.#ticker.remove(this)
+  }
+
+  readonly #placesOf = (accountId: string): number => this.#places.get(accountId) ?? 0
+
+  /** Whoever does not read keeps a place for nothing: no longer than a moment while others wait for one. */
+  #cutUnread(now: number): void {
+    for (const call of this.#unread) {
+      if (now - call.unreadSince >= this.#unreadMs && this.#queue.hasOther(call.accountId)) call.cutUnread()
+    }
   }
 
   note(callMs: number): void {

@@ -87,6 +87,21 @@ describe('fairness', () => {
     const first = servedBy(engine).slice(1, 31)
     expect(['a', 'b', 'c'].map((who) => first.filter((one) => one === who).length)).toEqual([10, 10, 10])
   })
+
+  test('who holds a place that does not end gets no other while others wait who have none', async () => {
+    const engine = await startEngine()
+    engine.behaviour.fault = { kind: 'hang' }
+    const model = modelOn([deploymentOn(engine, { concurrency: 2 })])
+    const dispatcher = startDispatcher(model)
+    send(dispatcher, model, 'a')
+    const busy = send(dispatcher, model, 'b')
+    await waitFor('both places are taken', () => engine.inFlight === 2)
+    engine.behaviour.fault = undefined
+    const waiting = ['a', 'a', 'b', 'b', 'c'].map((account) => send(dispatcher, model, account))
+    busy.handle.cancel()
+    await Promise.all(waiting.map(({ sink }) => sink.done))
+    expect(servedBy(engine).slice(2)).toEqual(['b', 'c', 'b', 'a', 'a'])
+  })
 })
 
 describe('a full queue', () => {

@@ -39,7 +39,7 @@ export interface RunningDispatcher extends Dispatcher {
 }
 
 /** Of one model. */
-const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 1_000, waitMs: 30_000 }
+const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 1_000, waitMs: 30_000, unreadMs: 5_000 }
 /** A picture takes seconds to minutes, so that a short queue is a long wait; clients of pictures expect one. */
 const PICTURE_WAIT_MS = 600_000
 
@@ -115,7 +115,8 @@ class Dispatching implements RunningDispatcher {
     model.targets = served.deployments.map((deployment) => {
       const key = `${served.name} ${deployment.id}`
       const pool = this.#pools.of(deployment.address)
-      const target = this.#targets.get(key) ?? new Target(served.name, deployment, pool, this.#random)
+      const target = this.#targets.get(key) ?? new Target(served, deployment, pool, this.#random)
+      target.onDoubt ??= () => this.#prober.check(target)
       this.#targets.set(key, target)
       target.deployment = deployment
       target.pool = pool

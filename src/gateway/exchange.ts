@@ -30,7 +30,7 @@ const MOST_ERROR_BYTES = 65_536
 /** Where an engine does not tell, a token is taken to be this many bytes of text. */
 const BYTES_PER_TOKEN = 4
 const MOST_KEPT_BODY_BYTES = 1_048_576
-/** For so long a client may read nothing of a stream. */
+/** For so long a client may read nothing of a stream that nobody else waits for. */
 const STALLED_MS = 60_000
 
 export interface ExchangePorts {
@@ -40,13 +40,21 @@ export interface ExchangePorts {
   /** Told of every request that has ended. */
   readonly ended: (call: EndedCall) => void
   /** Failures that are for the operator to read. */
-  readonly warn: (facts: Readonly<Record<string, unknown>>, message: string) => void
+  readonly warn: (failure: EngineFailure) => void
+}
+
+export interface EngineFailure {
+  readonly requestId: string
+  readonly accountId: string
+  readonly model: string
+  readonly deployment: string | undefined
+  readonly detail: string
 }
 
 export interface ChatCall extends Call {
   readonly stream: boolean
   readonly includeUsage: boolean
-  /** Bytes of the prompt, for engines that do not count. */
+  /** Bytes of the request, for engines that do not count. */
   readonly promptBytes: number
 }
 
@@ -66,6 +74,7 @@ export class ChatExchange implements UpstreamSink {
   #firstByteMs: number | null = null
   #kept = ''
   #stalled: NodeJS.Timeout | undefined
+  #isUnread = false
   #over = false
 
   constructor(call: ChatCall, ports: ExchangePorts, reply: Reply, admitted: Admitted) {
@@ -144,6 +153,12 @@ export class ChatExchange implements UpstreamSink {
     this.#refuse(explainFailure(failure, this.#call.model.name), 503)
   }
 
+  /** Ended like a client that went away. */
+  unread(): void {
+    this.#isUnread = true
+    this.#reply.abort()
+  }
+
   #collect(bytes: Buffer): void {
     this.#body += bytes.toString('latin1')
     const most = this.#status === 200 ? MOST_ANSWER_BYTES : MOST_ERROR_BYTES
@@ -160,7 +175,7 @@ export class ChatExchange implements UpstreamSink {
     if (hasRoom) return
     this.#handle?.pause()
     // A client that does not read must not keep its place for ever.
-    this.#stalled ??= setTimeout(() => this.#reply.abort(), STALLED_MS)
+    this.#stalled ??= setTimeout(() => this.unread(), STALLED_MS)
   }
 
   #drained(): void {
@@ -235,7 +250,7 @@ export class ChatExchange implements UpstreamSink {
     this.#handle?.cancel()
     // Before the first event of an answer nothing was generated that anyone could show.
     const usage = this.#begun ? this.#usage() : undefined
-    this.#finish('cut', 499, 'client_gone', usage, () => {})
+    this.#finish('cut', 499, this.#isUnread ? 'answer_unread' : 'client_gone', usage, () => {})
   }
 
   #usage(): EngineUsage {
@@ -293,8 +308,9 @@ export class ChatExchange implements UpstreamSink {
   }
 
   #warn(detail: string): void {
-    const { requestId, model } = this.#call
-    this.#ports.warn({ requestId, model: model.name, deployment: this.#deployment?.id, detail }, 'an engine failed')
+    const { requestId, model, caller } = this.#call
+    const deployment = this.#deployment?.id
+    this.#ports.warn({ requestId, accountId: caller.accountId, model: model.name, deployment, detail })
   }
 }
 

@@ -15,7 +15,10 @@ const waiterOf = (name: string, queuedAt = 0): Named => ({
   after: undefined,
 })
 
-const plenty = { calls: 1_000, callsPerAccount: 1_000, waitMs: 1_000 }
+const plenty = { calls: 1_000, callsPerAccount: 1_000, waitMs: 1_000, unreadMs: 1_000 }
+
+/** No account has a place. */
+const none = (): number => 0
 
 function fill(queue: FairQueue<Named>, names: readonly string[]): Map<string, Named> {
   const waiters = new Map(names.map((name) => [name, waiterOf(name)]))
@@ -25,7 +28,8 @@ function fill(queue: FairQueue<Named>, names: readonly string[]): Map<string, Na
 
 function drain(queue: FairQueue<Named>): string {
   const order: string[] = []
-  for (let one = queue.take(() => true); one !== undefined; one = queue.take(() => true)) order.push(one.name)
+  for (let one = queue.take(() => true, none); one !== undefined; one = queue.take(() => true, none))
+    order.push(one.name)
   return order.join(' ')
 }
 
@@ -40,10 +44,22 @@ describe('turns', () => {
     expect(drain(queue)).toBe(taken)
   })
 
+  test('the next place is for who has the fewest, and those who have equally many take turns', () => {
+    const queue = new FairQueue<Named>(plenty)
+    fill(queue, ['a1', 'a2', 'b1', 'b2', 'c1'])
+    const places: Record<string, number> = { a: 3, b: 1, c: 1 }
+    const next = (): string | undefined =>
+      queue.take(
+        () => true,
+        (account) => places[account] ?? 0,
+      )?.name
+    expect([next(), next(), next(), next(), next()]).toEqual(['b1', 'c1', 'b2', 'a1', 'a2'])
+  })
+
   test('an account that comes back stands last', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'b1', 'b2', 'c1'])
-    expect(queue.take(() => true)?.name).toBe('a1')
+    expect(queue.take(() => true, none)?.name).toBe('a1')
     fill(queue, ['a2'])
     expect(drain(queue)).toBe('b1 c1 a2 b2')
   })
@@ -58,9 +74,9 @@ describe('turns', () => {
   test('one whom nothing fits lets the others pass and keeps its turn', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'a2', 'b1'])
-    expect(queue.take(({ name }) => name !== 'a1')?.name).toBe('a2')
-    expect(queue.take(({ name }) => name !== 'a1')?.name).toBe('b1')
-    expect(queue.take(({ name }) => name !== 'a1')).toBeUndefined()
+    expect(queue.take(({ name }) => name !== 'a1', none)?.name).toBe('a2')
+    expect(queue.take(({ name }) => name !== 'a1', none)?.name).toBe('b1')
+    expect(queue.take(({ name }) => name !== 'a1', none)).toBeUndefined()
     expect(drain(queue)).toBe('a1')
   })
 })
@@ -74,7 +90,7 @@ test('how many are before a call is the order in which they are taken', () => {
         queue,
         accounts.map((who, n) => `${who}${n}`),
       )
-      for (let n = 0; n < taken; n++) queue.take(() => true)
+      for (let n = 0; n < taken; n++) queue.take(() => true, none)
       const ahead = new Map([...waiters.values()].map((one) => [one.name, queue.ahead(one)]))
       const order = drain(queue).split(' ').filter(Boolean)
       expect(order.map((name) => ahead.get(name))).toEqual(order.map((_, n) => n))
@@ -84,7 +100,7 @@ test('how many are before a call is the order in which they are taken', () => {
 
 describe('limits', () => {
   test('the queue and each account have a most', () => {
-    const queue = new FairQueue<Named>({ calls: 4, callsPerAccount: 2, waitMs: 1_000 })
+    const queue = new FairQueue<Named>({ calls: 4, callsPerAccount: 2, waitMs: 1_000, unreadMs: 1_000 })
     const added = ['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map((name) => queue.add(waiterOf(name), false))
     expect(added).toEqual([true, true, false, true, true, false])
     expect(queue.size).toBe(4)
@@ -92,7 +108,7 @@ describe('limits', () => {
   })
 
   test('a call that comes back is let in all the same', () => {
-    const queue = new FairQueue<Named>({ calls: 1, callsPerAccount: 1, waitMs: 1_000 })
+    const queue = new FairQueue<Named>({ calls: 1, callsPerAccount: 1, waitMs: 1_000, unreadMs: 1_000 })
     fill(queue, ['a1'])
     expect(queue.add(waiterOf('a0'), true)).toBe(true)
   })
@@ -141,7 +157,7 @@ test('after any adds, takes and departures, nobody is lost, doubled or out of tu
           const name = line?.names.shift()
           if (line !== undefined) model = [...rest, line]
           due?.push(name)
-          taken?.push(queue.take(() => true)?.name)
+          taken?.push(queue.take(() => true, none)?.name)
         } else {
           const names = model.flatMap((line) => line.names)
           const name = names[one.which % Math.max(1, names.length)]

@@ -1,7 +1,8 @@
 /**
- * Calls that wait for a place. Accounts take turns, one call each, in the order in which they came; inside an account
- * the first comes first. So one account's flood delays another's call by one turn and no more. A call leaves from the
- * middle at no cost, since clients do go away while they wait.
+ * Calls that wait for a place. The next place is for the account that has the fewest, so that nobody who holds on to
+ * places for long gets more of them while others wait. Accounts with equally many take turns, one call each, in the
+ * order in which they came; inside an account the first comes first. So one account's flood delays another's call by one
+ * turn and no more. A call leaves from the middle at no cost, since clients do go away while they wait.
  */
 
 /** The fields below `queuedAt` belong to the queue. */
@@ -24,6 +25,8 @@ export interface QueueLimits {
   readonly calls: number
   readonly callsPerAccount: number
   readonly waitMs: number
+  /** For so long an answer may be left unread by its client while other accounts wait for the place. */
+  readonly unreadMs: number
 }
 
 export class FairQueue<W extends Waiter> {
@@ -80,14 +83,14 @@ export class FairQueue<W extends Waiter> {
     this.#dropEmpty(line)
   }
 
-  /** Takes out the first in turn that fits; its account then stands last. */
-  take(fits: (waiter: W) => boolean): W | undefined {
-    for (let n = 0; n < this.#turns.length; n += 1) {
-      const line = this.#turns[n]
-      for (let waiter = line?.first; waiter !== undefined; waiter = waiter.after) {
+  /** Takes out the first that fits, of the account with the fewest places; it then stands last among its equals. */
+  take(fits: (waiter: W) => boolean, placesOf: (accountId: string) => number): W | undefined {
+    const lines = this.#turns.toSorted((a, b) => placesOf(a.accountId) - placesOf(b.accountId))
+    for (const line of lines) {
+      for (let waiter = line.first; waiter !== undefined; waiter = waiter.after) {
         if (!fits(waiter as W)) continue
-        this.#turns.splice(n, 1)
-        if (line !== undefined) this.#turns.push(line)
+        this.#turns.splice(this.#turns.indexOf(line), 1)
+        this.#turns.push(line)
         this.remove(waiter as W)
         return waiter as W
       }
@@ -95,7 +98,12 @@ export class FairQueue<W extends Waiter> {
     return undefined
   }
 
-  /** How many have their turn before it, as the accounts take turns now. */
+  /** Whether anybody but this account waits. */
+  hasOther(accountId: string): boolean {
+    return this.#lines.size > (this.#lines.has(accountId) ? 1 : 0)
+  }
+
+  /** How many have their turn before it, if accounts took turns alone. */
   ahead(waiter: W): number {
     let own = 0
     for (let other = waiter.before; other !== undefined; other = other.before) own += 1

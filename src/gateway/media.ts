@@ -118,6 +118,11 @@ export class MediaGateway {
       if (progress.type === 'progress') stepsTold = Math.max(stepsTold, progress.step)
       onProgress?.(progress)
     }
+    const warn: Warn = (deployment, detail) => {
+      const { requestId } = headers
+      const { accountId } = caller
+      this.#ports.warn({ requestId, accountId, model: model.name, deployment: deployment?.id, detail })
+    }
     const askFor = (part: number): ReturnType<typeof collect> =>
       collect(
         this.#ports.dispatcher,
@@ -142,6 +147,7 @@ export class MediaGateway {
       part: 0,
       seconds,
       stepsTold: () => stepsTold,
+      warn,
     })
     const firstByteMs = collected.ok ? collected.value.firstByteMs : null
     const answers = outcome.answer === undefined ? [] : [outcome.answer]
@@ -150,6 +156,7 @@ export class MediaGateway {
         part,
         seconds,
         stepsTold: () => stepsTold,
+        warn,
       }))
       if (outcome.answer !== undefined) answers.push(outcome.answer)
     }
@@ -187,10 +194,10 @@ export class MediaGateway {
     askFor: (part: number) => ReturnType<typeof collect>,
     model: ServedModel,
     work: MediaWork,
-    { part, seconds, stepsTold }: { part: number; seconds: () => number; stepsTold: () => number },
+    { part, seconds, stepsTold, warn }: { part: number; seconds: () => number; stepsTold: () => number; warn: Warn },
   ): Promise<{ collected: Awaited<ReturnType<typeof collect>>; outcome: Judged }> {
     const collected = await askFor(part)
-    const facts = { seconds: seconds(), stepsTold: stepsTold(), part }
+    const facts = { seconds: seconds(), stepsTold: stepsTold(), part, warn }
     return { collected, outcome: this.#judge(collected, model, work, facts) }
   }
 
@@ -198,7 +205,7 @@ export class MediaGateway {
     collected: Awaited<ReturnType<typeof collect>>,
     model: ServedModel,
     work: MediaWork,
-    { seconds, stepsTold, part }: { seconds: number; stepsTold: number; part: number },
+    { seconds, stepsTold, part, warn }: { seconds: number; stepsTold: number; part: number; warn: Warn },
   ): Judged {
     if (!collected.ok) {
       if (collected.failure.kind === 'gone') {
@@ -211,14 +218,14 @@ export class MediaGateway {
         }
       }
       const { failure } = collected
-      this.#warn(model, failure.deployment, failure.detail)
+      warn(failure.deployment, failure.detail)
       return { ...nothing, deployment: failure.deployment?.id ?? null, result: explainFailure(failure, model.name) }
     }
     const { head, body } = collected.value
     const deployment = head.deployment.id
     if (head.status !== 200) {
       const result = explainRefusal(head.status, body.toString('latin1'), model)
-      if (result.kind !== 'invalid') this.#warn(model, head.deployment, `answered with status ${head.status}`)
+      if (result.kind !== 'invalid') warn(head.deployment, `answered with status ${head.status}`)
       return { ...nothing, deployment, status: head.status, result }
     }
     const answer = readSafely(work, collected.value, { seconds, at: this.#ports.clock.now(), part })
@@ -226,13 +233,9 @@ export class MediaGateway {
       return { deployment, status: 200, outcome: 'answered', units: answer.units, answer, result: ok(answer.body) }
     }
     const detail = 'the answer of the engine is not what was asked for'
-    this.#warn(model, head.deployment, detail)
+    warn(head.deployment, detail)
     const failure = { kind: 'broken' as const, detail, deployment: head.deployment, retryAfterMs: undefined }
     return { ...nothing, deployment, result: explainFailure(failure, model.name) }
-  }
-
-  #warn(model: ServedModel, deployment: Deployment | undefined, detail: string): void {
-    this.#ports.warn({ model: model.name, deployment: deployment?.id, detail }, 'an engine failed')
   }
 }
 
@@ -241,6 +244,8 @@ function inAll(progress: MediaProgress, { parts }: MediaWork, part: number): Med
   if (parts === undefined || progress.type !== 'progress') return progress
   return { type: 'progress', step: part * parts.steps + progress.step, steps: parts.count * parts.steps }
 }
+
+type Warn = (deployment: Deployment | undefined, detail: string) => void
 
 /** Whatever an engine sends, the request ends in the books. */
 function readSafely(work: MediaWork, ...answer: Parameters<MediaWork['read']>): MediaAnswer | undefined {

@@ -19,7 +19,7 @@ async function startEngine(port = 0): Promise<ModelServer> {
   return server
 }
 
-const quick: ProbeRhythm = { lookMs: 10, openMs: 20, idleMs: 20, metricsMs: 20 }
+const quick: ProbeRhythm = { lookMs: 10, openMs: 20, idleMs: 20, metricsMs: 20, checkMs: 20 }
 
 function startDispatcher(model: SimulatedModel, rhythm: Partial<ProbeRhythm> = {}): RunningDispatcher {
   const dispatcher = makeDispatcher({ probe: { ...quick, ...rhythm }, random: () => 0.5 })
@@ -46,9 +46,8 @@ describe('health', () => {
     await engine.close()
     await waitFor('it is known', () => breakerOf(dispatcher) === 'open')
     const again = await startEngine(engine.port)
-    await waitFor('it is tried again', () => breakerOf(dispatcher) === 'half_open')
-    expect((await ask(dispatcher, model)).status).toBe(200)
-    expect([breakerOf(dispatcher), again.received]).toEqual(['closed', 1])
+    await waitFor('it is checked and in use again', () => breakerOf(dispatcher) === 'closed')
+    expect([(await ask(dispatcher, model)).status, again.received, again.checks]).toEqual([200, 1, 1])
   })
 
   test('one that says of itself that it is not well is left alone', async () => {
@@ -57,8 +56,8 @@ describe('health', () => {
     const dispatcher = startDispatcher(modelOn([deploymentOn(engine)]))
     await waitFor('it is known', () => breakerOf(dispatcher) === 'open')
     engine.behaviour.health = 200
-    await waitFor('it is well', () => breakerOf(dispatcher) !== 'open')
-    expect(breakerOf(dispatcher)).toBe('half_open')
+    await waitFor('it is well', () => breakerOf(dispatcher) === 'closed')
+    expect(engine.checks).toBe(1)
   })
 
   test.each([401, 405])('one that refuses the question with %i is alive', async (status) => {

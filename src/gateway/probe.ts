@@ -1,11 +1,13 @@
 /**
  * Asks deployments how they are, beside the calls: those that are kept away, whether they are back; those that nobody
  * used for a while, whether they are still there; and where their metrics are read, how busy they are. Any answer below
- * 500 is a sign of life, since servers without a health page refuse the question but are well.
+ * 500 is a sign of life, since servers without a health page refuse the question but are well. Where a breaker wants to
+ * know whether an engine works, it is sent a request of our own, in a place of its own.
  */
+import { checkRequestOf, isWell } from './engine-check.ts'
 import { parseLoad } from './probe-load.ts'
 import type { Target } from './routing-target.ts'
-import type { AnswerSink, Connection, TimeLimits } from './upstream/connection.ts'
+import type { AnswerSink, Connection, FaultKind, Outgoing, TimeLimits } from './upstream/connection.ts'
 import type { ResponseHead } from './upstream/response-head.ts'
 
 export interface ProbeRhythm {
@@ -14,9 +16,17 @@ export interface ProbeRhythm {
   readonly openMs: number
   readonly idleMs: number
   readonly metricsMs: number
+  /** From one check to the next, at least: each is a request that somebody may pay for. */
+  readonly checkMs: number
 }
 
-export const defaultRhythm: ProbeRhythm = { lookMs: 500, openMs: 1_000, idleMs: 15_000, metricsMs: 3_000 }
+export const defaultRhythm: ProbeRhythm = {
+  lookMs: 500,
+  openMs: 1_000,
+  idleMs: 15_000,
+  metricsMs: 3_000,
+  checkMs: 2_000,
+}
 
 const limits: TimeLimits = { connectMs: 2_000, firstByteMs: 3_000, betweenBytesMs: 2_000, totalMs: 5_000 }
 /** One lost probe is an accident. */
@@ -28,6 +38,8 @@ const MOST_METRICS_BYTES = 2_097_152
 interface Watch {
   healthAt: number
   metricsAt: number
+  checkAt: number
+  check: Probe | undefined
   health: Probe | undefined
   metrics: Probe | undefined
   deadProbes: number
@@ -71,11 +83,35 @@ export class Prober {
         if (load !== undefined) target.setLoad(load, performance.now())
       })
     }
+    if (target.breaker.needsCheck(now)) this.check(target)
     const isOpen = target.breaker.state(now) !== 'closed'
     const isIdle = target.inFlight === 0 && now - target.lastUsedAt >= this.#rhythm.idleMs
     if (watch.health !== undefined || now < watch.healthAt || !(isOpen || isIdle)) return
     watch.healthAt = now + (isOpen ? this.#rhythm.openMs : this.#rhythm.idleMs)
     this.#askHealth(target, watch)
+  }
+
+  /** Sends a request of our own, now or as soon as there is a place for it. */
+  check(target: Target): void {
+    const now = performance.now()
+    const watch = this.#watchOf(target, now)
+    if (watch.check !== undefined || now < watch.checkAt || !target.isInUse) return
+    const { deployment } = target
+    target.isCheckWaiting = target.inFlight >= deployment.concurrency
+    if (target.isCheckWaiting) return
+    watch.checkAt = now + this.#rhythm.checkMs
+    target.inFlight += 1
+    const request = checkRequestOf(target.modelKind, deployment)
+    const probe = this.#send(
+      target,
+      { head: target.headOf(request), body: request.body, limits: deployment },
+      (status) => {
+        watch.check = undefined
+        target.inFlight -= 1
+        target.breaker.checked(isWell(status), probe.isUnreachable, performance.now())
+      },
+    )
+    watch.check = probe
   }
 
   #watchOf(target: Target, now: number): Watch {
@@ -84,6 +120,8 @@ export class Prober {
     const watch: Watch = {
       healthAt: now,
       metricsAt: now,
+      checkAt: now,
+      check: undefined,
       health: undefined,
       metrics: undefined,
       deadProbes: 0,
@@ -109,18 +147,23 @@ export class Prober {
   }
 
   #ask(target: Target, path: string, done: (status: number | undefined, body: string) => void): Probe {
+    return this.#send(target, { head: target.probeHeadOf(path), body: [], limits }, done)
+  }
+
+  #send(target: Target, message: Outgoing, done: (status: number | undefined, body: string) => void): Probe {
     const probe = new Probe((status, body) => {
       this.#underWay.delete(probe)
       done(status, body)
     })
     this.#underWay.add(probe)
-    target.pool.send(probe, { head: target.probeHeadOf(path), body: [], limits })
+    target.pool.send(probe, message)
     return probe
   }
 }
 
 class Probe implements AnswerSink {
   connection: Connection | undefined
+  isUnreachable = false
   readonly #done: (status: number | undefined, body: string) => void
   readonly #chunks: Buffer[] = []
   #bytes = 0
@@ -146,7 +189,8 @@ class Probe implements AnswerSink {
     this.#done(this.#status, Buffer.concat(this.#chunks).toString())
   }
 
-  onFault(): void {
+  onFault(kind: FaultKind): void {
+    this.isUnreachable = kind === 'connect' || kind === 'connect_timeout'
     this.#done(undefined, '')
   }
 }

@@ -1,6 +1,7 @@
 /** A deployment and what is known of it while this process runs. It outlives changes of the catalog, by its id. */
 import { Breaker, type BreakerState } from './breaker.ts'
-import type { Deployment } from './catalog.ts'
+import type { ModelKind } from '../domain/inference.ts'
+import type { Deployment, ServedModel } from './catalog.ts'
 import type { Pool } from './upstream/pool.ts'
 import type { UpstreamRequest } from './upstream-call.ts'
 
@@ -34,6 +35,7 @@ const LOAD_KEPT_MS = 15_000
 
 export class Target {
   readonly model: string
+  readonly modelKind: ModelKind
   readonly breaker: Breaker
   readonly faults: Record<FaultClass, number> = { connect: 0, timeout: 0, status: 0, broken: 0 }
   #deployment: Deployment
@@ -42,6 +44,10 @@ export class Target {
   /** It stands in the catalog, is not drained, and has a weight. */
   isInUse = true
   inFlight = 0
+  /** A check waits for the next place that becomes free. */
+  isCheckWaiting = false
+  /** Told when the breaker wants a check. */
+  onDoubt: (() => void) | undefined
   /** Grows with each call by one share of its weight: of two that are equally busy, the smaller is next. */
   turn = 0
   /** The engine said 429. */
@@ -57,8 +63,9 @@ export class Target {
   #foreign = 0
   #loadUntil = 0
 
-  constructor(model: string, deployment: Deployment, pool: Pool, random: () => number) {
-    this.model = model
+  constructor(served: Pick<ServedModel, 'name' | 'kind'>, deployment: Deployment, pool: Pool, random: () => number) {
+    this.model = served.name
+    this.modelKind = served.kind
     this.breaker = new Breaker(random)
     this.#deployment = deployment
     this.#headMiddle = headMiddleOf(deployment)
@@ -79,7 +86,7 @@ export class Target {
   }
 
   hasPlace(): boolean {
-    return this.inFlight < this.#deployment.concurrency
+    return this.inFlight + (this.isCheckWaiting ? 1 : 0) < this.#deployment.concurrency
   }
 
   /** false: there is no use in asking further. */

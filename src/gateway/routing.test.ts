@@ -167,7 +167,7 @@ function hashOf(messages: readonly string[]): number {
 test('what is remembered is bounded, and the oldest is forgotten first', async () => {
   const pools = new Pools(new Ticker(), { lookup: undefined, ca: undefined })
   const deployment = deploymentOn({ host: '127.0.0.1', port: 1 })
-  const target = new Target('sim', deployment, pools.of(deployment.address), () => 0)
+  const target = new Target({ name: 'sim', kind: 'chat' }, deployment, pools.of(deployment.address), () => 0)
   const memory = new RoutingMemory()
   const call = (prefixes: readonly number[], session?: string): UpstreamCall =>
     callOn(modelOn([deployment]), { prefixes, session })

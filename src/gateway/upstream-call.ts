@@ -41,6 +41,8 @@ export interface UpstreamSink {
   data(bytes: Buffer): void
   end(): void
   fail(failure: UpstreamFailure): void
+  /** Its client has read nothing for a while, and others wait for the place. For who pauses; it is to cancel. */
+  unread?(): void
 }
 
 /**

@@ -8,6 +8,7 @@ import Fastify, {
 } from 'fastify'
 import type { Logger } from 'pino'
 import { randomId } from '../base/id.ts'
+import { makeLineLimit } from '../base/line-limit.ts'
 import { limits } from '../base/limits.ts'
 import type { Metrics } from '../base/metrics.ts'
 import type { Endpoint, Family } from '../contract/endpoint.ts'
@@ -25,6 +26,9 @@ import { renderOnce, sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
 import type { TrustedProxy } from './trusted-proxy.ts'
+
+/** Of requests of one address that ended in the same way. */
+const LINES_PER_MINUTE = 10
 
 export interface HttpOptions extends Binding {
   readonly log: Logger
@@ -79,24 +83,30 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     reply.header('X-Content-Type-Options', 'nosniff')
     reply.header('Cache-Control', 'no-store')
   })
+  // One who is refused all the time must not fill the log.
+  const lines = makeLineLimit({ perMinute: LINES_PER_MINUTE })
   server.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config as { operation?: string }
     requests.add({ operation, status: String(reply.statusCode) })
     seconds.observe(reply.elapsedTime / 1_000, { operation })
-    request.log.info(
-      {
-        operation,
-        method: request.method,
-        path: request.url.split('?')[0],
-        status: reply.statusCode,
-        ms: Math.round(reply.elapsedTime * 10) / 10,
-      },
-      'request',
-    )
+    const facts = {
+      operation,
+      method: request.method,
+      path: request.url.split('?')[0],
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 10) / 10,
+    }
+    if (reply.statusCode < 400) return request.log.info(facts, 'request')
+    const line = lines.take(`${request.ip} ${operation} ${reply.statusCode}`)
+    if (line !== undefined) request.log.info({ ...facts, ...line }, 'request')
   })
   server.setErrorHandler(async (error: FastifyError, request, reply) => {
     const page = faultPage(familyOf(request), error)
-    if (page.status >= 500 && !(error instanceof NoRoomForBody)) request.log.error({ err: error }, 'request failed')
+    if (page.status >= 500 && !(error instanceof NoRoomForBody)) {
+      const { operation = 'none' } = request.routeOptions.config as { operation?: string }
+      const line = lines.take(`${request.ip} ${operation} ${error.code ?? error.name}`)
+      if (line !== undefined) request.log.error({ err: error, ...line }, 'request failed')
+    }
     if (page.status === 503) reply.header('Retry-After', '1')
     return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
   })

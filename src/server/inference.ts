@@ -10,6 +10,7 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { App, ModelSight } from '../app/app.ts'
 import { makeTreasury } from '../app/treasury.ts'
+import { makeLineLimit } from '../base/line-limit.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { engineName, type EngineName } from '../contract/model.ts'
 import { makeDispatcher, type DispatcherStats, type RunningDispatcher } from '../gateway/dispatch.ts'
@@ -29,6 +30,8 @@ import type { RateLimiter } from './rate-limit.ts'
 import type { Settings } from './settings.ts'
 
 const COUNT_GATEWAYS_MS = 5_000
+/** Of failures of one account at one deployment. */
+const LINES_PER_MINUTE = 10
 const GB = 1e9
 
 export interface Inference {
@@ -61,6 +64,8 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   const engines = openEngines(options)
   closing.push(async () => engines?.close())
   closing.push(() => dispatcher.close())
+  // A caller whose requests fail must not fill the log.
+  const lines = makeLineLimit({ perMinute: LINES_PER_MINUTE })
   let live = 1
   const counting = setInterval(() => {
     treasury.liveGateways().then(
@@ -78,7 +83,10 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
     clock: app.clock,
     liveGateways: () => live,
     ended: watchRequests(metrics),
-    warn: (facts, message) => log.warn(facts, message),
+    warn: (failure) => {
+      const line = lines.take(`${failure.accountId} ${failure.deployment ?? failure.model}`)
+      if (line !== undefined) log.warn({ ...failure, ...line }, 'an engine failed')
+    },
   })
   const catalog = makeModelCatalog({
     database: app.database,

@@ -74,6 +74,8 @@ export interface ModelServer {
   readonly cachedTokens: number
   readonly promptTokens: number
   readonly probes: number
+  /** Requests by which a gateway finds out whether it works; they are not among the others. */
+  readonly checks: number
   /** Cuts every connection that is open. */
   cutConnections(): void
   close(): Promise<void>
@@ -129,6 +131,7 @@ class SimulatedServer implements ModelServer {
   cachedTokens = 0
   promptTokens = 0
   probes = 0
+  checks = 0
   readonly #server: http.Server | https.Server
   readonly #sockets = new Map<Socket, number>()
   readonly #prompts = new Set<string>()
@@ -187,10 +190,14 @@ class SimulatedServer implements ModelServer {
         isAnswered: false,
         eventsSent: 0,
       }
-      this.received += 1
-      this.requests.push(one)
-      if (this.requests.length > this.#keeps) this.requests.shift()
-      this.#work(one, response)
+      const isCheck = request.headers['x-berth-check'] !== undefined
+      if (isCheck) this.checks += 1
+      else {
+        this.received += 1
+        this.requests.push(one)
+        if (this.requests.length > this.#keeps) this.requests.shift()
+      }
+      this.#work(one, response, isCheck)
     })
   }
 
@@ -206,7 +213,7 @@ class SimulatedServer implements ModelServer {
     )
   }
 
-  #work(one: ReceivedRequest, response: ServerResponse): void {
+  #work(one: ReceivedRequest, response: ServerResponse, isCheck: boolean): void {
     this.inFlight += 1
     this.mostInFlight = Math.max(this.mostInFlight, this.inFlight)
     let isOurs = false
@@ -215,7 +222,7 @@ class SimulatedServer implements ModelServer {
       one.isAnswered = response.writableFinished
       if (!one.isAnswered && !isOurs) one.abortedAt = performance.now()
     })
-    const fault = this.behaviour.faultsOnce.shift() ?? this.behaviour.fault
+    const fault = (isCheck ? undefined : this.behaviour.faultsOnce.shift()) ?? this.behaviour.fault
     const gone = (): void => {
       isOurs = true
     }

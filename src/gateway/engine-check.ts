@@ -1,0 +1,41 @@
+/**
+ * A request of our own, the smallest that a kind of engine can be asked. Where calls of customers fail, it tells an
+ * engine that is broken from one that was sent something it cannot take.
+ */
+import type { ModelKind } from '../domain/inference.ts'
+import type { Deployment } from './catalog.ts'
+import { embeddingWork, imageWork, speechWork } from './media-work.ts'
+import type { UpstreamRequest } from './upstream-call.ts'
+
+/** By this the operator of an engine can tell it apart. */
+const HEADERS = 'X-Berth-Check: 1\r\n'
+const TEXT = 'Hi'
+
+export function checkRequestOf(kind: ModelKind, deployment: Deployment): UpstreamRequest {
+  return { ...workRequest(kind, deployment), extraHeaders: HEADERS }
+}
+
+function workRequest(kind: ModelKind, deployment: Deployment): Omit<UpstreamRequest, 'extraHeaders'> {
+  const model = deployment.upstreamModel
+  switch (kind) {
+    case 'chat': {
+      const body = { model, messages: [{ role: 'user', content: TEXT }], max_tokens: 1 }
+      const path = '/v1/chat/completions'
+      return { path, contentType: 'application/json', body: [Buffer.from(JSON.stringify(body))] }
+    }
+    case 'embedding':
+      return embeddingWork({ model, input: TEXT }).request(deployment, 0)
+    case 'image': {
+      const size = { width: 128, height: 128, steps: 1, cfg_scale: 1 }
+      const form = { named: new Set<string>(), modelField: 'model' } as const
+      return imageWork({ model_name: model, prompt: TEXT, ...size }, form).request(deployment, 0)
+    }
+    case 'speech':
+      return speechWork({ model, text: TEXT, speed: 1 }).request(deployment, 0)
+  }
+}
+
+/** Whether the engine works, by the status of its answer; that it is busy, or wants another request, is no fault. */
+export function isWell(status: number | undefined): boolean {
+  return status !== undefined && status < 500 && ![401, 403, 404, 405, 407].includes(status)
+}
