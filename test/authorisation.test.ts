@@ -109,9 +109,11 @@ function expectErrorPage(endpoint: Endpoint, reply: Reply, status: number): void
 }
 
 test('every operation has an example, and every id in a path is an owned one', () => {
-  expect(Object.keys(examples)).toEqual(Object.keys(api))
+  expect(Object.keys(examples).toSorted()).toEqual(Object.keys(api).toSorted())
   const forgotten = keyed.filter(([operation, endpoint]) => {
-    return endpoint.path.includes('{id}') && !isOperators(endpoint) && !isOwned(operation)
+    // Models belong to nobody: every account sees the same ones.
+    const isCatalog = endpoint.path.startsWith('/v1/models/')
+    return endpoint.path.includes('{id}') && !isCatalog && !isOperators(endpoint) && !isOwned(operation)
   })
   expect(forgotten).toEqual([])
 })
@@ -177,10 +179,10 @@ describe('the right key is let in, with no scope but one that is named', () => {
     for (const [index, held] of waysIn(endpoint.access).entries()) {
       const reply = await call(operation, examples[operation](its), `Bearer ${keys.get(held.join(' '))}`)
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
-      // The first way in may have used up what the example names; and a server without engines for models lets a
-      // caller in and then knows no model.
-      const letIn =
-        index > 0 || endpoint.inference === true ? ![401, 403, 429, 500].includes(reply.status) : reply.status === 200
+      // The first way in may have used up what the example names; a server without engines for models lets a caller in
+      // and then knows no model; and a simulated machine has no logs.
+      const mayRefuse = index > 0 || endpoint.inference === true || reply.body?.reason === 'simulated_machine'
+      const letIn = mayRefuse ? ![401, 403, 429, 500].includes(reply.status) : reply.status === 200
       expect([letIn, reply.status, reply.body]).toEqual([true, reply.status, reply.body])
     }
   })

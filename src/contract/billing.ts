@@ -56,7 +56,7 @@ export const invoiceRecord = z
 
 const billing = { family: 'v2', tag: 'Usage and billing' } as const
 
-export const purchaseSource = z
+const purchaseSource = z
   .enum(['signup_promo', 'stripe_purchase', 'operator_credit', 'refund'])
   .describe('A welcome credit, a payment, a credit of the operator, or a refund of charges')
 export type PurchaseSource = z.infer<typeof purchaseSource>

@@ -184,7 +184,7 @@ export async function releaseMeterHold(tx: Tx, metered: Metered, memo: string): 
   await releaseHold(tx, holdKey(metered), `release:${holdKey(metered)}:${randomUUID()}`, `Not used by ${memo}`)
 }
 
-export async function readHold(db: Db, key: string): Promise<NanoUsd> {
+async function readHold(db: Db, key: string): Promise<NanoUsd> {
   const row = await db.selectFrom('hold').select('amount_nano').where('key', '=', key).executeTakeFirst()
   return row?.amount_nano ?? nanoUsdOf(0n)
 }
