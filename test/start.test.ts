@@ -73,6 +73,7 @@ it('writes keys that only their owner can read, says what to try, and what it sa
     mock: 'ok',
     host: 'ok',
     'private-cloud': 'ok',
+    journal: 'ok',
   })
 })
 

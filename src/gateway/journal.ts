@@ -23,6 +23,8 @@ const REPLAY_RECORDS = 1_000
 const REPLAY_BYTES = 8 * 1_048_576
 /** A disk that has room for this much again is tried again. */
 const PROBE_BYTES = 65_536
+/** With less room than this the next burst of records may not fit. */
+const MIN_FREE_BYTES = 1_048_576
 const PROBE_NAME = 'probe'
 
 const fdatasync = promisify(fs.fdatasync)
@@ -98,6 +100,17 @@ export class Journal {
   /** The disk does not take records: there is no room, say. Nothing that must be recorded may begin. */
   get isFailing(): boolean {
     return this.#isFailing
+  }
+
+  /** For readiness. A full disk is noticed before the first record that does not fit. */
+  async state(): Promise<'ok' | 'cannot be written' | 'disk full'> {
+    if (this.#isFailing) return 'cannot be written'
+    try {
+      const { bavail, bsize } = await fs.promises.statfs(this.#dir)
+      return bavail * bsize < MIN_FREE_BYTES ? 'disk full' : 'ok'
+    } catch {
+      return 'cannot be written'
+    }
   }
 
   /** `done` runs once the record is written, with all that were appended in this turn of the event loop. */

@@ -97,7 +97,10 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
       }
     } catch (error) {
       log.warn({ err: error }, 'a key could not be looked up')
-      return fail('unavailable', 'API keys cannot be checked at the moment; try again', { retryAfterMs: 1_000 })
+      return fail('unavailable', 'API keys cannot be checked at the moment; try again', {
+        reason: 'database_unavailable',
+        retryAfterMs: 1_000,
+      })
     }
     if (!found.ok) return found
     const key = found.value

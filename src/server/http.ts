@@ -17,6 +17,7 @@ import { describeApi } from '../contract/openapi.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import { newRequestId } from '../gateway/gateway.ts'
 import { bind, countFailedKey, send, type Binding } from './bind.ts'
+import { DatabaseSilent } from '../store/silence-watch.ts'
 import { addConsoleRoutes } from './console.ts'
 import { makeConsolePages } from './console-pages.ts'
 import type { WelcomeOptions } from './console-welcome.ts'
@@ -40,10 +41,10 @@ export interface HttpOptions extends Binding {
   readonly ready: () => Promise<Readiness>
 }
 
-/** What `/readyz` says; `reason` where it is not a check that failed. */
+/** What `/readyz` says; `reason` is `draining` or the first check that failed. */
 export interface Readiness {
   readonly ok: boolean
-  readonly reason?: 'draining'
+  readonly reason?: string
   readonly checks: Readonly<Record<string, string>>
 }
 
@@ -145,6 +146,13 @@ function faultPage(family: Family, error: FastifyError): ErrorPage {
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
     return errorPage(family, 400, { message: 'The request could not be read', reason: 'bad_request' })
   }
+  if (error instanceof DatabaseSilent && error.isOutcomeUnknown) {
+    return errorPage(family, 503, {
+      message:
+        'The database has not confirmed this change in time, and it may or may not take effect. Check before you repeat it, or repeat it with the same Idempotency-Key',
+      reason: 'outcome_unknown',
+    })
+  }
   if (isOutage(error)) {
     return errorPage(family, 503, {
       message: 'The database does not answer right now; try again in a moment',
@@ -176,6 +184,7 @@ const outages = new Set([
 ])
 
 function isOutage(error: FastifyError): boolean {
+  if (error instanceof DatabaseSilent) return true
   return outages.has(error.code) || /timeout exceeded when trying to connect|Connection terminated/.test(error.message)
 }
 

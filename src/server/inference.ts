@@ -37,6 +37,7 @@ const GB = 1e9
 export interface Inference {
   readonly gateway: Gateway
   readonly meter: Meter
+  readonly journal: Journal
   readonly sight: ModelSight
 }
 
@@ -101,7 +102,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   closing.push(() => catalog.close())
   await catalog.loaded
   watchGateway(metrics, meter, dispatcher)
-  return { gateway, meter, sight: makeModelSight(catalog, dispatcher) }
+  return { gateway, meter, journal, sight: makeModelSight(catalog, dispatcher) }
 }
 
 function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions): LocalEngines | undefined {

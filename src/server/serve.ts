@@ -24,6 +24,7 @@ import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
 import { makeFront, type Front } from '../gateway/front.ts'
 import type { Gateway } from '../gateway/gateway.ts'
+import type { Journal } from '../gateway/journal.ts'
 import { makeAuthenticator, type Authenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
 import type { WelcomeOptions } from './console-welcome.ts'
@@ -153,6 +154,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   }
   const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
   closing.push(() => authenticator.close())
+  app.database.silence.isAnswering = () => authenticator.isCaching()
   const streams = makeEventStreams(app)
   const links = makeHostLinks()
   const webhooks = deliverWebhooks(app)
@@ -216,7 +218,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     trustedProxy: settings.trustedProxy,
     consoleDir: options.consoleDir,
     welcome: welcomeOptions(settings, options, dataDir),
-    ready: async () => (wiring.drain.started ? DRAINING : readiness(app)),
+    ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal)),
   })
   const closeDoors = openHostDoors({
     app,
@@ -329,7 +331,7 @@ const READY_MS = 2_000
 
 const DRAINING: Readiness = { ok: false, reason: 'draining', checks: {} }
 
-async function readiness(app: App): Promise<Readiness> {
+async function readiness(app: App, journal: Journal): Promise<Readiness> {
   const check = async (work: Promise<unknown>): Promise<string> => {
     const late = new Promise<string>((resolve) => setTimeout(() => resolve('no answer in time'), READY_MS).unref())
     return Promise.race([
@@ -343,7 +345,9 @@ async function readiness(app: App): Promise<Readiness> {
   const checks: Record<string, string> = { database: await check(app.database.pool.query('select 1')) }
   for (const driver of app.drivers.values())
     checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
-  return { ok: Object.values(checks).every((state) => state === 'ok'), checks }
+  checks['journal'] = await journal.state()
+  const failing = Object.keys(checks).find((name) => checks[name] !== 'ok')
+  return failing === undefined ? { ok: true, checks } : { ok: false, reason: failing, checks }
 }
 
 /** Opens the vault and makes sure that this server has the same secret key as the others on this database. */

@@ -3,13 +3,14 @@
  * last (see schema/0006_events.sql) and hands the wake-ups on after the commit. Work that returns a failure is rolled
  * back whole, so nothing is ever half done.
  */
-import { Kysely, PostgresDialect, sql, type RawBuilder, type Transaction } from 'kysely'
+import { Kysely, PostgresDialect, sql, type PostgresPool, type RawBuilder, type Transaction } from 'kysely'
 import pg from 'pg'
 import { instantOf, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Failure } from '../base/result.ts'
 import type { NewEvent } from '../domain/event.ts'
 import { writeEvents } from './event.ts'
+import { SilenceWatch, WatchedClient } from './silence-watch.ts'
 import type { Tables } from './tables.ts'
 
 /** Reads, and writes inside a transaction. */
@@ -28,6 +29,8 @@ export interface Database {
   readonly db: Db
   readonly pool: pg.Pool
   readonly clock: Clock
+  /** Ends the waiting for a database that says nothing; serve.ts tells it how to find out. */
+  readonly silence: SilenceWatch
   /** Called with the wake-ups of each committed transaction. */
   onCommit: (wake: ReadonlySet<string>) => void
   close(): Promise<void>
@@ -55,8 +58,30 @@ export function openDatabase(options: { url: string; clock: Clock; poolSize?: nu
   pool.on('error', () => {})
   // One that breaks while it is in use rejects what was asked of it; the event beside would end the process too.
   pool.on('connect', (client) => client.on('error', () => {}))
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
-  return { db, pool, clock: options.clock, onCommit: () => {}, close: () => db.destroy() }
+  const silence = new SilenceWatch()
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: watchedPool(pool, silence) }) })
+  const close = async (): Promise<void> => {
+    silence.close()
+    await db.destroy()
+  }
+  return { db, pool, clock: options.clock, silence, onCommit: () => {}, close }
+}
+
+function watchedPool(pool: pg.Pool, silence: SilenceWatch): PostgresPool {
+  const watched = new WeakMap<pg.PoolClient, WatchedClient>()
+  const connect = async (): Promise<WatchedClient> => {
+    const connecting = pool.connect()
+    const giveBack = (): void =>
+      void connecting.then(
+        (late) => late.release(),
+        () => {},
+      )
+    const client = await silence.wait(connecting, false, giveBack)
+    const known = watched.get(client) ?? new WatchedClient(client, silence)
+    watched.set(client, known)
+    return known
+  }
+  return { connect: connect as unknown as PostgresPool['connect'], end: () => pool.end() }
 }
 
 /** Runs `work` in one transaction. A returned failure rolls it back and is the answer. */

@@ -65,7 +65,7 @@ function killAll(child: ChildProcess): void {
   }
 }
 
-function descendants(root: number): number[] {
+export function descendants(root: number): number[] {
   const children = new Map<number, number[]>()
   for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
     try {

@@ -1,0 +1,92 @@
+/**
+ * Gives up on a database that says nothing. A frozen PostgreSQL, or a network that swallows everything, neither answers
+ * nor closes connections, and its own statement timeout does not run; whoever waits would wait for half a minute. A
+ * statement that is merely slow must not be cut off, so waiting ends only while the heartbeats of the connection that
+ * listens for notifications are missed too. Both are counted in ticks and not in time: a process that was itself
+ * stalled for seconds has missed one tick.
+ */
+import type { PoolClient } from 'pg'
+
+const TICK_MS = 1_000
+const MAX_TICKS = 2
+
+export class DatabaseSilent extends Error {
+  /** A commit was sent and not confirmed: it may take effect all the same. */
+  readonly isOutcomeUnknown: boolean
+
+  constructor(isOutcomeUnknown: boolean) {
+    super('the database does not answer')
+    this.isOutcomeUnknown = isOutcomeUnknown
+  }
+}
+
+interface Waiting {
+  ticks: number
+  readonly giveUp: () => void
+}
+
+export class SilenceWatch {
+  /** Whether the last heartbeat was answered. Until something listens, nobody is given up on. */
+  isAnswering: () => boolean = () => true
+  readonly #waiting = new Set<Waiting>()
+  readonly #timer: NodeJS.Timeout
+  #silentTicks = 0
+
+  constructor() {
+    this.#timer = setInterval(() => this.#tick(), TICK_MS).unref()
+  }
+
+  /** The same promise, unless the database falls silent; then `dropped` is told and it rejects. */
+  wait<T>(work: Promise<T>, isCommit: boolean, dropped: () => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        ticks: 0,
+        giveUp: () => {
+          this.#waiting.delete(waiting)
+          dropped()
+          reject(new DatabaseSilent(isCommit))
+        },
+      }
+      this.#waiting.add(waiting)
+      work.then(resolve, reject).finally(() => this.#waiting.delete(waiting))
+    })
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  #tick(): void {
+    this.#silentTicks = this.isAnswering() ? 0 : this.#silentTicks + 1
+    for (const waiting of this.#waiting) {
+      waiting.ticks += 1
+      if (this.#silentTicks >= MAX_TICKS && waiting.ticks >= MAX_TICKS) waiting.giveUp()
+    }
+  }
+}
+
+type Query = (text: string, values: unknown[]) => Promise<unknown>
+
+/** A connection of the pool, as far as Kysely uses it. One that was given up on is not given to anybody else. */
+export class WatchedClient {
+  readonly #client: PoolClient
+  readonly #watch: SilenceWatch
+  #isDropped = false
+
+  constructor(client: PoolClient, watch: SilenceWatch) {
+    this.#client = client
+    this.#watch = watch
+  }
+
+  query(text: string, values: unknown[]): Promise<unknown> {
+    // Closing the connection is what rolls back.
+    if (this.#isDropped)
+      return text === 'rollback' ? Promise.resolve({ rows: [] }) : Promise.reject(new DatabaseSilent(false))
+    const run = this.#client.query.bind(this.#client) as Query
+    return this.#watch.wait(run(text, values), text === 'commit', () => (this.#isDropped = true))
+  }
+
+  release(): void {
+    this.#client.release(this.#isDropped)
+  }
+}
