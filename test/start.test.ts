@@ -53,18 +53,19 @@ it('writes keys that only their owner can read, says what to try, and what it sa
   for (const name of ['operator.key', 'demo.key', 'demo_ssh_key', 'secret.key']) {
     expect(`${name} ${((await stat(path.join(dir, name))).mode & 0o777).toString(8)}`).toBe(`${name} 600`)
   }
-  expect(server.output()).toMatch(/^Berth is ready at \S+ \(\d+\.\d s\): open it in a browser\.\n/)
+  expect(server.output()).toMatch(/^Berth is ready at \S+ \(\d+\.\d s\)\.\n/)
+  expect(server.output()).not.toContain('WARNING')
   expect(server.output()).toContain(`${server.url}/docs`)
   // The models that need a download are left out, and so is what to try with them.
   expect(server.output()).not.toContain('chat')
   expect(server.output()).toContain('demo.key')
   const key = readFileSync(path.join(dir, 'demo.key'), 'utf8').trim()
-  const welcome = await caller(server.url, null)('GET', '/console/welcome')
-  expect(welcome.body).toEqual({
-    demoKey: key,
-    keyFile: path.join(dir, 'demo.key'),
-    operatorKeyFile: path.join(dir, 'operator.key'),
-  })
+  const files = { keyFile: path.join(dir, 'demo.key'), operatorKeyFile: path.join(dir, 'operator.key') }
+  expect((await caller(server.url, null)('GET', '/console/welcome')).body).toEqual(files)
+  const [, token] = /\/sign-in#welcome=(\S+)\n/.exec(server.output()) ?? []
+  const open = () => caller(server.url, null)('POST', '/console/welcome', { token }, { 'X-Berth-Console': '1' })
+  expect((await open()).body).toEqual({ ...files, demoKey: key })
+  expect(await open()).toMatchObject({ status: 403, body: { reason: 'link_used' } })
   const demo = caller(server.url, key)
   expect((await demo('GET', '/billing/get_current_balance')).body.credits).toBe(10_000)
   expect((await caller(server.url, null)('GET', '/healthz')).status).toBe(200)
@@ -75,6 +76,14 @@ it('writes keys that only their owner can read, says what to try, and what it sa
     'private-cloud': 'ok',
     journal: 'ok',
   })
+})
+
+it('warns of an address that others can reach, without TLS and with the demo account', async () => {
+  const server = await start({ BERTH_DATA_DIR: await folder(), BERTH_HOST: '0.0.0.0' })
+  expect(server.output().match(/^WARNING: .*$/gm)).toEqual([
+    expect.stringMatching(/0\.0\.0\.0 without TLS/),
+    expect.stringMatching(/demo account/),
+  ])
 })
 
 it('ends on SIGTERM within ten seconds, open streams and kept connections notwithstanding, and finds everything again', async () => {

@@ -1,6 +1,6 @@
 /**
- * The way in: an API key, once, for a session in this browser. On a server that has just been started on this very
- * machine it is the first page that anybody sees, and hands over the key of the demo account.
+ * The way in: an API key, once, for a session in this browser. Opened by the link that a first start prints, it has the
+ * key of the demo account.
  */
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, useRouter } from '@tanstack/react-router'
@@ -17,7 +17,7 @@ import { WELCOME_PATH, type ConsoleWelcome } from '../../src/contract/session.ts
 const route = getRouteApi('/sign-in')
 
 export function SignInPage() {
-  const welcome = useQuery({ queryKey: ['welcome'], queryFn: readWelcome, staleTime: 0, retry: false })
+  const welcome = useQuery({ queryKey: ['welcome'], queryFn: readWelcome, staleTime: Infinity, retry: false })
   useEffect(() => {
     document.title = 'Sign in · Berth'
   }, [])
@@ -39,7 +39,16 @@ export function SignInPage() {
   )
 }
 
+/** The token of the printed link works once, so it leaves the address bar as soon as it is used. */
 async function readWelcome(): Promise<ConsoleWelcome> {
+  const [, token] = /^#welcome=([\w-]+)$/.exec(location.hash) ?? []
+  if (token !== undefined) {
+    history.replaceState(history.state, '', location.pathname + location.search)
+    const body = JSON.stringify({ token })
+    const headers = { 'Content-Type': 'application/json' }
+    const opened = await consoleFetch(WELCOME_PATH, { method: 'POST', headers, body })
+    if (opened.ok) return (await opened.json()) as ConsoleWelcome
+  }
   const response = await consoleFetch(WELCOME_PATH)
   return response.ok ? ((await response.json()) as ConsoleWelcome) : {}
 }

@@ -8,8 +8,12 @@ import { limits } from '../base/limits.ts'
 
 /** POST signs in, DELETE signs out; both need the console's header. */
 export const SESSION_PATH = '/console/session'
-/** GET: what the sign-in page may say to who sits at this very machine. */
+/**
+ * GET: in which files the keys are, for a browser on the server's own machine. POST: the same with the demo account's
+ * key, for the token of the link that the start has printed.
+ */
 export const WELCOME_PATH = '/console/welcome'
+export const openWelcome = z.strictObject({ token: z.string().min(1).max(100) })
 
 export const CONSOLE_HEADER = 'X-Berth-Console'
 export const CONSOLE_HEADER_VALUE = '1'
@@ -17,7 +21,7 @@ export const CONSOLE_HEADER_VALUE = '1'
 export const signIn = z.strictObject({ key: z.string().trim().min(1).max(limits.apiKeyChars) })
 
 export const consoleWelcome = z.strictObject({
-  /** The demo account's key, until somebody has signed in with it. */
+  /** The demo account's key, for who has opened the printed link. */
   demoKey: z.string().optional(),
   /** Where the demo account's key and the operator's are, as seen from where the server was started. */
   keyFile: z.string().optional(),

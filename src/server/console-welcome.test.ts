@@ -1,33 +1,57 @@
-/** The promise: the demo key is told to who sits at the machine of a first trial, until it was used, and to nobody else. */
+/** The promise: the demo key goes to who opens the printed link, once; where the files are is told on this machine only. */
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import Fastify from 'fastify'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ask, postSession } from '../../test/harness/console.ts'
+import { ask, consoleHeaders, postSession } from '../../test/harness/console.ts'
 import { removeFolder } from '../../test/harness/leftover.ts'
 import { testServer } from '../../test/harness/server.ts'
+import { DAY_MS, systemClock } from '../base/instant.ts'
 import { consoleWelcome } from '../contract/session.ts'
-import { noteDemoTaken, welcomeFor, type WelcomeOptions } from './console-welcome.ts'
+import { isDemoTaken, noteDemoTaken, openDemoLink, welcomeFor, type WelcomeOptions } from './console-welcome.ts'
 import { readPrivateFile, writePrivateFile } from './data-folder.ts'
+import { manualClock } from '../sim/clock.ts'
+import { makeDemoLink } from './demo-link.ts'
 
-test('on a server on embedded defaults: told until the first sign-in of the demo account, then only where it is', async () => {
-  const server = await testServer({ handsOverDemoKey: true, runLoops: false })
-  const welcome = async () => consoleWelcome.parse(JSON.parse((await ask(server.url, '/console/welcome')).text))
+const openLink = (url: string, token: string, headers: Record<string, string> = {}) =>
+  ask(url, '/console/welcome', { method: 'POST', headers: { ...consoleHeaders, ...headers }, body: { token } })
+
+test('on a server on embedded defaults: the printed link gives the demo key, once, wherever it is opened', async () => {
+  const server = await testServer({ isTrial: true, runLoops: false })
   const files = { keyFile: `${server.dataDir}/demo.key`, operatorKeyFile: `${server.dataDir}/operator.key` }
-  expect(await welcome()).toEqual({ demoKey: server.demoKey, ...files })
-  const { key } = await server.account()
-  expect((await postSession(server.url, key)).status).toBe(200)
-  expect((await postSession(server.url, 'nonsense')).status).toBe(401)
-  expect(await welcome()).toEqual({ demoKey: server.demoKey, ...files })
-  expect((await postSession(server.url, server.demoKey)).status).toBe(200)
-  expect(await welcome()).toEqual(files)
-  // Of another site's page it would be an address with a name of that site's.
-  expect((await ask(server.url, '/console/welcome', { headers: { Host: 'rebound.example.test' } })).text).toBe('{}')
+  const asked = async (headers: Record<string, string> = {}) =>
+    consoleWelcome.parse(JSON.parse((await ask(server.url, '/console/welcome', { headers })).text))
+  expect(await asked()).toEqual(files)
+  // A proxy that rewrites the name and leaves no trace looks like this machine: it is told no key.
+  expect(await asked({ Host: 'localhost' })).toEqual(files)
+  expect(await asked({ Host: 'rebound.example.test' })).toEqual({})
   for (const headers of [{ 'Sec-Fetch-Site': 'cross-site' }, { Origin: 'null' }] as Array<Record<string, string>>) {
     const refused = await ask(server.url, '/console/welcome', { headers })
     expect([refused.status, JSON.parse(refused.text)]).toMatchObject([403, { reason: 'cross_site' }])
   }
+
+  const token = server.demoLinkToken ?? ''
+  for (const wrong of ['x', `${token.slice(0, -1)}!`, server.demoKey]) {
+    const refused = await openLink(server.url, wrong)
+    expect([refused.status, JSON.parse(refused.text)]).toMatchObject([403, { reason: 'link_used' }])
+  }
+  const crossSite = await openLink(server.url, token, { Origin: 'https://elsewhere.example' })
+  expect([crossSite.status, JSON.parse(crossSite.text)]).toMatchObject([403, { reason: 'cross_site' }])
+  const opened = await openLink(server.url, token, { Host: 'gpu.example.test', 'X-Forwarded-For': '203.0.113.9' })
+  expect([opened.status, JSON.parse(opened.text)]).toEqual([200, { ...files, demoKey: server.demoKey }])
+  expect((await openLink(server.url, token)).status).toBe(403)
+  await server.close()
+})
+
+test('a link is good for a day, and for nothing once somebody has signed in with the demo key', async () => {
+  const clock = manualClock()
+  const link = makeDemoLink(clock)
+  clock.advance(DAY_MS)
+  expect(link.redeem(link.token)).toBe(false)
+  const server = await testServer({ isTrial: true, runLoops: false })
+  expect((await postSession(server.url, server.demoKey)).status).toBe(200)
+  expect((await openLink(server.url, server.demoLinkToken ?? '')).status).toBe(403)
   await server.close()
 })
 
@@ -60,7 +84,7 @@ describe('what counts as sitting at the machine', () => {
     [true, 'over IPv4 in IPv6', { from: '::ffff:127.0.0.1' }],
     [true, 'on ::1', { options: { host: '::1' } }],
     [true, 'on localhost', { options: { host: 'localhost' } }],
-    [false, 'no embedded defaults', { options: { handsOverDemoKey: false } }],
+    [false, 'no embedded defaults', { options: { isTrial: false } }],
     [false, 'a proxy is trusted', { options: { trustProxy: true } }],
     [false, 'on every address', { options: { host: '0.0.0.0' } }],
     [false, 'on every address of IPv6', { options: { host: '::' } }],
@@ -79,7 +103,14 @@ describe('what counts as sitting at the machine', () => {
     [false, 'through one that names itself', { headers: { via: '1.1 proxy' } }],
   ]
   test.each(rows)('%s: %s', async (isTold, _, { options = {}, from = '127.0.0.1', headers = {} }) => {
-    const trial = { dataDir, shownDir: '.berth', handsOverDemoKey: true, host: '127.0.0.1', trustProxy: false }
+    const trial = {
+      dataDir,
+      shownDir: '.berth',
+      isTrial: true,
+      demoLink: undefined,
+      host: '127.0.0.1',
+      trustProxy: false,
+    }
     const server = Fastify()
     server.get('/', async (request) => welcomeFor({ ...trial, ...options }, request))
     const answer = await server.inject({
@@ -87,19 +118,17 @@ describe('what counts as sitting at the machine', () => {
       headers: { host: '127.0.0.1:8420', ...headers },
       remoteAddress: from,
     })
-    expect(answer.json()).toEqual(isTold ? { demoKey: 'the key', keyFile: '.berth/demo.key' } : {})
+    expect(answer.json()).toEqual(isTold ? { keyFile: '.berth/demo.key' } : {})
     await server.close()
   })
 
-  test('only the demo account takes its key', async () => {
-    const options = { dataDir, shownDir: '.berth', handsOverDemoKey: true, host: '127.0.0.1', trustProxy: false }
-    const server = Fastify()
-    server.get('/', async (request) => welcomeFor(options, request))
-    const ask = async () => (await server.inject({ url: '/', headers: { host: 'localhost' } })).json() as unknown
+  test('only the demo account takes its key', () => {
+    const demoLink = makeDemoLink(systemClock)
+    const options = { dataDir, shownDir: '.berth', isTrial: true, demoLink, host: '127.0.0.1', trustProxy: false }
     noteDemoTaken(options, 'acc_other')
-    expect(await ask()).toHaveProperty('demoKey')
+    expect(isDemoTaken(dataDir)).toBe(false)
     noteDemoTaken(options, 'demo')
-    expect(await ask()).toEqual({ keyFile: '.berth/demo.key' })
-    await server.close()
+    expect(isDemoTaken(dataDir)).toBe(true)
+    expect(openDemoLink(options, demoLink.token)).toBeUndefined()
   })
 })

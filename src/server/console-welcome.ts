@@ -1,12 +1,12 @@
 /**
- * What the sign-in page may say to whoever sits at the machine of a server that was just tried out: the demo account's
- * key until it has been used to sign in, and after that only in which file it is. So a first visit needs no key to be
- * copied. All of it is for that machine alone; any sign of a proxy or of another name for this server, and nothing is
- * said: a page of another site can give this address a name of its own, and ask under that.
+ * What the sign-in page may say before anybody has signed in, on a server that is being tried out. The demo account's key
+ * goes to the browser that opens the printed link (demo-link.ts), and to nobody else. In which files the keys are is
+ * told to browsers on the server's own machine; any sign of a proxy or of another name for this server, and nothing is.
  */
 import type { FastifyRequest } from 'fastify'
 import type { ConsoleWelcome } from '../contract/session.ts'
 import { readPrivateFile, writePrivateFile } from './data-folder.ts'
+import type { DemoLink } from './demo-link.ts'
 import { DEMO_KEY, OPERATOR_KEY } from './first-run.ts'
 
 /** There: somebody has signed in as the demo account. */
@@ -17,29 +17,42 @@ export interface WelcomeOptions {
   readonly dataDir: string
   /** The data folder as a person finds it from where the server was started. */
   readonly shownDir: string
-  /** False: this server is no trial on embedded defaults, and says nothing to anybody. */
-  readonly handsOverDemoKey: boolean
+  /** False: this server is not on embedded defaults, and says nothing to anybody. */
+  readonly isTrial: boolean
+  /** undefined: there is none, or somebody has signed in with the demo key already. */
+  readonly demoLink: DemoLink | undefined
   /** What the server listens on. */
   readonly host: string
   readonly trustProxy: boolean
 }
 
 export function welcomeFor(options: WelcomeOptions, request: FastifyRequest): ConsoleWelcome {
-  if (!options.handsOverDemoKey || options.trustProxy || !isLoopbackName(options.host) || !isLocal(request)) return {}
-  const { dataDir, shownDir } = options
-  const key = readPrivateFile(dataDir, DEMO_KEY)?.trim()
-  const isTaken = readPrivateFile(dataDir, DEMO_TAKEN) !== undefined
+  if (!options.isTrial || options.trustProxy || !isLoopbackName(options.host) || !isLocal(request)) return {}
+  return filesOf(options)
+}
+
+/** undefined: the token is wrong, used or too old. */
+export function openDemoLink(options: WelcomeOptions, token: string): ConsoleWelcome | undefined {
+  const key = readPrivateFile(options.dataDir, DEMO_KEY)?.trim()
+  if (key === undefined || isDemoTaken(options.dataDir) || options.demoLink?.redeem(token) !== true) return undefined
+  return { ...filesOf(options), demoKey: key }
+}
+
+export function isDemoTaken(dataDir: string): boolean {
+  return readPrivateFile(dataDir, DEMO_TAKEN) !== undefined
+}
+
+function filesOf({ dataDir, shownDir }: WelcomeOptions): ConsoleWelcome {
   return {
-    ...(key === undefined || isTaken ? {} : { demoKey: key }),
-    ...(key === undefined ? {} : { keyFile: `${shownDir}/${DEMO_KEY}` }),
+    ...(readPrivateFile(dataDir, DEMO_KEY) === undefined ? {} : { keyFile: `${shownDir}/${DEMO_KEY}` }),
     ...(readPrivateFile(dataDir, OPERATOR_KEY) === undefined ? {} : { operatorKeyFile: `${shownDir}/${OPERATOR_KEY}` }),
   }
 }
 
 /** To be told of every sign-in. */
-export function noteDemoTaken({ dataDir, handsOverDemoKey }: WelcomeOptions, accountId: string): void {
-  if (!handsOverDemoKey || accountId !== DEMO_ACCOUNT) return
-  if (readPrivateFile(dataDir, DEMO_TAKEN) === undefined) {
+export function noteDemoTaken({ dataDir, isTrial }: WelcomeOptions, accountId: string): void {
+  if (!isTrial || accountId !== DEMO_ACCOUNT) return
+  if (!isDemoTaken(dataDir)) {
     writePrivateFile(dataDir, DEMO_TAKEN, 'Somebody has signed in to the console with the demo key.\n')
   }
 }

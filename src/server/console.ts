@@ -9,11 +9,11 @@ import { endConsoleSession, startConsoleSession } from '../app/console-session.t
 import { defaultRates, limits } from '../base/limits.ts'
 import { fail, type Failure, type Result } from '../base/result.ts'
 import { api } from '../contract/api.ts'
-import { SESSION_PATH, signIn, WELCOME_PATH } from '../contract/session.ts'
+import { openWelcome, SESSION_PATH, signIn, WELCOME_PATH } from '../contract/session.ts'
 import { transact } from '../store/database.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
 import { countFailedKey, send, tooMany } from './bind.ts'
-import { noteDemoTaken, welcomeFor, type WelcomeOptions } from './console-welcome.ts'
+import { noteDemoTaken, openDemoLink, welcomeFor, type WelcomeOptions } from './console-welcome.ts'
 import { isCrossSite, sessionCookie, sessionTokenOf } from './credentials.ts'
 import { failurePage, validationPage } from './error-page.ts'
 import type { RateLimiter } from './rate-limit.ts'
@@ -55,6 +55,23 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
   server.get(WELCOME_PATH, async (request, reply) => {
     const counted = admitAddress(options, request, reply)
     return counted === undefined ? welcomeFor(welcome, request) : refuse(reply, counted)
+  })
+
+  server.post(WELCOME_PATH, async (request, reply) => {
+    const counted = admitAddress(options, request, reply)
+    if (counted !== undefined) return refuse(reply, counted)
+    const body = validate(openWelcome, request.body)
+    if (!body.ok) return send(reply, validationPage('v2', 'body', body.issues))
+    const opened = openDemoLink(welcome, (body.value as z.output<typeof openWelcome>).token)
+    if (opened !== undefined) return opened
+    const failure = fail(
+      'forbidden',
+      'This link was used before or is too old; a restart of the server prints another',
+      {
+        reason: 'link_used',
+      },
+    )
+    return refuse(reply, countFailedKey(options, failure, request, reply))
   })
 }
 

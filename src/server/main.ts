@@ -22,11 +22,11 @@ async function main(): Promise<void> {
   // The rest of the program is loaded while PostgreSQL starts.
   const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
   const server = await serve(settings, { data, newOperatorKey })
-  const { url, made } = server
+  const { url, made, demoLinkToken } = server
   // Standard output has the log and nothing else, so that whatever collects it can parse every line.
   // Before anybody can know that it is up, and stop it.
   stopOnSignal(server, settings.drainMs)
-  process.stderr.write(welcome({ url, settings, made, tookMs: performance.now() - startedAt }))
+  process.stderr.write(welcome({ url, settings, made, demoLinkToken, tookMs: performance.now() - startedAt }))
   void server.broken.then((why) => {
     if (ending) return
     process.stderr.write(`${why}; stopping.\n`)

@@ -27,8 +27,9 @@ import type { Gateway } from '../gateway/gateway.ts'
 import type { Journal } from '../gateway/journal.ts'
 import { makeAuthenticator, type Authenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
-import type { WelcomeOptions } from './console-welcome.ts'
+import { isDemoTaken, type WelcomeOptions } from './console-welcome.ts'
 import { readOrCreateSecret } from './data-folder.ts'
+import { makeDemoLink } from './demo-link.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
 import { handlers } from './handlers.ts'
@@ -53,6 +54,8 @@ export interface RunningServer {
   readonly app: App
   /** What a first start made. */
   readonly made: { readonly operator: boolean; readonly demo: boolean }
+  /** Opens the demo account in a browser, once. undefined: it was opened before, or this is no trial. */
+  readonly demoLinkToken: string | undefined
   /** Resolves when something that the server cannot live without has ended by itself. */
   readonly broken: Promise<string>
   /** From here on `/readyz` says 503, so that load balancers send new requests elsewhere; all else works as before. */
@@ -72,8 +75,8 @@ export interface ServeOptions {
   readonly runLoops?: boolean
   /** Where the built console is; else beside the program. */
   readonly consoleDir?: string
-  /** Whether the console may tell the demo key to who sits at this machine; else on embedded defaults only. */
-  readonly handsOverDemoKey?: boolean
+  /** Whether a link for the demo account is made; else on embedded defaults only. */
+  readonly isTrial?: boolean
 }
 
 export async function serve(settings: Settings, options: ServeOptions = {}): Promise<RunningServer> {
@@ -101,10 +104,12 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     }
     const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
     const drain = { started: false }
-    const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops, drain }
+    const welcome = welcomeOptions(settings, options, data.dir)
+    const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops, drain, welcome }
     const url = await openHttp(app, settings, wiring)
+    const demoLinkToken = welcome.demoLink?.token
     const startDraining = (): void => void (drain.started = true)
-    return { url, app, made, broken: data.broken, startDraining, close }
+    return { url, app, made, demoLinkToken, broken: data.broken, startDraining, close }
   } catch (error) {
     await close()
     throw error
@@ -137,6 +142,7 @@ interface Wiring {
   readonly dataDir: string
   readonly engineLoops: readonly Reconciler[]
   readonly drain: { readonly started: boolean }
+  readonly welcome: WelcomeOptions
 }
 
 async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<string> {
@@ -217,7 +223,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     metrics,
     trustedProxy: settings.trustedProxy,
     consoleDir: options.consoleDir,
-    welcome: welcomeOptions(settings, options, dataDir),
+    welcome: wiring.welcome,
     ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal)),
   })
   const closeDoors = openHostDoors({
@@ -253,10 +259,12 @@ function reportFaults(metrics: Metrics, log: Logger): NonNullable<App['driverFau
 }
 
 function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: string): WelcomeOptions {
+  const isTrial = options.isTrial ?? settings.databaseUrl === undefined
   return {
     dataDir,
     shownDir: shownFolder(settings.dataDir),
-    handsOverDemoKey: options.handsOverDemoKey ?? settings.databaseUrl === undefined,
+    isTrial,
+    demoLink: isTrial && !isDemoTaken(dataDir) ? makeDemoLink(options.clock ?? systemClock) : undefined,
     host: settings.host,
     trustProxy: settings.trustedProxy !== undefined,
   }

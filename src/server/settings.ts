@@ -193,7 +193,7 @@ function readRetention(read: Environment): Retention {
 }
 
 /** No load balancer elsewhere can have sent requests to a loopback address, so Ctrl-C need not wait for one. */
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host.startsWith('127.')
 }
 

@@ -1,20 +1,33 @@
 /** What a start prints: where it is, and what to try next, ready to paste. */
 import path from 'node:path'
 import { DEMO_KEY, DEMO_SSH_KEY, OPERATOR_KEY } from './first-run.ts'
-import type { Settings } from './settings.ts'
+import { demoLinkUrl } from './demo-link.ts'
+import { isLoopback, type Settings } from './settings.ts'
 
 export interface Started {
   readonly url: string
-  readonly settings: Pick<Settings, 'dataDir' | 'defaultModels' | 'localEngines'>
+  readonly settings: Pick<
+    Settings,
+    'dataDir' | 'defaultModels' | 'localEngines' | 'host' | 'trustedProxy' | 'databaseUrl'
+  >
   readonly made: { readonly operator: boolean; readonly demo: boolean }
+  /** undefined: nobody needs a link for the demo account. */
+  readonly demoLinkToken: string | undefined
   readonly tookMs: number
 }
 
-export function welcome({ url, settings, made, tookMs }: Started): string {
+export function welcome({ url, settings, made, demoLinkToken, tookMs }: Started): string {
   const dataDir = shownFolder(settings.dataDir)
   const hasChatModel = settings.defaultModels === 'all' && settings.localEngines
   const lines = [
-    `Berth is ready at ${url} (${(tookMs / 1_000).toFixed(1)} s): open it in a browser.`,
+    `Berth is ready at ${url} (${(tookMs / 1_000).toFixed(1)} s).`,
+    ...warningsFor(settings),
+    ...(demoLinkToken === undefined
+      ? ['Open it in a browser to sign in with an API key.']
+      : [
+          'Open this link in a browser to try the demo account. It works once, for 24 hours:',
+          `  ${demoLinkUrl(url, demoLinkToken)}`,
+        ]),
     `The API reference is at ${url}/docs.`,
   ]
   if (made.operator) lines.push(`The operator's key is in ${dataDir}/${OPERATOR_KEY}.`)
@@ -36,6 +49,25 @@ export function welcome({ url, settings, made, tookMs }: Started): string {
   }
   lines.push('Ctrl-C stops it; everything is there again at the next start.')
   return `${lines.join('\n')}\n`
+}
+
+/** Whatever can be reached from elsewhere must be meant to be. */
+function warningsFor({ host, trustedProxy, databaseUrl, dataDir }: Started['settings']): string[] {
+  if (isLoopback(host)) return []
+  const warnings: string[] = []
+  if (trustedProxy === undefined) {
+    warnings.push(
+      `WARNING: Berth listens on ${host} without TLS: API keys can be read on the way. Put a proxy with TLS in front`,
+      '  (docs/operator.md, "Behind a proxy") and set BERTH_TRUST_PROXY, or listen on BERTH_HOST=127.0.0.1.',
+    )
+  }
+  if (databaseUrl === undefined) {
+    warnings.push(
+      `WARNING: This server has a demo account with simulated money and can be reached from other machines. Keep`,
+      `  ${shownFolder(dataDir)}/${DEMO_KEY} secret, or suspend the account:\n    berth operator accounts change demo --suspend --reason "not needed"`,
+    )
+  }
+  return warnings
 }
 
 /** From where the server was started, if it is below. */

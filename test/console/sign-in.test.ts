@@ -6,13 +6,17 @@ describe.skipIf(whyNoBrowser() !== undefined)(`signing in${browserLeftOut}`, () 
   let browser: ConsoleBrowser
 
   beforeAll(async () => {
-    browser = await openBrowser({ handsOverDemoKey: true })
+    browser = await openBrowser({ isTrial: true })
   })
   afterAll(() => browser.close())
 
-  test('the first page hands over the demo key and leads into the tour, once', async () => {
+  test('the printed link hands over the demo key and leads into the tour, once', async () => {
     const { page, look, close } = await browser.open(null)
+    const link = `/sign-in#welcome=${browser.server.demoLinkToken}`
     await page.goto('/')
+    await page.getByRole('heading', { name: 'Sign in to Berth' }).waitFor()
+    await page.goto('about:blank')
+    await page.goto(link)
     await page.getByRole('heading', { name: 'Welcome to Berth' }).waitFor()
     expect(await page.getByLabel('Demo key').inputValue()).toBe(browser.server.demoKey)
     await look('welcome')
@@ -21,6 +25,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`signing in${browserLeftOut}`, () 
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByRole('heading', { name: 'Sign in to Berth' }).waitFor()
     expect(await page.content()).not.toContain(browser.server.demoKey)
+    await page.goto('about:blank')
+    await page.goto(link)
+    await page.getByRole('heading', { name: 'Sign in to Berth' }).waitFor()
     await look('sign-in')
     await close()
   })

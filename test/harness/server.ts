@@ -31,6 +31,8 @@ export interface TestServer {
   readonly dataDir: string
   readonly operatorKey: string
   readonly demoKey: string
+  /** As the start prints it. undefined: this is no trial. */
+  readonly demoLinkToken: string | undefined
   /** Calls with a key; null sends none. */
   as(key: string | null): Call
   readonly operator: Call
@@ -53,8 +55,8 @@ export interface TestServerOptions {
   readonly databaseUrl?: string
   /** A built console of the test's own. */
   readonly consoleDir?: string
-  /** Whether the console tells the demo key, as on embedded defaults. */
-  readonly handsOverDemoKey?: boolean
+  /** Whether there is a link for the demo account, as on embedded defaults. */
+  readonly isTrial?: boolean
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -85,7 +87,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     ...(options.clock === undefined ? {} : { clock: options.clock }),
     ...(options.runLoops === undefined ? {} : { runLoops: options.runLoops }),
     ...(options.consoleDir === undefined ? {} : { consoleDir: options.consoleDir }),
-    ...(options.handsOverDemoKey === undefined ? {} : { handsOverDemoKey: options.handsOverDemoKey }),
+    ...(options.isTrial === undefined ? {} : { isTrial: options.isTrial }),
   })
   await ensureDemo(server.app.database, dataDir)
   const as = (key: string | null): Call => caller(server.url, key)
@@ -100,6 +102,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     dataDir,
     operatorKey,
     demoKey,
+    demoLinkToken: server.demoLinkToken,
     as,
     operator,
     demo: as(demoKey),
