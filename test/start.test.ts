@@ -5,7 +5,6 @@ import { existsSync, readFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, inject, it } from 'vitest'
-import { testDatabase } from './harness/database.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess } from './harness/process.ts'
 import { caller } from './harness/server.ts'
@@ -117,12 +116,20 @@ it('runs twice on one machine, and refuses a data folder or a port that is taken
   expect(sameFolder.code).toBe(1)
   expect(sameFolder.text.trim().split('\n')).toHaveLength(1)
   expect(sameFolder.text).toContain(String(first.pid))
-  const database = await testDatabase()
-  cleanUp.push(() => database.drop())
   const port = new URL(first.url).port
-  const samePort = await run({ BERTH_DATA_DIR: await folder(), DATABASE_URL: database.url, BERTH_PORT: port })
-  expect(samePort.code).toBe(1)
-  expect(samePort.text).toContain('BERTH_PORT')
+  const untouched = path.join(await folder(), 'data')
+  const ports = [{ BERTH_PORT: port }, { BERTH_PORT: '0', BERTH_METRICS_PORT: port }]
+  for (const env of ports) {
+    const refused = await run({ BERTH_DATA_DIR: untouched, ...env })
+    expect(refused.code).toBe(1)
+    expect(refused.text.trim().split('\n')).toHaveLength(1)
+    expect(refused.text).toContain(port)
+    expect(refused.text).toContain(Object.keys(env).at(-1))
+    expect(existsSync(untouched)).toBe(false)
+  }
+  const noAddress = await run({ BERTH_DATA_DIR: untouched, BERTH_HOST: '192.0.2.1' })
+  expect(noAddress.text).toContain('BERTH_HOST')
+  expect(existsSync(untouched)).toBe(false)
 })
 
 it('names the setting that is wrong', async () => {

@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import type { z } from 'zod'
+import { processStart } from '../base/process-start.ts'
 import { AgentError } from './agent-error.ts'
 
 export interface AgentFolder {
@@ -86,7 +87,7 @@ export function lockFolder(folder: AgentFolder): FolderLock {
 function acquire(file: string, mine: string, guardsLeft: number): string | undefined {
   if (createExclusively(file, mine)) return undefined
   const [pid = '', start = '', nonce = ''] = (readIfThere(file) ?? '').split('\n')
-  if (processStart(pid) === start && start !== '') return pid
+  if (start !== '' && processStart(Number(pid)) === start) return pid
   const guard = `${file}.${/^[0-9a-f]{12}$/.test(nonce) ? nonce : 'torn'}`
   const rival = guardsLeft === 0 ? pid : acquire(guard, mine, guardsLeft - 1)
   if (rival !== undefined) return rival
@@ -98,16 +99,6 @@ function acquire(file: string, mine: string, guardsLeft: number): string | undef
   }
   fs.rmSync(guard, { force: true })
   return acquire(file, mine, guardsLeft)
-}
-
-/** What tells a process from a later one with the same pid. undefined: it does not run, or has only not been reaped. */
-function processStart(pid: number | string): string | undefined {
-  const stat = /^\d+$/.test(String(pid)) ? readIfThere(`/proc/${pid}/stat`) : undefined
-  if (stat === undefined) return undefined
-  // The name, in brackets, may hold spaces and brackets. After it: state is field 3, the start time field 22.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  if (fields[0] === 'Z' || fields[0] === 'X') return undefined
-  return `${readIfThere('/proc/sys/kernel/random/boot_id')?.trim() ?? ''}/${fields[19] ?? ''}`
 }
 
 /** The file appears with all of its text, or not at all. */

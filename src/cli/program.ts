@@ -41,7 +41,7 @@ async function buildProgram(shell: Shell, run: Run, argv: readonly string[]): Pr
     .usage('[options] <command>')
     .version(packageJson.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this, or the help of a command')
-    .option('--url <url>', `the server to talk to (BERTH_URL, default ${DEFAULT_URL})`)
+    .option('--url <url>', `the server to talk to (BERTH_URL; default: see below)`)
     .addOption(new Option('--key-file <file>', 'a file with the API key').conflicts('key'))
     .option('--key <key>', 'the API key (BERTH_KEY); others on this machine can see it')
     .option('--profile <name>', 'a server that you logged in to (BERTH_PROFILE)', parseProfileName)
@@ -85,7 +85,12 @@ async function addCommands(program: Command, run: Run, shell: Shell, argv: reado
   }
 }
 
-const keysHelp = `Keys:
+const keysHelp = `Servers:
+  Named with --url, --profile or BERTH_URL, or by BERTH_PORT, as berth serve
+  takes it. Without, the server that runs in the data folder; without that,
+  ${DEFAULT_URL}.
+
+Keys:
   Named with --key-file, --key, --profile or BERTH_KEY, or kept by berth login.
   Without, and only for a server on this machine, the key is read from the data
   folder (BERTH_DATA_DIR, default .berth): operator.key for operators' commands,

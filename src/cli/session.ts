@@ -1,10 +1,11 @@
 /**
  * A command's way to the server: which one, and with whose key. What is named on the command line wins over the
- * environment, that over the profile in use, and that over the data folder. A key that lies in the data folder is picked
- * up by itself only for a server on this machine, and a profile's only for its own server; no key is ever sent to another
- * host without being asked for.
+ * environment, that over the profile in use, and that over the data folder, where a server keeps its address beside its
+ * keys. A key from the data folder is used only for a server on this machine, and a profile's only for its own server;
+ * no key is ever sent to another host without being asked for.
  */
 import path from 'node:path'
+import { ADDRESS_FILE, parseAddress, type ServerAddress } from '../base/server-address.ts'
 import { makeClient, type Client } from '../client/client.ts'
 import { chooseProfile, type Profile } from './profile.ts'
 import { makeScreen, type Screen } from './screen.ts'
@@ -55,12 +56,40 @@ export type Run = (
 export function openSession(shell: Shell, options: GlobalOptions, who: Who): Session {
   const profile = chooseProfile(shell, options.profile)
   // A profile that is named on the command line is an option as any other.
-  const fromEnvironment = options.profile === undefined ? given(shell, 'BERTH_URL') : undefined
-  const url = options.url ?? fromEnvironment ?? profile?.url ?? DEFAULT_URL
+  const fromEnvironment = options.profile === undefined ? urlOfEnvironment(shell) : undefined
+  const url = options.url ?? fromEnvironment ?? profile?.url ?? urlOfDataFolder(shell, options) ?? DEFAULT_URL
   checkUrl(url)
   const key = findKey(shell, options, { who, url, profile })
   if (key === undefined && who !== 'anyone') throw noKey(who, url, dataFolder(shell))
   return sessionWith(shell, { url, key, who, json: options.json === true })
+}
+
+/** BERTH_URL, or what a server with the same settings listens on. */
+function urlOfEnvironment(shell: Shell): string | undefined {
+  const [url, port, host] = [given(shell, 'BERTH_URL'), given(shell, 'BERTH_PORT'), given(shell, 'BERTH_HOST')]
+  // With port 0 a server takes any that is free.
+  if (url !== undefined || port === undefined || port === '0') return url
+  if (!/^\d{1,5}$/.test(port)) throw new CliError(exitCodes.usage, `BERTH_PORT: ${port} is not a port.`)
+  const name = host === undefined || host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
+}
+
+/** Where the server runs that has written the folder of the key. undefined: it does not say, or cannot be believed. */
+function urlOfDataFolder(shell: Shell, { key, keyFile }: GlobalOptions): string | undefined {
+  const folder = keyFile === undefined ? dataFolder(shell) : path.dirname(keyFile)
+  const address = addressIn(shell, folder)
+  if (address?.state === 'running') return address.url
+  // With a key from elsewhere, this folder has nothing to do with the call.
+  if (address?.state !== 'ended' || key !== undefined || given(shell, 'BERTH_KEY') !== undefined) return undefined
+  throw new CliError(exitCodes.unreachable, `The server of the data folder ${folder} is not running.`, [
+    `It was at ${address.url}. Start it with: berth serve (in a checkout: npm start).`,
+    'Another server is named with --url or BERTH_URL.',
+  ])
+}
+
+function addressIn(shell: Shell, folder: string): ServerAddress | undefined {
+  const text = shell.readFile(path.join(folder, ADDRESS_FILE))
+  return text === undefined ? undefined : parseAddress(text)
 }
 
 interface FoundKey {
@@ -136,7 +165,10 @@ function findKey(
 }
 
 function findInDataFolder(shell: Shell, who: Who, url: string): FoundKey | undefined {
-  if (!isLocal(url)) return undefined
+  // A server on this machine may listen on another address than loopback.
+  const address = addressIn(shell, dataFolder(shell))
+  const isOwn = isLocal(url) || (address?.state === 'running' && address.url === url)
+  if (!isOwn) return undefined
   for (const name of keyFiles[who]) {
     const file = path.join(dataFolder(shell), name)
     const text = shell.readFile(file)?.trim()

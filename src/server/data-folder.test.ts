@@ -7,14 +7,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { rolldown } from 'rolldown'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import {
-  openDataFolder,
-  processStart,
-  readOrCreateSecret,
-  readPrivateFile,
-  runsIn,
-  writePrivateFile,
-} from './data-folder.ts'
+import { processStart } from '../base/process-start.ts'
+import { openDataFolder, readOrCreateSecret, readPrivateFile, runsIn, writePrivateFile } from './data-folder.ts'
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 

@@ -5,12 +5,12 @@
 // named after that very lock, and a guard is itself such a lock, so a death in the middle leaves nothing stuck.
 // Also here: what else a holder asks of files and processes (is that pid still the same program, whose folder is this).
 
-import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { askPs, processStart } from '../base/process-start.ts'
 
 export interface DataFolder {
   /** Absolute, without symbolic links: the same folder has the same name however it was spelt. */
@@ -65,30 +65,6 @@ export function readOrCreateSecret(dir: string, name: string, make: () => string
   if (!createExclusively(path, made)) return readIfThere(path) ?? made
   syncFolder(dir)
   return made
-}
-
-/**
- * What tells a process from a later one with the same pid; undefined when no such process runs.
- * A zombie counts as ended: it holds no file, and in a container without an init it would stay for ever.
- */
-export function processStart(pid: number): string | undefined {
-  if (!Number.isSafeInteger(pid) || pid <= 0) return undefined
-  if (process.platform !== 'linux') {
-    const [state = '', ...start] = askPs(pid, 'state=,lstart=').split(/\s+/)
-    return state === '' || state.startsWith('Z') ? undefined : start.join(' ')
-  }
-  let stat: string
-  try {
-    stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
-  } catch {
-    return undefined
-  }
-  // The name, in brackets, may itself hold spaces and brackets. After it: state is field 3, the start time field 22.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  if (fields[0] === 'Z' || fields[0] === 'X') return undefined
-  // Start times count from boot, and after a reboot the same pid may well start at the same tick.
-  const boot = readIfThere('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
-  return `${boot}/${fields[19] ?? ''}`
 }
 
 /** Whether that process runs that program with that folder as its place of work, where a reused pid does not. */
@@ -241,16 +217,6 @@ function makePrivate(folder: string): void {
       const why = errorText(error)
       throw new Error(`The data folder ${folder} can be written by other users: ${why}.`, { cause: error })
     }
-  }
-}
-
-function askPs(pid: number, columns: string): string {
-  try {
-    const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' }
-    const args = ['-ww', '-o', columns, '-p', String(pid)]
-    return execFileSync('ps', args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
-  } catch {
-    return ''
   }
 }
 

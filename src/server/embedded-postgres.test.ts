@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { Client } from 'pg'
 import { rolldown } from 'rolldown'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
-import { processStart } from './data-folder.ts'
+import { processStart } from '../base/process-start.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })

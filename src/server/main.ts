@@ -1,5 +1,6 @@
 /** `berth serve`: starts a server, says what to try next, and ends it cleanly. */
 import { openData } from './open-data.ts'
+import { checkPorts, listenFailure } from './port-check.ts'
 import type { RunningServer } from './serve.ts'
 import { readSettings, SettingsError } from './settings.ts'
 import { usage, welcome } from './welcome.ts'
@@ -19,9 +20,12 @@ async function main(): Promise<void> {
     )
   const settings = readSettings(process.env)
   const startedAt = performance.now()
+  await checkPorts(settings)
   // The rest of the program is loaded while PostgreSQL starts.
   const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
-  const server = await serve(settings, { data, newOperatorKey })
+  const server = await serve(settings, { data, newOperatorKey }).catch((error: unknown) => {
+    throw listenFailure(settings, error) ?? error
+  })
   const { url, made, demoLinkToken } = server
   // Standard output has the log and nothing else, so that whatever collects it can parse every line.
   // Before anybody can know that it is up, and stop it.
@@ -67,13 +71,7 @@ function stopOnSignal(server: RunningServer, drainMs: number): void {
 }
 
 main().catch((error: unknown) => {
-  const listening = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE'
-  const text = listening
-    ? 'The port is in use. Set BERTH_PORT to another one.'
-    : error instanceof Error
-      ? error.message
-      : String(error)
-  process.stderr.write(`${text}\n`)
-  if (!(error instanceof SettingsError) && !listening && process.env.BERTH_LOG_LEVEL === 'debug') throw error
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  if (!(error instanceof SettingsError) && process.env.BERTH_LOG_LEVEL === 'debug') throw error
   process.exit(1)
 })

@@ -4,6 +4,7 @@ import http from 'node:http'
 import type { Socket } from 'node:net'
 import path from 'node:path'
 import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
@@ -11,6 +12,7 @@ import { BodyBudget } from '../base/body-budget.ts'
 import { systemClock, type Clock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { Metrics } from '../base/metrics.ts'
+import { ADDRESS_FILE, formatAddress } from '../base/server-address.ts'
 import { makeVault, type Vault } from '../base/vault.ts'
 import { allReconcilers } from '../reconcile/all.ts'
 import { inventoryOf } from '../reconcile/inventory.ts'
@@ -28,7 +30,7 @@ import type { Journal } from '../gateway/journal.ts'
 import { makeAuthenticator, type Authenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
 import { isDemoTaken, type WelcomeOptions } from './console-welcome.ts'
-import { readOrCreateSecret } from './data-folder.ts'
+import { readOrCreateSecret, writePrivateFile } from './data-folder.ts'
 import { makeDemoLink } from './demo-link.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
@@ -107,6 +109,8 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const welcome = welcomeOptions(settings, options, data.dir)
     const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops, drain, welcome }
     const url = await openHttp(app, settings, wiring)
+    writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(reachable(url)))
+    closing.push(() => rm(path.join(data.dir, ADDRESS_FILE), { force: true }))
     const demoLinkToken = welcome.demoLink?.token
     const startDraining = (): void => void (drain.started = true)
     return { url, app, made, demoLinkToken, broken: data.broken, startDraining, close }
@@ -114,6 +118,11 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     await close()
     throw error
   }
+}
+
+/** A server that listens everywhere is reached on this machine by its loopback address. */
+function reachable(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
 
 async function firstRun(

@@ -14,7 +14,7 @@ import { promisify } from 'node:util'
 import type { Disk, Workload } from '../../src/contract/agent.ts'
 import { qemuRuntime, type QemuOptions, type QemuRuntime } from '../../src/engines/qemu/runtime.ts'
 import { buildSmallImage, type SmallImage } from '../../src/engines/qemu/small-image.ts'
-import { processStart } from '../../src/server/data-folder.ts'
+import { processStart } from '../../src/base/process-start.ts'
 import { killProcess, removeFolder } from './leftover.ts'
 import { waitFor } from './wait.ts'
 
