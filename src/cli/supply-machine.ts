@@ -89,6 +89,7 @@ const columns = [
   { title: 'RENTED', right: true },
   { title: '$/GPU', right: true },
   { title: 'KIND' },
+  { title: 'AGENT', shrink: true },
 ] as const
 
 function cellsOf(one: Supplied): Cell[] {
@@ -103,6 +104,7 @@ function cellsOf(one: Supplied): Cell[] {
     `${gpusInUse} of ${gpusTotal}`,
     priceWords(one.machine),
     kindWords[offering],
+    one.host?.agentVersion ?? '',
   ]
 }
 

@@ -144,6 +144,7 @@ const columns = [
   { title: 'GPUS' },
   { title: 'TENANTS', right: true },
   { title: 'HEARD' },
+  { title: 'AGENT' },
   { title: 'REMARKS' },
 ] as const
 
@@ -160,6 +161,7 @@ export function hostTable(screen: Screen, hosts: readonly HostRow[]): string[] {
       `${host.gpusTotal} ${host.gpuModel}`,
       String(host.tenants),
       host.seenAt === null ? 'never' : time(host.seenAt),
+      host.agentVersion ?? '',
       remarks(host),
     ]),
   )

@@ -197,8 +197,11 @@ export const fromServer = z.discriminatedUnion('type', [
 ])
 export type FromServer = z.output<typeof fromServer>
 
+/** It is stored and shown, so it holds nothing that a database or a terminal would stumble over. */
+const agentVersion = z.string().regex(/^[\w.+-]{1,50}$/)
+
 export const fromAgent = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('hello'), hostId: hostName, signature: z.string().max(200), version: z.string().max(50) }),
+  z.object({ type: z.literal('hello'), hostId: hostName, signature: z.string().max(200), version: agentVersion }),
   hostReport,
   hostMetrics,
   /** `draining`: take no more tenants. `left`: the machine goes for good; refused while it has tenants. */

@@ -34,6 +34,7 @@ const suppliedHost = z
     stateReason: z.string().nullable().describe('Why it is in quarantine, or not taken in yet'),
     joinedAt: z.string(),
     seenAt: z.string().nullable().describe('When it last reported; null: never'),
+    agentVersion: z.string().nullable().describe('Of its agent; null: it has none, or has not connected lately'),
     isSilent: z.boolean().describe('Nothing was heard for too long; what runs there may run on'),
     offering: hostOffer.shape.offering,
     region: z.string(),

@@ -182,7 +182,7 @@ class Door {
           return refuse('unknown_host', 'This server knows no such host with this key')
         }
         leave()
-        await this.#welcome(socket, host)
+        await this.#welcome(socket, host, hello.version)
       }
       this.#track(
         admit().catch((error: unknown) => {
@@ -204,10 +204,10 @@ class Door {
     return isSignedBy(host.public_key, agentStatement(installationId, nonce), hello.signature) ? host : undefined
   }
 
-  async #welcome(socket: WebSocket, host: HostRow): Promise<void> {
+  async #welcome(socket: WebSocket, host: HostRow, version: string): Promise<void> {
     const { app, links, heartbeatMs } = this.#options
     const id = randomUUID()
-    await beginSession(app.database.db, host.id, id)
+    await beginSession(app.database.db, host.id, id, version)
     if (this.#isClosed || socket.readyState !== socket.OPEN) {
       socket.terminate()
       return this.#forget(host.id, id)

@@ -20,6 +20,7 @@ export interface HostTables {
     fault: ColumnType<HostFault | null, string | null | undefined, string | null>
     generation: ColumnType<bigint, bigint | undefined, bigint>
     session: OrNull<string>
+    agent_version: OrNull<string>
     seen_at: AtOrNull
     metrics: ColumnType<HostMetrics | null, string | null | undefined, string | null>
     metrics_at: AtOrNull

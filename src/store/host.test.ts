@@ -48,7 +48,7 @@ beforeEach(async () => {
       created_at: toDate(clock.now()),
     })
     .execute()
-  await beginSession(database.db, hostId, session)
+  await beginSession(database.db, hostId, session, '1.0.0')
   await report([])
 })
 
@@ -147,7 +147,7 @@ it('is unreachable while its host is silent, ending or not, and gone only when t
 it('a connection that was replaced no longer counts', async () => {
   const { tag, id } = await create()
   const second = randomUUID()
-  await beginSession(database.db, hostId, second)
+  await beginSession(database.db, hostId, second, '1.0.0')
   expect(await report([running(tag, id)])).toBe(false)
   expect(await shown(tag)).toMatchObject({ state: 'starting' })
   expect(await report([running(tag, id)], {}, second)).toBe(true)
@@ -177,7 +177,7 @@ it('a host has no say in what another host runs', async () => {
     .insertInto('host')
     .values({ id: other, driver: 'host', ...key })
     .execute()
-  await beginSession(database.db, other, session)
+  await beginSession(database.db, other, session, '1.0.0')
   hostId = other
   await report([{ id, tag, state: 'failed', failure: 'vanished', disks: [] }])
   hostId = mine

@@ -30,8 +30,8 @@ export async function listHosts(
 }
 
 /** From now on only reports of this connection count. A connection is no sight of what runs: a report is. */
-export async function beginSession(db: Db, hostId: string, session: string): Promise<void> {
-  await db.updateTable('host').set({ session }).where('id', '=', hostId).execute()
+export async function beginSession(db: Db, hostId: string, session: string, agentVersion: string): Promise<void> {
+  await db.updateTable('host').set({ session, agent_version: agentVersion }).where('id', '=', hostId).execute()
 }
 
 /** The connection is known to be over: the host is silent from when it was last heard. */

@@ -89,7 +89,7 @@ async function startHost(database: Database, folder: string) {
       created_at: toDate(database.clock.now()),
     })
     .execute()
-  await beginSession(database.db, HOST, session)
+  await beginSession(database.db, HOST, session, '1.0.0')
   const runtime: Runtime = {
     kind: 'virtual-machine',
     list: async () => [],

@@ -165,6 +165,7 @@ function suppliedHost(host: HostRecord, now: Instant) {
     stateReason: host.state_reason,
     joinedAt: formatInstant(host.created_at),
     seenAt: formatInstantOrNull(host.seen_at),
+    agentVersion: host.agent_version,
     isSilent: isSilent(host.seen_at, now),
     offering: offer.offering,
     region: offer.region,
