@@ -15,6 +15,7 @@ import { ChangeButton, ChangeInstanceDialog } from './rental-change.tsx'
 import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './rental-failure.tsx'
+import { SimulatedNotice } from './simulated-notice.tsx'
 import { callName, gpuWords, sshOfCommand } from './rental-machine.ts'
 import { RentalReach } from './rental-reach.tsx'
 import { RentalTabs } from './rental-tabs.tsx'
@@ -70,6 +71,7 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
       )}
       {status === 'Unknown' && <UnreachableNotice since={unreachableSince(instance.events)} />}
       {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
+      <SimulatedNotice simulated={instance.simulated} />
       <RentalTabs
         noun="instance"
         id={instance.name}

@@ -9,6 +9,8 @@ import type { z } from 'zod'
 import { usdFromNumber, zeroUsd, type NanoUsd } from '../../src/base/money.ts'
 import type { Reply } from '../../src/client/client.ts'
 import type { ClientError } from '../../src/client/error.ts'
+import type { Simulation } from '../../src/contract/shared.ts'
+import { simulationIn } from '../../src/contract/simulated.ts'
 import { call } from '../api/query.ts'
 import type { marketplaceSearch, sortNames } from './marketplace-search.ts'
 
@@ -35,7 +37,7 @@ export interface MachineRow {
   readonly keepsDisk: boolean
   readonly pricePerGpu: NanoUsd
   readonly supplier: string
-  readonly isSimulated: boolean
+  readonly simulated: Simulation | null
   /** What a text is looked for in, in small letters. */
   readonly words: string
 }
@@ -94,7 +96,7 @@ function rowOf(machine: Reply<'listMachines'>['instances'][number]): MachineRow 
     keepsDisk: machine.has_persistent_storage,
     pricePerGpu: usdFromNumber(machine.pricing.price.amount) ?? zeroUsd,
     supplier: machine.supplier_id,
-    isSimulated: network['simulated'] === true,
+    simulated: simulationIn(network),
     words: [gpu, cpu, machine.id, machine.cluster_name, location.region, machine.supplier_id].join(' ').toLowerCase(),
   }
 }

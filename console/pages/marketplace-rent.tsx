@@ -12,7 +12,6 @@ import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.
 import { errorBesideFields, fieldError } from '../ui/field-error.ts'
 import { SelectField, TextField } from '../ui/field.tsx'
 import { count, number } from '../ui/format.ts'
-import { Notice } from '../ui/notice.tsx'
 import { toast } from '../ui/toast.tsx'
 import type { MachineRow } from './marketplace-machine.ts'
 import { GuardFields, hasFaults, noGuards, readGuards, type GuardTexts } from './rent-guards.tsx'
@@ -20,6 +19,7 @@ import { PriceFacts, TooLittle, useAffordable } from './rent-money.tsx'
 import { portsHint, readPorts } from './rent-ports.ts'
 import { isPriceChange, OrderRefusal } from './rent-refusal.tsx'
 import { NoSshKey } from './rent-ssh.tsx'
+import { SimulatedNotice } from './simulated-notice.tsx'
 
 /** What suppliers give when an order names none. */
 const USUAL_IMAGE = 'debian:12'
@@ -143,7 +143,7 @@ function AboutMachine({ machine, gpus }: { machine: MachineRow; gpus: number }) 
         {count(gpus, 'GPU')} come{gpus === 1 ? 's' : ''} with {count(share.cpuCount, 'CPU')}, {number(share.ramGb)} GB
         of memory and {number(share.storageGb)} GB of disk.
       </p>
-      {machine.isSimulated && <Notice>Its GPUs are simulated: it can be tried, and computes nothing on them.</Notice>}
+      <SimulatedNotice simulated={machine.simulated} />
     </>
   )
 }

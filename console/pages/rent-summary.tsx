@@ -12,6 +12,7 @@ import { Notice } from '../ui/notice.tsx'
 import { PriceFacts, TooLittle, useAffordable } from './rent-money.tsx'
 import type { Choices } from './rent-option.ts'
 import { OrderRefusal } from './rent-refusal.tsx'
+import { SimulatedNotice } from './simulated-notice.tsx'
 
 interface RentSummaryProps {
   readonly chosen: Choices['chosen']
@@ -60,6 +61,7 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error, 
         {free === 0 && (
           <Notice tone="warn">Nothing of this shape is free right now. Choose another region or GPU.</Notice>
         )}
+        <SimulatedNotice simulated={option.simulated} />
         <TooLittle of={affordable} />
         {error !== null && <OrderRefusal error={error} asked={asked} now={term?.perHour ?? chosen.perHour} />}
         <Button type="submit" look="primary" busy={isPending} disabledReason={why}>

@@ -14,6 +14,7 @@ import { ChangeButton, ChangeRentalDialog } from './rental-change.tsx'
 import { CostSoFar } from './rental-cost.tsx'
 import { TerminateButton, TerminateDialog } from './rental-end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './rental-failure.tsx'
+import { SimulatedNotice } from './simulated-notice.tsx'
 import { callName, machineOfRental } from './rental-machine.ts'
 import { RentalReach } from './rental-reach.tsx'
 import { RentalTabs } from './rental-tabs.tsx'
@@ -66,6 +67,7 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
       )}
       {status === 'Unknown' && <UnreachableNotice since={unreachableSince(rental.events)} />}
       {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
+      <SimulatedNotice simulated={rental.simulated} />
       <RentalTabs
         noun="rental"
         id={String(rental.id)}

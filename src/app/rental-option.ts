@@ -1,6 +1,6 @@
 /** What can be rented, where, at which price, and how often it fits right now. */
 import type { NanoUsd } from '../base/money.ts'
-import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
+import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import { shareOfMachine } from '../domain/machine.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { makeSharedRead, type SharedRead } from '../base/shared-read.ts'
@@ -18,6 +18,7 @@ export interface RentalOption {
   readonly ethernetVariant: 'normal' | 'rocev2' | null
   readonly totalAvailable: number
   readonly machineType: 'virtual-machine' | 'bare-metal'
+  readonly simulated: Simulation | null
   readonly nodes: Array<{ cpuModel: string; gpuCount: number; ramGb: number; storageGb: number; cpuCount: number }>
 }
 
@@ -44,6 +45,7 @@ export async function listRentalOptions(db: Db): Promise<RentalOption[]> {
     ethernetVariant: row.ethernet_variant,
     totalAvailable: row.available,
     machineType: row.machine_type,
+    simulated: row.simulated,
     nodes: [{ ...shareOfMachine(row.hardware, row.gpu_count, row.gpus_total), gpuCount: row.gpu_count }],
   }))
 }

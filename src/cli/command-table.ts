@@ -31,6 +31,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['gpus'], load: async () => (await import('./gpu.ts')).addGpuCommands },
     { names: ['rent'], load: async () => (await import('./rent.ts')).addRentCommand },
     { names: ['ls', 'rentals'], load: async () => (await import('./rental.ts')).addRentalCommands },
+    { names: ['show'], load: async () => (await import('./rental-show.ts')).addShowCommand },
     {
       names: ['logs', 'ssh', 'terminal', 'exec'],
       load: async () => (await import('./machine-session.ts')).addMachineSessionCommands,

@@ -29,6 +29,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   change: ['berth change web --label front --hours 8', 'berth change front --limit 25 --hours none'],
   reserve: ['berth reserve 512'],
   ls: ['berth ls', 'berth ls --wide', 'berth ls --ended --wide'],
+  show: ['berth show web', 'berth show web --json'],
   logs: ['berth logs web --tail 100 -f'],
   ssh: ['berth ssh web', 'berth ssh web -- nproc'],
   terminal: ['berth terminal web', 'berth terminal web -- top'],

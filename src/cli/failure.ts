@@ -42,9 +42,15 @@ function explainRefusal(error: ApiError, session: Session): CliError {
   if (status === 403 && !nextSteps.has(reason ?? '')) return told(exitCodes.refused, [])
   const known = nextSteps.get(reason ?? '')
   if (known !== undefined) return told(exitCodes.failed, known)
-  if (status >= 500)
-    return told(exitCodes.failed, [`The server's log has more under the request id ${requestId ?? '(none)'}.`])
+  if (status >= 500) return told(exitCodes.failed, [whereToLook(requestId)])
   return told(exitCodes.failed, [])
+}
+
+/** Something between here and the server may have answered, and has no request id. */
+function whereToLook(requestId: string | undefined): string {
+  return requestId === undefined
+    ? 'The answer has no request id, so a proxy may have sent it: see its log and that of the server.'
+    : `The server's log has more under the request id ${requestId}.`
 }
 
 /** What a refusal of the server becomes; `words` stand for its own. */
@@ -66,6 +72,10 @@ const nextSteps: ReadonlyMap<string, readonly string[]> = new Map([
   ['quota_exceeded', ['The operator raises it: berth operator accounts change --help']],
   ['no_ssh_key', ['Add one with: berth ssh-keys add ~/.ssh/id_ed25519.pub']],
   ['price_changed', ['Nothing was ordered. berth gpus shows the prices of now; berth rent asks again with them.']],
+  [
+    'simulated_machine',
+    ['berth agent run --simulate-gpus rtx4090:2 puts this machine on the marketplace, to try a real one.'],
+  ],
   ['volume_attached', ['Detach it with: berth volumes detach VOLUME']],
 ])
 
@@ -120,8 +130,8 @@ function sentence(text: string): string {
 
 /** Tells it on the error side, and gives the exit code. */
 export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
-  if (!(error instanceof CliError)) throw error
-  const { message, next, detail } = error
+  const told = error instanceof CliError ? error : surprise(shell, error)
+  const { message, next, detail } = told
   if (json) {
     shell.writeError(`${JSON.stringify({ error: { message, ...detail, next } })}\n`)
   } else {
@@ -130,5 +140,14 @@ export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
       `${[`${label} ${printable(message)}`, ...next.map((line) => `  ${printable(line)}`)].join('\n')}\n`,
     )
   }
-  return error.exitCode
+  return told.exitCode
+}
+
+/** What nothing above has words for. A stack is for those who ask for it: most of these are files and sockets. */
+function surprise(shell: Shell, error: unknown): CliError {
+  if ((shell.env['BERTH_DEBUG'] ?? '') !== '') throw error
+  const message = error instanceof Error && error.message !== '' ? error.message : String(error)
+  return new CliError(exitCodes.failed, sentence(message), [
+    'With BERTH_DEBUG=1 the same command shows where it failed.',
+  ])
 }

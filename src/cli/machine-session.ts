@@ -5,9 +5,10 @@
 import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { type Command } from 'commander'
+import { SIMULATED_MACHINE } from '../contract/simulated.ts'
 import { ApiError, apiErrorOf, unreachable } from '../client/error.ts'
 import { passWordsOn } from './command-line.ts'
-import { findOwn, NAME_HELP, type OwnMachine } from './own-machine.ts'
+import { findOwn, NAME_HELP, readDetail, type OwnMachine } from './own-machine.ts'
 import { printable, type Screen } from './screen.ts'
 import { isLocal, type Run, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
@@ -15,6 +16,8 @@ import { parseWhole } from './supply.ts'
 
 const MOST_LINES = 100_000
 const LINES = 1_000
+/** A machine that does not answer is reported, and not waited for. */
+const CONNECT_S = 20
 /** A line without end is printed in pieces of this size. */
 const LINE_CHARS = 65_536
 
@@ -99,6 +102,7 @@ function addSsh(program: Command, run: Run, shell: Shell): void {
     run('customer', async (session, name = '') => {
       const { identity, print } = ssh.opts<{ identity?: string; print?: true }>()
       const machine = await findOwn(session.client, name)
+      await refuseSimulated(session, machine)
       const words = sshWords(machine, identity ?? demoIdentity(session, shell), ssh.args.slice(1))
       if (print === true || session.json) {
         session.screen.show({ command: words }, () => [words.map(quote).join(' ')])
@@ -108,6 +112,18 @@ function addSsh(program: Command, run: Run, shell: Shell): void {
     }),
   )
 }
+
+/** Before anything waits for an address where nobody will ever answer. */
+async function refuseSimulated({ client }: Session, machine: OwnMachine): Promise<void> {
+  const { simulated } = await readDetail(client, machine)
+  if (simulated !== 'machine') return
+  const { reason, message } = SIMULATED_MACHINE
+  throw new CliError(exitCodes.failed, `${message}.`, simulatedNext, { reason })
+}
+
+const simulatedNext = [
+  'To try it with a real machine, put this one on the marketplace: berth agent run --simulate-gpus rtx4090:2',
+]
 
 /** The demo account's key lies in the data folder of a server on this machine. Others' keys are where ssh looks. */
 function demoIdentity({ client, key, dataDir }: Session, shell: Shell): string | undefined {
@@ -131,6 +147,8 @@ function sshWords(machine: OwnMachine, identity: string | undefined, words: read
     // Addresses are used again by other machines, names never: what is known of a host is known by its name.
     '-o',
     `HostKeyAlias=berth-${name}`,
+    '-o',
+    `ConnectTimeout=${CONNECT_S}`,
     '-o',
     'StrictHostKeyChecking=accept-new',
     `${ssh.user}@${ssh.host}`,
@@ -157,9 +175,11 @@ function addTerminal(program: Command, run: Run): void {
     .argument('<name>', NAME_HELP)
     .argument('[command...]', 'the command to run instead of a shell')
   terminal.action(
-    run('customer', async (session, name = '') =>
-      openTerminal(session, await findOwn(session.client, name), terminal.args.slice(1)),
-    ),
+    run('customer', async (session, name = '') => {
+      const machine = await findOwn(session.client, name)
+      await refuseSimulated(session, machine)
+      return openTerminal(session, machine, terminal.args.slice(1))
+    }),
   )
 }
 
@@ -187,6 +207,7 @@ function addExec(program: Command, run: Run, shell: Shell): void {
     run('customer', async (session, name = '') => {
       const { identity, ssh } = exec.opts<{ identity?: string; ssh?: true }>()
       const machine = await findOwn(session.client, name)
+      await refuseSimulated(session, machine)
       const words = exec.args.slice(1)
       if (machine.kind === 'container' && ssh !== true) {
         try {

@@ -1,6 +1,7 @@
 /** `berth`, everything but `berth serve`: bin/berth.mjs hands that to the server before this file is loaded. */
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
+import { report } from './failure.ts'
 import { personAt } from './person.ts'
 import { runCli } from './program.ts'
 import type { Shell } from './shell.ts'
@@ -31,5 +32,8 @@ function read(file: string | number): string | undefined {
 
 // `berth events | head`: who reads has seen enough.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+
+// Sockets and streams may fail where nobody waits for them.
+process.on('uncaughtException', (error) => process.exit(report(shell, error, false)))
 
 process.exitCode = await runCli(process.argv.slice(2), shell)

@@ -2,7 +2,8 @@
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { nanoUsdOf, parseUsd, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
-import type { NetworkType } from '../contract/shared.ts'
+import type { NetworkType, Simulation } from '../contract/shared.ts'
+import { simulationIn } from '../contract/simulated.ts'
 import { parseWhole } from './supply.ts'
 
 const kinds = ['container', 'vm', 'metal'] as const
@@ -21,7 +22,8 @@ export interface Offer {
   /** GPUs of a container's machine, or how many machines of this shape fit. */
   readonly free: number
   /** Containers: the machine. */
-  readonly machine: { readonly cluster: string; readonly node: string; readonly simulated: boolean } | undefined
+  readonly machine: { readonly cluster: string; readonly node: string } | undefined
+  readonly simulated: Simulation | null
   /** Virtual machines and bare metal. */
   readonly network: NetworkType | undefined
 }
@@ -104,8 +106,8 @@ function offerOfMachine(machine: Reply<'listMachines'>['instances'][number]): Of
     machine: {
       cluster: machine.cluster_name,
       node: machine.id,
-      simulated: machine.network['simulated'] === true,
     },
+    simulated: simulationIn(machine.network),
     network: undefined,
   }
 }
@@ -121,6 +123,7 @@ function offerOfOption(option: Reply<'listRentalOptions'>[number]): Offer {
     pricePerHour: whole,
     free: option.totalAvailable,
     machine: undefined,
+    simulated: option.simulated ?? null,
     network: option.connectionType,
   }
 }

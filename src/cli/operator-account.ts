@@ -362,7 +362,7 @@ export function withReason(command: Command): Command {
 
 function parseReason(text: string): string {
   if (!reasonText.safeParse(text).success) {
-    throw new InvalidArgumentError(`Say why, in 3 to ${limits.reasonChars} characters.`)
+    throw new InvalidArgumentError(`Say why, in at most ${limits.reasonChars} characters.`)
   }
   return text
 }

@@ -1,6 +1,7 @@
 /** Machines of one's own, of all three kinds as one kind of thing, found by what people call them. */
 import { nanoUsdOf, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
+import type { Simulation } from '../contract/shared.ts'
 import { gpuWords, type OfferKind } from './offer.ts'
 import { CliError, exitCodes } from './shell.ts'
 
@@ -20,6 +21,8 @@ export interface OwnMachine {
   readonly startedAt: string | null
   /** undefined: there is nothing to log into yet, or any more. */
   readonly ssh: { readonly user: string; readonly host: string; readonly port: number } | undefined
+  /** Where its ports are reached, as far as lists tell. */
+  readonly ports: readonly string[]
   /** What it is doing, where the server says. */
   readonly message: string | undefined
 }
@@ -54,13 +57,40 @@ export function pickOwn(machines: readonly OwnMachine[], wanted: string): OwnMac
   const labelled = machines.filter(({ label }) => label === wanted)
   const [only] = labelled
   if (only === undefined) {
-    throw new CliError(exitCodes.failed, `There is no machine ${wanted}.`, ['berth ls lists them.'])
+    throw noMachine(wanted)
   }
   if (labelled.length > 1) {
     const names = labelled.map(({ name }) => name).join(', ')
     throw new CliError(exitCodes.usage, `Several machines have the label ${wanted}.`, [`Name one of: ${names}`])
   }
   return only
+}
+
+export function noMachine(name: string): CliError {
+  return new CliError(exitCodes.failed, `There is no machine ${name}.`, ['berth ls lists them.'])
+}
+
+/** What both interfaces tell of one machine beyond their lists. */
+export type MachineDetail = Reply<'getRental'> | Reply<'getInstance'>
+
+export async function readDetail(
+  client: Client,
+  { kind, id }: Pick<OwnMachine, 'kind' | 'id'>,
+): Promise<MachineDetail> {
+  return kind === 'container'
+    ? client.call('getInstance', { params: { id } })
+    : client.call('getRental', { params: { id: Number.parseInt(id, 10) } })
+}
+
+/** What to know of it before it is ordered or entered. undefined: it is real. */
+export function simulationWords(simulated: Simulation | null | undefined): string | undefined {
+  if (simulated === 'machine') return 'simulated: it can be rented, and nobody can log into it'
+  return simulated === 'gpus' ? 'its GPUs are simulated' : undefined
+}
+
+/** `8080 → host:29001` */
+export function portWords({ portMappings }: MachineDetail): string[] {
+  return portMappings.map(({ port, host, publicPort }) => `${port} → ${host}:${publicPort}`)
 }
 
 /** Both interfaces have a word of their own for it. */
@@ -96,6 +126,7 @@ export function machineOfRental(rental: Rental): OwnMachine {
     createdAt: rental.createdAt,
     startedAt: rental.startedAt,
     ssh: rental.status === 'Running' ? checked(rental.providerData.sshNetworking?.[0]) : undefined,
+    ports: [],
     message: 'statusMessage' in rental ? (rental.statusMessage ?? undefined) : undefined,
   }
 }
@@ -116,6 +147,7 @@ export function machineOfInstance(one: Reply<'listInstances'>['instances'][numbe
     createdAt: one.created,
     startedAt: one.start,
     ssh: user === '' ? undefined : checked({ user, host, port: Number.parseInt(port, 10) }),
+    ports: one.portMappings.map(({ domain, port: publicPort }) => `${domain}:${publicPort}`),
     message: one.status_message,
   }
 }

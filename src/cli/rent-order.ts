@@ -12,7 +12,9 @@ import {
   isRunning,
   machineOfInstance,
   machineOfRental,
+  readDetail,
   sshText,
+  type MachineDetail,
   type OwnMachine,
 } from './own-machine.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -123,7 +125,7 @@ export async function waitUntilRunning(
     const words = `${machine.status} ${machine.message ?? ''}`
     if (wait && words !== said) say(machine)
     said = words
-    if (hasFailed(machine)) throw startFailed(machine, seen.reason)
+    if (hasFailed(machine)) throw startFailed(machine, await readDetail(client, machine))
     if (!wait || (isRunning(machine) && sshText(machine) !== '')) return seen
     if (limit.aborted || isEnding(machine)) {
       throw new CliError(exitCodes.failed, `${callName(machine)} does not run: it is ${machine.status}.`, [
@@ -133,22 +135,22 @@ export async function waitUntilRunning(
   }
 }
 
-async function seeRental(client: Client, id: string): Promise<Seen & { reason: string | null }> {
+async function seeRental(client: Client, id: string): Promise<Seen> {
   const raw = await client.call('getRental', { params: { id: Number.parseInt(id, 10) } })
-  return { machine: machineOfRental(raw), raw, reason: raw.statusReason }
+  return { machine: machineOfRental(raw), raw }
 }
 
-async function seeInstance(client: Client, id: string): Promise<Seen & { reason: string | null }> {
+async function seeInstance(client: Client, id: string): Promise<Seen> {
   const { instances } = await client.call('listInstances')
   const raw: Reply<'listInstances'>['instances'][number] | undefined = instances.find((one) => one.id === id)
   if (raw === undefined) {
     throw new CliError(exitCodes.failed, `${id} is not there any more.`, ['berth events says what happened.'])
   }
-  return { machine: machineOfInstance(raw), raw, reason: null }
+  return { machine: machineOfInstance(raw), raw }
 }
 
-function startFailed(machine: OwnMachine, reason: string | null): CliError {
-  const why = machine.message ?? reason ?? 'no reason given'
+function startFailed(machine: OwnMachine, { statusMessage, statusReason: reason }: MachineDetail): CliError {
+  const why = statusMessage ?? reason ?? 'the server gives no reason'
   return new CliError(
     exitCodes.failed,
     `${callName(machine)} has failed: ${why.replace(/\.$/, '')}.`,

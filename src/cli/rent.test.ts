@@ -115,8 +115,8 @@ describe('rent', () => {
     expect(out).toMatch(/^Balance +\$\S+ lasts [\d,]+ d \d+ h/m)
     expect(out).toMatch(/^Limit +ends when it has cost \$12\.50$/m)
     expect(out).toMatch(/^web: online$/m)
-    expect(out).toMatch(/^Log in +berth ssh web$/m)
-    expect(out).toMatch(/^Or +ssh \S+@\S+ -p \d+$/m)
+    expect(out).toMatch(/^Name +web \(\S+\)$/m)
+    expect(out).toMatch(/^End it +berth terminate web$/m)
     const ended = await berth('terminate', 'web', '--yes')
     expect(ended.out).toMatch(/^web has ended, and its bill with it\. It has cost \$\d+\.\d+\.$/m)
     expect((await berth('terminate', 'nobody', '--yes')).error).toContain('There is no machine nobody.')
@@ -146,7 +146,8 @@ describe('rent', () => {
 
   /** Words arrive as they stand, and the exit code comes back. */
   async function tryExec(name: string, { user, host }: { user: string; host: string }): Promise<void> {
-    // Simulated machines cannot be logged in to: this stands for the SSH of the system.
+    // To the books the machine becomes a real one; the program stands for the SSH of the system.
+    await cli.server.app.database.db.updateTable('machine').set({ driver: 'host' }).execute()
     const ssh = path.join(cli.folder, 'ssh')
     await writeFile(ssh, '#!/bin/sh\nprintf "%s\\n" "$@"\nexit 7\n')
     await chmod(ssh, 0o755)
@@ -315,7 +316,7 @@ describe('in a terminal', () => {
       ],
       env(),
     )
-    expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(/^Log in +berth ssh mine$/m) })
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(/^End it +berth terminate mine$/m) })
     expect(out).toMatch(/^Price +\$0\.38 an hour, \$9\.12 a day$/m)
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
 

@@ -25,10 +25,18 @@ import {
   type Offer,
   type OfferFilter,
 } from './offer.ts'
-import { callName, sshText, type OwnMachine } from './own-machine.ts'
+import {
+  callName,
+  portWords,
+  readDetail,
+  simulationWords,
+  sshText,
+  type MachineDetail,
+  type OwnMachine,
+} from './own-machine.ts'
 import { askFor, confirm, YES } from './question.ts'
 import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
-import { fields, printable, table, type Screen } from './screen.ts'
+import { fields, printable, table, type Cell, type Screen } from './screen.ts'
 import type { Run, Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Person, type Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
@@ -190,7 +198,7 @@ function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerB
     ...fields(screen, [
       ['Rent', { text: `${gpuCount} ${offer.gpu} as ${kindWords[offer.kind]} in ${offer.region}`, style: 'bold' }],
       [offer.machine === undefined ? 'Network' : 'Machine', whereWords(offer)],
-      ['Note', offer.machine?.simulated === true ? 'its GPUs are simulated' : undefined],
+      ['Note', simulationWords(offer.simulated)],
       ['Price', `${formatUsdForPeople(price)} an hour, ${formatUsdForPeople(perDay)} a day`],
       ['Term', termLine(order)],
       ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
@@ -244,6 +252,7 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
   const say = (machine: OwnMachine): void =>
     screen.remark(`${printable(callName(machine))}: ${printable(machine.message ?? machine.status)}`)
   const { machine, raw } = await waitUntilRunning(client, { kind, id }, { wait, say })
+  const detail = await readDetail(client, machine)
   const name = callName(machine)
   // What can be pasted into a shell as it stands: a label may hold anything.
   const word = /^[\w.-]+$/.test(name) ? name : machine.name
@@ -254,6 +263,8 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
     status: machine.status,
     pricePerHourUsd: formatUsd(machine.pricePerHour),
     sshCommand: sshText(machine),
+    simulated: detail.simulated,
+    portMappings: detail.portMappings,
     rental: raw,
   }
   screen.show(told, () =>
@@ -262,14 +273,29 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
           '',
           ...fields(screen, [
             ['Name', name === machine.name ? name : `${printable(name)} (${machine.name})`],
-            ['Log in', { text: `berth ssh ${word}`, style: 'bold' }],
-            ['Or', sshText(machine)],
+            ...loginRows(detail, machine, word),
+            ...portWords(detail).map((words) => ['Port', words] as const),
             ['End it', `berth terminate ${word}`],
           ]),
         ]
-      : [`Ordered: ${printable(name)}. berth ls shows when it runs.`],
+      : [
+          `Ordered: ${printable(name)}. berth ls shows when it runs.`,
+          ...[simulationWords(detail.simulated)].flatMap((words) => (words === undefined ? [] : [`Note: ${words}.`])),
+        ],
   )
   return exitCodes.ok
+}
+
+/** Nobody is told to log in where nobody can. */
+function loginRows(
+  { simulated }: MachineDetail,
+  machine: OwnMachine,
+  word: string,
+): Array<readonly [name: string, value: Cell]> {
+  const note = simulationWords(simulated)
+  const noteRows = note === undefined ? [] : [['Note', note] as const]
+  if (simulated === 'machine') return noteRows
+  return [['Log in', { text: `berth ssh ${word}`, style: 'bold' }], ['Or', sshText(machine)], ...noteRows]
 }
 
 function wholeOf(text: string): number {

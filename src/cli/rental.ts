@@ -72,10 +72,22 @@ function cells(machine: OwnMachine): Cell[] {
   ]
 }
 
-const wideColumns = [{ title: 'ID' }, ...columns, { title: 'SINCE' }, { title: 'REACH IT' }] as const
+const wideColumns = [
+  { title: 'ID' },
+  ...columns,
+  { title: 'SINCE' },
+  { title: 'REACH IT' },
+  { title: 'PORTS' },
+] as const
 
 function wideCells(machine: OwnMachine): Cell[] {
-  return [machine.id, ...cells(machine), time(machine.startedAt ?? machine.createdAt), sshText(machine)]
+  return [
+    machine.id,
+    ...cells(machine),
+    time(machine.startedAt ?? machine.createdAt),
+    sshText(machine),
+    machine.ports.join(' '),
+  ]
 }
 
 function styleOf(machine: OwnMachine): Style {

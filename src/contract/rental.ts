@@ -19,6 +19,7 @@ import {
   numericIdParams,
   orderableTermType,
   positiveId,
+  simulation,
   timeText,
   volumeLabel,
 } from './shared.ts'
@@ -151,6 +152,7 @@ export const detailFields = {
   portMappings: z
     .array(z.object({ port: z.number(), host: z.string(), publicPort: z.number() }))
     .describe('Where each of its ports is reached from outside, while it runs'),
+  simulated: simulation.nullable().describe('null: a real machine with real GPUs'),
   events: z.array(eventRecord),
 }
 
@@ -233,6 +235,7 @@ const rentalOption = z
     totalAvailable: z.number().describe('How many rentals of this shape fit right now'),
     machineType: rentalType,
     nodes: z.array(nodeResources),
+    simulated: simulation.nullable().optional().describe('What an order gets. null: not all of its machines are'),
   })
   .meta({ id: 'RentalOption' })
 

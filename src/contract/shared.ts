@@ -55,9 +55,15 @@ export const storagePriceUsdText = z
 
 export const reasonText = z
   .string()
-  .min(3)
   .max(limits.reasonChars)
-  .refine((text) => text.trim().length >= 3, 'say why, in 3 characters or more')
+  .refine((text) => text.trim() !== '', 'Say why')
+
+export const simulation = z
+  .enum(['machine', 'gpus'])
+  .describe(
+    '`machine`: no machine is there, and nobody can log in. `gpus`: a real machine whose GPUs are only declared',
+  )
+export type Simulation = z.output<typeof simulation>
 
 /** Lists that can grow take these; without them the first page comes. */
 export const pageQuery = z.strictObject({

@@ -1,6 +1,7 @@
 /** One instance of the marketplace as v2 shows it, and what v1 and v2 say of instances and machines in the same words. */
 import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
+import { simulationOf } from '../domain/machine.ts'
 import { instanceStatus } from '../domain/rental.ts'
 import type { ListedMachine, Machine } from '../store/machine.ts'
 import type { Rental } from '../store/rental.ts'
@@ -23,7 +24,7 @@ export function instanceDetail(rental: Rental, machine: Machine, costPerHour: Na
       supplierId: shownSupplier(machine),
       region,
       gpuModel,
-      simulated: isSimulated(machine),
+      simulated: simulationOf(machine) !== null,
     },
     gpuCount: rental.gpu_count,
     resources,
@@ -43,9 +44,4 @@ export function sshCommand(rental: Rental): string {
 
 export function shownSupplier(machine: ListedMachine): string {
   return machine.supplier_id ?? 'house'
-}
-
-/** Its GPUs are only declared. */
-export function isSimulated(machine: ListedMachine): boolean {
-  return machine.driver === 'mock' || machine.hardware.simulated === true
 }

@@ -7,9 +7,11 @@ import { nanoUsdOf } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import { planEnding, usageOf } from '../domain/commitment.ts'
+import { simulationOf } from '../domain/machine.ts'
 import { findCommitment } from '../store/commitment.ts'
 import type { Db } from '../store/database.ts'
 import { listEvents } from '../store/event.ts'
+import { readMachines } from '../store/machine.ts'
 import type { Rental } from '../store/rental.ts'
 import { listSegments } from '../store/segment.ts'
 import { readPublicPorts, readWorkloadMessages } from '../store/workload.ts'
@@ -21,13 +23,22 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
   const { db } = app.database
   const isHosted = rental.driver === 'host' || rental.driver === 'private-cloud'
   const tag = rentalTag(app, rental)
-  const [events, cost, publicPorts, messages] = await Promise.all([
+  const machineId = rental.spec.nodes[0]?.machineId
+  const [events, cost, publicPorts, messages, machines] = await Promise.all([
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: DETAIL_EVENTS }),
     readCost(db, rental, app.clock.now()),
     readPublicPorts(db, isHosted && rental.external_id !== null ? [rental.external_id] : []),
     readWorkloadMessages(db, isHosted && rental.status === 'Pending' ? [tag] : []),
+    readMachines(db, machineId === undefined ? [] : [machineId]),
   ])
-  return { events, ...cost, publicPorts: publicPorts.get(rental.external_id ?? ''), doing: messages.get(tag) }
+  const machine = machines.get(machineId ?? '')
+  return {
+    events,
+    ...cost,
+    publicPorts: publicPorts.get(rental.external_id ?? ''),
+    doing: messages.get(tag),
+    simulated: machine === undefined ? null : simulationOf(machine),
+  }
 }
 
 /** Closed segments as charged, the open one as it stands now, and what an early end cost on top. */

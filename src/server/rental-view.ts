@@ -6,6 +6,7 @@ import type { EventRecord } from '../contract/event.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { Region } from '../contract/region.ts'
 import type { RentalRecord, RentalType } from '../contract/rental.ts'
+import type { Simulation } from '../contract/shared.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import type { EarlyEndRate, Ending } from '../domain/commitment.ts'
@@ -166,6 +167,7 @@ export interface DetailFacts {
   readonly publicPorts: ReadonlyMap<number, number> | undefined
   /** What its host says of it while it starts. */
   readonly doing: string | undefined
+  readonly simulated: Simulation | null
 }
 
 export function rentalDetail(app: App, rental: Rental, around: RentalSurroundings, facts: DetailFacts) {
@@ -213,6 +215,7 @@ export function detailFields(rental: Rental, facts: DetailFacts) {
     costSoFarUsd: formatUsd(facts.costSoFar),
     statusMessage: statusMessage(rental, facts.doing, facts.events),
     portMappings: portMappings(rental, facts.publicPorts),
+    simulated: facts.simulated,
     events: facts.events,
   }
 }

@@ -18,6 +18,7 @@ import { defaultRates, MAX_INT32 } from '../base/limits.ts'
 import type { MuxStream } from '../base/mux.ts'
 import { fail, ok, type Failure, type Result } from '../base/result.ts'
 import { api } from '../contract/api.ts'
+import { SIMULATED_MACHINE } from '../contract/simulated.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import { findRental, type Rental } from '../store/rental.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
@@ -76,15 +77,19 @@ export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
   const open = new Map<WebSocket, string>()
   let isClosed = false
 
+  const refuse = (socket: Socket, { page, retryAfterMs }: Refused): void => {
+    const reqId = refuseUpgrade(socket, page, retryAfterMs)
+    options.log.info({ reqId, status: page.status }, 'a terminal was refused')
+  }
+
   const enter = async (request: IncomingMessage, socket: Socket, head: Buffer, id: number): Promise<void> => {
     const checked = await check(options, request, id)
     if (socket.destroyed) return
-    if (!checked.ok) return refuseUpgrade(socket, checked.page, checked.retryAfterMs)
+    if (!checked.ok) return refuse(socket, checked)
     const { caller, start } = checked
     const own = [...open.values()].filter((accountId) => accountId === caller.accountId).length
     if (isClosed || open.size >= TERMINALS || own >= TERMINALS_PER_ACCOUNT) {
-      const { page, retryAfterMs } = refused(tooMany())
-      return refuseUpgrade(socket, page, retryAfterMs)
+      return refuse(socket, refused(tooMany()))
     }
     sockets.handleUpgrade(request, socket, head, (opened) => {
       open.set(opened, caller.accountId)
@@ -106,8 +111,8 @@ export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
       socket.on('error', ignore)
       void enter(request, socket, head, Number.parseInt(id, 10))
         .catch((error: unknown) => {
-          options.log.error({ err: error }, 'a terminal could not be opened')
-          refuseUpgrade(socket, refused(fail('unavailable', 'Not now; try again')).page)
+          const reqId = refuseUpgrade(socket, refused(fail('unavailable', 'Not now; try again')).page)
+          options.log.error({ reqId, err: error }, 'a terminal could not be opened')
         })
         .finally(() => socket.off('error', ignore))
       return true
@@ -223,6 +228,9 @@ function queryOf(request: IncomingMessage): Record<string, unknown> {
 
 /** The connection to the host that a rental's first machine is on. */
 function findLink(links: HostLinks, rental: Rental): Result<{ link: HostLink; workloadId: string }> {
+  if (rental.driver === 'mock') {
+    return fail('invalid', SIMULATED_MACHINE.message, { reason: SIMULATED_MACHINE.reason })
+  }
   if (rental.driver !== 'host') {
     return fail('invalid', 'Machines of this kind are entered by SSH only', { reason: 'not_supported' })
   }

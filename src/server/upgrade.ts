@@ -5,6 +5,7 @@
  */
 import { STATUS_CODES, type IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { randomId } from '../base/id.ts'
 import type { ErrorPage } from './error-page.ts'
 
 /** Whether it took the request. What it takes, it answers. */
@@ -25,8 +26,9 @@ export function pathOf(request: IncomingMessage): string {
   return request.url?.split('?')[0] ?? ''
 }
 
-/** Answers instead of changing the protocol, and ends the connection. */
-export function refuseUpgrade(socket: Socket, page: ErrorPage, retryAfterMs?: number): void {
+/** Answers instead of changing the protocol, and ends the connection. Gives the id of the request, for the log. */
+export function refuseUpgrade(socket: Socket, page: ErrorPage, retryAfterMs?: number): string {
+  const requestId = randomId('req')
   const body = Buffer.from(JSON.stringify(page.body))
   const retry = retryAfterMs === undefined ? '' : `Retry-After: ${Math.ceil(retryAfterMs / 1_000)}\r\n`
   // A client that has gone already is no news.
@@ -34,11 +36,12 @@ export function refuseUpgrade(socket: Socket, page: ErrorPage, retryAfterMs?: nu
   socket.write(
     `HTTP/1.1 ${page.status} ${STATUS_CODES[page.status] ?? 'Error'}\r\n` +
       `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n` +
-      `Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n${retry}Connection: close\r\n\r\n`,
+      `X-Request-Id: ${requestId}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n${retry}Connection: close\r\n\r\n`,
   )
   socket.end(body)
   // Until the client hangs up too: what it still sends is of no use.
   socket.resume()
+  return requestId
 }
 
 function isWebSocket(request: IncomingMessage): boolean {

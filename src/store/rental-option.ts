@@ -1,7 +1,7 @@
 /** The price book joined with the machines that can serve each row. */
 import { sql } from 'kysely'
 import type { NanoUsd } from '../base/money.ts'
-import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
+import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { Db } from './database.ts'
 
@@ -18,6 +18,8 @@ export interface OptionRow {
   readonly gpus_total: number
   readonly hardware: MachineHardware
   readonly available: number
+  /** null: not all of its machines are. */
+  readonly simulated: Simulation | null
 }
 
 /**
@@ -30,7 +32,9 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
       select offering, region, gpu_type, network_type, gpus_total,
         case when status = 'node_ready' and listed then gpus_free else 0 end as free,
         count(*) as machines, min(id) as first_id,
-        min(gpu_form_factor) as gpu_form_factor, min(ethernet_variant) as ethernet_variant
+        min(gpu_form_factor) as gpu_form_factor, min(ethernet_variant) as ethernet_variant,
+        bool_and(driver = 'mock') as is_mock,
+        bool_and(driver = 'mock' or coalesce((hardware->>'simulated')::boolean, false)) as is_simulated
       from machine where offering <> 'marketplace'
       group by 1, 2, 3, 4, 5, 6)
     select o.*, m.hardware
@@ -38,7 +42,8 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
       select p.machine_type, p.region, p.gpu_type, p.network_type, p.gpu_count, p.nano_per_gpu_hour, p.enabled,
         min(s.gpu_form_factor) as gpu_form_factor, min(s.ethernet_variant) as ethernet_variant,
         min(s.gpus_total) as gpus_total, min(s.first_id) as first_id,
-        sum(s.machines * (s.free / p.gpu_count))::integer as available
+        sum(s.machines * (s.free / p.gpu_count))::integer as available,
+        case when bool_and(s.is_mock) then 'machine' when bool_and(s.is_simulated) then 'gpus' end as simulated
       from gpu_price p
       join shape s on s.offering = p.machine_type and s.region = p.region and s.gpu_type = p.gpu_type
         and s.network_type = p.network_type and s.gpus_total >= p.gpu_count

@@ -106,7 +106,7 @@ describe('the simulated engine', () => {
     const nodes = ['mock-usc1-h100-01', 'mock-usc1-h100-02'].map((machineId) => ({ machineId, gpuIndexes: [0, 1] }))
     await create({ kind: 'bare-metal', nodes, gpuCount: 16, ports: Array.from({ length: 25 }, (_, i) => 8_000 + i) })
     const [machine] = await driver.list('berth-t-', signal)
-    const ssh = { host: expect.stringMatching(/^203\.0\.113\.\d+$/), port: 22, user: 'ubuntu' }
+    const ssh = { host: expect.stringMatching(/^198\.1[89]\.\d+\.\d+$/), port: 22, user: 'ubuntu' }
     const data = providerData.parse(machine?.data)
     expect(data).toMatchObject({
       externalId: machine?.externalId,

@@ -7,7 +7,7 @@ import { addMs, HOUR_MS, type Clock, type Instant } from '../../base/instant.ts'
 import { sha256 } from '../../base/id.ts'
 import { limits } from '../../base/limits.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
-import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import { wholeOf } from '../../domain/rental.ts'
 import type { Driver, EngineMachine, InventoryMachine, VolumeEngine, VolumeOutcome } from '../driver.ts'
 import { ATTACH_REFUSALS, faultsOf, planLife, type Life, type MockFault, type OrdinaryTimes } from './faults.ts'
 import { mockFleet } from './fleet.ts'
@@ -190,17 +190,15 @@ function showMachine(seed: string, machine: MockMachine, now: Instant): EngineMa
   if (destroyAskedAt !== null) return { externalId, tag, state: 'stopping' }
   if (failedAt !== null && failedAt <= now) return { externalId, tag, state: 'failed', failure: 'boot_failed' }
   if (runningAt === null || runningAt > now) return { externalId, tag, state: 'starting' }
-  return { externalId, tag, state: 'running', data: providerDataOf(seed, externalId, machine.spec) }
+  return { externalId, tag, state: 'running', data: providerDataOf(seed, machine) }
 }
 
-/** Addresses are from the ranges for documentation, so nobody connects to a stranger by mistake. */
-function providerDataOf(seed: string, externalId: string, spec: EngineSpec): ProviderData {
-  const firstHost = Math.floor(chance(seed, 'address', externalId) * 254)
+function providerDataOf(seed: string, { externalId, tag, spec }: MockMachine): ProviderData {
   const portOffset = Math.floor(chance(seed, 'port', externalId) * CONTAINER_SSH_PORTS.count)
-  // Containers of one host share its address.
   const port = spec.kind === 'container' ? CONTAINER_SSH_PORTS.from + portOffset : 22
-  const nodes = Array.from({ length: Math.max(1, spec.nodes.length) }, (_, i) => ({
-    publicIp: `203.0.113.${1 + ((firstHost + i) % 254)}`,
+  const nodeCount = Math.max(1, spec.nodes.length)
+  const nodes = Array.from({ length: nodeCount }, (_, i) => ({
+    publicIp: addressOf(seed, tag, i, nodeCount),
     privateIp: `10.0.${Math.floor(i / 250)}.${2 + (i % 250)}`,
   }))
   const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
@@ -214,4 +212,23 @@ function providerDataOf(seed: string, externalId: string, spec: EngineSpec): Pro
     ...(spec.gpuFormFactor === null ? {} : { gpuFormFactor: spec.gpuFormFactor }),
     ...(spec.ports.length === 0 ? {} : { customPorts: spec.ports.slice(0, limits.customPorts) }),
   }
+}
+
+const SINGLE_MACHINES = 65_536
+const CLUSTERS = 1_024
+const NODES_PER_CLUSTER = 64
+
+/**
+ * Addresses of 198.18.0.0/15, which is for benchmarks and never routed, so nobody connects to a stranger by mistake.
+ * They follow from the number of the rental, so no two rentals that run have the same one: machines by themselves are
+ * in 198.18, clusters in 198.19 with a block of their own each.
+ */
+function addressOf(seed: string, tag: string, node: number, nodeCount: number): string {
+  const [, digits] = /-(\d{1,10})-[0-9a-f]+$/.exec(tag) ?? []
+  const number = digits === undefined ? Math.floor(chance(seed, 'address', tag) * SINGLE_MACHINES) : Number(digits)
+  const [net, at] =
+    nodeCount === 1
+      ? [18, number % SINGLE_MACHINES]
+      : [19, (number % CLUSTERS) * NODES_PER_CLUSTER + (node % NODES_PER_CLUSTER)]
+  return `198.${net}.${Math.floor(at / 256)}.${at % 256}`
 }

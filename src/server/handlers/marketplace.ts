@@ -15,6 +15,7 @@ import {
 } from '../../app/marketplace.ts'
 import { readGuardChange } from '../../app/order.ts'
 import { rentalTag } from '../../app/rental.ts'
+import { simulationOf } from '../../domain/machine.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
 import {
@@ -29,7 +30,7 @@ import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { readPublicPorts, readWorkloadMessages } from '../../store/workload.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
-import { instanceDetail, isSimulated, shownSupplier, sshCommand } from '../instance-view.ts'
+import { instanceDetail, shownSupplier, sshCommand } from '../instance-view.ts'
 import { readDetailFacts } from '../rental-facts.ts'
 import { portMappings } from '../rental-view.ts'
 
@@ -255,6 +256,7 @@ function priceOf(amount: NanoUsd) {
 
 function listedMachine(machine: ListedMachine, occupants: readonly Occupant[]) {
   const free = machine.gpus_free
+  const simulation = simulationOf(machine)
   const gpu = { hardware_type: 'gpu' as const, model: machine.gpu_model, ram: machine.gpu_ram_mib }
   return {
     id: machine.id,
@@ -271,7 +273,7 @@ function listedMachine(machine: ListedMachine, occupants: readonly Occupant[]) {
       hardware: Array.from({ length: occupant.gpus }, () => ({ gpu })),
     })),
     location: { region: machine.region },
-    network: { type: machine.network_type, simulated: isSimulated(machine) },
+    network: { type: machine.network_type, simulated: simulation !== null, simulation },
     gpus_total: machine.gpus_total,
     gpus_reserved: machine.gpus_total - free,
     has_persistent_storage: machine.has_persistent_storage,
