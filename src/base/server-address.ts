@@ -16,7 +16,9 @@ export interface ServerAddress {
 /** Of the server that is this process. */
 export function formatAddress(url: string): string {
   const { pid } = process
-  return `${JSON.stringify({ url, pid, started: processStart(pid) ?? null, host: os.hostname() })}\n`
+  // A server that listens everywhere is reached on this machine by its loopback address.
+  const reachable = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+  return `${JSON.stringify({ url: reachable, pid, started: processStart(pid) ?? null, host: os.hostname() })}\n`
 }
 
 /** undefined: this is no such file. */

@@ -182,7 +182,7 @@ class Door {
           return refuse('unknown_host', 'This server knows no such host with this key')
         }
         leave()
-        await this.#welcome(socket, host, hello.version)
+        await this.#welcome(socket, host, said.version)
       }
       this.#track(
         admit().catch((error: unknown) => {

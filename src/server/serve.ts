@@ -109,7 +109,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const welcome = welcomeOptions(settings, options, data.dir)
     const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops, drain, welcome }
     const url = await openHttp(app, settings, wiring)
-    writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(reachable(url)))
+    writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(url))
     closing.push(() => rm(path.join(data.dir, ADDRESS_FILE), { force: true }))
     const demoLinkToken = welcome.demoLink?.token
     const startDraining = (): void => void (drain.started = true)
@@ -118,11 +118,6 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     await close()
     throw error
   }
-}
-
-/** A server that listens everywhere is reached on this machine by its loopback address. */
-function reachable(url: string): string {
-  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
 
 async function firstRun(
