@@ -66,7 +66,7 @@ it('writes keys that only their owner can read, says what to try, and what it sa
   expect((await open()).body).toEqual({ ...files, demoKey: key })
   expect(await open()).toMatchObject({ status: 403, body: { reason: 'link_used' } })
   const demo = caller(server.url, key)
-  expect((await demo('GET', '/billing/get_current_balance')).body.credits).toBe(10_000)
+  expect((await demo('GET', '/billing/get_current_balance')).body.credits).toBe(2_000_000)
   expect((await caller(server.url, null)('GET', '/healthz')).status).toBe(200)
   expect((await caller(server.url, null)('GET', '/readyz')).body.checks).toEqual({
     database: 'ok',
@@ -102,7 +102,7 @@ it('ends on SIGTERM within ten seconds, open streams and kept connections notwit
   await stream.body?.cancel().catch(() => {})
 
   const second = await start({ BERTH_DATA_DIR: dir })
-  expect(second.output()).not.toContain('demo account')
+  expect(second.output()).not.toContain('A demo account')
   const found = await caller(second.url, key)('GET', `/v2/alpha/on-demand/rentals/${rented.body.id as number}`)
   expect(found.body.name).toBe(rented.body.name)
 })
