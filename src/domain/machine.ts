@@ -1,6 +1,7 @@
+/** Machines: what they are made of, what of them is real, and what share of one a rental gets. */
 import type { Simulation } from '../contract/shared.ts'
 
-/** What a machine is made of, as its engine reports it. */
+/** As its engine reports it. */
 export interface MachineHardware {
   readonly cpuModel: string
   readonly cpuCores: number

@@ -102,7 +102,7 @@ export const bans: readonly Ban[] = [
       'src/server/main.ts': 'the entry of the server',
       'src/cli/main.ts': 'the entry of the command',
       'src/server/backup-main.ts': 'the entry of backup and restore',
-      'src/server/data-folder.ts': 'hands it on to ps',
+      'src/base/process-start.ts': 'hands it on to ps',
       'src/server/embedded-postgres.ts': 'hands PATH and HOME on to PostgreSQL',
     },
     handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'process.env' && found(node) }),
