@@ -99,7 +99,7 @@ describe('status', () => {
     expect(out.split('\n')).toEqual([
       `Server   ${cli.server.url}`,
       'State    ready',
-      'Checks   database ok, mock ok',
+      'Checks   database ok, mock ok, journal ok',
       'Account  Demo (demo)',
       `Key      "first key" from ${path.join(cli.folder, 'demo.key')}`,
       expect.stringMatching(/^Balance {2}\$20,000\.00; nothing runs$/),

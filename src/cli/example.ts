@@ -69,6 +69,10 @@ const examples: Readonly<Record<string, readonly string[]>> = {
   'operator accounts': ['berth operator accounts'],
   'operator accounts show': ['berth operator accounts show acc_ID'],
   'operator accounts create': ['berth operator accounts create --name Acme --owner-email owner@example.com'],
+  'operator accounts restore-owner': [
+    'berth operator accounts restore-owner acc_ID \\\n    --owner-email owner@example.com --reason "lost key"',
+  ],
+  'operator volumes': ['berth operator volumes --failing', 'berth operator volumes --state unknown'],
   'operator accounts change': [
     'berth operator accounts change acc_ID --gpus 16 --reason "new customer"',
     'berth operator accounts change acc_ID --suspend --reason "charge disputed"',

@@ -20,6 +20,7 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import type { HostFault } from '../../contract/agent.ts'
+import { formatInstant, systemClock, type Instant } from '../../base/instant.ts'
 import { NeverStarts } from '../runtime.ts'
 import { isolatePorts } from './bridge-port.ts'
 import { runIn } from './run-in.ts'
@@ -111,7 +112,7 @@ export class ContainerFence {
   #checkAt = 0
   #isElsewhere = false
   /** When rules that somebody else had changed were last put back. */
-  #putBackAt: Date | undefined
+  #putBackAt: Instant | undefined
   #last: Promise<void> = Promise.resolve()
 
   constructor(options: FenceOptions) {
@@ -151,7 +152,9 @@ export class ContainerFence {
     if (why === undefined) return []
     if (why !== null) return [`Containers are NOT kept apart from each other and from this host's network: ${why}`]
     const putBack =
-      this.#putBackAt === undefined ? '' : ` Something removed the rules; put back ${at(this.#putBackAt)}.`
+      this.#putBackAt === undefined
+        ? ''
+        : ` Something removed the rules; put back at ${formatInstant(this.#putBackAt)}.`
     const what = 'Containers are kept apart from each other, from this host and from private networks'
     return [`${what} (nftables, table inet ${TABLE}).${putBack}`]
   }
@@ -178,7 +181,7 @@ export class ContainerFence {
     if (this.#up !== undefined && this.#why === null) {
       if ((await this.#list()) === this.#up.listed && (await currentRules()) === this.#up.rules) return this.#isolate()
       if ((await currentRules()) === this.#up.rules) {
-        this.#putBackAt = new Date()
+        this.#putBackAt = systemClock.now()
         this.#options.onError('isolation of tenants', new Error('something changed the rules of nftables; put back'))
       }
     }
@@ -245,10 +248,6 @@ async function resolversOfHost(): Promise<string[]> {
     .map(([, address = '']) => address)
     .filter((address) => isIP(address) !== 0 && !address.startsWith('127.') && address !== '::1')
     .slice(0, MAX_RESOLVERS)
-}
-
-function at(time: Date): string {
-  return `at ${time.toISOString().slice(0, 19)}Z`
 }
 
 function wordsOf(error: unknown): string {

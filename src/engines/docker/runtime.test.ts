@@ -1,5 +1,4 @@
 /** Containers on a real Docker daemon with a real registry, each in a folder and network of its own. */
-import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
 import {
@@ -8,13 +7,13 @@ import {
   readAll,
   relayTo,
   runtimeOn,
-  startListener,
   waitForState,
   workloadOf,
   type DockerRuntime,
 } from '../../../test/harness/docker-runtime.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { NeverStarts } from '../runtime.ts'
+import { bridgeOf } from './fence.ts'
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`
@@ -41,35 +40,6 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     return failure as NeverStarts
   }
   const shell = (id: string, script: string): Promise<string> => lab.docker('exec', `berth-${id}`, 'sh', '-c', script)
-
-  test('an image is pulled from its registry with progress, runs, and leaves nothing behind', async () => {
-    const said: string[] = []
-    const isHalfway = (): boolean => said.some((one) => /^pulling .*lab\/sftp:1, [0-9]+ of [0-9]+ MB$/.test(one))
-    // The largest layer stops in the middle until that was told.
-    const registry = await startProxy(lab, (request, response, pass) => {
-      if (!request.url?.includes('/blobs/')) return pass()
-      void sendHalves(`http://${lab.registry.address}${request.url}`, response, () => waitFor('progress', isHalfway))
-    })
-    const image = { name: `${registry.address}/lab/sftp`, tag: '1' }
-    await runtime.start(workloadOf('whole', { image }), (message) => said.push(message), forever)
-    await registry.close()
-    expect(said.at(-1)).toBe('starting the container')
-    expect(await listed('whole')).toEqual({
-      id: 'whole',
-      tag: 'berth-lab-whole-00000000',
-      state: 'running',
-      sshUser: 'root',
-      incarnation: expect.stringMatching(/^20[0-9]{2}-/) as string,
-      disks: [],
-    })
-    // Asked again, nothing changes.
-    await runtime.start(workloadOf('whole', { image }), silent, forever)
-    await runtime.stop('whole', forever)
-    await runtime.stop('whole', forever)
-    expect(await listed('whole')).toBeUndefined()
-    expect(await lab.docker('ps', '-aq', '--filter', 'label=berth.id=whole')).toBe('')
-    expect(await lab.docker('network', 'ls', '-q', '--filter', 'label=berth.id=whole')).toBe('')
-  })
 
   test('a container has its share and no more: CPUs, memory, processes, no privileges, no host paths', async () => {
     await runtime.start(
@@ -129,110 +99,6 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     const found = await waitForState(runtime, 'broken', 'failed')
     expect(found.message).toBe('Its process ended with exit code 127.')
     await runtime.stop('broken', forever)
-  })
-
-  test('a registry on a private address is refused unless the supplier names it', async () => {
-    // Not the default image: that one is the supplier's own choice.
-    const rules = { allowedRegistries: [], defaultImage: 'debian:12' }
-    const strict = runtimeOn(lab, rules)
-    expect((await refusal({ image: lab.images.busybox }, strict)).reason).toBe('registry_refused')
-    expect((await refusal({ image: { name: 'localhost:1/x', tag: null } }, strict)).reason).toBe('registry_refused')
-    await strict.close()
-    const named = runtimeOn(lab, {
-      ...rules,
-      registries: { [lab.registry.address]: { username: 'a', password: 'b' } },
-    })
-    await named.start(workloadOf('named', { image: lab.images.busybox }), silent, forever)
-    await named.stop('named', forever)
-    await named.close()
-  })
-
-  test.each([
-    ['nobody listens at', () => `${lab.network.bridgeAddress}:9/x`],
-    ['has no name', () => 'registry.invalid/x'],
-  ])('a registry that %s is given up within seconds, and its supplier is told why', async (_, nameOf) => {
-    const told: unknown[] = []
-    const other = runtimeOn(lab, {
-      allowedRegistries: [lab.network.bridgeAddress, 'registry.invalid'],
-      // The daemon looks it up by itself.
-      resolve: () => Promise.resolve([{ address: '192.0.2.1', family: 4 }]),
-      onError: (what, error) => told.push(what, error),
-    })
-    const startedMs = performance.now()
-    const failure = await refusal({ image: { name: nameOf(), tag: null } }, other)
-    expect(failure.reason).toBe('registry_unreachable')
-    expect(performance.now() - startedMs).toBeLessThan(30_000)
-    expect(failure.message).not.toMatch(/dial|refused|lookup/)
-    expect(String(told[1])).toMatch(/refused|no such host|lookup/)
-    await other.close()
-  })
-
-  test('a pull that private registries are allowed for in general does not say why it failed', async () => {
-    // The daemon's own view: an address that is not of this process's network.
-    const other = runtimeOn(lab, { allowedRegistries: [], allowPrivateRegistries: true })
-    const closed = await refusal({ image: { name: `${lab.address}:9/x`, tag: null } }, other)
-    const open = await startListener(lab.netns)
-    const answered = await refusal({ image: { name: `${lab.address}:${open.port}/x`, tag: null } }, other)
-    for (const failure of [closed, answered]) expect(failure.reason).toBe('image_unavailable')
-    expect(closed.message.replaceAll(/:[0-9]+/g, '')).toBe(answered.message.replaceAll(/:[0-9]+/g, ''))
-    await open.close()
-    await other.close()
-  })
-
-  test('an image of the host is used by its name if it is the default one, or if the supplier allows that', async () => {
-    await lab.docker('tag', `${lab.images.busybox.name}:${lab.images.busybox.tag}`, 'only-here:2')
-    const image = { name: 'only-here', tag: '2' }
-    const byDefault = runtimeOn(lab, { defaultImage: 'only-here:2' })
-    await byDefault.start(workloadOf('default', { image }), silent, forever)
-    expect((await listed('default'))?.state).toBe('running')
-    await byDefault.stop('default', forever)
-    await byDefault.close()
-    const allowed = runtimeOn(lab, { allowLocalImages: true })
-    await allowed.start(workloadOf('local', { image }), silent, forever)
-    expect((await listed('local'))?.state).toBe('running')
-    await allowed.stop('local', forever)
-    await allowed.close()
-    // It stays the host's, and nobody else has it.
-    expect((await refusal({ image })).reason).toMatch(/^(registry_unreachable|image_not_found)$/)
-    await lab.docker('image', 'rm', 'only-here:2')
-  })
-
-  test('a private registry gets its login, and a wrong one is told', async () => {
-    const seen: Array<string | undefined> = []
-    const guarded = await startProxy(lab, (request, response, pass) => {
-      seen.push(request.headers.authorization)
-      if (request.headers.authorization === basic('berth', 'secret')) return pass()
-      response.writeHead(401, { 'www-authenticate': 'Basic realm="lab"' }).end('{"errors":[{"code":"UNAUTHORIZED"}]}')
-    })
-    const image = { name: `${guarded.address}/lab/busybox`, tag: '1' }
-    const right = runtimeOn(lab, { registries: { [guarded.address]: { username: 'berth', password: 'secret' } } })
-    await right.start(workloadOf('private', { image }), silent, forever)
-    await right.stop('private', forever)
-    await right.close()
-    expect(seen).toContain(basic('berth', 'secret'))
-    expect((await refusal({ image })).reason).toBe('image_refused')
-    await guarded.close()
-  })
-
-  test('a pull that stands still is broken off and tried again', async () => {
-    let blobs = 0
-    const slow = await startProxy(lab, (request, response, pass) => {
-      if (!request.url?.includes('/blobs/')) return pass()
-      blobs += 1
-      // The first time it begins to answer, and never goes on.
-      if (blobs === 1) response.writeHead(200, { 'content-length': '1000000' }).write('x')
-      else pass()
-    })
-    const said: string[] = []
-    const impatient = runtimeOn(lab, { pullStallMs: 1_000 })
-    const layer = await lab.registry.layer({ 'etc/slow': 'unlike all others' })
-    await lab.registry.push('lab/slow', '1', [layer], ['/bin/sh'])
-    const image = { name: `${slow.address}/lab/slow`, tag: '1' }
-    await impatient.start(workloadOf('slow', { image }), (message) => said.push(message), forever)
-    expect(said).toContainEqual(expect.stringContaining('made no progress for 1 s, trying again'))
-    await impatient.stop('slow', forever)
-    await impatient.close()
-    await slow.close()
   })
 
   test('a published port answers HTTP', async () => {
@@ -379,7 +245,8 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
 
   test('a network without a container is shown, gone on with, and removed', async () => {
     const order = ['--label', 'berth.id=half', '--label', 'berth.tag=berth-lab-half-00000000']
-    await lab.docker('network', 'create', ...order, 'berth-half')
+    const bridge = `com.docker.network.bridge.name=${bridgeOf('half')}`
+    await lab.docker('network', 'create', ...order, '-o', bridge, 'berth-half')
     expect(await listed('half')).toMatchObject({ tag: 'berth-lab-half-00000000', state: 'starting' })
     await runtime.start(workloadOf('half'), silent, forever)
     expect(
@@ -408,45 +275,3 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect(await lab.docker('ps', '-aq')).toBe('')
   })
 })
-
-type Handle = (request: http.IncomingMessage, response: http.ServerResponse, pass: () => void) => void
-
-/** Stands before the registry, where the daemon of the lab reaches it. */
-async function startProxy(lab: DockerLab, handle: Handle): Promise<{ address: string; close(): Promise<void> }> {
-  const server = http.createServer((request, response) => {
-    handle(request, response, () => {
-      const to = http.request(`http://${lab.registry.address}${request.url ?? ''}`, {
-        method: request.method ?? 'GET',
-        headers: { accept: request.headers.accept ?? '*/*' },
-      })
-      to.once('response', (answer) => {
-        response.writeHead(answer.statusCode ?? 500, answer.headers)
-        answer.pipe(response)
-      })
-      to.once('error', () => response.destroy())
-      to.end()
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, lab.network.bridgeAddress, resolve))
-  const at = server.address()
-  return {
-    address: `${lab.network.bridgeAddress}:${typeof at === 'object' && at !== null ? at.port : 0}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.closeAllConnections()
-        server.close(() => resolve())
-      }),
-  }
-}
-
-async function sendHalves(url: string, response: http.ServerResponse, between: () => Promise<unknown>): Promise<void> {
-  const blob = Buffer.from(await (await fetch(url)).arrayBuffer())
-  response.writeHead(200, { 'content-length': blob.length })
-  response.write(blob.subarray(0, blob.length / 2))
-  if (blob.length > 1_000_000) await between()
-  response.end(blob.subarray(blob.length / 2))
-}
-
-function basic(username: string, password: string): string {
-  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
-}
