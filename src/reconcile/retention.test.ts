@@ -163,7 +163,7 @@ test('a filled database is migrated with all of its requests, which still count 
   const schema = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
   closing.push(() => removeFolder(schema))
   await cp('schema', schema, { recursive: true })
-  await rm(path.join(schema, '0019_retention.sql'))
+  await rm(path.join(schema, '0017_retention.sql'))
   const books = await openBooks(START, await emptyDatabase())
   closing.push(() => books.close())
   await migrate(books.database.pool, schema)

@@ -1,6 +1,6 @@
 /**
  * The log of inference requests: written when they are settled (store/purse.ts), read by customers, forgotten by age. It
- * and the costs of requests are partitioned by time (schema/0019_retention.sql).
+ * and the costs of requests are partitioned by time (schema/0017_retention.sql).
  */
 import { sql, type Selectable } from 'kysely'
 import type { Instant } from '../base/instant.ts'

@@ -1,4 +1,4 @@
-/** The tables of single requests to models, and of their sums (schema/0019_retention.sql), as types; see tables.ts. */
+/** The tables of single requests to models, and of their sums (schema/0017_retention.sql), as types; see tables.ts. */
 import type { ColumnType } from 'kysely'
 import type { InferenceRecord } from '../domain/purse.ts'
 import type { At, Nano, OrNull } from './tables.ts'
