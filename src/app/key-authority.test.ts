@@ -142,7 +142,7 @@ describe('an owner who can act', () => {
       const [, publicId = ''] = keyText.split('_')
       expect(await findKnownKey(fixture.database.db, publicId)).toMatchObject({ person_id: personId, role: 'owner' })
       expect(await findMember(fixture.database.db, accountId, personId)).toMatchObject({ email: ownerEmail })
-      if (ownerEmail === memberEmail) expect(personId).toBe(member.personId)
+      expect(personId === member.personId).toBe(ownerEmail === memberEmail)
     }
     const audit = await listAudit(fixture.database.db, { accountId, limit: 10 })
     expect(audit.map(({ action, reason }) => ({ action, reason }))).toEqual(

@@ -96,4 +96,5 @@ test('the processes of another machine cannot be seen: its address is not believ
 test('a server that stops takes its address away', async () => {
   await server.stop()
   await waitFor('the file to be gone', () => !existsSync(file()))
+  expect(existsSync(file())).toBe(false)
 })

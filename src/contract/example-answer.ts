@@ -98,9 +98,9 @@ export function exampleOf(schema: JsonObject, components: Components, name = '')
     const [first] = values
     return first === undefined ? null : exampleOf(first, components, name)
   }
-  const types = [schema['type']].flat() as readonly Json[]
+  const types = [schema['type']].flat().map(String)
   if (types.length > 1 && types.includes('null') && usuallyNull.test(name)) return null
-  switch (types.find((type) => type !== 'null') ?? types[0]) {
+  switch (types.find((type) => type !== 'null') ?? types[0] ?? '') {
     case 'object':
       return exampleObject(schema, components, name)
     case 'array':

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'
 import { changeMember } from '../app/account.ts'
-import { revokeApiKey } from '../app/api-key.ts'
+import { createApiKey, revokeApiKey, type ApiKeyInput } from '../app/api-key.ts'
 import { endConsoleSession, startConsoleSession } from '../app/console-session.ts'
 import type { MuxStream } from '../base/mux.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
@@ -301,15 +301,30 @@ test('a key that was revoked ends what was opened with it', async () => {
   terminal.socket.terminate()
 })
 
+const plainKey = {
+  name: 'of the boss',
+  scopes: ['keys'],
+  expiresAt: null,
+  allowedModels: null,
+  monthlyLimit: null,
+  totalLimit: null,
+  requestsPerMinute: null,
+  tokensPerMinute: null,
+} satisfies ApiKeyInput
+
 test('who was made a viewer has no terminal any more, though the key is still good', async () => {
   const member = await openTestAccount(doors)
   const boss = await openTestAccount(doors)
   const going = await enter({ key: member.keyText }, await insertRental(member))
   const { accountId } = member
-  await transact(doors.database, async (tx) => {
+  const changed = await transact(doors.database, async (tx) => {
     await insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner', name: null })
-    await changeMember(tx, { ...boss.actor, accountId }, { personId: member.actor.personId, role: 'viewer' })
+    // An owner without a key could not act, so the account would not let the other one go.
+    const key = await createApiKey(tx, member.actor, { ...plainKey, memberId: boss.actor.personId })
+    if (!key.ok) return key
+    return changeMember(tx, { ...boss.actor, accountId }, { personId: member.actor.personId, role: 'viewer' })
   })
+  expect(changed).toMatchObject({ ok: true, value: { role: 'viewer' } })
   await waitFor('the end', () => going.closed)
   expect(going.closed?.code).toBe(1_008)
   await waitFor('the hang-up', () => going.far.stream.destroyed)

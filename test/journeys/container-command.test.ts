@@ -58,6 +58,7 @@ describe.skipIf(why !== undefined)(`commands and images of containers${leftOut}`
 
   test('an image that only the host has is rented by its name', async () => {
     first = await rentOnline(ada, host, { name: 'only-here', tag: '2' })
+    expect(first.instance.status).toBe('online')
   })
 
   test('short commands end, with their exit codes', async () => {
@@ -79,7 +80,8 @@ describe.skipIf(why !== undefined)(`commands and images of containers${leftOut}`
     await host.stopAgent('stop')
     await host.startAgent('kept')
     for (const image of [{ name: 'only-here', tag: '2' }, machines.registry.images.busybox, undefined]) {
-      const { id } = await rentOnline(ada, host, image)
+      const { id, instance } = await rentOnline(ada, host, image)
+      expect(instance.status).toBe('online')
       await terminate(ada, id)
       await untilGone(ada, id)
     }
