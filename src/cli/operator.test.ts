@@ -346,7 +346,7 @@ test.each([
   [['accounts', 'change', 'demo', '--reason', 'why not'], 'Say what to change.'],
   [['accounts', 'change', 'demo', '--suspend'], "required option '--reason <text>' not specified"],
   [['accounts', 'change', 'demo', '--suspend', '--resume', '--reason', 'why'], 'cannot be used with'],
-  [['accounts', 'change', 'demo', '--gpus', '1', '--reason', 'x'], 'Say why, in 3 to 500 characters.'],
+  [['accounts', 'change', 'demo', '--gpus', '1', '--reason', ' '], 'Say why, in at most 500 characters.'],
   [['accounts', 'change', 'demo', '--gpus', 'many', '--reason', 'why'], 'From 0 to 1000000.'],
   [['accounts', 'change', 'demo', '--platform-fee', '101', '--reason', 'why'], 'From 0 to 100'],
   [['adjust', 'demo', '5', '--reason', 'why'], 'Say which way: --up or --down.'],

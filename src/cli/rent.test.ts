@@ -134,7 +134,17 @@ describe('rent', () => {
     expect(vm.rental).toMatchObject({ gpuType: 'h200', gpuCount: 1, label: 'box' })
     const metal = await json('rent', '--kind', 'metal', '--network', 'infiniband', '--label', 'node', '--yes')
     expect(metal.rental).toMatchObject({ rentalType: 'bare-metal', gpuCount: 8, connectionType: 'infiniband' })
+    const { db } = cli.server.app.database
+    const { spec } = await db
+      .selectFrom('rental')
+      .select('spec')
+      .where('id', '=', Number(vm.id))
+      .executeTakeFirstOrThrow()
+    const machine = db.updateTable('machine').where('id', '=', spec.nodes[0]?.machineId ?? '')
+    // To the books it is a real machine for as long as it is logged into.
+    await machine.set({ driver: 'host' }).execute()
     await tryExec('box', vm.rental.providerData.sshNetworking[0])
+    await machine.set({ driver: 'mock' }).execute()
     const bills = await json('terminate', 'box', 'node', '--reason', 'a test', '--yes')
     expect(bills).toEqual([
       { id: vm.id, name: 'box', costUsd: expect.stringMatching(/^\d+\.\d{9}$/) },
@@ -146,8 +156,7 @@ describe('rent', () => {
 
   /** Words arrive as they stand, and the exit code comes back. */
   async function tryExec(name: string, { user, host }: { user: string; host: string }): Promise<void> {
-    // To the books the machine becomes a real one; the program stands for the SSH of the system.
-    await cli.server.app.database.db.updateTable('machine').set({ driver: 'host' }).execute()
+    // This stands for the SSH of the system.
     const ssh = path.join(cli.folder, 'ssh')
     await writeFile(ssh, '#!/bin/sh\nprintf "%s\\n" "$@"\nexit 7\n')
     await chmod(ssh, 0o755)

@@ -73,6 +73,7 @@ async function refusal(id: number | string, asked: Asked): Promise<{ status: num
     socket.once('open', () => reject(new Error('it was let in')))
     socket.once('error', reject)
   })
+  expect(response.headers['x-request-id']).toMatch(/^req_/)
   return { status: response.statusCode, body: JSON.parse(await text(response)) as unknown }
 }
 
@@ -218,7 +219,7 @@ test('a machine that does not run, is of another engine, or whose host is not he
   const pending = await insertRental(owner, { status: 'Pending' })
   expect(await refusal(pending, { key })).toMatchObject({ status: 400, body: { reason: 'not_running' } })
   const mock = await insertRental(owner, { driver: 'mock' })
-  expect(await refusal(mock, { key })).toMatchObject({ status: 400, body: { reason: 'not_supported' } })
+  expect(await refusal(mock, { key })).toMatchObject({ status: 400, body: { reason: 'simulated_machine' } })
   const away = await insertRental(owner, { hostId: 'host-2' })
   expect(await refusal(away, { key })).toMatchObject({
     status: 503,
