@@ -56,6 +56,7 @@ test('what is offered says what it costs; only that can be ordered', async () =>
       ethernetVariant: 'normal',
       totalAvailable: 4,
       machineType: 'virtual-machine',
+      simulated: 'machine',
       nodes: [{ cpuModel: 'Intel Xeon Platinum 8480C', gpuCount: 4, ramGb: 1024, storageGb: 15_360, cpuCount: 112 }],
     },
   ])
@@ -81,21 +82,35 @@ test('it is created at once, runs soon, is ended, and costs exactly the time bet
     convertToOnDemandOnExpiry: true,
     managedK8sClusterId: null,
     orgId: ada.id,
-    providerData: { providerId: 'mock', networkType: 'ethernet', resources: { gpuCount: 4, vcpuCount: 112 } },
+    providerData: {
+      providerId: 'mock',
+      networkType: 'ethernet',
+      resources: { gpuCount: 4, vcpuCount: 112 },
+      customPorts: [8888],
+    },
     meta: { monitoring_enabled: true },
   })
   expect(created.externalId).toMatch(new RegExp(`^berth-[0-9a-f]+-${created.id}-[0-9a-f]{8}$`))
 
   const running = await waitForStatus(created.id, 'Running')
   expect(running.providerData.sshNetworking).toEqual([
-    { host: expect.stringMatching(/^203\.0\.113\./), port: 22, user: 'ubuntu' },
+    { host: expect.stringMatching(/^198\.18\.\d+\.\d+$/), port: 22, user: 'ubuntu' },
   ])
   expect(running.providerData.customPorts).toEqual([8888])
+  expect(running.simulated).toBe('machine')
   expect(running.currentTerm).toMatchObject({ termType: 'on-demand', costPerHour: 9.96, reservedUntil: null })
   const [listed] = await succeed(ada.call, 'GET', path)
   expect(listed).toMatchObject({ id: created.id, status: 'Running', supportsFeature: { attachedStorage: false } })
+  // An hour is on hold, and what has run up since the start is taken off it.
+  const runUpUntil = (now: number) => costOfSpan(PRICE, now - Date.parse(running.startedAt))
+  const least = runUpUntil(Date.now())
   const balance = await succeed(ada.call, 'GET', '/v2/customer/balance')
-  expect(balance).toMatchObject({ hourlySpendUsd: formatUsd(PRICE), heldUsd: formatUsd(PRICE) })
+  const most = runUpUntil(Date.now())
+  expect(balance).toMatchObject({ hourlySpendUsd: formatUsd(PRICE), availableUsd: '15.040000000' })
+  const held = usd(balance.heldUsd)
+  expect(usd(balance.balanceUsd)).toBe(usd('15.04') + held)
+  expect(PRICE - held).toBeGreaterThanOrEqual(least)
+  expect(PRICE - held).toBeLessThanOrEqual(most)
 
   expect(await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: created.id })).toEqual({
     message: 'Rental successfully terminated',
