@@ -102,6 +102,7 @@ test.each(creates)('%s: sent twice with one key, it happens once', async (operat
   expect(second.body).toEqual('replayed' in first.body ? { ...first.body, replayed: true } : first.body)
   expect(await fingerprint(journey.app)).toEqual(before)
   const body = { ...(example.body as object), ...otherBody[operation] }
+  expect(body, `otherBody needs a change for ${operation}`).not.toEqual(example.body)
   const reused = await send(journey.url, endpoint, { ...example, body }, headers)
   expect([reused.status, reused.body.reason]).toEqual([400, 'idempotency_key_reused'])
   expect(await fingerprint(journey.app)).toEqual(before)
@@ -113,6 +114,7 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   createVirtualMachineRental: { label: 'other' },
   createVolume: { label: 'other' },
   createInstance: { gpu_count: 2 },
+  createCheapestInstance: { gpuCount: 2 },
   addMember: { role: 'viewer' },
   createApiKey: { name: 'other' },
   addSshKey: { name: 'other' },
@@ -122,6 +124,7 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   adjustAccount: { amountUsd: '-2.51' },
   refundCharge: { amountUsd: '0.02' },
   payOutSupplier: { amountUsd: '0.02' },
+  restoreOwner: { ownerEmail: 'other@example.com' },
   createModel: { contextTokens: 999 },
   createDeployment: { weight: 7 },
   createJoinToken: { uses: 7 },
