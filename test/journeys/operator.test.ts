@@ -104,8 +104,8 @@ test('money is added, given and corrected, never below zero, and each change sta
   const timestamp = journey.now().replace('Z', '+00:00')
   expect(await succeed(bob.call, 'GET', '/billing/purchase_history')).toEqual({
     purchase_history: [
-      { amount: '500', timestamp, source: 'Credit' },
-      { amount: '5000', timestamp, source: 'Purchase' },
+      { amount: '500', timestamp, source: 'operator_credit', memo: 'Credit' },
+      { amount: '5000', timestamp, source: 'stripe_purchase', memo: 'Purchase' },
     ],
   })
   const { records } = await operate('GET', `audit?accountId=${bob.id}`)
