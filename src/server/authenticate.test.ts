@@ -246,19 +246,23 @@ describe('rights that are taken away', () => {
     const { server } = await startServer()
     const { actor, keyText, accountId } = await openTestAccount(fixture)
     const boss = await openTestAccount(fixture)
-    await transact(fixture.database, (tx) =>
-      insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner', name: null }),
-    )
+    const bossKey = await transact(fixture.database, async (tx) => {
+      await insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner', name: null })
+      // An owner without a key could not act, so the account would not let the other one go.
+      return createApiKey(tx, actor, { ...plain, scopes: ['keys'], memberId: boss.actor.personId })
+    })
+    expect(bossKey).toMatchObject({ ok: true })
     const owner = { ...boss.actor, accountId }
     expect(await server.authenticate(bearer(keyText))).toMatchObject({ value: { role: 'owner' } })
     const { personId } = actor
-    await transact(fixture.database, (tx) => changeMember(tx, owner, { personId, role: 'viewer' }))
+    const changed = await transact(fixture.database, (tx) => changeMember(tx, owner, { personId, role: 'viewer' }))
+    expect(changed).toMatchObject({ ok: true, value: { role: 'viewer' } })
     await within(async () =>
       expect(await server.authenticate(bearer(keyText))).toMatchObject({
         value: { role: 'viewer', scopes: ['compute:read', 'billing:read'] },
       }),
     )
-    await transact(fixture.database, (tx) => removeMember(tx, owner, personId))
+    expect(await transact(fixture.database, (tx) => removeMember(tx, owner, personId))).toMatchObject({ ok: true })
     await within(async () =>
       expect(await server.authenticate(bearer(keyText))).toMatchObject({ reason: 'invalid_key' }),
     )
