@@ -294,9 +294,10 @@ describe('costs and purchases', () => {
     expect(valueOf(await readCostsOfRequests(books.app, actor, { requestIds: [] }))).toEqual([])
   })
 
-  test('purchases are what came in, not what was given back', async () => {
+  test('purchases are all money that came in, each with its source, newest first', async () => {
     expect(valueOf(await readPurchases(books.app, actor))).toEqual([
-      { at: START, amount: usd('2000'), memo: 'wire transfer 88120' },
+      { at: addMs(START, vmSpan), amount: usd('12.5'), source: 'refund', memo: `Refund of rental ${ids.vm}` },
+      { at: START, amount: usd('2000'), source: 'stripe_purchase', memo: 'wire transfer 88120' },
     ])
   })
 })
