@@ -17,6 +17,7 @@ import {
   eventData,
   eventsOf,
   findInstance,
+  rentalStatusOf,
   instancesPath,
   instantOf,
   isPortOpen,
@@ -127,7 +128,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
         await Promise.all([stays, ends].map((one) => untilStatus(ada, one.id, 'unknown')))
         expect((await hostAs(lonely)).isSilent).toBe(true)
         await terminate(ada, ends.id)
-        expect((await findInstance(ada, ends.id))?.instance.status).toBe('stopping')
+        expect(await rentalStatusOf(ada, ends.id)).toBe('Terminating')
         expect(await containersOn(lonely)).toEqual(containers)
 
         await lonely.startAgent()
@@ -160,7 +161,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
         const cutAt = systemClock.now()
         await Promise.all([stays, ends].map((one) => untilStatus(ada, one.id, 'unknown')))
         await terminate(ada, ends.id)
-        expect((await findInstance(ada, ends.id))?.instance.status).toBe('stopping')
+        expect(await rentalStatusOf(ada, ends.id)).toBe('Terminating')
         const refused = await ada.call('POST', `${instancesPath}/create`, {
           cluster_name: 'lab',
           node_name: cut.id,

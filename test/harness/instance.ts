@@ -74,7 +74,12 @@ export async function terminate(by: Customer, name: string): Promise<void> {
 
 /** Until nothing of it is left at the engine. */
 export async function untilGone(by: Customer, name: string): Promise<void> {
-  await waitFor(`${name} to be gone`, async () => (await findInstance(by, name)) === undefined)
+  await waitFor(`${name} to be gone`, async () => (await rentalStatusOf(by, name)) === 'Terminated')
+}
+
+/** As v2 tells it: the v1 list leaves an instance out as soon as its end was accepted. */
+export async function rentalStatusOf(by: Customer, name: string): Promise<string> {
+  return (await succeed(by.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)).status
 }
 
 /** The number under which events and bills speak of it. */
