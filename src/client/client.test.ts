@@ -52,7 +52,7 @@ describe('a call', () => {
   test('gives the answer of the operation', async () => {
     const me = await client.call('getMe')
     expect(me.account).toMatchObject({ id: 'demo', name: 'Demo' })
-    expect(await client.call('getCustomerBalance')).toMatchObject({ availableUsd: '100.000000000' })
+    expect(await client.call('getCustomerBalance')).toMatchObject({ availableUsd: '20000.000000000' })
   })
 
   test('fills and encodes the path, and carries query and body', async () => {
@@ -81,7 +81,7 @@ describe('a call', () => {
   test('needs no key where the operation is public', async () => {
     const anyone = makeClient({ url: server.url })
     expect(await anyone.call('listRentalOptions')).not.toHaveLength(0)
-    expect(await anyone.ready()).toEqual({ ok: true, checks: { database: 'ok', mock: 'ok' } })
+    expect(await anyone.ready()).toEqual({ ok: true, checks: { database: 'ok', mock: 'ok', journal: 'ok' } })
   })
 
   test('with an idempotency key where none is taken is refused, since it would promise what is not kept', async () => {
