@@ -18,7 +18,10 @@ const seed = z
   .number()
   .min(-(2 ** 63))
   .max(2 ** 64)
-  .refine(Number.isInteger, 'Must be a whole number')
+  .superRefine((input, context) => {
+    // The same fault as of every other integer.
+    if (!Number.isInteger(input)) context.addIssue({ code: 'invalid_type', expected: 'int', format: 'safeint', input })
+  })
   .meta({ type: 'integer' })
 
 const sampling = {

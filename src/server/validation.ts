@@ -28,14 +28,13 @@ const malformedCodes = new Set(['invalid_type', 'unrecognized_keys', 'invalid_un
 type RawIssue = z.core.$ZodIssue
 
 /**
- * A union says what each branch had against the input. The branch that came furthest is the one that was meant; of
- * several, the one that the input has the type of.
+ * A union says what each branch had against the input. The branch that was meant is one that the input has the type of,
+ * else the one that came furthest.
  */
 function flatten(issue: RawIssue, root: unknown, prefix: readonly PropertyKey[] = []): InputIssue[] {
   const path = [...prefix, ...issue.path]
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
-    const meant =
-      [...issue.errors].sort((a, b) => depth(b) - depth(a) || mistypes(a) - mistypes(b) || a.length - b.length)[0] ?? []
+    const meant = [...issue.errors].sort(compareBranches)[0] ?? []
     if (depth(meant) > 0 || meant.some((one) => !malformedCodes.has(one.code))) {
       return meant.flatMap((one) => flatten(one, root, path))
     }
@@ -44,6 +43,11 @@ function flatten(issue: RawIssue, root: unknown, prefix: readonly PropertyKey[] 
     return issue.keys.map((key) => toIssue(issue, [...path, key], root))
   }
   return [toIssue(issue, path, root)]
+}
+
+function compareBranches(a: readonly RawIssue[], b: readonly RawIssue[]): number {
+  const [inA, inB] = [mistypes(a), mistypes(b)]
+  return Number(inA > 0) - Number(inB > 0) || depth(b) - depth(a) || inA - inB || a.length - b.length
 }
 
 function depth(issues: readonly RawIssue[]): number {
