@@ -161,12 +161,7 @@ describe('what cannot be read is refused before it is looked at', () => {
       ['a prototype', '{"__proto__":{"admin":true}}', {}, 400],
       ['a constructor', '{"constructor":{"prototype":{"admin":true}}}', {}, 400],
       ['U+0000 in a key', String.raw`{"a\u0000":1}`, {}, 400],
-      [
-        'infinity',
-        '{"gpuCount":1e400,"gpu_count":1e400,"model":1e400,"filters":{"max_price":1e400}}',
-        {},
-        v1 ? 422 : 400,
-      ],
+      ['infinity', '{"gpuCount":1e400,"gpu_count":1e400,"model":1e400,"filters":{"max_price":1e400}}', {}, 400],
     ]
     for (const [what, body, headers, status] of cases) {
       const reply = await call(operation, { body }, headers)

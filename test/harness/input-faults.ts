@@ -57,7 +57,14 @@ export function faultsOf(schema: Schema, value: unknown, components: Components)
   const mistyped = (Object.keys(oneOfEach) as Kind[])
     .filter((kind) => !taken.has(kind))
     .map((kind) => fault(`${kind} instead of ${[...taken].join(' or ')}`, oneOfEach[kind], true))
-  return [...mistyped, ...forms.flatMap((form) => faultsOfForm(form, sampleFor(form, value, components), components))]
+  const ofForms = forms.flatMap((form) => {
+    // What is wrong in one form can be right in another: a list of numbers where texts or numbers are taken.
+    const others = forms.filter((other) => other !== form)
+    return faultsOfForm(form, sampleFor(form, value, components), components).filter(
+      (one) => !others.some((other) => fits(other, one.value, components, one.malformed ? 'type' : 'all')),
+    )
+  })
+  return [...mistyped, ...ofForms]
 }
 
 function faultsOfForm(form: Schema, sample: unknown, components: Components): Fault[] {
@@ -105,12 +112,17 @@ function numberFaults(form: Schema): Fault[] {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf = 1 } = form
   return [
     ...(form.type === 'integer' ? [fault('a fraction', Math.max(minimum ?? 0, 0) + 0.5, true)] : []),
-    ...(minimum === undefined ? [] : [fault('below the minimum', minimum - multipleOf)]),
+    ...(minimum === undefined ? [] : [fault('below the minimum', -beyond(-minimum, multipleOf))]),
     ...(exclusiveMinimum === undefined ? [] : [fault('at the exclusive minimum', exclusiveMinimum)]),
-    ...(maximum === undefined ? [] : [fault('above the maximum', maximum + multipleOf)]),
+    ...(maximum === undefined ? [] : [fault('above the maximum', beyond(maximum, multipleOf))]),
     ...(exclusiveMaximum === undefined ? [] : [fault('at the exclusive maximum', exclusiveMaximum)]),
     ...(form.multipleOf === undefined ? [] : [fault('between two multiples', multipleOf * 1.5)]),
   ]
+}
+
+/** The next number above the edge that a double tells from it. */
+function beyond(edge: number, step: number): number {
+  return edge + step > edge ? edge + step : beyond(edge, step * 2)
 }
 
 function listFaults(form: Schema, sample: readonly unknown[], components: Components): Fault[] {
@@ -172,7 +184,7 @@ export function edgesOf(schema: Schema, value: unknown, components: Components):
           edge === undefined || edge % (form.multipleOf ?? 1) !== 0 ? [] : [{ what: `${edge}`, value: edge }],
         )
       case 'array': {
-        const item = sampleOf(form.items ?? {}, components)
+        const [item = sampleOf(form.items ?? {}, components)] = sample as unknown[]
         return [form.minItems, form.maxItems].flatMap((length) =>
           length === undefined ? [] : [{ what: `${length} items`, value: Array.from({ length }, () => item) }],
         )
@@ -224,10 +236,54 @@ function kindOf(form: Schema): Kind {
 }
 
 function sampleFor(form: Schema, value: unknown, components: Components): unknown {
+  return fits(form, value, components, 'type') ? value : sampleOf(form, components)
+}
+
+/** Whether the schema takes the value, or at least ('type') would if only its ranges were wider. */
+function fits(schema: Schema, value: unknown, components: Components, against: 'type' | 'all'): boolean {
+  const forms = formsOf(schema, components)
+  const inside = (inner: Schema, entry: unknown) => fits(inner, entry, components, against)
+  return forms.length === 0 || forms.some((form) => fitsForm(form, value, inside, against === 'all'))
+}
+
+function fitsForm(
+  form: Schema,
+  value: unknown,
+  inside: (inner: Schema, entry: unknown) => boolean,
+  inRange: boolean,
+): boolean {
+  if (form.const !== undefined) return value === form.const
   const kind = Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
-  const fixed = Object.entries(form.properties ?? {}).filter(([, schema]) => schema.const !== undefined)
-  const fits = fixed.every(([name, schema]) => (value as Record<string, unknown>)[name] === schema.const)
-  return kind === kindOf(form) && fits ? value : sampleOf(form, components)
+  if (kind !== kindOf(form) || (form.type === 'integer' && !Number.isInteger(value))) return false
+  if (Array.isArray(value)) {
+    const { items = {}, minItems = 0, maxItems = Infinity } = form
+    if (inRange && (value.length < minItems || value.length > maxItems)) return false
+    return value.every((entry) => inside(items, entry))
+  }
+  if (kind === 'object') {
+    const { properties = {}, required = [], additionalProperties = true } = form
+    const rest = typeof additionalProperties === 'object' ? additionalProperties : {}
+    const entries = Object.entries(value as Record<string, unknown>)
+    if (required.some((name) => !entries.some(([key]) => key === name))) return false
+    return entries.every(([name, entry]) => {
+      return (additionalProperties !== false || name in properties) && inside(properties[name] ?? rest, entry)
+    })
+  }
+  return !inRange || isInRange(form, value)
+}
+
+function isInRange(form: Schema, value: unknown): boolean {
+  if (typeof value === 'number') {
+    const { minimum = -Infinity, maximum = Infinity } = form
+    const { exclusiveMinimum = -Infinity, exclusiveMaximum = Infinity } = form
+    return value >= minimum && value <= maximum && value > exclusiveMinimum && value < exclusiveMaximum
+  }
+  if (typeof value !== 'string') return true
+  const { minLength = 0, maxLength = Infinity } = form
+  const isOfForm = form.enum === undefined ? isText(form, value) : form.enum.includes(value)
+  // No schema says it, but no text may hold these.
+  const isSound = value.isWellFormed() && !value.includes('\0')
+  return isSound && isOfForm && value.length >= minLength && value.length <= maxLength
 }
 
 /** Texts that one or the other form and pattern of the contract takes. */
