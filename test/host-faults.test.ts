@@ -238,7 +238,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
         const full = await rentInstance(ada, rebooted, machines.registry.images.sftp)
         const waiting = await waitFor('it to say why it does not start', async () => {
           const shown = await findInstance(ada, full)
-          return shown?.status_message?.includes('no space left on device') && shown
+          return shown?.status_message?.includes('the disk of the host is full') && shown
         })
         expect(waiting.instance.status).toBe('starting')
         await rm(filler)

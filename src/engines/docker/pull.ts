@@ -151,7 +151,8 @@ export type PullFault = 'no_such_image' | 'no_such_platform' | 'refused' | 'inva
 class PullFailed extends Error {
   readonly fault: PullFault
   constructor(image: ImageName, said: string, hasBegun: boolean) {
-    super(`pulling ${image.full} failed; it is tried again`, { cause: new Error(said) })
+    const why = /no space left on device/i.test(said) ? ': the disk of the host is full' : ''
+    super(`pulling ${image.full} failed${why}; trying again`, { cause: new Error(said) })
     this.fault = pullFaultOf(said, hasBegun)
   }
 }
