@@ -1,5 +1,6 @@
 /** A customer rents a virtual machine, uses it and lets it go, on a server that runs by itself. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { systemClock } from '../../src/base/instant.ts'
 import { costOfSpan, formatUsd, usd } from '../../src/base/money.ts'
 import { chargedFor, eventTypesOf, recountBooks, succeed } from '../harness/journey.ts'
 import { testServer, testSshKey, type Call, type TestServer } from '../harness/server.ts'
@@ -103,9 +104,9 @@ test('it is created at once, runs soon, is ended, and costs exactly the time bet
   expect(listed).toMatchObject({ id: created.id, status: 'Running', supportsFeature: { attachedStorage: false } })
   // An hour is on hold, and what has run up since the start is taken off it.
   const runUpUntil = (now: number) => costOfSpan(PRICE, now - Date.parse(running.startedAt))
-  const least = runUpUntil(Date.now())
+  const least = runUpUntil(systemClock.now())
   const balance = await succeed(ada.call, 'GET', '/v2/customer/balance')
-  const most = runUpUntil(Date.now())
+  const most = runUpUntil(systemClock.now())
   expect(balance).toMatchObject({ hourlySpendUsd: formatUsd(PRICE), availableUsd: '15.040000000' })
   const held = usd(balance.heldUsd)
   expect(usd(balance.balanceUsd)).toBe(usd('15.04') + held)
