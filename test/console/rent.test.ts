@@ -121,19 +121,19 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const { page, visit, look, close } = await browser.open(key)
     await visit('/rent', 'Rent a machine')
     const price = page.getByRole('region', { name: 'Price' })
-    await page.getByRole('radio', { name: 'eu-north-2' }).check()
-    await page.getByRole('radio', { name: 'B200' }).check()
+    await choose(page, 'eu-north-2')
+    await choose(page, 'B200')
     expect(await page.getByRole('radio', { name: 'Ethernet' }).isDisabled()).toBe(true)
     await page.getByText('not with this GPU').waitFor()
-    await page.getByRole('radio', { name: 'mock-region' }).check()
-    await page.getByRole('radio', { name: 'H200' }).check()
-    await page.getByRole('radio', { name: 'Ethernet' }).check()
+    await choose(page, 'mock-region')
+    await choose(page, 'H200')
+    await choose(page, 'Ethernet')
     await page
       .getByRole('group', { name: 'How many GPUs' })
       .getByRole('radio', { name: /^4 GPUs/ })
       .check()
     await price.getByText('$12.76', { exact: true }).waitFor()
-    await page.getByRole('radio', { name: 'InfiniBand' }).check()
+    await choose(page, 'InfiniBand')
     // 4 × ($3.19 + $0.30); $10,000 last for 716.3 hours.
     await price.getByText('$13.96', { exact: true }).waitFor()
     expect(await factsOf(price)).toMatchObject({ 'Per day': '$335.04', 'Balance lasts': '29 d 20 h' })
@@ -146,7 +146,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       count: '4',
     })
     // 30 days at 10 % less, 720 hours of it.
-    await page.getByRole('radio', { name: '30 days' }).check()
+    await choose(page, '30 days')
     expect(await factsOf(price)).toMatchObject({
       'Per hour': '$12.564',
       'List price': '$13.96 an hour, −10 %',
@@ -283,14 +283,14 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
 
     await visit('/rent?kind=bare-metal', 'Rent a machine')
     const price = page.getByRole('region', { name: 'Price' })
-    await page.getByRole('radio', { name: 'us-central-1' }).check()
-    await page.getByRole('radio', { name: 'H100' }).check()
-    await page.getByRole('radio', { name: 'InfiniBand' }).check()
-    await page.getByRole('radio', { name: '2 machines' }).check()
+    await choose(page, 'us-central-1')
+    await choose(page, 'H100')
+    await choose(page, 'InfiniBand')
+    await choose(page, '2 machines')
     // 16 × ($2.49 + $0.30).
     await price.getByText('$44.64', { exact: true }).waitFor()
     await page.getByLabel('CUDA version').selectOption('CUDA 12.9')
-    await page.getByRole('radio', { name: 'A new one' }).check()
+    await choose(page, 'A new one')
     await page.getByLabel('Volume label').fill('my data')
     await page.getByLabel('Label', { exact: true }).fill('cluster')
     // 256 × $0.0001 on top, though nobody has a volume here yet.
@@ -360,3 +360,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await close()
   })
 })
+
+/** What is chosen stands in the address, so a radio is on only after the navigation that its click has begun. */
+async function choose(page: Page, name: string): Promise<void> {
+  await page.getByRole('radio', { name }).click()
+  await page.getByRole('radio', { name, checked: true }).waitFor()
+}
