@@ -1,9 +1,9 @@
 /** The words of a command line: typos, groups that list, and commands for another machine. */
 import { Command } from 'commander'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadCommandTree } from '../../test/harness/command-tree.ts'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { passWordsOn, prepareWords } from './command-line.ts'
-import { commandFiles } from './command-table.ts'
 
 let cli: CliTest
 
@@ -14,16 +14,7 @@ afterAll(() => cli.close())
 
 /** Every group of the whole tree, by the words that lead to it. */
 async function listGroups(): Promise<Array<readonly [path: string[], group: Command]>> {
-  const root = new Command('berth')
-  const shell = {
-    env: {},
-    colour: { out: false, error: false },
-    write: () => {},
-    writeError: () => {},
-    readFile: () => undefined,
-    readInput: () => undefined,
-  }
-  for (const file of Object.values(commandFiles).flat()) (await file.load())(root, () => async () => {}, shell)
+  const root = await loadCommandTree()
   const visit = (command: Command, path: string[]): Array<readonly [string[], Command]> =>
     command.commands.length === 0
       ? []

@@ -2,11 +2,11 @@
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { Command, type Option } from 'commander'
+import type { Command, Option } from 'commander'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadCommandTree } from '../../test/harness/command-tree.ts'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { removeFolder } from '../../test/harness/leftover.ts'
-import { commandFiles } from './command-table.ts'
 
 let cli: CliTest
 let folder: string
@@ -37,16 +37,7 @@ const values: Readonly<Record<string, string>> = {
 }
 
 async function listCommands(): Promise<string[][]> {
-  const root = new Command('berth')
-  const shell = {
-    env: {},
-    colour: { out: false, error: false },
-    write: () => {},
-    writeError: () => {},
-    readFile: () => undefined,
-    readInput: () => undefined,
-  }
-  for (const file of Object.values(commandFiles).flat()) (await file.load())(root, () => async () => {}, shell)
+  const root = await loadCommandTree()
   const visit = (command: Command, words: string[]): string[][] =>
     command.commands.length > 0
       ? command.commands.flatMap((one) => visit(one, [...words, one.name()]))

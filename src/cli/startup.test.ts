@@ -5,6 +5,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { Command } from 'commander'
 import { describe, expect, inject, test } from 'vitest'
+import { silentShell } from '../../test/harness/command-tree.ts'
 import { commandFiles } from './command-table.ts'
 
 const MAX_CPU_S = 0.3
@@ -13,20 +14,12 @@ const MAX_TRIES = 5
 const MAX_LOADED_BYTES = 250_000
 
 const program = path.join(path.dirname(inject('serverBundle')), 'cli.mjs')
-const shell = {
-  env: {},
-  colour: { out: false, error: false },
-  write: () => {},
-  writeError: () => {},
-  readFile: () => undefined,
-  readInput: () => undefined,
-}
 
 describe('the table of commands', () => {
   test.each(Object.values(commandFiles).flat())('$names: the file adds these commands and no other', async (file) => {
     const root = new Command('berth')
     const add = await file.load()
-    add(root, () => async () => {}, shell)
+    add(root, () => async () => {}, silentShell)
     expect(root.commands.flatMap((one) => [one.name(), ...one.aliases()]).toSorted()).toEqual(file.names.toSorted())
   })
 })
