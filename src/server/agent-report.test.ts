@@ -168,5 +168,8 @@ function mutateOne(value: Record<string, unknown>): void {
     return mutateOne(inner as Record<string, unknown>)
   }
   const isLonger = typeof inner === 'string' && randomInt(2) === 0
-  value[key] = isLonger ? inner + (texts[randomInt(texts.length)] ?? '') : strange[randomInt(strange.length)]
+  // A copy, since a later mutation may reach into the value and would otherwise change the list.
+  value[key] = isLonger
+    ? inner + (texts[randomInt(texts.length)] ?? '')
+    : structuredClone(strange[randomInt(strange.length)])
 }

@@ -160,7 +160,7 @@ function ordinaryTimes({ clock, seed, bootMs, destroyMs, listLagMs }: Engine, ta
     now: clock.now(),
     bootMs: around('boot', bootMs),
     destroyMs: around('destroy', destroyMs),
-    listLagMs: Math.round(listLagMs * chance(seed, 'list', tag)),
+    listLagMs: Math.ceil(listLagMs * chance(seed, 'list', tag)),
     admittedListLagMs: listLagMs,
   }
 }
