@@ -6,18 +6,18 @@ import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/
 import { z } from 'zod'
 import { fetchMe } from './api/me.ts'
 import { isSignedOut } from './api/query.ts'
-import { accountsSearch } from './pages/accounts-search.ts'
-import { auditSearch } from './pages/audit-search.ts'
-import { billingSearch } from './pages/billing-search.ts'
-import { eventsSearch } from './pages/events-search.ts'
-import { fleetSearch } from './pages/fleet-search.ts'
-import { marketplaceSearch } from './pages/marketplace-search.ts'
-import { playgroundSearch } from './pages/playground-search.ts'
-import { rentSearch } from './pages/rent-search.ts'
-import { rentalSearch } from './pages/rental-search.ts'
-import { rentalsSearch } from './pages/rentals-search.ts'
-import { requestsSearch } from './pages/requests-search.ts'
-import { usageSearch } from './pages/usage-search.ts'
+import { accountsSearch } from './pages/accounts/search.ts'
+import { auditSearch } from './pages/audit/search.ts'
+import { billingSearch } from './pages/billing/search.ts'
+import { eventsSearch } from './pages/events/search.ts'
+import { fleetSearch } from './pages/fleet/search.ts'
+import { marketplaceSearch } from './pages/marketplace/search.ts'
+import { playgroundSearch } from './pages/playground/search.ts'
+import { rentSearch } from './pages/rent/search.ts'
+import { rentalSearch } from './pages/rental/search.ts'
+import { rentalsSearch } from './pages/rentals/search.ts'
+import { requestsSearch } from './pages/requests/search.ts'
+import { usageSearch } from './pages/usage/search.ts'
 import { Broken, BrokenPage } from './shell/broken.tsx'
 import { lazyPage } from './shell/lazy-page.tsx'
 import { NotFound } from './shell/not-found.tsx'
@@ -30,7 +30,7 @@ const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
   validateSearch: z.object({ next: z.string().startsWith('/').optional().catch(undefined) }),
-  component: lazyPage(() => import('./pages/sign-in.tsx'), 'SignInPage'),
+  component: lazyPage(() => import('./pages/sign-in/page.tsx'), 'SignInPage'),
 })
 
 const shell = createRoute({
@@ -57,53 +57,53 @@ const customer = [
   createRoute({
     ...within,
     path: '/',
-    component: lazyPage(() => import('./pages/overview.tsx'), 'OverviewPage'),
+    component: lazyPage(() => import('./pages/overview/page.tsx'), 'OverviewPage'),
   }),
   createRoute({
     ...within,
     path: '/tour',
-    component: lazyPage(() => import('./pages/tour.tsx'), 'TourPage'),
+    component: lazyPage(() => import('./pages/tour/page.tsx'), 'TourPage'),
   }),
   createRoute({
     ...within,
     path: '/marketplace',
     validateSearch: marketplaceSearch,
-    component: lazyPage(() => import('./pages/marketplace.tsx'), 'MarketplacePage'),
+    component: lazyPage(() => import('./pages/marketplace/page.tsx'), 'MarketplacePage'),
   }),
   createRoute({
     ...within,
     path: '/rent',
     validateSearch: rentSearch,
-    component: lazyPage(() => import('./pages/rent.tsx'), 'RentPage'),
+    component: lazyPage(() => import('./pages/rent/page.tsx'), 'RentPage'),
   }),
   createRoute({
     ...within,
     path: '/rentals',
     validateSearch: rentalsSearch,
-    component: lazyPage(() => import('./pages/rentals.tsx'), 'RentalsPage'),
+    component: lazyPage(() => import('./pages/rentals/page.tsx'), 'RentalsPage'),
   }),
   createRoute({
     ...within,
     path: '/rentals/$id',
     validateSearch: rentalSearch,
-    component: lazyPage(() => import('./pages/rental.tsx'), 'RentalPage'),
+    component: lazyPage(() => import('./pages/rental/page.tsx'), 'RentalPage'),
   }),
   createRoute({
     ...within,
     path: '/rentals/containers/$id',
     validateSearch: rentalSearch,
-    component: lazyPage(() => import('./pages/instance.tsx'), 'InstancePage'),
+    component: lazyPage(() => import('./pages/instance/page.tsx'), 'InstancePage'),
   }),
   createRoute({
     ...within,
     path: '/volumes',
-    component: lazyPage(() => import('./pages/volumes.tsx'), 'VolumesPage'),
+    component: lazyPage(() => import('./pages/volumes/page.tsx'), 'VolumesPage'),
   }),
   createRoute({
     ...within,
     path: '/events',
     validateSearch: eventsSearch,
-    component: lazyPage(() => import('./pages/events.tsx'), 'EventsPage'),
+    component: lazyPage(() => import('./pages/events/page.tsx'), 'EventsPage'),
   }),
 ] as const
 
@@ -112,25 +112,25 @@ const models = [
     ...within,
     path: '/chat',
     validateSearch: playgroundSearch,
-    component: lazyPage(() => import('./pages/chat.tsx'), 'ChatPage'),
+    component: lazyPage(() => import('./pages/chat/page.tsx'), 'ChatPage'),
   }),
   createRoute({
     ...within,
     path: '/pictures',
     validateSearch: playgroundSearch,
-    component: lazyPage(() => import('./pages/pictures.tsx'), 'PicturesPage'),
+    component: lazyPage(() => import('./pages/images/page.tsx'), 'PicturesPage'),
   }),
   createRoute({
     ...within,
     path: '/speech',
     validateSearch: playgroundSearch,
-    component: lazyPage(() => import('./pages/speech.tsx'), 'SpeechPage'),
+    component: lazyPage(() => import('./pages/speech/page.tsx'), 'SpeechPage'),
   }),
   createRoute({
     ...within,
     path: '/requests',
     validateSearch: requestsSearch,
-    component: lazyPage(() => import('./pages/requests.tsx'), 'RequestsPage'),
+    component: lazyPage(() => import('./pages/requests/page.tsx'), 'RequestsPage'),
   }),
 ] as const
 
@@ -139,38 +139,38 @@ const account = [
     ...within,
     path: '/usage',
     validateSearch: usageSearch,
-    component: lazyPage(() => import('./pages/usage.tsx'), 'UsagePage'),
+    component: lazyPage(() => import('./pages/usage/page.tsx'), 'UsagePage'),
   }),
   createRoute({
     ...within,
     path: '/billing',
     validateSearch: billingSearch,
-    component: lazyPage(() => import('./pages/billing.tsx'), 'BillingPage'),
+    component: lazyPage(() => import('./pages/billing/page.tsx'), 'BillingPage'),
   }),
   createRoute({
     ...within,
     path: '/keys',
-    component: lazyPage(() => import('./pages/keys.tsx'), 'KeysPage'),
+    component: lazyPage(() => import('./pages/keys/page.tsx'), 'KeysPage'),
   }),
   createRoute({
     ...within,
     path: '/ssh-keys',
-    component: lazyPage(() => import('./pages/ssh-keys.tsx'), 'SshKeysPage'),
+    component: lazyPage(() => import('./pages/ssh-keys/page.tsx'), 'SshKeysPage'),
   }),
   createRoute({
     ...within,
     path: '/webhooks',
-    component: lazyPage(() => import('./pages/webhooks.tsx'), 'WebhooksPage'),
+    component: lazyPage(() => import('./pages/webhooks/page.tsx'), 'WebhooksPage'),
   }),
   createRoute({
     ...within,
     path: '/webhooks/$id',
-    component: lazyPage(() => import('./pages/webhook.tsx'), 'WebhookPage'),
+    component: lazyPage(() => import('./pages/webhook/page.tsx'), 'WebhookPage'),
   }),
   createRoute({
     ...within,
     path: '/members',
-    component: lazyPage(() => import('./pages/members.tsx'), 'MembersPage'),
+    component: lazyPage(() => import('./pages/members/page.tsx'), 'MembersPage'),
   }),
 ] as const
 
@@ -178,17 +178,17 @@ const supply = [
   createRoute({
     ...within,
     path: '/supply',
-    component: lazyPage(() => import('./pages/supply.tsx'), 'SupplyPage'),
+    component: lazyPage(() => import('./pages/supply/page.tsx'), 'SupplyPage'),
   }),
   createRoute({
     ...within,
     path: '/supply/join',
-    component: lazyPage(() => import('./pages/join.tsx'), 'JoinPage'),
+    component: lazyPage(() => import('./pages/join/page.tsx'), 'JoinPage'),
   }),
   createRoute({
     ...within,
     path: '/supply/earnings',
-    component: lazyPage(() => import('./pages/earnings.tsx'), 'EarningsPage'),
+    component: lazyPage(() => import('./pages/earnings/page.tsx'), 'EarningsPage'),
   }),
 ] as const
 
@@ -196,45 +196,45 @@ const operator = [
   createRoute({
     ...within,
     path: '/operator',
-    component: lazyPage(() => import('./pages/traffic.tsx'), 'TrafficPage'),
+    component: lazyPage(() => import('./pages/traffic/page.tsx'), 'TrafficPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/accounts',
     validateSearch: accountsSearch,
-    component: lazyPage(() => import('./pages/accounts.tsx'), 'AccountsPage'),
+    component: lazyPage(() => import('./pages/accounts/page.tsx'), 'AccountsPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/accounts/$id',
-    component: lazyPage(() => import('./pages/account.tsx'), 'AccountPage'),
+    component: lazyPage(() => import('./pages/account/page.tsx'), 'AccountPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/prices',
-    component: lazyPage(() => import('./pages/prices.tsx'), 'PricesPage'),
+    component: lazyPage(() => import('./pages/prices/page.tsx'), 'PricesPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/models',
-    component: lazyPage(() => import('./pages/models.tsx'), 'ModelsPage'),
+    component: lazyPage(() => import('./pages/models/page.tsx'), 'ModelsPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/fleet',
     validateSearch: fleetSearch,
-    component: lazyPage(() => import('./pages/fleet.tsx'), 'FleetPage'),
+    component: lazyPage(() => import('./pages/fleet/page.tsx'), 'FleetPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/audit',
     validateSearch: auditSearch,
-    component: lazyPage(() => import('./pages/audit.tsx'), 'AuditPage'),
+    component: lazyPage(() => import('./pages/audit/page.tsx'), 'AuditPage'),
   }),
   createRoute({
     ...within,
     path: '/operator/ledger',
-    component: lazyPage(() => import('./pages/ledger.tsx'), 'LedgerPage'),
+    component: lazyPage(() => import('./pages/ledger/page.tsx'), 'LedgerPage'),
   }),
 ] as const
 

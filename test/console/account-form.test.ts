@@ -1,9 +1,9 @@
 /** What the account's forms make of what is typed, without a browser. */
 import { describe, expect, test } from 'vitest'
 import { isFirstDone, nextOnceKey } from '../../console/api/once.ts'
-import { bodyOf, draftFaults, emptyDraft, modelsOf } from '../../console/pages/keys-draft.ts'
-import { sshKeyComment, sshKeyFault } from '../../console/pages/ssh-keys-text.ts'
-import { daysOf, presetsAt, rangeFault, rangeOf } from '../../console/pages/usage-range.ts'
+import { bodyOf, draftFaults, emptyDraft, modelsOf } from '../../console/pages/keys/draft.ts'
+import { sshKeyComment, sshKeyFault } from '../../console/pages/ssh-keys/text.ts'
+import { daysOf, presetsAt, rangeFault, rangeOf } from '../../console/pages/usage/range.ts'
 import { instantOf } from '../../src/base/instant.ts'
 import { ApiError, TransportError } from '../../src/client/error.ts'
 import { testSshKey } from '../harness/server.ts'

@@ -1,6 +1,6 @@
 /** What can be ordered together, without a browser. */
 import { expect, test } from 'vitest'
-import { choose, wishOf, type Option } from '../../console/pages/rent-option.ts'
+import { choose, wishOf, type Option } from '../../console/pages/rent/option.ts'
 
 const option = (region: Option['region'], costPerHour: number, totalAvailable: number): Option =>
   ({

@@ -1,0 +1,167 @@
+/** One account as the operator sees it: its money, its limits, its standing, and what it runs. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useState } from 'react'
+import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Button, ButtonLink, TextLink } from '../../ui/button.tsx'
+import { Card, Facts, Stat, Stats } from '../../ui/card.tsx'
+import { money, number, time } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { AccountMoneyDialog, type MoneyMove } from './money.tsx'
+import { QuotaDialog, quotaWords } from './quota.tsx'
+import { StandingBadge, type Account } from './record.tsx'
+import { AccountRentals } from './rentals.tsx'
+import { CreditLineDialog, FeeDialog, StandingDialog } from './standing.tsx'
+
+const route = getRouteApi('/shell/operator/accounts/$id')
+/** Its events go to its own people; what it spends is asked for here. */
+const ACCOUNT_EVERY_MS = 10_000
+
+export function AccountPage() {
+  const { id } = route.useParams()
+  const account = useCall('getAccount', { params: { id } }, { everyMs: ACCOUNT_EVERY_MS })
+  return (
+    <Page
+      title={account.data?.name ?? 'Account'}
+      intro={
+        <>
+          <TextLink to="/operator/accounts">All accounts</TextLink> · <code className="font-mono">{id}</code>
+        </>
+      }
+      actions={
+        <ButtonLink to="/operator/audit" search={{ accountId: id }}>
+          Its audit log
+        </ButtonLink>
+      }
+    >
+      <Answer of={account} skeleton={<Skeleton rows={10} />}>
+        {(value) => <Parts account={value} />}
+      </Answer>
+    </Page>
+  )
+}
+
+type Opened =
+  | { readonly move: MoneyMove; readonly rentalId?: number }
+  | { readonly change: 'quota' | 'fee' | 'standing' | 'credit' }
+
+function Parts({ account }: { account: Account }) {
+  const [opened, setOpened] = useState<Opened | undefined>()
+  const close = (): void => setOpened(undefined)
+  return (
+    <>
+      <Stats>
+        <Stat label="Balance" value={money(account.balanceUsd)} detail={`${money(account.availableUsd)} available`} />
+        <Stat label="On hold" value={money(account.heldUsd)} detail="For what runs and for reserved terms" />
+        <Stat
+          label="Unpaid earnings"
+          value={account.supplier ? money(account.earningsUsd) : '—'}
+          detail={account.supplier ? 'Of its machines, fee taken off' : 'Not a supplier'}
+        />
+        <Stat
+          label="Standing"
+          value={account.suspended ? 'Suspended' : 'Good'}
+          detail={account.suspended ? 'Its keys are refused' : 'Its keys are let in'}
+        />
+      </Stats>
+      <div className="grid items-start gap-5 xl:grid-cols-2">
+        <MoneyCard account={account} onMove={(move) => setOpened({ move })} />
+        <StandingCard account={account} onChange={(change) => setOpened({ change })} />
+      </div>
+      <QuotaCard account={account} onChange={() => setOpened({ change: 'quota' })} />
+      <AccountRentals accountId={account.id} onRefund={(rentalId) => setOpened({ move: 'refund', rentalId })} />
+      {opened !== undefined && 'move' in opened && (
+        <AccountMoneyDialog account={account} move={opened.move} rentalId={opened.rentalId} onClose={close} />
+      )}
+      {opened !== undefined && 'change' in opened && opened.change === 'quota' && (
+        <QuotaDialog account={account} onClose={close} />
+      )}
+      {opened !== undefined && 'change' in opened && opened.change === 'fee' && (
+        <FeeDialog account={account} onClose={close} />
+      )}
+      {opened !== undefined && 'change' in opened && opened.change === 'credit' && (
+        <CreditLineDialog account={account} onClose={close} />
+      )}
+      {opened !== undefined && 'change' in opened && opened.change === 'standing' && (
+        <StandingDialog account={account} onClose={close} />
+      )}
+    </>
+  )
+}
+
+function MoneyCard({ account, onMove }: { account: Account; onMove: (move: MoneyMove) => void }) {
+  return (
+    <Card title="Money">
+      <p className="mb-3 text-sm text-muted">
+        Each of these is one entry in the books, with your key and your reason beside it, and cannot be taken back but
+        by another one.
+      </p>
+      <div className="flex flex-wrap gap-2">
+        <Button look="primary" onClick={() => onMove('credit')}>
+          Add money
+        </Button>
+        <Button onClick={() => onMove('adjust')}>Adjust the balance</Button>
+        <Button onClick={() => onMove('refund')}>Refund a rental</Button>
+        <Button disabledReason={account.supplier ? undefined : 'Only suppliers earn'} onClick={() => onMove('payout')}>
+          Pay out earnings
+        </Button>
+      </div>
+    </Card>
+  )
+}
+
+function StandingCard({
+  account,
+  onChange,
+}: {
+  account: Account
+  onChange: (change: 'fee' | 'standing' | 'credit') => void
+}) {
+  return (
+    <Card title="Facts">
+      <Facts
+        facts={[
+          ['Standing', <StandingBadge key="standing" account={account} />],
+          ['Opened', time(account.createdAt)],
+          [
+            'Supplier fee',
+            account.platformFeePercentage === null ? 'Not a supplier' : `${number(account.platformFeePercentage)} %`,
+          ],
+          [
+            'Credit line',
+            hasCredit(account) ? `${money(account.creditLineUsd)}, ${money(account.creditUsedUsd)} used` : 'None',
+          ],
+          ['Request texts', account.keepsBodies ? 'Kept, sealed' : 'Not kept'],
+        ]}
+      />
+      <div className="mt-4 flex flex-wrap gap-2">
+        <Button onClick={() => onChange('fee')}>{account.supplier ? 'Change the fee' : 'Make it a supplier'}</Button>
+        <Button onClick={() => onChange('credit')}>Change the credit line</Button>
+        <Button look={account.suspended ? 'secondary' : 'danger'} onClick={() => onChange('standing')}>
+          {account.suspended ? 'Resume' : 'Suspend'}
+        </Button>
+      </div>
+    </Card>
+  )
+}
+
+function hasCredit({ creditLineUsd, creditUsedUsd }: Account): boolean {
+  return [creditLineUsd, creditUsedUsd].some((text) => (parseUsd(text) ?? zeroUsd) > 0n)
+}
+
+function QuotaCard({ account, onChange }: { account: Account; onChange: () => void }) {
+  return (
+    <Card title="Quota" actions={<Button onClick={onChange}>Change the quota</Button>}>
+      <dl className="grid grid-cols-2 gap-x-6 gap-y-3 text-sm md:grid-cols-3 xl:grid-cols-5">
+        {quotaWords.map(({ name, label }) => (
+          <div key={name}>
+            <dt className="text-muted">{label}</dt>
+            <dd className="font-medium tabular-nums">{number(account.quota[name] ?? 0)}</dd>
+          </div>
+        ))}
+      </dl>
+    </Card>
+  )
+}

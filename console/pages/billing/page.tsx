@@ -1,0 +1,146 @@
+/** The account's money: what is left and how long it lasts, what became of it, and how more of it comes. */
+import { getRouteApi } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import type { Reply } from '../../../src/client/client.ts'
+import { nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
+import { useMe } from '../../api/me.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { CopyLine } from '../../ui/copy.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { date, money, span, time } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
+import { Table, type Column } from '../../ui/table.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
+import { Invoices } from './invoices.tsx'
+import { Statement } from './statement.tsx'
+
+const route = getRouteApi('/shell/billing')
+
+/** What runs is charged as time goes by, and no event tells of it. */
+const BALANCE_EVERY_MS = 10_000
+const NANO_PER_CENT = 10_000_000n
+
+const tabs = [
+  { name: 'statement', label: 'Statement' },
+  { name: 'invoices', label: 'Invoices' },
+  { name: 'purchases', label: 'Purchases' },
+] as const
+
+export function BillingPage() {
+  const { tab = 'statement' } = route.useSearch()
+  const navigate = route.useNavigate()
+  return (
+    <Page title="Billing" intro="Everything is paid in advance. What runs is charged to the millisecond.">
+      <Balance />
+      <AddMoney />
+      <Tabs
+        label="Money"
+        tabs={tabs}
+        chosen={tab}
+        onChoose={(next) => void navigate({ search: { tab: next }, replace: true })}
+      >
+        {tab === 'statement' && <Statement />}
+        {tab === 'invoices' && <Invoices />}
+        {tab === 'purchases' && <Purchases />}
+      </Tabs>
+    </Page>
+  )
+}
+
+function Balance() {
+  const balance = useCall('getCustomerBalance', {}, { everyMs: BALANCE_EVERY_MS })
+  return (
+    <Answer of={balance} skeleton={<BalanceStats />}>
+      {(value) => <BalanceStats value={value} />}
+    </Answer>
+  )
+}
+
+function BalanceStats({ value }: { value?: Reply<'getCustomerBalance'> }) {
+  const show = (read: (value: Reply<'getCustomerBalance'>) => ReactNode): ReactNode =>
+    value === undefined ? <SkeletonText /> : read(value)
+  return (
+    <Stats>
+      <Stat
+        label="Balance"
+        value={show((is) => money(is.balanceUsd))}
+        detail={value === undefined ? <SkeletonText /> : <Lasts balance={value} />}
+      />
+      <Stat label="Available" value={show((is) => money(is.availableUsd))} detail="For new rentals" />
+      <Stat
+        label="On hold"
+        value={show((is) => money(is.heldUsd))}
+        detail={value === undefined ? <SkeletonText /> : holdWords(value)}
+      />
+      <Stat label="Spent an hour" value={show((is) => money(is.hourlySpendUsd))} detail="By machines and volumes" />
+    </Stats>
+  )
+}
+
+/** In words, since a date alone says little. */
+/** What is on hold, and what of the credit line backs it. */
+function holdWords({ creditLineUsd, creditUsedUsd }: Reply<'getCustomerBalance'>): string {
+  const hasCredit = (parseUsd(creditLineUsd) ?? zeroUsd) > 0n || (parseUsd(creditUsedUsd) ?? zeroUsd) > 0n
+  const what = 'For what runs and for reserved terms'
+  return hasCredit ? `${what}; credit line ${money(creditUsedUsd)} used of ${money(creditLineUsd)}` : what
+}
+
+function Lasts({ balance }: { balance: Reply<'getCustomerBalance'> }) {
+  const now = useNow()
+  if ((parseUsd(balance.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Nothing runs by the hour'
+  if ((parseUsd(balance.runway.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Everything that runs is reserved'
+  if (balance.emptyAt === null) return 'Lasts for years at this rate'
+  const leftMs = Date.parse(balance.emptyAt) - now
+  if (leftMs <= 0) return <span className="text-bad">Used up; what it paid for ends</span>
+  return <span title={time(balance.emptyAt)}>{`Lasts ${span(leftMs)}, until ${date(balance.emptyAt)}`}</span>
+}
+
+/** This server takes no payments by itself, and says so. */
+function AddMoney() {
+  const { account } = useMe()
+  return (
+    <Card title="Add money">
+      <div className="grid items-center gap-x-6 gap-y-3 lg:grid-cols-2">
+        <p className="text-sm text-muted">
+          There is no payment by card here. Whoever operates this server adds money to your account, by the way you
+          agree on. Give them the id of the account; the balance changes here as soon as they have done it.
+        </p>
+        <CopyLine label="Account id" text={account.id} />
+      </div>
+    </Card>
+  )
+}
+
+type Purchase = Reply<'getPurchaseHistory'>['purchase_history'][number]
+
+const purchaseColumns: ReadonlyArray<Column<Purchase>> = [
+  { name: 'at', header: 'When', cell: (one) => <span title={time(one.timestamp)}>{date(one.timestamp)}</span> },
+  { name: 'source', header: 'What', cell: (one) => one.memo ?? one.source },
+  {
+    name: 'amount',
+    header: 'Amount',
+    align: 'right',
+    cell: (one) => `+${money(nanoUsdOf(BigInt(one.amount) * NANO_PER_CENT))}`,
+  },
+]
+
+function Purchases() {
+  const purchases = useCall('getPurchaseHistory')
+  return (
+    <Answer of={purchases} skeleton={<Skeleton rows={4} />}>
+      {({ purchase_history: rows }) => (
+        <Table
+          label="Purchases"
+          columns={purchaseColumns}
+          rows={rows}
+          rowKey={(one) => `${one.timestamp} ${one.amount} ${one.source}`}
+          empty={<Empty title="No money has come in yet">How to add some is said above.</Empty>}
+        />
+      )}
+    </Answer>
+  )
+}

@@ -1,0 +1,101 @@
+/** Every change of the balance, newest first, with what it was for. */
+import type { Reply } from '../../../src/client/client.ts'
+import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Badge, type Tone } from '../../ui/badge.tsx'
+import { TextLink } from '../../ui/button.tsx'
+import { cx } from '../../ui/class.ts'
+import { Empty } from '../../ui/empty.tsx'
+import { money, time } from '../../ui/format.ts'
+import { Pager, usePages } from '../../ui/pager.tsx'
+import { RentalLink } from '../rental/link.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Table, type Column } from '../../ui/table.tsx'
+
+type Line = Reply<'getStatement'>['lines'][number]
+
+const PAGE_LINES = 50
+
+const kinds = {
+  purchase: { tone: 'good', word: 'Purchase' },
+  credit: { tone: 'good', word: 'Credit' },
+  refund: { tone: 'good', word: 'Refund' },
+  adjustment: { tone: 'warn', word: 'Adjustment' },
+  charge: { tone: 'plain', word: 'Charge' },
+  payout: { tone: 'info', word: 'Payout' },
+  credit_draw: { tone: 'info', word: 'Credit line' },
+  credit_repayment: { tone: 'info', word: 'Credit line' },
+} as const satisfies Record<Line['kind'], { tone: Tone; word: string }>
+
+const columns: ReadonlyArray<Column<Line>> = [
+  { name: 'at', header: 'When', cell: (line) => <span className="whitespace-nowrap">{time(line.at)}</span> },
+  { name: 'kind', header: 'Kind', cell: (line) => <Badge tone={kinds[line.kind].tone}>{kinds[line.kind].word}</Badge> },
+  { name: 'memo', header: 'What for', cell: (line) => <WhatFor line={line} /> },
+  { name: 'amount', header: 'Amount', align: 'right', cell: (line) => <Amount usd={line.amountUsd} /> },
+  {
+    name: 'after',
+    header: 'Balance after',
+    align: 'right',
+    wideOnly: true,
+    cell: (line) => money(line.balanceAfterUsd),
+  },
+]
+
+export function Statement() {
+  const pages = usePages()
+  const { cursor } = pages
+  const statement = useCall('getStatement', {
+    query: { limit: PAGE_LINES, ...(cursor === undefined ? {} : { cursor }) },
+  })
+  return (
+    <Answer of={statement} skeleton={<Skeleton rows={8} />}>
+      {({ lines, nextCursor }) => (
+        <>
+          <Table
+            label="Statement"
+            columns={columns}
+            rows={lines}
+            rowKey={(line) => line.id}
+            empty={
+              <Empty title="The balance has not changed yet">
+                Money that comes in and what is charged for machines, volumes and models stands here, line by line.
+              </Empty>
+            }
+          />
+          <Pager pages={pages} nextCursor={nextCursor} />
+        </>
+      )}
+    </Answer>
+  )
+}
+
+function WhatFor({ line }: { line: Line }) {
+  return (
+    <div className="min-w-48">
+      {line.memo.charAt(0).toUpperCase() + line.memo.slice(1)}
+      {line.rentalId !== null && (
+        <>
+          {' '}
+          <RentalLink id={String(line.rentalId)} rental={line.rental} />
+        </>
+      )}
+      {line.volumeId !== null && (
+        <>
+          {' '}
+          <TextLink to="/volumes">{`Volume ${line.volumeId}`}</TextLink>
+        </>
+      )}
+      {line.reason !== null && line.reason !== line.memo && <p className="text-muted">{line.reason}</p>}
+    </div>
+  )
+}
+
+function Amount({ usd }: { usd: string }) {
+  const isIn = (parseUsd(usd) ?? zeroUsd) > 0n
+  return (
+    <span
+      className={cx('whitespace-nowrap', isIn && 'font-medium text-good')}
+    >{`${isIn ? '+' : ''}${money(usd)}`}</span>
+  )
+}

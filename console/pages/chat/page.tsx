@@ -1,0 +1,220 @@
+/** Talking to a model: what is said stays in this page, and each answer tells what it has used and cost. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useCallback, useEffect, useRef, useState, type FormEvent, type KeyboardEvent } from 'react'
+import type { Model } from '../../api/inference.ts'
+import { Button } from '../../ui/button.tsx'
+import { Card } from '../../ui/card.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { TextArea } from '../../ui/field.tsx'
+import { count } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { requestOf, useConversation, type ChatSettings, type Turn } from './conversation.ts'
+import { ChatParameters, readSampling } from './parameters.tsx'
+import { ChatTurn } from './turn.tsx'
+import { CodeButton } from '../playground/code.tsx'
+import { TotalCost } from '../playground/cost.tsx'
+import { ModelField, WithModel } from '../playground/model.tsx'
+import type { Typed } from '../playground/parameter.tsx'
+import { chatSnippets } from '../playground/snippet.ts'
+import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
+
+const route = getRouteApi('/shell/chat')
+
+/** The question in the copied code when nothing was typed yet. */
+const EXAMPLE = 'Name three rivers.'
+/** Nearer to the end than this, one is reading along. */
+const END_PX = 80
+
+export function ChatPage() {
+  const { model: wanted } = route.useSearch()
+  return (
+    <Page title="Chat" intro="Try a model, see what it costs, and take the code along. Nothing said here is kept.">
+      <WithModel kind="chat" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
+        {(model, models) => <Chat model={model} models={models} />}
+      </WithModel>
+    </Page>
+  )
+}
+
+function Chat({ model, models }: { model: Model; models: readonly Model[] }) {
+  const navigate = route.useNavigate()
+  const conversation = useConversation()
+  const [draft, setDraft] = useState('')
+  const [system, setSystem] = useState('')
+  const [typed, setTyped] = useState<Typed>({})
+  const { sampling, faults } = readSampling(typed)
+  const { turns, isBusy } = conversation
+  const settings = { model: model.id, system, sampling }
+  const isWrong = Object.keys(faults).length > 0
+  const edit = (turn: Turn): void => {
+    conversation.cutAt(turn.id)
+    setDraft(turn.prompt)
+  }
+  const clear = (): void => {
+    const [first] = turns
+    if (first !== undefined) conversation.cutAt(first.id)
+  }
+  return (
+    <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_20rem]">
+      <Card
+        title="Conversation"
+        className="flex flex-col lg:h-[calc(100dvh-11rem)] lg:min-h-96"
+        actions={
+          <div className="flex flex-wrap gap-2">
+            <CodeButton
+              disabled={isWrong}
+              make={() => chatSnippets(location.origin, shownRequest(settings, turns, draft))}
+            />
+            <Button onClick={clear} disabled={isBusy || turns.length === 0}>
+              Clear
+            </Button>
+          </div>
+        }
+      >
+        <Turns
+          turns={turns}
+          isBusy={isBusy}
+          onEdit={edit}
+          onAgain={(turn) => conversation.askAgain(turn.id, settings)}
+        />
+        {turns.length > 0 && (
+          <p className="py-2 text-right text-xs text-muted tabular-nums">
+            {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf(turns)} /> in all
+          </p>
+        )}
+        <Composer
+          draft={draft}
+          onDraft={setDraft}
+          isBusy={isBusy}
+          isWrong={isWrong}
+          onStop={conversation.stop}
+          onSend={() => {
+            conversation.ask(draft, settings)
+            setDraft('')
+          }}
+        />
+      </Card>
+      <Card title="Model and parameters" className="lg:max-h-[calc(100dvh-11rem)] lg:overflow-y-auto">
+        <div className="flex flex-col gap-4">
+          <ModelField
+            model={model}
+            models={models}
+            disabled={isBusy}
+            onChoose={(id) => void navigate({ search: { model: id }, replace: true })}
+          />
+          <ChatParameters system={system} onSystem={setSystem} typed={typed} onTyped={setTyped} />
+        </div>
+      </Card>
+    </div>
+  )
+}
+
+/** The request for the draft; without a draft, the last one sent, or an example. */
+function shownRequest(settings: ChatSettings, turns: readonly Turn[], draft: string) {
+  if (draft.trim() !== '') return requestOf(settings, turns, draft)
+  return requestOf(settings, turns.slice(0, -1), turns.at(-1)?.prompt ?? EXAMPLE)
+}
+
+/** Of answers that have ended; the others have no cost yet. */
+function requestIdsOf(turns: readonly Turn[]): string[] {
+  return turns.filter(({ state }) => state !== 'waiting' && state !== 'streaming').map(({ requestId }) => requestId)
+}
+
+interface TurnsProps {
+  readonly turns: readonly Turn[]
+  readonly isBusy: boolean
+  readonly onEdit: (turn: Turn) => void
+  readonly onAgain: (turn: Turn) => void
+}
+
+/** Who reads at the end stays at the end while an answer grows; who has scrolled up is left in peace. */
+function Turns({ turns, isBusy, onEdit, onAgain }: TurnsProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const isAtEnd = useRef(true)
+  // Turns that are over are not drawn again for each word of the one that is not; what they call stays the same.
+  const latest = useRef({ onEdit, onAgain })
+  useEffect(() => {
+    latest.current = { onEdit, onAgain }
+  })
+  const edit = useCallback((turn: Turn) => latest.current.onEdit(turn), [])
+  const again = useCallback((turn: Turn) => latest.current.onAgain(turn), [])
+  useEffect(() => {
+    const { current } = box
+    if (current !== null && isAtEnd.current) current.scrollTop = current.scrollHeight
+  })
+  return (
+    <div
+      ref={box}
+      role="log"
+      aria-label="Conversation"
+      tabIndex={0}
+      className="min-h-64 min-w-0 flex-1 lg:overflow-y-auto lg:pr-1"
+      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+        isAtEnd.current = scrollHeight - scrollTop - clientHeight < END_PX
+      }}
+    >
+      {turns.length === 0 ? (
+        <Empty title="Ask something">
+          The answer comes as it is made. Tokens, speed and the exact cost stand under it.
+        </Empty>
+      ) : (
+        <ul className="flex flex-col gap-6">
+          {turns.map((turn) => (
+            <ChatTurn key={turn.id} turn={turn} isBusy={isBusy} onEdit={edit} onAgain={again} />
+          ))}
+        </ul>
+      )}
+    </div>
+  )
+}
+
+interface ComposerProps {
+  readonly draft: string
+  readonly onDraft: (draft: string) => void
+  readonly isBusy: boolean
+  /** A parameter is wrong, and says so where it stands. */
+  readonly isWrong: boolean
+  readonly onSend: () => void
+  readonly onStop: () => void
+}
+
+function Composer({ draft, onDraft, isBusy, isWrong, onSend, onStop }: ComposerProps) {
+  const canSend = draft.trim() !== '' && !isBusy && !isWrong
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    if (canSend) onSend()
+  }
+  const sendOnEnter = (event: KeyboardEvent): void => {
+    // While a character is put together from several keys, Enter ends that.
+    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
+    event.preventDefault()
+    if (canSend) onSend()
+  }
+  return (
+    <form onSubmit={submit} className="mt-3 flex items-start gap-2 border-t border-line pt-3">
+      <TextArea
+        label="Message"
+        hideLabel
+        className="min-w-0 flex-1"
+        rows={2}
+        value={draft}
+        placeholder="Message"
+        hint={
+          isWrong ? 'A parameter is wrong: it says so at its field.' : 'Enter sends, Shift and Enter begins a line.'
+        }
+        onChange={(event) => onDraft(event.target.value)}
+        onKeyDown={sendOnEnter}
+      />
+      {/* Two buttons and not one that changes: the click that stops would go on to submit. */}
+      {isBusy ? (
+        <Button key="stop" onClick={onStop}>
+          Stop
+        </Button>
+      ) : (
+        <Button key="send" type="submit" look="primary" disabled={!canSend}>
+          Send
+        </Button>
+      )}
+    </form>
+  )
+}

@@ -1,0 +1,155 @@
+/** What a supplier has earned, by day and machine, and what was paid out. Money counts on the day it was charged. */
+import { useState } from 'react'
+import type { Reply } from '../../../src/client/client.ts'
+import { nanoUsdOf, parseUsd } from '../../../src/base/money.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { BarChart } from '../../ui/bar-chart.tsx'
+import { ButtonLink } from '../../ui/button.tsx'
+import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { SelectField } from '../../ui/field.tsx'
+import { date, money, number } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Table, type Column } from '../../ui/table.tsx'
+
+/** Charges of suppliers raise no event for them. */
+const EARNINGS_EVERY_MS = 30_000
+
+const spans = [
+  { value: '7', label: 'Last 7 days' },
+  { value: '30', label: 'Last 30 days' },
+  { value: '90', label: 'Last 90 days' },
+] as const
+
+type Earnings = Reply<'getEarnings'>
+type Sale = Earnings['byMachine'][number]
+
+export function EarningsPage() {
+  const [days, setDays] = useState('30')
+  const earnings = useCall(
+    'getEarnings',
+    { query: { days: Number.parseInt(days, 10) } },
+    { everyMs: EARNINGS_EVERY_MS },
+  )
+  return (
+    <Page
+      title="Earnings"
+      intro="What your machines have earned, with the operator’s fee taken off. What runs is charged every few minutes."
+      actions={
+        <SelectField
+          label="Time"
+          hideLabel
+          choices={spans}
+          value={days}
+          onChange={(event) => setDays(event.target.value)}
+        />
+      }
+    >
+      <Answer of={earnings} skeleton={<Skeleton rows={8} />}>
+        {(value) => <Sums earnings={value} days={days} />}
+      </Answer>
+    </Page>
+  )
+}
+
+function Sums({ earnings, days }: { earnings: Earnings; days: string }) {
+  const { byDay, byMachine } = earnings
+  const soldHours = byMachine.reduce((sum, sale) => sum + sale.gpuHoursSold, 0)
+  const thereHours = byMachine.reduce((sum, sale) => sum + (sale.gpuHours ?? 0), 0)
+  return (
+    <>
+      <Stats>
+        <Stat label="Not yet paid out" value={money(earnings.unpaidUsd)} detail="The operator pays it out" />
+        <Stat label="Paid out" value={money(earnings.paidOutUsd)} detail="In all" />
+        <Stat
+          label={`Earned in ${days} days`}
+          value={money(earnings.earnedUsd)}
+          detail={`${date(earnings.from)} to ${date(earnings.to)}`}
+        />
+        <Stat
+          label="Occupancy"
+          value={thereHours === 0 ? '—' : `${number(Math.round((soldHours / thereHours) * 1_000) / 10)} %`}
+          detail={`Fee of the operator: ${number(earnings.platformFeePercentage)} %`}
+        />
+      </Stats>
+      {byMachine.length === 0 && parseUsd(earnings.earnedUsd) === 0n ? (
+        <Empty
+          title="Nothing has been earned yet"
+          action={
+            <ButtonLink to="/supply/join" look="primary">
+              Join a machine
+            </ButtonLink>
+          }
+        >
+          A machine earns while a customer rents its GPUs.
+        </Empty>
+      ) : (
+        <>
+          <Card title="By day">
+            <Days byDay={byDay} />
+          </Card>
+          <section aria-labelledby="by-machine" className="flex flex-col gap-3">
+            <h2 id="by-machine" className="text-base font-semibold">
+              By machine
+            </h2>
+            <Table
+              label="Earnings by machine"
+              columns={machineColumns(earnings)}
+              rows={byMachine}
+              rowKey={(sale) => sale.id}
+              empty={<p className="text-sm text-muted">No machine was sold in these days.</p>}
+            />
+          </section>
+        </>
+      )}
+    </>
+  )
+}
+
+const monthDay = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', timeZone: 'UTC' })
+
+function Days({ byDay }: { byDay: Earnings['byDay'] }) {
+  return (
+    <BarChart
+      label="Earnings by day"
+      barName="Day"
+      parts={['Earned']}
+      format={(value) => money(nanoUsdOf(value))}
+      bars={byDay.map(({ day, earnedUsd, gpuHoursSold }) => ({
+        key: day,
+        name: monthDay.format(Date.parse(day)),
+        values: [parseUsd(earnedUsd) ?? 0n],
+        detail: `${hours(gpuHoursSold)} GPU hours`,
+      }))}
+    />
+  )
+}
+
+function machineColumns({ machines }: Earnings): ReadonlyArray<Column<Sale>> {
+  const inAll = new Map(machines.map((machine) => [machine.id, machine.earnedUsd]))
+  return [
+    { name: 'machine', header: 'Machine', cell: (sale) => sale.id },
+    { name: 'sold', header: 'GPU hours sold', align: 'right', cell: (sale) => hours(sale.gpuHoursSold) },
+    {
+      name: 'there',
+      header: 'GPU hours there',
+      align: 'right',
+      wideOnly: true,
+      cell: (sale) => (sale.gpuHours === null ? 'no longer yours' : hours(sale.gpuHours)),
+    },
+    {
+      name: 'occupancy',
+      header: 'Occupancy',
+      align: 'right',
+      cell: (sale) => (sale.occupancyPercentage === null ? '—' : `${number(sale.occupancyPercentage)} %`),
+    },
+    { name: 'earned', header: 'Earned', align: 'right', cell: (sale) => money(sale.earnedUsd) },
+    { name: 'all', header: 'Since it joined', align: 'right', cell: (sale) => money(inAll.get(sale.id) ?? '0') },
+  ]
+}
+
+function hours(value: number): string {
+  return number(Math.round(value * 100) / 100)
+}

@@ -1,0 +1,66 @@
+/** Events in a table, each with a way to what it is about. */
+import type { ReactNode } from 'react'
+import type { EventRecord } from '../../../src/contract/event.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { TextLink } from '../../ui/button.tsx'
+import { ago, time } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Table, type Column } from '../../ui/table.tsx'
+import { eventDetail, eventSubject, eventTitle, eventTone } from './words.ts'
+
+interface EventListProps {
+  readonly events: readonly EventRecord[]
+  readonly label: string
+  readonly empty: ReactNode
+  /** All are about the thing whose page this is. */
+  readonly hideSubject?: boolean
+}
+
+export function EventList({ events, label, empty, hideSubject = false }: EventListProps) {
+  const columns = hideSubject ? allColumns.filter(({ name }) => name !== 'subject') : allColumns
+  return <Table label={label} columns={columns} rows={events} rowKey={(event) => event.id} empty={empty} />
+}
+
+const allColumns: ReadonlyArray<Column<EventRecord>> = [
+  { name: 'at', header: 'When', cell: ({ at }) => <When at={at} /> },
+  { name: 'type', header: 'What', cell: ({ type }) => <Badge tone={eventTone(type)}>{eventTitle(type)}</Badge> },
+  { name: 'subject', header: 'About', cell: (event) => <Subject event={event} /> },
+  {
+    name: 'detail',
+    header: 'Details',
+    cell: (event) => <span className="text-muted">{eventDetail(event)}</span>,
+  },
+]
+
+function When({ at }: { at: string }) {
+  // The server's clock may be a little ahead of this one.
+  const now = useNow()
+  return (
+    <time dateTime={at} title={time(at)} className="whitespace-nowrap text-muted">
+      {ago(at, Math.max(now, Date.parse(at)))}
+    </time>
+  )
+}
+
+function Subject({ event }: { event: EventRecord }) {
+  const { subject, data } = event
+  const text = <span className="whitespace-nowrap">{eventSubject(event)}</span>
+  switch (subject.kind) {
+    case 'rental':
+      return data['kind'] === 'container' && typeof data['name'] === 'string' ? (
+        <TextLink to="/rentals/containers/$id" params={{ id: data['name'] }}>
+          {text}
+        </TextLink>
+      ) : (
+        <TextLink to="/rentals/$id" params={{ id: subject.id }}>
+          {text}
+        </TextLink>
+      )
+    case 'balance':
+      return <TextLink to="/billing">{text}</TextLink>
+    case 'volume':
+      return <TextLink to="/volumes">{text}</TextLink>
+    default:
+      return text
+  }
+}

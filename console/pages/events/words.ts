@@ -1,0 +1,73 @@
+/** Events as people read them: a title, a tone, and what is worth telling of their data. */
+import type { EventRecord, EventType } from '../../../src/contract/event.ts'
+import type { Tone } from '../../ui/badge.tsx'
+import { count, money } from '../../ui/format.ts'
+import { reasonSentence } from '../rental/words.ts'
+
+const words = {
+  'rental.created': ['Rental ordered', 'info'],
+  'rental.running': ['Rental running', 'good'],
+  'rental.unknown': ['Contact lost', 'warn'],
+  'rental.recovered': ['Contact restored', 'good'],
+  'rental.failed': ['Rental failed', 'bad'],
+  'rental.terminating': ['Rental terminating', 'info'],
+  'rental.terminated': ['Rental terminated', 'plain'],
+  'rental.stuck': ['Rental stuck', 'warn'],
+  'rental.term_converted': ['Term ended', 'info'],
+  'rental.changed': ['Rental changed', 'plain'],
+  'volume.created': ['Volume ordered', 'info'],
+  'volume.active': ['Volume ready', 'good'],
+  'volume.suspended': ['Volume suspended', 'warn'],
+  'volume.resumed': ['Volume resumed', 'good'],
+  'volume.unknown': ['Volume data not found', 'bad'],
+  'volume.recovered': ['Volume data found again', 'good'],
+  'volume.attached': ['Volume attached', 'info'],
+  'volume.detached': ['Volume detached', 'plain'],
+  'volume.deleting': ['Deleting volume', 'info'],
+  'volume.deleted': ['Volume deleted', 'plain'],
+  'volume.failed': ['Volume failed', 'bad'],
+  'balance.credited': ['Payment received', 'good'],
+  'balance.adjusted': ['Balance corrected', 'info'],
+  'balance.runway_low': ['Balance low', 'warn'],
+  'balance.empty': ['Balance empty', 'bad'],
+  'key.created': ['Key created', 'plain'],
+  'key.revoked': ['Key revoked', 'plain'],
+  'webhook.test': ['Webhook test', 'plain'],
+  'reservation.requested': ['Reservation requested', 'info'],
+} as const satisfies Record<EventType, readonly [string, Tone]>
+
+export function eventTitle(type: EventType): string {
+  return words[type]?.[0] ?? type
+}
+
+export function eventTone(type: EventType): Tone {
+  return words[type]?.[1] ?? 'plain'
+}
+
+/** What it says beyond its title; empty where there is nothing more. */
+export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>): string {
+  const text = (name: string): string | undefined => (typeof data[name] === 'string' ? data[name] : undefined)
+  if (type === 'rental.created') {
+    const price = text('costPerHourUsd')
+    const gpus = typeof data['gpuCount'] === 'number' ? `${data['gpuCount']} × GPU` : undefined
+    return [gpus, text('region'), price === undefined ? undefined : `${money(price)}/hr`].filter(Boolean).join(', ')
+  }
+  const amount = text('amountUsd')
+  if (amount !== undefined) return money(amount)
+  if (type === 'balance.runway_low' && typeof data['hours'] === 'number')
+    return `Runs out within ${count(data['hours'], 'hour')}`
+  const reason = text('reason')
+  const told = text('detail') ?? text('note')
+  if (told !== undefined) return told
+  return reason === undefined ? '' : reasonSentence(reason)
+}
+
+/** Whom it is about: a label where there is one, else a name. */
+export function eventSubject({ subject, data }: Pick<EventRecord, 'subject' | 'data'>): string {
+  for (const name of ['label', 'name']) {
+    const value = data[name]
+    if (typeof value === 'string' && value !== '') return value
+  }
+  if (subject.kind === 'balance' || subject.kind === 'account') return 'Account'
+  return `${subject.kind} ${subject.id}`
+}

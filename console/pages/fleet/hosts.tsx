@@ -1,0 +1,181 @@
+/** Hosts: machines with our agent and bare metal over SSH. How they are, and what an operator does with them. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useState } from 'react'
+import { Answer } from '../../ui/answer.tsx'
+import { Badge } from '../../ui/badge.tsx'
+import { Button, ButtonLink } from '../../ui/button.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { SelectField, TextField } from '../../ui/field.tsx'
+import { ago } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Table, type Column } from '../../ui/table.tsx'
+import { HostActionDialog, type HostAction } from './host-action.tsx'
+import { HostBadge } from './host-badge.tsx'
+import { HostDialog } from './host-dialog.tsx'
+import { HostForm } from './host-form.tsx'
+import { useAccountName, useHosts, type FleetHost } from './read.ts'
+
+const route = getRouteApi('/shell/operator/fleet')
+/** Hosts are heard of every three seconds. */
+const EVERY_MS = 3_000
+const states = ['ready', 'draining', 'cleaning', 'quarantined', 'left'] as const
+
+type Open =
+  | { readonly kind: 'add' }
+  | { readonly kind: 'show'; readonly id: string }
+  | { readonly kind: 'act'; readonly host: FleetHost; readonly action: HostAction }
+
+export function FleetHosts() {
+  const { q = '', state } = route.useSearch()
+  const navigate = route.useNavigate()
+  const hosts = useHosts(EVERY_MS)
+  const [open, setOpen] = useState<Open | undefined>()
+  const now = useNow()
+  const nameOf = useAccountName()
+  const columns = columnsOf(now, nameOf, (host) => setOpen({ kind: 'show', id: host.id }))
+  const shown = open?.kind === 'show' ? hosts.data?.rows.find((host) => host.id === open.id) : undefined
+  const close = (): void => setOpen(undefined)
+  return (
+    <div className="flex flex-col gap-4">
+      <div className="flex flex-wrap items-end gap-3" role="search" aria-label="Hosts">
+        <TextField
+          className="min-w-48 flex-1"
+          label="Find"
+          placeholder="Name, cluster or region"
+          value={q}
+          onChange={(event) =>
+            void navigate({ search: (before) => ({ ...before, q: event.target.value || undefined }), replace: true })
+          }
+        />
+        <SelectField
+          className="min-w-40"
+          label="State"
+          choices={[{ value: '', label: 'Any' }, ...states.map((value) => ({ value, label: value }))]}
+          value={state ?? ''}
+          onChange={(event) => {
+            const chosen = states.find((one) => one === event.target.value)
+            void navigate({ search: (before) => ({ ...before, state: chosen }), replace: true })
+          }}
+        />
+        <ButtonLink to="/supply/join">Join with the agent</ButtonLink>
+        <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
+          Add bare metal
+        </Button>
+      </div>
+      <Answer of={hosts} skeleton={<Skeleton rows={6} />}>
+        {({ rows }) => (
+          <Table
+            label="Hosts"
+            columns={columns}
+            rows={rows.filter((host) => (state === undefined || host.state === state) && matches(host, q))}
+            rowKey={(host) => host.id}
+            empty={<NoHost isFiltered={rows.length > 0} />}
+          />
+        )}
+      </Answer>
+      {open?.kind === 'add' && <HostForm onClose={close} />}
+      {shown !== undefined && (
+        <HostDialog host={shown} onAct={(action) => setOpen({ kind: 'act', host: shown, action })} onClose={close} />
+      )}
+      {open?.kind === 'act' && <HostActionDialog host={open.host} action={open.action} onClose={close} />}
+    </div>
+  )
+}
+
+function NoHost({ isFiltered }: { isFiltered: boolean }) {
+  return isFiltered ? (
+    <Empty title="No host is like that">Change what you look for above.</Empty>
+  ) : (
+    <Empty title="There are no hosts yet" action={<ButtonLink to="/supply/join">Join a machine</ButtonLink>}>
+      A machine with Docker or QEMU joins with one command; bare metal is added here and reached over SSH.
+    </Empty>
+  )
+}
+
+function columnsOf(
+  now: number,
+  nameOf: (id: string) => string,
+  show: (host: FleetHost) => void,
+): ReadonlyArray<Column<FleetHost>> {
+  return [
+    {
+      name: 'id',
+      header: 'Host',
+      cell: (host) => (
+        <div>
+          <div className="font-medium">{host.id}</div>
+          <div className="text-muted">
+            {host.gpusTotal} × {host.gpuModel.replace(/^NVIDIA-/, '')}
+            {host.simulated && ' (simulated)'}
+          </div>
+        </div>
+      ),
+    },
+    { name: 'state', header: 'State', cell: (host) => <HostBadge state={host.state} /> },
+    {
+      name: 'heard',
+      header: 'Last heard',
+      cell: (host) => <Heard host={host} now={now} />,
+    },
+    { name: 'reached', header: 'Reached', wideOnly: true, cell: (host) => reachWords(host) },
+    { name: 'tenants', header: 'Tenants', align: 'right', cell: (host) => host.tenants },
+    { name: 'measures', header: 'Measured', wideOnly: true, cell: (host) => measureWords(host) },
+    {
+      name: 'supplier',
+      header: 'Supplier',
+      wideOnly: true,
+      cell: (host) => (
+        <span className="whitespace-nowrap">{host.supplierId === null ? 'The house' : nameOf(host.supplierId)}</span>
+      ),
+    },
+    {
+      name: 'open',
+      header: <span className="sr-only">Look after</span>,
+      align: 'right',
+      cell: (host) => (
+        <Button look="quiet" aria-label={`Look after ${host.id}`} onClick={() => show(host)}>
+          Look after
+        </Button>
+      ),
+    },
+  ]
+}
+
+function Heard({ host, now }: { host: FleetHost; now: number }) {
+  if (host.state === 'left') return <span className="text-muted">—</span>
+  return (
+    <span className="whitespace-nowrap">
+      {host.seenAt === null ? 'never' : ago(host.seenAt, now)} {host.isSilent && <Badge tone="bad">silent</Badge>}
+      {host.fault !== null && <Badge tone="bad">fault</Badge>}
+    </span>
+  )
+}
+
+function reachWords({ address, driver }: FleetHost): string {
+  if (address === null) return driver === 'host' ? 'by its agent' : 'over SSH'
+  return `${address.hostname}:${address.sshPort} over SSH`
+}
+
+/** The busiest GPU stands for all of them. */
+function measureWords({ metrics, state }: FleetHost): string {
+  if (metrics === null || state === 'left') return '—'
+  const most = (values: ReadonlyArray<number | null>): number | undefined => {
+    const known = values.filter((value) => value !== null)
+    return known.length === 0 ? undefined : Math.max(...known)
+  }
+  const busy = most(metrics.gpus.map((gpu) => gpu.utilizationPercent))
+  const hot = most(metrics.gpus.map((gpu) => gpu.temperatureCelsius))
+  return [
+    busy === undefined ? [] : `GPU ${Math.round(busy)} %`,
+    hot === undefined ? [] : `${Math.round(hot)} °C`,
+    metrics.cpuPercent === null ? [] : `CPU ${Math.round(metrics.cpuPercent)} %`,
+  ]
+    .flat()
+    .join(', ')
+}
+
+function matches({ id, clusterName, region }: FleetHost, q: string): boolean {
+  const wanted = q.trim().toLowerCase()
+  return [id, clusterName, region].some((text) => text.toLowerCase().includes(wanted))
+}

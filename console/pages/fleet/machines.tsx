@@ -1,0 +1,202 @@
+/** Machines as they are sold: found by filters that stand in the address, changed one at a time with a reason. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useState } from 'react'
+import { Answer } from '../../ui/answer.tsx'
+import { Badge, type Tone } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { SelectField, TextField } from '../../ui/field.tsx'
+import { ago, count, money, number } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { VirtualTable, type Column } from '../../ui/table.tsx'
+import { MachineDialog } from './machine-dialog.tsx'
+import { useAccountName, useFleet, type FleetMachine } from './read.ts'
+import { machineStatuses } from './search.ts'
+
+const route = getRouteApi('/shell/operator/fleet')
+const EVERY_MS = 15_000
+const any = { value: '', label: 'Any' }
+const offerings = ['marketplace', 'virtual-machine', 'bare-metal'] as const
+
+export function FleetMachines() {
+  const { q = '', offering, status } = route.useSearch()
+  const navigate = route.useNavigate()
+  const fleet = useFleet(EVERY_MS)
+  const [chosen, setChosen] = useState<FleetMachine | undefined>()
+  const now = useNow()
+  const nameOf = useAccountName()
+  const columns = columnsOf(now, nameOf, setChosen)
+  const narrow = (change: { q?: string; offering?: string; status?: string }): void => {
+    const given = Object.fromEntries(Object.entries(change).map(([name, value]) => [name, value || undefined]))
+    void navigate({ search: (before) => ({ ...before, ...given }), replace: true })
+  }
+  return (
+    <div className="flex flex-col gap-4">
+      <div className="grid gap-3 sm:grid-cols-3" role="search" aria-label="Machines">
+        <TextField
+          label="Find"
+          placeholder="Name, cluster, region or GPU"
+          value={q}
+          onChange={(event) => narrow({ q: event.target.value })}
+        />
+        <SelectField
+          label="Offered as"
+          choices={[any, ...offerings.map((value) => ({ value, label: offeringWords[value] }))]}
+          value={offering ?? ''}
+          onChange={(event) => narrow({ offering: event.target.value })}
+        />
+        <SelectField
+          label="Status"
+          choices={[any, ...machineStatuses.map((value) => ({ value, label: statusWords(value) }))]}
+          value={status ?? ''}
+          onChange={(event) => narrow({ status: event.target.value })}
+        />
+      </div>
+      <Answer of={fleet} skeleton={<Skeleton rows={12} />}>
+        {({ rows, isCut }) => {
+          const found = rows.filter(
+            (machine) =>
+              (offering === undefined || machine.offering === offering) &&
+              (status === undefined || machine.status === status) &&
+              matches(machine, q),
+          )
+          return (
+            <>
+              <p className="text-sm text-muted" role="status">
+                {countWords(found.length, rows.length)}
+                {isCut && ' This is not all of them: there are more than are shown here.'}
+              </p>
+              <VirtualTable
+                label="Machines"
+                columns={columns}
+                rows={found}
+                rowKey={(machine) => machine.id}
+                empty={<NoMachine isFiltered={rows.length > 0} />}
+              />
+            </>
+          )
+        }}
+      </Answer>
+      {chosen !== undefined && <MachineDialog machine={chosen} onClose={() => setChosen(undefined)} />}
+    </div>
+  )
+}
+
+function NoMachine({ isFiltered }: { isFiltered: boolean }) {
+  return isFiltered ? (
+    <Empty title="No machine is like that">Change what you look for above.</Empty>
+  ) : (
+    <Empty title="There are no machines yet">
+      Machines come from engines that are switched on (BERTH_ENGINES) and from hosts that join: see the tab Hosts.
+    </Empty>
+  )
+}
+
+function columnsOf(
+  now: number,
+  nameOf: (id: string) => string,
+  choose: (machine: FleetMachine) => void,
+): ReadonlyArray<Column<FleetMachine>> {
+  return [
+    {
+      name: 'id',
+      header: 'Machine',
+      width: 'minmax(0, 1.9fr)',
+      cell: (machine) => <span title={`${machine.id}, engine ${machine.driver}`}>{machine.id}</span>,
+    },
+    {
+      name: 'offering',
+      header: 'Offered as',
+      width: 'minmax(0, 1.05fr)',
+      cell: (machine) => offeringWords[machine.offering],
+    },
+    {
+      name: 'gpu',
+      header: 'GPUs',
+      width: 'minmax(0, 1.5fr)',
+      cell: (machine) => <span title={machine.gpuModel}>{machine.gpuModel.replace(/^NVIDIA-/, '')}</span>,
+    },
+    { name: 'use', header: 'In use', align: 'right', width: '4.8rem', cell: (machine) => <InUse machine={machine} /> },
+    { name: 'region', header: 'Region', width: 'minmax(0, 1.05fr)', cell: (machine) => machine.region },
+    {
+      name: 'price',
+      header: <span title="USD a GPU and hour">Price</span>,
+      align: 'right',
+      width: '4.8rem',
+      cell: (machine) => (machine.pricePerGpuHourUsd === null ? 'book' : money(machine.pricePerGpuHourUsd)),
+    },
+    {
+      name: 'supplier',
+      header: 'Supplier',
+      width: 'minmax(0, 1.3fr)',
+      cell: (machine) => (machine.supplierId === null ? 'The house' : nameOf(machine.supplierId)),
+    },
+    {
+      name: 'status',
+      header: 'Status',
+      width: '7.5rem',
+      cell: (machine) => <MachineBadge machine={machine} now={now} />,
+    },
+    {
+      name: 'change',
+      header: <span className="sr-only">Change</span>,
+      width: '5.5rem',
+      cell: (machine) => (
+        <Button look="quiet" aria-label={`Change ${machine.id}`} onClick={() => choose(machine)}>
+          Change
+        </Button>
+      ),
+    },
+  ]
+}
+
+function InUse({ machine }: { machine: FleetMachine }) {
+  const sick = machine.gpusSick.length
+  return (
+    <span title={sick === 0 ? undefined : `${count(sick, 'GPU')} not fit for sale: ${machine.gpusSick.join(', ')}`}>
+      {machine.gpusInUse} / {machine.gpusTotal}
+      {sick > 0 && <span className="text-warn"> −{sick}</span>}
+    </span>
+  )
+}
+
+const statusTones: Readonly<Record<string, Tone>> = {
+  node_ready: 'good',
+  node_draining: 'warn',
+  node_cleaning: 'info',
+  node_quarantined: 'bad',
+  node_lost: 'bad',
+}
+
+function MachineBadge({ machine, now }: { machine: FleetMachine; now: number }) {
+  const isOffSale = !machine.listed && machine.status === 'node_ready'
+  return (
+    <span title={`Seen ${ago(machine.seenAt, now)}`}>
+      <Badge tone={isOffSale ? 'plain' : (statusTones[machine.status] ?? 'plain')}>
+        {isOffSale ? 'off sale' : statusWords(machine.status)}
+      </Badge>
+    </span>
+  )
+}
+
+const offeringWords = {
+  marketplace: 'Marketplace',
+  'virtual-machine': 'VM',
+  'bare-metal': 'Bare metal',
+} as const
+
+function statusWords(status: string): string {
+  return status.replace(/^node_/, '')
+}
+
+function matches(machine: FleetMachine, q: string): boolean {
+  const wanted = q.trim().toLowerCase()
+  if (wanted === '') return true
+  const { id, clusterName, region, gpuModel, driver } = machine
+  return [id, clusterName, region, gpuModel, driver].some((text) => text.toLowerCase().includes(wanted))
+}
+
+function countWords(found: number, all: number): string {
+  return found === all ? `${count(all, 'machine')}.` : `${number(found)} of ${count(all, 'machine')}.`
+}

@@ -1,0 +1,187 @@
+/** Rentals of everyone. Those that hang come first, each with what an operator can do about it. */
+import { getRouteApi } from '@tanstack/react-router'
+import { rentalStatus } from '../../../src/contract/rental.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { RentalBadge } from '../../ui/badge.tsx'
+import { TextLink } from '../../ui/button.tsx'
+import { Card } from '../../ui/card.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { SelectField } from '../../ui/field.tsx'
+import { ago, count, time } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
+import { useAccountName, useEveryAccount, useEveryRental, type AnyRental } from './read.ts'
+
+const route = getRouteApi('/shell/operator/fleet')
+const STUCK_SHOWN = 100
+
+export function FleetRentals() {
+  const { rental: status, account } = route.useSearch()
+  const navigate = route.useNavigate()
+  const rentals = useEveryRental({ status, accountId: account })
+  const columns = columnsOf(useNow(), useAccountName())
+  const accounts = useEveryAccount()
+  return (
+    <div className="flex flex-col gap-4">
+      <StuckRentals />
+      <div className="grid gap-3 sm:grid-cols-2" role="search" aria-label="Rentals">
+        <SelectField
+          label="State"
+          choices={[{ value: '', label: 'Any' }, ...rentalStatus.options.map((value) => ({ value, label: value }))]}
+          value={status ?? ''}
+          onChange={(event) => {
+            const chosen = rentalStatus.options.find((one) => one === event.target.value)
+            void navigate({ search: (before) => ({ ...before, rental: chosen }), replace: true })
+          }}
+        />
+        <SelectField
+          label="Account"
+          choices={[
+            { value: '', label: 'Any' },
+            ...(accounts.data?.rows ?? []).map(({ id, name }) => ({ value: id, label: name })),
+          ]}
+          value={account ?? ''}
+          onChange={(event) =>
+            void navigate({
+              search: (before) => ({ ...before, account: event.target.value || undefined }),
+              replace: true,
+            })
+          }
+        />
+      </div>
+      <Answer of={rentals} skeleton={<Skeleton rows={8} />}>
+        {({ rows, isCut }) => (
+          <>
+            <p className="text-sm text-muted" role="status">
+              {isCut
+                ? `The first ${count(rows.length, 'rental')}; choose a state or an account.`
+                : `${count(rows.length, 'rental')}.`}
+            </p>
+            <VirtualTable
+              label="Rentals of everyone"
+              columns={columns}
+              rows={rows}
+              rowKey={(rental) => rental.id}
+              empty={
+                <Empty title="There is no such rental">What customers rent stands here, whatever its state.</Empty>
+              }
+            />
+          </>
+        )}
+      </Answer>
+    </div>
+  )
+}
+
+function StuckRentals() {
+  const stuck = useCall('listAllRentals', { query: { stuck: true, limit: STUCK_SHOWN } })
+  const now = useNow()
+  const nameOf = useAccountName()
+  const columns = stuckColumns(now, nameOf)
+  return (
+    <Answer of={stuck} skeleton={<></>}>
+      {({ rentals }) =>
+        rentals.length > 0 && (
+          <Card title={`${count(rentals.length, 'rental')} that ${rentals.length === 1 ? 'hangs' : 'hang'}`}>
+            <Table
+              label="Rentals that hang"
+              columns={columns}
+              rows={rentals}
+              rowKey={(rental) => rental.id}
+              empty={null}
+            />
+          </Card>
+        )
+      }
+    </Answer>
+  )
+}
+
+function stuckColumns(now: number, nameOf: (id: string) => string): ReadonlyArray<Column<AnyRental>> {
+  return [
+    { name: 'name', header: 'Rental', cell: (rental) => <RentalName rental={rental} /> },
+    { name: 'account', header: 'Account', cell: (rental) => <AccountLink id={rental.accountId} name={nameOf} /> },
+    { name: 'status', header: 'State', cell: (rental) => <RentalBadge status={rental.status} /> },
+    {
+      name: 'since',
+      header: 'Hangs since',
+      cell: (rental) => <span title={time(rental.stuckSince)}>{ago(rental.stuckSince, now)}</span>,
+    },
+    { name: 'todo', header: 'What can be done', cell: (rental) => <NextStep rental={rental} /> },
+  ]
+}
+
+/** The customer pays nothing meanwhile; what is left to do is at the engine. */
+function NextStep({ rental }: { rental: AnyRental }) {
+  return (
+    <p className="max-w-prose min-w-64">
+      The engine <span className="font-mono">{rental.driver}</span> was asked {count(rental.attempts, 'time')} and still
+      shows {rental.externalId === null ? 'it' : <span className="font-mono break-all">{rental.externalId}</span>}. It
+      is asked again by itself and nobody pays for it.{' '}
+      <TextLink to="/operator/fleet" search={{ tab: 'engines' }}>
+        Look at the engine
+      </TextLink>
+      , and end the machine there by hand if it stays.
+      {rental.lastError !== null && (
+        <span className="mt-1 block text-bad">
+          Last error, {time(rental.lastErrorAt)}: {rental.lastError}
+        </span>
+      )}
+    </p>
+  )
+}
+
+function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<Column<AnyRental>> {
+  return [
+    { name: 'name', header: 'Rental', width: 'minmax(0, 1.4fr)', cell: (rental) => <RentalName rental={rental} /> },
+    { name: 'account', header: 'Account', cell: (rental) => <AccountLink id={rental.accountId} name={nameOf} /> },
+    { name: 'kind', header: 'Kind', width: '6rem', cell: (rental) => kindWords[rental.kind] },
+    { name: 'gpus', header: 'GPUs', align: 'right', width: '4rem', cell: (rental) => rental.gpuCount },
+    { name: 'region', header: 'Region', cell: (rental) => rental.region },
+    { name: 'driver', header: 'Engine', width: '5.5rem', cell: (rental) => rental.driver },
+    { name: 'status', header: 'State', width: '8rem', cell: (rental) => <RentalBadge status={rental.status} /> },
+    {
+      name: 'since',
+      header: 'Since',
+      width: '7rem',
+      cell: (rental) => <span title={time(rental.statusSince)}>{ago(rental.statusSince, now)}</span>,
+    },
+    {
+      name: 'why',
+      header: 'Why',
+      width: 'minmax(0, 1.3fr)',
+      cell: (rental) => <WhyCell rental={rental} />,
+    },
+  ]
+}
+
+/** While a rental waits for its engine, what the engine said is why. */
+function WhyCell({ rental }: { rental: AnyRental }) {
+  if (rental.statusReason !== null) return rental.statusReason.replaceAll('_', ' ')
+  if (rental.lastError === null) return '—'
+  return (
+    <span className="text-bad" title={`${time(rental.lastErrorAt)}: ${rental.lastError}`}>
+      {rental.lastError}
+    </span>
+  )
+}
+
+const kindWords = { 'virtual-machine': 'VM', 'bare-metal': 'Bare metal', container: 'Container' } as const
+
+function RentalName({ rental }: { rental: AnyRental }) {
+  return (
+    <span title={`Rental ${rental.id}`}>
+      {rental.name} <span className="text-muted">#{rental.id}</span>
+    </span>
+  )
+}
+
+function AccountLink({ id, name }: { id: string; name: (id: string) => string }) {
+  return (
+    <TextLink to="/operator/accounts/$id" params={{ id }}>
+      {name(id)}
+    </TextLink>
+  )
+}

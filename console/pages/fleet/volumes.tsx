@@ -1,0 +1,90 @@
+/** Storage volumes of all accounts, with the last error of their engine. */
+import { Answer } from '../../ui/answer.tsx'
+import { Badge } from '../../ui/badge.tsx'
+import { TextLink } from '../../ui/button.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ago, count, time } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { VirtualTable, type Column } from '../../ui/table.tsx'
+import { useAccountName, useEveryVolume, type AnyVolume } from './read.ts'
+import { stateWords } from '../volumes/state.ts'
+
+const READ_EVERY_MS = 15_000
+
+export function FleetVolumes() {
+  const volumes = useEveryVolume(READ_EVERY_MS)
+  const columns = columnsOf(useNow(), useAccountName())
+  return (
+    <Answer of={volumes} skeleton={<Skeleton rows={8} />}>
+      {({ rows, isCut }) => (
+        <div className="flex flex-col gap-4">
+          <p className="text-sm text-muted" role="status">
+            {isCut ? `The newest ${count(rows.length, 'volume')}.` : `${count(rows.length, 'volume')}.`}
+          </p>
+          <VirtualTable
+            label="Volumes of all accounts"
+            columns={columns}
+            rows={rows}
+            rowKey={(volume) => volume.id}
+            empty={<Empty title="No volumes yet">Volumes that customers create are listed here.</Empty>}
+          />
+        </div>
+      )}
+    </Answer>
+  )
+}
+
+function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<Column<AnyVolume>> {
+  return [
+    {
+      name: 'label',
+      header: 'Volume',
+      cell: (volume) => (
+        <span title={`Volume ${volume.id}`}>
+          {volume.label} <span className="text-muted">#{volume.id}</span>
+        </span>
+      ),
+    },
+    {
+      name: 'account',
+      header: 'Account',
+      cell: ({ accountId }) => (
+        <TextLink to="/operator/accounts/$id" params={{ id: accountId }}>
+          {nameOf(accountId)}
+        </TextLink>
+      ),
+    },
+    { name: 'size', header: 'GB', align: 'right', width: '5rem', cell: ({ sizeGb }) => sizeGb.toLocaleString('en-US') },
+    { name: 'region', header: 'Region', cell: ({ region }) => region },
+    { name: 'driver', header: 'Engine', width: '7rem', cell: ({ driver }) => driver },
+    {
+      name: 'state',
+      header: 'State',
+      width: '8rem',
+      cell: ({ state }) => <Badge tone={stateWords[state].tone}>{state}</Badge>,
+    },
+    {
+      name: 'since',
+      header: 'Since',
+      width: '7rem',
+      cell: ({ stateSince }) => <span title={time(stateSince)}>{ago(stateSince, now)}</span>,
+    },
+    { name: 'error', header: 'Last error', width: 'minmax(0, 2fr)', cell: (volume) => <LastError volume={volume} /> },
+  ]
+}
+
+/** Its own, else that of the first attachment that has one. */
+function LastError({ volume }: { volume: AnyVolume }) {
+  const failing = volume.attachments.find(({ lastError }) => lastError !== null)
+  const [text, at] =
+    volume.lastError === null
+      ? [failing === undefined ? null : `Rental ${failing.rentalId}: ${failing.lastError}`, failing?.lastErrorAt]
+      : [volume.lastError, volume.lastErrorAt]
+  if (text === null) return '—'
+  return (
+    <span className="text-bad" title={`${time(at ?? null)}: ${text}`}>
+      {text}
+    </span>
+  )
+}

@@ -1,0 +1,156 @@
+/** Pictures by a model: how far each is while it is painted, what it has cost, and those of this visit side by side. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useState, type FormEvent } from 'react'
+import { nanoUsdOf, usdFromNumber } from '../../../src/base/money.ts'
+import { pictureSide } from '../../../src/contract/media.ts'
+import type { Model } from '../../api/inference.ts'
+import { Button } from '../../ui/button.tsx'
+import { Card } from '../../ui/card.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { TextArea } from '../../ui/field.tsx'
+import { money } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { Gallery, PaintingView } from './gallery.tsx'
+import { useStudio, type Picture, type PictureOrder } from './painting.ts'
+import { CodeButton } from '../playground/code.tsx'
+import { ModelField, WithModel } from '../playground/model.tsx'
+import { ParameterFields, readParameters, seedParameter, type Parameter, type Typed } from '../playground/parameter.tsx'
+import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
+import { pictureSnippets } from '../playground/snippet.ts'
+
+const route = getRouteApi('/shell/pictures')
+
+const EXAMPLE = 'a red apple'
+const MOST_CHARS = 10_000
+/** The server's own, where nothing is typed. */
+const USUAL = { width: 1024, height: 1024, steps: 30 }
+/** Seeds that people can read and type. */
+const SEEDS = 1_000_000
+
+const side = { least: pictureSide.minValue ?? 128, most: pictureSide.maxValue ?? 2_496, isWhole: true } as const
+const sides: readonly Parameter[] = [
+  { name: 'width', label: 'Width', hint: 'Pixels.', ...side },
+  { name: 'height', label: 'Height', hint: 'Pixels.', ...side },
+]
+const others: readonly Parameter[] = [
+  { name: 'steps', label: 'Steps', hint: 'More take longer and cost more.', least: 1, most: 1_000, isWhole: true },
+  { name: 'cfg_scale', label: 'CFG scale', hint: 'How closely it follows the prompt.', least: 0, most: 50 },
+  seedParameter,
+]
+
+export function PicturesPage() {
+  const { model: wanted } = route.useSearch()
+  return (
+    <Page
+      title="Pictures"
+      intro="Say what is to be seen. The pictures stay in this page: download those that you want."
+    >
+      <WithModel kind="image" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
+        {(model, models) => <Pictures model={model} models={models} />}
+      </WithModel>
+    </Page>
+  )
+}
+
+function Pictures({ model, models }: { model: Model; models: readonly Model[] }) {
+  const navigate = route.useNavigate()
+  const studio = useStudio()
+  const [prompt, setPrompt] = useState('')
+  const [negative, setNegative] = useState('')
+  const [typed, setTyped] = useState<Typed>({ width: '512', height: '512', steps: '20' })
+  const { values, faults } = readParameters([...sides, ...others], typed)
+  const isWrong = Object.keys(faults).length > 0
+  const order: PictureOrder = {
+    model_name: model.id,
+    prompt: prompt.trim() === '' ? EXAMPLE : prompt,
+    ...(negative.trim() === '' ? {} : { negative_prompt: negative }),
+    ...values,
+  }
+  const canPaint = prompt.trim() !== '' && !isWrong && !studio.isBusy
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    if (canPaint) studio.paint(order)
+  }
+  const again = ({ order: same, seed }: Picture): void => {
+    const next = otherSeed(seed)
+    setTyped({ ...typed, seed: String(next) })
+    studio.paint({ ...same, seed: next })
+  }
+  return (
+    <div className="grid items-start gap-5 lg:grid-cols-[22rem_minmax(0,1fr)]">
+      <Card
+        title="What to paint"
+        actions={<CodeButton disabled={isWrong} make={() => pictureSnippets(location.origin, order)} />}
+      >
+        <form onSubmit={submit} className="flex flex-col gap-4">
+          <ModelField
+            model={model}
+            models={models}
+            disabled={studio.isBusy}
+            onChoose={(id) => void navigate({ search: { model: id }, replace: true })}
+          />
+          <TextArea
+            label="Prompt"
+            required
+            maxLength={MOST_CHARS}
+            value={prompt}
+            placeholder={EXAMPLE}
+            onChange={(event) => setPrompt(event.target.value)}
+          />
+          <TextArea
+            label="Negative prompt"
+            rows={2}
+            maxLength={MOST_CHARS}
+            value={negative}
+            hint="What is not to be seen."
+            onChange={(event) => setNegative(event.target.value)}
+          />
+          <div className="grid grid-cols-2 items-start gap-3">
+            <ParameterFields parameters={sides} typed={typed} faults={faults} onChange={setTyped} />
+            <ParameterFields parameters={others} typed={typed} faults={faults} onChange={setTyped} />
+          </div>
+          <div className="flex flex-wrap items-center justify-between gap-2">
+            <p className="text-sm text-muted">{isWrong ? '' : estimate(model, values)}</p>
+            {/* Two buttons and not one that changes: the click that stops would go on to submit. */}
+            {studio.isBusy ? (
+              <Button key="stop" onClick={studio.stop}>
+                Stop
+              </Button>
+            ) : (
+              <Button key="paint" type="submit" look="primary" disabled={!canPaint}>
+                Paint
+              </Button>
+            )}
+          </div>
+        </form>
+      </Card>
+      <div className="flex min-w-0 flex-col gap-5">
+        {studio.painting !== undefined && (
+          <PaintingView painting={studio.painting} onRetry={() => studio.paint(studio.painting?.order ?? order)} />
+        )}
+        {studio.pictures.length > 0 ? (
+          <Gallery pictures={studio.pictures} isBusy={studio.isBusy} onAgain={again} />
+        ) : (
+          studio.painting === undefined && (
+            <Empty title="No picture yet">Write a prompt and press Paint. The picture appears here.</Empty>
+          )
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** The price of a picture is its pixels times its steps, so it is known before. */
+function estimate({ pixel_step_price: price }: Model, values: Readonly<Record<string, number>>): string {
+  const perMillion = price === undefined ? undefined : usdFromNumber(price)
+  if (perMillion === undefined) return ''
+  const { width, height, steps } = { ...USUAL, ...values }
+  const pixelSteps = BigInt(width) * BigInt(height) * BigInt(steps)
+  return `Costs ${money(nanoUsdOf((pixelSteps * perMillion + 999_999n) / 1_000_000n))}`
+}
+
+function otherSeed(seed: number): number {
+  const [drawn = 0] = crypto.getRandomValues(new Uint32Array(1))
+  const next = drawn % SEEDS
+  return next === seed ? next + 1 : next
+}

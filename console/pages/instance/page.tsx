@@ -1,0 +1,158 @@
+/** One container of the marketplace: how it is, how it is reached, what it does and costs, what can be changed, and its end. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useState, type ReactNode } from 'react'
+import { usd } from '../../../src/base/money.ts'
+import type { Reply } from '../../../src/client/client.ts'
+import { useAction, useCall } from '../../api/query.ts'
+import { RentalBadge } from '../../ui/badge.tsx'
+import { ButtonLink } from '../../ui/button.tsx'
+import { Card, Facts } from '../../ui/card.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { money, number, time } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { ChangeButton, ChangeInstanceDialog } from '../rental/change.tsx'
+import { CostSoFar } from '../rental/cost.tsx'
+import { TerminateButton, TerminateDialog } from '../rental/end.tsx'
+import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from '../rental/failure.tsx'
+import { SimulatedNotice } from '../rental/simulated-notice.tsx'
+import { callName, gpuWords, sshOfCommand } from '../rental/machine.ts'
+import { RentalReach } from '../rental/reach.tsx'
+import { RentalTabs } from '../rental/tabs.tsx'
+import { RentalTimeline } from '../rental/timeline.tsx'
+
+const route = getRouteApi('/shell/rentals/containers/$id')
+
+type Instance = Reply<'getInstance'>
+
+export function InstancePage() {
+  const { id } = route.useParams()
+  const instance = useCall('getInstance', { params: { id } })
+  if (instance.data !== undefined) return <OneInstance instance={instance.data} readAtMs={instance.dataUpdatedAt} />
+  return (
+    <Page title={id} actions={<ButtonLink to="/rentals">All rentals</ButtonLink>}>
+      {instance.error === null ? (
+        <Skeleton rows={10} />
+      ) : (
+        <ErrorNotice error={instance.error} onRetry={() => void instance.refetch()} isRead />
+      )}
+    </Page>
+  )
+}
+
+function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: number }) {
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
+  const [open, setOpen] = useState<'change' | 'end'>()
+  const close = (): void => setOpen(undefined)
+  const { status, machine } = instance
+  const name = callName(instance)
+  const cost = (
+    <CostSoFar
+      costUsd={instance.costSoFarUsd}
+      readAtMs={readAtMs}
+      pricePerHour={usd(instance.pricePerHourUsd)}
+      status={status}
+    />
+  )
+  return (
+    <Page
+      title={name}
+      intro={`Container, ${instance.gpuCount} × ${gpuWords(machine.gpuModel)}, ${machine.region}`}
+      actions={
+        <>
+          <ChangeButton status={status} onClick={() => setOpen('change')} />
+          <TerminateButton status={status} onClick={() => setOpen('end')} />
+        </>
+      }
+    >
+      {status === 'Failed' && (
+        <FailureNotice reason={instance.statusReason ?? 'engine_failure'} message={instance.statusMessage} />
+      )}
+      {status === 'Unknown' && <UnreachableNotice since={unreachableSince(instance.events)} />}
+      {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
+      <SimulatedNotice simulated={instance.simulated} />
+      <RentalTabs
+        noun="instance"
+        id={instance.name}
+        status={status}
+        events={instance.events}
+        state={<StatePanel instance={instance} cost={cost} />}
+        tab={tab}
+        onChoose={(search) => void navigate({ search, replace: true })}
+      />
+      {open === 'change' && <ChangeInstanceDialog instance={instance} onClose={close} />}
+      {open === 'end' && <EndInstance id={instance.name} name={name} cost={cost} onClose={close} />}
+    </Page>
+  )
+}
+
+interface EndInstanceProps {
+  readonly id: string
+  readonly name: string
+  readonly cost: ReactNode
+  readonly onClose: () => void
+}
+
+function EndInstance({ id, name, cost, onClose }: EndInstanceProps) {
+  const end = useAction('terminateInstance', ['getInstance', 'listInstances', 'listMachines', 'getCustomerBalance'])
+  return (
+    <TerminateDialog
+      name={name}
+      cost={cost}
+      commitment={null}
+      busy={end.isPending}
+      error={end.error}
+      onClose={onClose}
+      onConfirm={(done) => end.mutate({ body: { id } }, { onSuccess: done })}
+    />
+  )
+}
+
+function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode }) {
+  const { status, statusMessage } = instance
+  return (
+    <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
+      <RentalReach
+        name={instance.name}
+        status={status}
+        ssh={sshOfCommand(instance.sshCommand)}
+        ports={instance.portMappings}
+      />
+      <Card title="State" actions={<RentalBadge status={status} />}>
+        {status === 'Pending' && statusMessage !== null && (
+          <p role="status" className="mb-3 text-sm">
+            {statusMessage}
+          </p>
+        )}
+        <RentalTimeline events={instance.events} status={status} />
+      </Card>
+      <Card title="Cost and machine">
+        <Facts facts={factsOf(instance, cost)} />
+      </Card>
+    </div>
+  )
+}
+
+function factsOf(instance: Instance, cost: ReactNode): ReadonlyArray<readonly [string, ReactNode]> {
+  const { image, machine, resources, autoTerminateAt, spendingLimitUsd } = instance
+  const { cpuCount, ramGb, storageGb } = resources
+  return [
+    [
+      'So far',
+      <span key="cost" className="font-medium">
+        {cost}
+      </span>,
+    ],
+    ['Price', `${money(instance.pricePerHourUsd)} an hour`],
+    ['Ends by itself', autoTerminateAt === null ? 'No' : time(autoTerminateAt)],
+    ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
+    ['Image', image === null ? 'The default' : [image.name, image.tag].filter(Boolean).join(':')],
+    ['Share', `${number(cpuCount)} CPUs, ${number(ramGb)} GB memory, ${number(storageGb)} GB disk`],
+    ['Machine', `${machine.nodeName} in ${machine.clusterName}`],
+    ['Name', instance.name],
+    ['Number', instance.rentalId],
+    ['Started', time(instance.startedAt)],
+    ...(instance.terminatedAt === null ? [] : [['Ended', time(instance.terminatedAt)] as const]),
+  ]
+}

@@ -1,0 +1,94 @@
+/** Tokens that are out, without the words themselves. */
+import { useState } from 'react'
+import type { Reply } from '../../../src/client/client.ts'
+import { useAction, useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Button } from '../../ui/button.tsx'
+import { ConfirmDialog } from '../../ui/dialog.tsx'
+import { number, span, time } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Table, type Column } from '../../ui/table.tsx'
+import { toast } from '../../ui/toast.tsx'
+
+const TOKENS_SHOWN = 1_000
+const TOKENS_EVERY_MS = 5_000
+
+type Token = Reply<'listJoinTokens'>['tokens'][number]
+
+export function JoinTokens() {
+  const tokens = useCall('listJoinTokens', { query: { limit: TOKENS_SHOWN } }, { everyMs: TOKENS_EVERY_MS })
+  const [asked, setAsked] = useState<Token | undefined>()
+  return (
+    <section aria-labelledby="tokens" className="flex flex-col gap-3">
+      <h2 id="tokens" className="text-base font-semibold">
+        Tokens that are out
+      </h2>
+      <Answer of={tokens} skeleton={<Skeleton rows={2} />}>
+        {(page) => (
+          <Table
+            label="Join tokens"
+            columns={columnsWith(setAsked)}
+            rows={page.tokens}
+            rowKey={(token) => token.id}
+            empty={
+              <p className="text-sm text-muted">None. Each command that you make has one; it can be revoked here.</p>
+            }
+          />
+        )}
+      </Answer>
+      {asked !== undefined && <RevokeDialog token={asked} onClose={() => setAsked(undefined)} />}
+    </section>
+  )
+}
+
+function columnsWith(onRevoke: (token: Token) => void): ReadonlyArray<Column<Token>> {
+  return [
+    { name: 'made', header: 'Made', cell: (token) => time(token.createdAt) },
+    { name: 'left', header: 'Machines left', align: 'right', cell: (token) => number(token.usesLeft) },
+    { name: 'ends', header: 'Good for', cell: (token) => <LeftOf token={token} /> },
+    { name: 'id', header: 'Token', wideOnly: true, cell: (token) => <code className="font-mono">{token.id}</code> },
+    {
+      name: 'actions',
+      header: <span className="sr-only">Actions</span>,
+      align: 'right',
+      cell: (token) => (
+        <Button aria-label={`Revoke the token ${token.id}`} onClick={() => onRevoke(token)}>
+          Revoke
+        </Button>
+      ),
+    },
+  ]
+}
+
+function LeftOf({ token }: { token: Token }) {
+  const leftMs = Date.parse(token.expiresAt) - useNow()
+  if (token.usesLeft === 0) return 'Used up'
+  return leftMs <= 0 ? 'Expired' : <span className="tabular-nums">another {span(leftMs)}</span>
+}
+
+function RevokeDialog({ token, onClose }: { token: Token; onClose: () => void }) {
+  const revoke = useAction('revokeJoinToken', ['listJoinTokens'])
+  const confirm = (): void =>
+    revoke.mutate(
+      { params: { id: token.id } },
+      {
+        onSuccess: () => {
+          toast('Nobody else joins with it.')
+          onClose()
+        },
+      },
+    )
+  return (
+    <ConfirmDialog
+      title="Revoke this token?"
+      action="Revoke"
+      busy={revoke.isPending}
+      error={revoke.error}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
+      Nobody else joins with the command that holds it. Machines that have joined stay.
+    </ConfirmDialog>
+  )
+}

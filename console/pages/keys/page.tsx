@@ -1,0 +1,194 @@
+/** API keys of the account: what each may do, where its limits are, and an end to it. */
+import { useState, type ReactNode } from 'react'
+import type { Reply } from '../../../src/client/client.ts'
+import { useMay, useMe } from '../../api/me.ts'
+import { useAction, useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Badge } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { CheckField } from '../../ui/field.tsx'
+import { ConfirmDialog } from '../../ui/dialog.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ago, count, date, money, number, time } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Page } from '../../ui/page.tsx'
+import { Table, type Column } from '../../ui/table.tsx'
+import { toast } from '../../ui/toast.tsx'
+import { CreateKeyDialog } from './create.tsx'
+
+type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
+
+/** An account may have revoked thousands; the newest of them say enough. */
+const SHOWN_REVOKED = 200
+
+export function KeysPage() {
+  const mayManage = useMay('keys')
+  const keys = useCall('listApiKeys')
+  const [isCreating, setCreating] = useState(false)
+  const [revoking, setRevoking] = useState<ApiKey>()
+  const create = (
+    <Button
+      look="primary"
+      disabledReason={mayManage ? undefined : 'Your key lacks the scope “keys”'}
+      onClick={() => setCreating(true)}
+    >
+      Create a key
+    </Button>
+  )
+  return (
+    <Page
+      title="API keys"
+      intro="For programs, the command line and this console. A key can do what its scopes say, for this account only."
+      actions={create}
+    >
+      <Answer of={keys}>{({ apiKeys }) => <KeyList keys={apiKeys} onRevoke={setRevoking} create={create} />}</Answer>
+      {isCreating && <CreateKeyDialog onClose={() => setCreating(false)} />}
+      {revoking !== undefined && <RevokeDialog apiKey={revoking} onClose={() => setRevoking(undefined)} />}
+    </Page>
+  )
+}
+
+interface KeyListProps {
+  readonly keys: readonly ApiKey[]
+  readonly onRevoke: (key: ApiKey) => void
+  readonly create: ReactNode
+}
+
+function KeyList({ keys, onRevoke, create }: KeyListProps) {
+  const [showsRevoked, setShowsRevoked] = useState(false)
+  const now = useNow()
+  const live = keys.filter((key) => key.revokedAt === null)
+  const revoked = keys.filter((key) => key.revokedAt !== null)
+  const shown = showsRevoked ? [...live, ...revoked.slice(0, SHOWN_REVOKED)] : live
+  return (
+    <div className="flex flex-col gap-3">
+      {revoked.length > 0 && (
+        <CheckField
+          label={`Show ${count(revoked.length, 'revoked key')}`}
+          checked={showsRevoked}
+          onChange={(event) => setShowsRevoked(event.target.checked)}
+        />
+      )}
+      <Table
+        label="API keys"
+        columns={columnsAt(now, onRevoke)}
+        rows={shown}
+        rowKey={(key) => key.publicId}
+        empty={<Empty title="There is no key that works" action={create} />}
+      />
+      {showsRevoked && revoked.length > SHOWN_REVOKED && (
+        <p className="text-sm text-muted">The newest {SHOWN_REVOKED} revoked keys are shown.</p>
+      )}
+    </div>
+  )
+}
+
+function columnsAt(now: number, onRevoke: (key: ApiKey) => void): ReadonlyArray<Column<ApiKey>> {
+  return [
+    { name: 'name', header: 'Name', cell: (key) => <KeyName apiKey={key} /> },
+    { name: 'state', header: 'State', cell: (key) => <KeyState apiKey={key} now={now} /> },
+    {
+      name: 'scopes',
+      header: 'Scopes',
+      wideOnly: true,
+      cell: (key) => <span className="block max-w-64">{key.scopes.join(', ')}</span>,
+    },
+    { name: 'limits', header: 'Limits', wideOnly: true, cell: (key) => <Limits apiKey={key} /> },
+    {
+      name: 'used',
+      header: 'Last used',
+      cell: (key) => (
+        <span className="whitespace-nowrap" title={time(key.lastUsedAt)}>
+          {key.lastUsedAt === null ? 'Never' : ago(key.lastUsedAt, now)}
+        </span>
+      ),
+    },
+    {
+      name: 'actions',
+      header: <span className="sr-only">Actions</span>,
+      align: 'right',
+      cell: (key) =>
+        key.revokedAt === null && (
+          <Button onClick={() => onRevoke(key)} aria-label={`Revoke ${key.name}`}>
+            Revoke
+          </Button>
+        ),
+    },
+  ]
+}
+
+function KeyName({ apiKey }: { apiKey: ApiKey }) {
+  const me = useMe()
+  return (
+    <div className="min-w-36">
+      <p className="font-medium break-words">{apiKey.name}</p>
+      <p className="text-muted">
+        <span className="font-mono">…{apiKey.last4}</span>
+        {apiKey.publicId === me.key.publicId && ', signed in with it'}
+      </p>
+    </div>
+  )
+}
+
+function KeyState({ apiKey, now }: { apiKey: ApiKey; now: number }) {
+  const { revokedAt, expiresAt } = apiKey
+  if (revokedAt !== null) return <Badge tone="plain">Revoked {date(revokedAt)}</Badge>
+  if (expiresAt === null) return <Badge tone="good">Works</Badge>
+  if (Date.parse(expiresAt) <= now) return <Badge tone="bad">Expired {date(expiresAt)}</Badge>
+  return <Badge tone="good">Works until {date(expiresAt)}</Badge>
+}
+
+function Limits({ apiKey }: { apiKey: ApiKey }) {
+  const { monthlyLimitUsd, totalLimitUsd, requestsPerMinute, tokensPerMinute, allowedModels } = apiKey
+  const lines = [
+    ...(monthlyLimitUsd === null ? [] : [`${money(monthlyLimitUsd)} a month`]),
+    ...(totalLimitUsd === null ? [] : [`${money(totalLimitUsd)} in all`]),
+    ...(requestsPerMinute === null ? [] : [`${number(requestsPerMinute)} requests a minute`]),
+    ...(tokensPerMinute === null ? [] : [`${number(tokensPerMinute)} tokens a minute`]),
+    ...(allowedModels === null ? [] : [`Only ${allowedModels.join(', ')}`]),
+  ]
+  if (lines.length === 0) return <span className="text-muted">None</span>
+  return (
+    <ul className="max-w-64">
+      {lines.map((line) => (
+        <li key={line}>{line}</li>
+      ))}
+    </ul>
+  )
+}
+
+function RevokeDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+  const me = useMe()
+  const revoke = useAction('revokeApiKey', ['listApiKeys'])
+  const isOwn = apiKey.publicId === me.key.publicId
+  const confirm = (): void =>
+    revoke.mutate(
+      { params: { id: apiKey.publicId } },
+      {
+        onSuccess: () => {
+          toast(`${apiKey.name} is revoked`)
+          onClose()
+        },
+      },
+    )
+  return (
+    <ConfirmDialog
+      title={`Revoke ${apiKey.name}?`}
+      action="Revoke"
+      busy={revoke.isPending}
+      error={revoke.error}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
+      <p>
+        Programs that use <span className="font-mono">…{apiKey.last4}</span> are refused within a second. This cannot be
+        undone. Machines that it has rented go on.
+      </p>
+      {isOwn && (
+        <p className="mt-2 font-medium text-bad">
+          You are signed in with this very key: you will be signed out, and need another one to come back.
+        </p>
+      )}
+    </ConfirmDialog>
+  )
+}

@@ -1,0 +1,75 @@
+/** The columns of the marketplace. What matters most comes first: narrow screens show the first three. */
+import type { ReactNode } from 'react'
+import { Button } from '../../ui/button.tsx'
+import { count, money, number } from '../../ui/format.ts'
+import type { Column } from '../../ui/table.tsx'
+import type { MachineRow } from './machine.ts'
+
+/** The same value as long as its arguments are: rows on the screen are not made again. */
+export function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): ReadonlyArray<Column<MachineRow>> {
+  return [
+    words('gpu', 'GPU', 'minmax(10rem, 1.5fr)', (row) => <TwoLines first={row.gpu} second={row.id} />),
+    amount('price', <Named name="Price" more=" per GPU and hour" />, '5.25rem', (row) => (
+      <span className="font-medium">{money(row.pricePerGpu)}</span>
+    )),
+    amount('free', 'Free', '5rem', (row) => (
+      <span className={row.free === 0 ? 'text-muted' : ''}>{`${row.free} of ${row.total}`}</span>
+    )),
+    amount('vram', 'VRAM', '5rem', (row) => `${number(row.vramGb)} GB`),
+    words('cpu', 'CPU', 'minmax(7.5rem, 1fr)', (row) => <TwoLines first={count(row.cores, 'core')} second={row.cpu} />),
+    amount('ram', 'RAM', '5.5rem', (row) => `${number(row.ramGb)} GB`),
+    amount('disk', 'Disk', '6.25rem', (row) => `${number(row.diskGb)} GB`),
+    words('region', 'Region', 'minmax(6rem, 0.8fr)', (row) => <TwoLines first={row.region} second={row.cluster} />),
+    words('supplier', 'Supplier', 'minmax(7rem, 1fr)', (row) => <span title={row.supplier}>{row.supplier}</span>),
+    {
+      name: 'rent',
+      header: <span className="sr-only">Rent</span>,
+      width: '5.25rem',
+      cell: (row) => <RentButton row={row} mayRent={mayRent} onRent={onRent} />,
+    },
+  ]
+}
+
+type Cell = (row: MachineRow) => ReactNode
+
+function words(name: string, header: string, width: string, cell: Cell): Column<MachineRow> {
+  return { name, header, width, cell, sortable: true }
+}
+
+function amount(name: string, header: ReactNode, width: string, cell: Cell): Column<MachineRow> {
+  return { name, header, width, cell, sortable: true, align: 'right' }
+}
+
+interface RentButtonProps {
+  readonly row: MachineRow
+  readonly mayRent: boolean
+  readonly onRent: (row: MachineRow) => void
+}
+
+function RentButton({ row, mayRent, onRent }: RentButtonProps) {
+  const why = !mayRent ? 'This key may not rent' : row.free === 0 ? 'None of its GPUs is free' : undefined
+  return (
+    <Button aria-label={`Rent ${row.id}`} disabledReason={why} onClick={() => onRent(row)}>
+      Rent
+    </Button>
+  )
+}
+
+/** Short for those who see the table, whole for those who hear it. */
+function Named({ name, more }: { name: string; more: string }) {
+  return (
+    <>
+      {name}
+      <span className="sr-only">{more}</span>
+    </>
+  )
+}
+
+function TwoLines({ first, second }: { first: string; second: string }) {
+  return (
+    <span className="block leading-tight" title={second}>
+      <span className="block truncate">{first}</span>
+      <span className="block truncate text-xs text-muted">{second}</span>
+    </span>
+  )
+}

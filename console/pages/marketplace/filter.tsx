@@ -1,0 +1,104 @@
+/** What narrows the list of machines down. What is typed stays as typed, even where it is no filter yet. */
+import { useMemo, useState } from 'react'
+import type { z } from 'zod'
+import { SelectField, TextField, type Choice } from '../../ui/field.tsx'
+import { number } from '../../ui/format.ts'
+import type { MachineRow } from './machine.ts'
+import type { marketplaceSearch } from './search.ts'
+
+type Search = z.output<typeof marketplaceSearch>
+export type Change = (changed: Search) => void
+
+const freeSteps = [1, 2, 4, 8] as const
+const any: Choice = { value: '', label: 'Any' }
+
+interface FilterFieldsProps {
+  readonly rows: readonly MachineRow[]
+  readonly search: Search
+  readonly onChange: Change
+}
+
+export function FilterFields({ rows, search, onChange }: FilterFieldsProps) {
+  const [text, setText] = useTyped(search.text ?? '')
+  const [price, setPrice] = useTyped(search.price === undefined ? '' : String(search.price))
+  const models = useMemo(() => countsOf(rows, (row) => row.gpu), [rows])
+  const regions = useMemo(() => countsOf(rows, (row) => row.region), [rows])
+  const changePrice = (typed: string): void => {
+    setPrice(typed)
+    const amount = /^\d{1,4}(\.\d{0,9})?$/.test(typed.trim()) ? Number.parseFloat(typed) : undefined
+    onChange({ price: amount })
+  }
+  const isPriceWrong = price.trim() !== '' && search.price === undefined
+  return (
+    <div role="search" aria-label="Machines" className="grid grid-cols-2 gap-3 lg:grid-cols-[1.2fr_1fr_1fr_1fr_1.6fr]">
+      <SelectField
+        label="GPU model"
+        value={search.gpu ?? ''}
+        onChange={(event) => onChange({ gpu: event.target.value || undefined })}
+        choices={withChosen(models, search.gpu)}
+      />
+      <SelectField
+        label="Free GPUs"
+        value={search.free === undefined ? '' : String(search.free)}
+        onChange={(event) => onChange({ free: event.target.value === '' ? undefined : Number(event.target.value) })}
+        choices={[
+          any,
+          ...[...new Set([...freeSteps, ...(search.free === undefined ? [] : [search.free])])]
+            .sort((a, b) => a - b)
+            .map((n) => ({ value: String(n), label: `${n} or more` })),
+        ]}
+      />
+      <SelectField
+        label="Region"
+        value={search.region ?? ''}
+        onChange={(event) => onChange({ region: event.target.value || undefined })}
+        choices={withChosen(regions, search.region)}
+      />
+      <TextField
+        label="Price at most"
+        value={price}
+        inputMode="decimal"
+        placeholder="USD a GPU hour"
+        onChange={(event) => changePrice(event.target.value)}
+        error={isPriceWrong ? 'A price such as 2.49' : undefined}
+      />
+      <TextField
+        label="Search"
+        type="search"
+        className="max-lg:col-span-2"
+        value={text}
+        placeholder="name, CPU, cluster, supplier"
+        onChange={(event) => {
+          setText(event.target.value)
+          onChange({ text: event.target.value.trim() || undefined })
+        }}
+      />
+    </div>
+  )
+}
+
+/** What is typed goes ahead of the address; when nobody types, the address is right: filters were cleared elsewhere. */
+function useTyped(inAddress: string): [string, (typed: string) => void] {
+  const [typed, setTyped] = useState(inAddress)
+  const [seen, setSeen] = useState(inAddress)
+  if (seen !== inAddress) {
+    setSeen(inAddress)
+    if (!(document.activeElement instanceof HTMLInputElement)) setTyped(inAddress)
+  }
+  return [typed, setTyped]
+}
+
+/** Each value that there is, with how many rows have it. */
+function countsOf(rows: readonly MachineRow[], valueOf: (row: MachineRow) => string): Choice[] {
+  const counts = new Map<string, number>()
+  for (const row of rows) counts.set(valueOf(row), (counts.get(valueOf(row)) ?? 0) + 1)
+  return [...counts]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([value, n]) => ({ value, label: `${value} (${number(n)})` }))
+}
+
+/** An address may ask for a part of a name, or for what is gone. */
+function withChosen(choices: readonly Choice[], chosen: string | undefined): Choice[] {
+  const isKnown = chosen === undefined || choices.some(({ value }) => value === chosen)
+  return [any, ...(isKnown ? [] : [{ value: chosen, label: chosen }]), ...choices]
+}

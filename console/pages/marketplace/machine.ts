@@ -1,0 +1,144 @@
+/**
+ * Machines of the marketplace as rows of a table. The answer has kilobytes for each machine (each of its GPUs is told
+ * on its own), so that only what is shown is kept; and it comes in pages, so that the first rows are there before the
+ * last have been sent.
+ */
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { useEffect, useMemo } from 'react'
+import type { z } from 'zod'
+import { usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
+import type { Reply } from '../../../src/client/client.ts'
+import type { ClientError } from '../../../src/client/error.ts'
+import type { Simulation } from '../../../src/contract/shared.ts'
+import { simulationIn } from '../../../src/contract/simulated.ts'
+import { call } from '../../api/query.ts'
+import type { marketplaceSearch, sortNames } from './search.ts'
+
+/** The first page is what a screen shows at once, those after it are read behind it. */
+const FIRST_PAGE_ROWS = 200
+const PAGE_ROWS = 2_500
+const MOST_PAGES = 80
+const MIB_PER_GIB = 1_024
+
+export interface MachineRow {
+  readonly id: string
+  readonly cluster: string
+  readonly region: string
+  /** As people say it: without the maker's name. */
+  readonly gpu: string
+  readonly free: number
+  readonly total: number
+  readonly vramGb: number
+  readonly cpu: string
+  readonly cores: number
+  readonly virtualCores: number
+  readonly ramGb: number
+  readonly diskGb: number
+  readonly keepsDisk: boolean
+  readonly pricePerGpu: NanoUsd
+  readonly supplier: string
+  readonly simulated: Simulation | null
+  /** What a text is looked for in, in small letters. */
+  readonly words: string
+}
+
+export interface Machines {
+  readonly rows: readonly MachineRow[] | undefined
+  /** More of them are on their way. */
+  readonly isReading: boolean
+  readonly error: ClientError | null
+  readonly retry: () => void
+}
+
+export function useMachines(): Machines {
+  const query = useInfiniteQuery({
+    // By the operation's name, so that events have it read again.
+    queryKey: ['listMachines', { paged: true }],
+    queryFn: async ({ pageParam, signal }) => {
+      const limit = pageParam === undefined ? FIRST_PAGE_ROWS : PAGE_ROWS
+      const page = { limit, ...(pageParam === undefined ? {} : { cursor: pageParam }) }
+      const answer = await call('listMachines', { query: page, body: {}, signal })
+      return { rows: answer.instances.map(rowOf), next: answer.next_cursor ?? undefined }
+    },
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last, pages) => (pages.length < MOST_PAGES ? last.next : undefined),
+  })
+  const { data, hasNextPage, isFetching, isError, fetchNextPage } = query
+  useEffect(() => {
+    if (hasNextPage && !isFetching && !isError) void fetchNextPage()
+  }, [hasNextPage, isFetching, isError, fetchNextPage])
+  const rows = useMemo(() => data?.pages.flatMap((page) => page.rows), [data])
+  return {
+    rows,
+    isReading: hasNextPage,
+    error: query.error as ClientError | null,
+    retry: () => void query.refetch(),
+  }
+}
+
+function rowOf(machine: Reply<'listMachines'>['instances'][number]): MachineRow {
+  const { hardware, network, location } = machine
+  const gpu = (hardware.gpus[0]?.model ?? 'GPU').replace(/^NVIDIA[- ]/i, '').replace(/^GeForce[- ]/i, '')
+  const cpu = hardware.cpus[0]?.model ?? ''
+  return {
+    id: machine.id,
+    cluster: machine.cluster_name,
+    region: location.region,
+    gpu,
+    free: machine.reserved ? 0 : machine.gpus_total - machine.gpus_reserved,
+    total: machine.gpus_total,
+    vramGb: Math.round((hardware.gpus[0]?.ram ?? 0) / MIB_PER_GIB),
+    cpu,
+    cores: hardware.cpus[0]?.cores ?? 0,
+    virtualCores: hardware.cpus[0]?.virtual_cores ?? 0,
+    ramGb: hardware.ram[0]?.capacity ?? 0,
+    diskGb: hardware.storage[0]?.capacity ?? 0,
+    keepsDisk: machine.has_persistent_storage,
+    pricePerGpu: usdFromNumber(machine.pricing.price.amount) ?? zeroUsd,
+    supplier: machine.supplier_id,
+    simulated: simulationIn(network),
+    words: [gpu, cpu, machine.id, machine.cluster_name, location.region, machine.supplier_id].join(' ').toLowerCase(),
+  }
+}
+
+type MachineFilter = Pick<z.output<typeof marketplaceSearch>, 'gpu' | 'free' | 'price' | 'region' | 'text'>
+
+export function filterMachines(rows: readonly MachineRow[], filter: MachineFilter): MachineRow[] {
+  const { gpu, free, price, region, text } = filter
+  const model = gpu?.toLowerCase()
+  const most = price === undefined ? undefined : usdFromNumber(price)
+  const words = text?.toLowerCase().split(/\s+/).filter(Boolean) ?? []
+  return rows.filter(
+    (row) =>
+      (model === undefined || row.gpu.toLowerCase().includes(model)) &&
+      (free === undefined || row.free >= free) &&
+      (most === undefined || row.pricePerGpu <= most) &&
+      (region === undefined || row.region === region) &&
+      words.every((word) => row.words.includes(word)),
+  )
+}
+
+export type SortName = (typeof sortNames)[number]
+
+const sortValues = {
+  gpu: (row) => row.gpu,
+  free: (row) => row.free,
+  vram: (row) => row.vramGb,
+  cpu: (row) => row.cores,
+  ram: (row) => row.ramGb,
+  disk: (row) => row.diskGb,
+  region: (row) => row.region,
+  price: (row) => row.pricePerGpu,
+  supplier: (row) => row.supplier,
+} as const satisfies Record<SortName, (row: MachineRow) => string | number | bigint>
+
+/** Rows that are alike in this stand by their names, whichever way the others stand. */
+export function sortMachines(rows: readonly MachineRow[], name: SortName, isDown: boolean): MachineRow[] {
+  const value: (row: MachineRow) => string | number | bigint = sortValues[name]
+  const way = isDown ? -1 : 1
+  return rows.toSorted((a, b) => {
+    const [left, right] = [value(a), value(b)]
+    if (left !== right) return left < right ? -way : way
+    return a.id < b.id ? -1 : 1
+  })
+}

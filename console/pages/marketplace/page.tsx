@@ -1,0 +1,123 @@
+/**
+ * Every machine of the marketplace, thousands of them. Filters and order stand in the address; both are worked out in
+ * the page, so that nothing is asked of the server while one looks around.
+ */
+import { getRouteApi } from '@tanstack/react-router'
+import { useDeferredValue, useMemo, useState } from 'react'
+import { useMay } from '../../api/me.ts'
+import { Button, ButtonLink } from '../../ui/button.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { count, number } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { VirtualTable } from '../../ui/table.tsx'
+import { columnsOf } from './column.tsx'
+import { FilterFields, type Change } from './filter.tsx'
+import { filterMachines, sortMachines, useMachines, type MachineRow, type SortName } from './machine.ts'
+import { RentDialog } from './rent.tsx'
+
+const route = getRouteApi('/shell/marketplace')
+/** The cheapest first. */
+const USUAL_SORT: SortName = 'price'
+
+export function MarketplacePage() {
+  const { rows, isReading, error, retry } = useMachines()
+  return (
+    <Page
+      title="Marketplace"
+      intro="Containers on machines of many suppliers, paid by the GPU and hour. Press a column’s name to sort."
+      actions={<ButtonLink to="/rent">Virtual machines and bare metal</ButtonLink>}
+    >
+      {rows !== undefined ? (
+        <MachineList rows={rows} isReading={isReading} />
+      ) : error !== null ? (
+        <ErrorNotice error={error} onRetry={retry} isRead />
+      ) : (
+        <Skeleton rows={14} />
+      )}
+      {rows !== undefined && error !== null && <ErrorNotice error={error} onRetry={retry} isRead />}
+    </Page>
+  )
+}
+
+function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReading: boolean }) {
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const [renting, setRenting] = useState<MachineRow | undefined>()
+  const mayRent = useMay('compute:write')
+  const { gpu, free, price, region, sort = USUAL_SORT, down = false } = search
+  // Typing goes on while thousands of rows are looked through.
+  const text = useDeferredValue(search.text)
+  const fitting = useMemo(
+    () => filterMachines(rows, { gpu, free, price, region, text }),
+    [rows, gpu, free, price, region, text],
+  )
+  const shown = useMemo(() => sortMachines(fitting, sort, down), [fitting, sort, down])
+  const columns = useMemo(() => columnsOf(setRenting, mayRent), [mayRent])
+
+  const change: Change = (changed) =>
+    void navigate({ search: (before) => ({ ...before, ...changed }), replace: true, resetScroll: false })
+  const clear = (): void =>
+    change({ gpu: undefined, free: undefined, price: undefined, region: undefined, text: undefined })
+  const sortBy = (name: string): void => {
+    const chosen = name as SortName
+    const turn = chosen === sort && !down
+    change({ sort: chosen === USUAL_SORT && !turn ? undefined : chosen, down: turn ? true : undefined })
+  }
+  const isFiltered = [gpu, free, price, region, search.text].some((value) => value !== undefined)
+  return (
+    <>
+      <FilterFields rows={rows} search={search} onChange={change} />
+      <div className="flex min-h-9 flex-wrap items-center justify-between gap-2">
+        <p role="status" className="text-sm text-muted">
+          {isFiltered ? `${number(shown.length)} of ${count(rows.length, 'machine')}` : count(rows.length, 'machine')}
+          {isReading && ', reading more …'}
+        </p>
+        {isFiltered && <Button onClick={clear}>Clear filters</Button>}
+      </div>
+      <VirtualTable
+        label="Machines"
+        columns={columns}
+        rows={shown}
+        rowKey={idOf}
+        sorting={{ name: sort, isDown: down }}
+        onSort={sortBy}
+        minWidth="63rem"
+        shows={JSON.stringify([gpu, free, price, region, text, sort, down])}
+        empty={<NoMachines isFiltered={isFiltered} onClear={clear} />}
+      />
+      {renting !== undefined && (
+        <RentDialog machine={atPriceNow(renting, rows)} onClose={() => setRenting(undefined)} />
+      )}
+    </>
+  )
+}
+
+function NoMachines({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
+  if (isFiltered) {
+    return (
+      <Empty title="No machine fits these filters" action={<Button onClick={onClear}>Show all machines</Button>}>
+        Ask for fewer GPUs, another model or region, or a higher price.
+      </Empty>
+    )
+  }
+  return (
+    <Empty
+      title="No machines are on sale"
+      action={<ButtonLink to="/rent">Look at virtual machines and bare metal</ButtonLink>}
+    >
+      Machines stand here as soon as a supplier has joined one.
+    </Empty>
+  )
+}
+
+/** The dialog keeps the machine as it was chosen, though others rent of it meanwhile; what it costs is told anew. */
+function atPriceNow(machine: MachineRow, rows: readonly MachineRow[]): MachineRow {
+  const { pricePerGpu } = rows.find(({ id }) => id === machine.id) ?? machine
+  return { ...machine, pricePerGpu }
+}
+
+function idOf(row: MachineRow): string {
+  return row.id
+}

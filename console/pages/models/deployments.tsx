@@ -1,0 +1,169 @@
+/** The servers of a model: whether they answer, how busy they are, and what an operator does with them. */
+import { useState } from 'react'
+import { useAction } from '../../api/query.ts'
+import { Badge } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { ConfirmDialog } from '../../ui/dialog.tsx'
+import { number } from '../../ui/format.ts'
+import { Table, type Column } from '../../ui/table.tsx'
+import { toast } from '../../ui/toast.tsx'
+import { DeploymentDialog } from './deployment.tsx'
+import type { Deployment, Model } from './state.ts'
+
+interface Open {
+  readonly kind: 'change' | 'delete'
+  readonly deployment: Deployment
+}
+
+export function Deployments({ model }: { model: Model }) {
+  const [open, setOpen] = useState<Open | undefined>()
+  const close = (): void => setOpen(undefined)
+  if (model.deployments.length === 0) return null
+  const columns = columnsOf(setOpen)
+  return (
+    <>
+      <Table
+        label={`Servers of ${model.name}`}
+        columns={columns}
+        rows={model.deployments}
+        rowKey={(deployment) => deployment.id}
+        empty={null}
+      />
+      {open?.kind === 'change' && <DeploymentDialog model={model} deployment={open.deployment} onClose={close} />}
+      {open?.kind === 'delete' && <DeleteDeployment deployment={open.deployment} onClose={close} />}
+    </>
+  )
+}
+
+function columnsOf(setOpen: (open: Open) => void): ReadonlyArray<Column<Deployment>> {
+  return [
+    ...factColumns,
+    {
+      name: 'actions',
+      header: <span className="sr-only">Actions</span>,
+      align: 'right',
+      cell: (deployment) => (
+        <span className="flex justify-end">
+          <DrainButton deployment={deployment} />
+          <Button
+            look="quiet"
+            aria-label={`Change ${deployment.url}`}
+            onClick={() => setOpen({ kind: 'change', deployment })}
+          >
+            Change
+          </Button>
+          <Button
+            look="quiet"
+            aria-label={`Delete ${deployment.url}`}
+            onClick={() => setOpen({ kind: 'delete', deployment })}
+          >
+            Delete
+          </Button>
+        </span>
+      ),
+    },
+  ]
+}
+
+const factColumns: ReadonlyArray<Column<Deployment>> = [
+  {
+    name: 'url',
+    header: 'Server',
+    cell: (deployment) => (
+      <div className="min-w-40">
+        <div className="break-all">{deployment.url}</div>
+        <div className="text-muted">
+          {deployment.upstreamModel}, {deployment.protocol}
+          {deployment.hasApiKey && ', with a key'}
+        </div>
+      </div>
+    ),
+  },
+  { name: 'health', header: 'Health', cell: (deployment) => <Health deployment={deployment} /> },
+  {
+    name: 'busy',
+    header: 'In flight',
+    align: 'right',
+    cell: ({ health, concurrency }) => (
+      <span title={`${number(concurrency)} at a time at most`}>{health === null ? '—' : number(health.inFlight)}</span>
+    ),
+  },
+  {
+    name: 'queued',
+    header: 'Waiting',
+    align: 'right',
+    cell: ({ health }) => (health === null || health.queued === null ? '—' : number(health.queued)),
+  },
+  {
+    name: 'faults',
+    header: 'Failures',
+    align: 'right',
+    cell: ({ health }) => (health === null ? '—' : number(health.faults)),
+  },
+  { name: 'weight', header: 'Weight', align: 'right', cell: (deployment) => number(deployment.weight) },
+]
+
+function Health({ deployment }: { deployment: Deployment }) {
+  if (deployment.drained) return <Badge tone="warn">drained</Badge>
+  switch (deployment.health?.breaker) {
+    case undefined:
+      return <Badge>not used here</Badge>
+    case 'closed':
+      return <Badge tone="good">answers</Badge>
+    case 'half_open':
+      return <Badge tone="warn">tried again</Badge>
+    case 'open':
+      return <Badge tone="bad">breaker open</Badge>
+  }
+}
+
+function DrainButton({ deployment }: { deployment: Deployment }) {
+  const action = useAction('changeDeployment', ['listOperatedModels'])
+  const { drained } = deployment
+  const verb = drained ? 'Resume' : 'Drain'
+  return (
+    <Button
+      look="quiet"
+      busy={action.isPending}
+      aria-label={`${verb} ${deployment.url}`}
+      title={drained ? 'It takes requests again' : 'It takes nothing new and finishes what it has'}
+      onClick={() =>
+        action.mutate(
+          { params: { id: deployment.id }, body: { drained: !drained } },
+          {
+            onSuccess: () => toast(drained ? 'It takes requests again.' : 'It takes nothing new.'),
+            onError: (error) => toast(error.message, 'bad'),
+          },
+        )
+      }
+    >
+      {verb}
+    </Button>
+  )
+}
+
+function DeleteDeployment({ deployment, onClose }: { deployment: Deployment; onClose: () => void }) {
+  const action = useAction('deleteDeployment', ['listOperatedModels'])
+  const confirm = (): void =>
+    action.mutate(
+      { params: { id: deployment.id } },
+      {
+        onSuccess: () => {
+          toast('The server is forgotten.')
+          onClose()
+        },
+      },
+    )
+  return (
+    <ConfirmDialog
+      title="Delete the server"
+      action="Delete"
+      busy={action.isPending}
+      error={action.error}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
+      {deployment.url} gets no more requests of {deployment.model}. Requests under way end as they would.
+    </ConfirmDialog>
+  )
+}

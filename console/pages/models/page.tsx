@@ -1,0 +1,153 @@
+/** What the house offers of models: what they cost, how far their engines are, which servers run them and how that goes. */
+import { useState } from 'react'
+import { useAction, useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Badge } from '../../ui/badge.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Card, Facts } from '../../ui/card.tsx'
+import { ConfirmDialog } from '../../ui/dialog.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { TextField } from '../../ui/field.tsx'
+import { count, number } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { toast } from '../../ui/toast.tsx'
+import { AddModelDialog } from './add.tsx'
+import { ChangeModelDialog } from './change.tsx'
+import { DeploymentDialog } from './deployment.tsx'
+import { Deployments } from './deployments.tsx'
+import { downloadOf, priceWords, stateOf, type Model } from './state.ts'
+
+/** Downloads, health and load are measured. */
+const EVERY_MS = 3_000
+const SHOWN_AT_FIRST = 30
+
+export function ModelsPage() {
+  const models = useCall('listOperatedModels', {}, { everyMs: EVERY_MS })
+  const [isAdding, setAdding] = useState(false)
+  const [q, setQ] = useState('')
+  const [isWhole, setWhole] = useState(false)
+  const add = (
+    <Button look="primary" onClick={() => setAdding(true)}>
+      Add a model
+    </Button>
+  )
+  return (
+    <Page title="Models" intro="Run by this server’s own engines, or by servers of yours." actions={add}>
+      <Answer of={models} skeleton={<Skeleton rows={8} />}>
+        {(reply) => {
+          const found = reply.models.filter((model) => model.name.toLowerCase().includes(q.trim().toLowerCase()))
+          const shown = isWhole ? found : found.slice(0, SHOWN_AT_FIRST)
+          return (
+            <>
+              {reply.models.length > 5 && (
+                <TextField label="Find a model" value={q} onChange={(event) => setQ(event.target.value)} />
+              )}
+              {reply.models.length === 0 && (
+                <Empty title="No model is offered yet">
+                  Add one: a GGUF file that this server runs itself, or the address of a server that runs it.
+                </Empty>
+              )}
+              {shown.map((model) => (
+                <ModelCard key={model.name} model={model} />
+              ))}
+              {shown.length < found.length && (
+                <Button onClick={() => setWhole(true)}>Show all {count(found.length, 'model')}</Button>
+              )}
+            </>
+          )
+        }}
+      </Answer>
+      {isAdding && <AddModelDialog onClose={() => setAdding(false)} />}
+    </Page>
+  )
+}
+
+const kindWords = { chat: 'Chat', embedding: 'Embeddings', image: 'Pictures', speech: 'Speech' } as const
+
+function ModelCard({ model }: { model: Model }) {
+  const [open, setOpen] = useState<'change' | 'delete' | 'deploy' | undefined>()
+  const close = (): void => setOpen(undefined)
+  const state = stateOf(model)
+  const download = downloadOf(model)
+  const actions = (
+    <div className="flex flex-wrap gap-2">
+      <Button onClick={() => setOpen('deploy')} aria-label={`Add a server to ${model.name}`}>
+        Add a server
+      </Button>
+      <Button onClick={() => setOpen('change')} aria-label={`Change ${model.name}`}>
+        Change
+      </Button>
+      <Button look="quiet" onClick={() => setOpen('delete')} aria-label={`Delete ${model.name}`}>
+        Delete
+      </Button>
+    </div>
+  )
+  return (
+    <Card title={model.name} actions={actions}>
+      <div className="flex flex-col gap-3">
+        <Facts
+          facts={[
+            [
+              'State',
+              <span key="state" className="flex flex-wrap items-center gap-2">
+                <Badge tone={state.tone}>{state.word}</Badge>
+                {state.detail !== undefined && <span className="text-muted">{state.detail}</span>}
+              </span>,
+            ],
+            ['Kind', `${kindWords[model.kind]}${model.engine === null ? '' : `, by the engine ${model.engine}`}`],
+            ['Price', priceWords(model)],
+            ...limitsOf(model),
+          ]}
+        />
+        {download !== undefined && (
+          <progress
+            className="h-2 w-full max-w-md accent-accent"
+            aria-label={`Download of ${model.name}`}
+            max={100}
+            {...(download.percent === undefined ? {} : { value: download.percent })}
+          />
+        )}
+        <Deployments model={model} />
+      </div>
+      {open === 'change' && <ChangeModelDialog model={model} onClose={close} />}
+      {open === 'deploy' && <DeploymentDialog model={model} onClose={close} />}
+      {open === 'delete' && <DeleteModel model={model} onClose={close} />}
+    </Card>
+  )
+}
+
+function limitsOf(model: Model): ReadonlyArray<readonly [string, string]> {
+  const { contextTokens, maxOutputTokens } = model
+  if (contextTokens === null && maxOutputTokens === null) return []
+  const context = contextTokens === null ? 'as the engine says' : `${number(contextTokens)} tokens`
+  return [['Context', `${context}${maxOutputTokens === null ? '' : `, answers up to ${number(maxOutputTokens)}`}`]]
+}
+
+function DeleteModel({ model, onClose }: { model: Model; onClose: () => void }) {
+  const action = useAction('deleteModel', ['listOperatedModels', 'listModels'])
+  const confirm = (): void =>
+    action.mutate(
+      { query: { name: model.name } },
+      {
+        onSuccess: () => {
+          toast(`${model.name} is no longer offered.`)
+          onClose()
+        },
+      },
+    )
+  return (
+    <ConfirmDialog
+      title={`Delete ${model.name}`}
+      action="Delete"
+      word={model.name}
+      busy={action.isPending}
+      error={action.error}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
+      Customers can no longer call it, and its {count(model.deployments.length, 'server')} here{' '}
+      {model.deployments.length === 1 ? 'is' : 'are'} forgotten. What it earned stays in the books.
+    </ConfirmDialog>
+  )
+}

@@ -1,0 +1,170 @@
+/** The first page: what runs, what it costs, how long the money lasts, what has happened. A key sees what it may. */
+import type { Reply } from '../../../src/client/client.ts'
+import { zeroUsd, parseUsd } from '../../../src/base/money.ts'
+import { isLiving } from '../../../src/domain/rental.ts'
+import { useMay } from '../../api/me.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { ButtonLink, TextLink } from '../../ui/button.tsx'
+import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { money, span, time } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
+import { EventList } from '../events/list.tsx'
+import { MachineTable } from '../rentals/machine-table.tsx'
+import { useOwnMachines } from '../rental/machine.ts'
+
+const SHOWN_MACHINES = 8
+const SHOWN_EVENTS = 8
+const BALANCE_EVERY_MS = 10_000
+
+export function OverviewPage() {
+  const seesMachines = useMay('compute:read')
+  const seesMoney = useMay('billing:read')
+  const mayRent = useMay('compute:write')
+  const mayInfer = useMay('inference')
+  return (
+    <Page
+      title="Overview"
+      actions={
+        <>
+          <ButtonLink to="/tour">Tour</ButtonLink>
+          {mayInfer && <ButtonLink to="/chat">Chat</ButtonLink>}
+          {mayRent && <ButtonLink to="/marketplace">Marketplace</ButtonLink>}
+          {mayRent && (
+            <ButtonLink to="/rent" look="primary">
+              Rent a machine
+            </ButtonLink>
+          )}
+        </>
+      }
+    >
+      {(seesMachines || seesMoney) && (
+        <Stats>
+          {seesMachines && <MachineStat />}
+          {seesMoney && <MoneyStats />}
+        </Stats>
+      )}
+      {seesMachines && <Machines />}
+      {(seesMachines || seesMoney) && <RecentEvents />}
+      {!seesMachines && !seesMoney && (
+        <Empty
+          title="This key sees neither machines nor money"
+          action={<ButtonLink to="/tour">Take the tour</ButtonLink>}
+        >
+          Use what the navigation shows, or sign in with a key that has compute:read or billing:read.
+        </Empty>
+      )}
+    </Page>
+  )
+}
+
+function MachineStat() {
+  const { machines } = useOwnMachines()
+  const running = machines?.filter(({ status }) => status === 'Running').length
+  const starting = machines?.filter(({ status }) => status === 'Pending').length ?? 0
+  const failed = machines?.filter(({ status }) => status === 'Failed').length ?? 0
+  const details = [starting > 0 && `${starting} starting`, failed > 0 && `${failed} failed`].filter(Boolean)
+  return (
+    <Stat
+      label="Running machines"
+      value={running ?? <SkeletonText className="w-8" />}
+      detail={details.length === 0 ? ' ' : details.join(', ')}
+    />
+  )
+}
+
+function MoneyStats() {
+  const balance = useCall('getCustomerBalance', {}, { everyMs: BALANCE_EVERY_MS })
+  const { data } = balance
+  const loading = <SkeletonText />
+  return (
+    <>
+      <Stat
+        label="Hourly spend"
+        value={data === undefined ? loading : money(data.hourlySpendUsd)}
+        detail="of what runs now"
+      />
+      <Stat
+        label="Balance"
+        value={data === undefined ? loading : roundedMoney(data.balanceUsd)}
+        detail={data === undefined ? ' ' : `${money(data.availableUsd)} available + ${money(data.heldUsd)} on hold`}
+      />
+      <Runway balance={data} />
+    </>
+  )
+}
+
+function Runway({ balance }: { balance: Reply<'getCustomerBalance'> | undefined }) {
+  const now = useNow()
+  if (balance === undefined) return <Stat label="Lasts for" value={<SkeletonText />} detail=" " />
+  if (balance.emptyAt === null) {
+    const isEmpty = (parseUsd(balance.balanceUsd) ?? zeroUsd) <= 0n
+    return <Stat label="Lasts for" value="—" detail={isEmpty ? 'The balance is empty' : 'Nothing is being spent'} />
+  }
+  return (
+    <Stat label="Lasts for" value={span(Date.parse(balance.emptyAt) - now)} detail={`until ${time(balance.emptyAt)}`} />
+  )
+}
+
+function Machines() {
+  const { machines, failed } = useOwnMachines()
+  const all = machines?.filter(({ status }) => isLiving(status) || status === 'Failed')
+  return (
+    <Card title="Machines" actions={<TextLink to="/rentals">All rentals</TextLink>}>
+      <div className="min-h-52">
+        {failed?.error ? (
+          <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} isRead />
+        ) : all === undefined ? (
+          <Skeleton rows={4} />
+        ) : (
+          <MachineTable label="Machines" machines={all.slice(0, SHOWN_MACHINES)} empty={<FirstMachine />} />
+        )}
+      </div>
+    </Card>
+  )
+}
+
+function FirstMachine() {
+  return (
+    <Empty
+      title="Nothing is rented"
+      action={
+        <div className="flex flex-wrap justify-center gap-2">
+          <ButtonLink to="/rent" look="primary">
+            Rent a machine
+          </ButtonLink>
+          <ButtonLink to="/tour">Take the tour</ButtonLink>
+        </div>
+      }
+    >
+      New here? The tour takes three steps: rent a machine, talk to a model, see what it cost.
+    </Empty>
+  )
+}
+
+function RecentEvents() {
+  const events = useCall('listEvents', { query: { limit: SHOWN_EVENTS } })
+  return (
+    <Card title="Recent events" actions={<TextLink to="/events">All events</TextLink>}>
+      <Answer of={events} skeleton={<Skeleton rows={4} />}>
+        {(page) => (
+          <EventList
+            label="Recent events"
+            events={page.events}
+            empty={<Empty title="Nothing has happened yet">Whatever you rent, pay or change is told here.</Empty>}
+          />
+        )}
+      </Answer>
+    </Card>
+  )
+}
+
+/** To the cent, downwards: the balance moves while one looks, and billing has it exactly. */
+function roundedMoney(usd: string): string {
+  const [whole = '0', decimals = ''] = usd.split('.')
+  return money(`${whole}.${decimals.slice(0, 2).padEnd(2, '0')}`)
+}

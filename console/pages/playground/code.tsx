@@ -1,0 +1,42 @@
+/** A request as code, to take along. */
+import { useState } from 'react'
+import { Button, TextLink } from '../../ui/button.tsx'
+import { CodeBlock } from '../../ui/copy.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
+import { languages, type Language, type Snippets } from './snippet.ts'
+
+const labels: Readonly<Record<Language, string>> = { curl: 'curl', python: 'Python', typescript: 'TypeScript' }
+
+/** `make` is asked when the dialog opens, for what stands in the form then. */
+export function CodeButton({ make, disabled }: { make: () => Snippets; disabled?: boolean }) {
+  const [snippets, setSnippets] = useState<Snippets>()
+  return (
+    <>
+      <Button onClick={() => setSnippets(make())} disabled={disabled}>
+        Copy as code
+      </Button>
+      {snippets !== undefined && <CodeDialog snippets={snippets} onClose={() => setSnippets(undefined)} />}
+    </>
+  )
+}
+
+function CodeDialog({ snippets, onClose }: { snippets: Snippets; onClose: () => void }) {
+  const [language, setLanguage] = useState<Language>('curl')
+  return (
+    <Dialog title="Copy as code" onClose={onClose} wide>
+      <p className="mb-3 text-sm text-muted">
+        The request that this page would send now. Put an API key with the scope <code>inference</code> into the
+        environment as <code className="font-mono">BERTH_KEY</code>; <TextLink to="/keys">API keys</TextLink> makes one.
+      </p>
+      <Tabs
+        label="Language"
+        tabs={languages.map((name) => ({ name, label: labels[name] }))}
+        chosen={language}
+        onChoose={setLanguage}
+      >
+        <CodeBlock code={snippets[language]} label={`The request in ${labels[language]}`} />
+      </Tabs>
+    </Dialog>
+  )
+}

@@ -1,0 +1,80 @@
+/**
+ * Parameters of requests that are numbers. They are kept as they were typed, so that nothing jumps under the fingers;
+ * an empty one is left out of the request, and the server's own default counts.
+ */
+import { TextField } from '../../ui/field.tsx'
+
+export interface Parameter {
+  /** As the interface calls it. */
+  readonly name: string
+  readonly label: string
+  readonly hint: string
+  readonly least: number
+  readonly most: number
+  readonly isWhole?: true
+}
+
+export type Typed = Readonly<Record<string, string>>
+
+export interface ReadParameters {
+  readonly values: Readonly<Record<string, number>>
+  /** By name, what is wrong. */
+  readonly faults: Readonly<Record<string, string>>
+}
+
+export function readParameters(parameters: readonly Parameter[], typed: Typed): ReadParameters {
+  const values: Record<string, number> = {}
+  const faults: Record<string, string> = {}
+  for (const parameter of parameters) {
+    const text = (typed[parameter.name] ?? '').trim()
+    if (text === '') continue
+    const value = readNumber(parameter, text)
+    if (value === undefined) faults[parameter.name] = `${rangeOf(parameter)}.`
+    else values[parameter.name] = value
+  }
+  return { values, faults }
+}
+
+function readNumber({ least, most, isWhole }: Parameter, text: string): number | undefined {
+  if (!(isWhole === true ? /^-?\d{1,16}$/ : /^-?\d{0,6}\.?\d{1,9}$/).test(text)) return undefined
+  const value = Number.parseFloat(text)
+  return value < least || value > most ? undefined : value
+}
+
+function rangeOf({ least, most, isWhole }: Parameter): string {
+  const kind = isWhole === true ? 'A whole number' : 'A number'
+  if (most === Number.MAX_SAFE_INTEGER) return least === -most ? kind : `${kind} from ${least} up`
+  return `${kind} from ${least} to ${most}`
+}
+
+interface ParameterFieldsProps {
+  readonly parameters: readonly Parameter[]
+  readonly typed: Typed
+  readonly faults: ReadParameters['faults']
+  readonly onChange: (typed: Typed) => void
+}
+
+export function ParameterFields({ parameters, typed, faults, onChange }: ParameterFieldsProps) {
+  return parameters.map(({ name, label, hint }) => (
+    <TextField
+      key={name}
+      label={label}
+      inputMode="decimal"
+      value={typed[name] ?? ''}
+      placeholder="Default"
+      hint={hint}
+      error={faults[name]}
+      onChange={(event) => onChange({ ...typed, [name]: event.target.value })}
+    />
+  ))
+}
+
+/** Whole numbers of any size that JSON keeps. */
+export const seedParameter: Parameter = {
+  name: 'seed',
+  label: 'Seed',
+  hint: 'The same number draws the same again.',
+  least: -Number.MAX_SAFE_INTEGER,
+  most: Number.MAX_SAFE_INTEGER,
+  isWhole: true,
+}

@@ -1,0 +1,11 @@
+/** The place of a page that calls models, while it is not known which there are. */
+import { Skeleton } from '../../ui/skeleton.tsx'
+
+export function PlaygroundSkeleton() {
+  return (
+    <div className="grid gap-5 lg:grid-cols-[minmax(0,1fr)_20rem]">
+      <Skeleton rows={10} className="rounded-lg border border-line bg-surface p-4" />
+      <Skeleton rows={8} className="rounded-lg border border-line bg-surface p-4" />
+    </div>
+  )
+}

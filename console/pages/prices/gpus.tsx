@@ -1,0 +1,202 @@
+/** GPU prices: hundreds of rows, so there are filters, and one price can be given to all that are shown. */
+import { useState, type FormEvent } from 'react'
+import { Button } from '../../ui/button.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { SelectField, TextField } from '../../ui/field.tsx'
+import { count, money } from '../../ui/format.ts'
+import { VirtualTable, type Column } from '../../ui/table.tsx'
+import {
+  draftOf,
+  faultOfGpuPrice,
+  gpuKey,
+  isSame,
+  machineWord,
+  networkWord,
+  type Draft,
+  type DraftProps,
+  type GpuPrice,
+  type PriceBook,
+} from './draft.ts'
+
+interface Filter {
+  readonly machineType: string
+  readonly region: string
+  readonly gpuType: string
+  readonly networkType: string
+  readonly gpuCount: string
+}
+
+const everything: Filter = { machineType: '', region: '', gpuType: '', networkType: '', gpuCount: '' }
+
+export function GpuPrices({ book, draft, onDraft }: DraftProps) {
+  const [filter, setFilter] = useState<Filter>(everything)
+  const rows = book.gpus.filter((row) => fits(row, filter))
+  const change = (changed: readonly GpuPrice[], to: { price?: string; enabled?: boolean }): void => {
+    const gpus = { ...draft.gpus }
+    for (const row of changed) {
+      const key = gpuKey(row)
+      gpus[key] = { ...draftOf(row, row.perGpuHourUsd, gpus[key]), ...to }
+    }
+    onDraft({ ...draft, gpus })
+  }
+  return (
+    <div className="flex flex-col gap-3">
+      <Filters book={book} filter={filter} onFilter={setFilter} />
+      <div className="flex flex-wrap items-end justify-between gap-3">
+        <p role="status" className="text-sm text-muted">
+          {count(rows.length, 'row')}
+          {rows.length === book.gpus.length ? '' : ` of ${book.gpus.length}`}
+        </p>
+        <SetAll rowCount={rows.length} onSet={(price) => change(rows, { price })} />
+      </div>
+      <VirtualTable
+        label="GPU prices"
+        columns={columnsWith(draft, change)}
+        rows={rows}
+        rowKey={gpuKey}
+        empty={
+          <Empty title="No row is like that" action={<Button onClick={() => setFilter(everything)}>Show all</Button>} />
+        }
+      />
+    </div>
+  )
+}
+
+interface FiltersProps {
+  readonly book: PriceBook
+  readonly filter: Filter
+  readonly onFilter: (filter: Filter) => void
+}
+
+function Filters({ book, filter, onFilter }: FiltersProps) {
+  const fields = [
+    { name: 'machineType', label: 'Machine', words: machineWordOf },
+    { name: 'region', label: 'Region', words: String },
+    { name: 'gpuType', label: 'GPU', words: (value: string) => value.toUpperCase() },
+    { name: 'networkType', label: 'Network', words: networkWordOf },
+    { name: 'gpuCount', label: 'GPUs a machine', words: String },
+  ] as const
+  return (
+    <div className="grid grid-cols-2 gap-3 md:grid-cols-5">
+      {fields.map(({ name, label, words }) => (
+        <SelectField
+          key={name}
+          label={label}
+          choices={[
+            { value: '', label: 'All' },
+            ...[...new Set(book.gpus.map((row) => String(row[name])))].sort(byNumberOrWord).map((value) => ({
+              value,
+              label: words(value),
+            })),
+          ]}
+          value={filter[name]}
+          onChange={(event) => onFilter({ ...filter, [name]: event.target.value })}
+        />
+      ))}
+    </div>
+  )
+}
+
+function SetAll({ rowCount, onSet }: { rowCount: number; onSet: (price: string) => void }) {
+  const [price, setPrice] = useState('')
+  const [isChecked, setChecked] = useState(false)
+  const fault = faultOfGpuPrice(price)
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    setChecked(true)
+    if (fault !== undefined) return
+    onSet(price)
+    setPrice('')
+    setChecked(false)
+  }
+  return (
+    <form onSubmit={submit} className="flex items-start gap-2">
+      <TextField
+        label="Price for all rows shown"
+        hideLabel
+        inputMode="decimal"
+        placeholder="Price, such as 2.49"
+        className="w-44"
+        value={price}
+        onChange={(event) => setPrice(event.target.value.trim())}
+        error={isChecked ? fault : undefined}
+      />
+      <Button type="submit" disabled={rowCount === 0}>
+        Set for {count(rowCount, 'row')}
+      </Button>
+    </form>
+  )
+}
+
+function columnsWith(
+  draft: Draft,
+  change: (rows: readonly GpuPrice[], to: { price?: string; enabled?: boolean }) => void,
+): ReadonlyArray<Column<GpuPrice>> {
+  const typedOf = (row: GpuPrice) => draftOf(row, row.perGpuHourUsd, draft.gpus[gpuKey(row)])
+  return [
+    { name: 'machine', header: 'Machine', cell: (row) => machineWord(row.machineType) },
+    { name: 'region', header: 'Region', cell: (row) => row.region },
+    { name: 'gpu', header: 'GPU', width: 'minmax(0, 0.6fr)', cell: (row) => row.gpuType.toUpperCase() },
+    { name: 'network', header: 'Network', cell: (row) => networkWord(row.networkType) },
+    { name: 'count', header: 'GPUs', width: 'minmax(0, 0.5fr)', align: 'right', cell: (row) => row.gpuCount },
+    {
+      name: 'price',
+      header: 'USD a GPU and hour',
+      width: 'minmax(0, 1.2fr)',
+      cell: (row) => {
+        const typed = typedOf(row)
+        return (
+          // Room for the mark of the focus, which the row would cut.
+          <div className="p-1">
+            <TextField
+              label={`Price of ${gpuKey(row)}`}
+              hideLabel
+              inputMode="decimal"
+              value={typed.price}
+              aria-invalid={faultOfGpuPrice(typed.price) === undefined ? undefined : true}
+              onChange={(event) => change([row], { price: event.target.value.trim() })}
+            />
+          </div>
+        )
+      },
+    },
+    {
+      name: 'enabled',
+      header: 'Sold',
+      width: 'minmax(0, 0.5fr)',
+      cell: (row) => (
+        <input
+          type="checkbox"
+          aria-label={`Sell ${gpuKey(row)}`}
+          className="size-4 accent-accent"
+          checked={typedOf(row).enabled}
+          onChange={(event) => change([row], { enabled: event.target.checked })}
+        />
+      ),
+    },
+    {
+      name: 'was',
+      header: 'Was',
+      align: 'right',
+      cell: (row) => (isSame(row.perGpuHourUsd, row.enabled, typedOf(row)) ? '' : money(row.perGpuHourUsd)),
+    },
+  ]
+}
+
+function fits(row: GpuPrice, filter: Filter): boolean {
+  return (Object.keys(filter) as Array<keyof Filter>).every(
+    (name) => filter[name] === '' || filter[name] === String(row[name]),
+  )
+}
+
+function machineWordOf(value: string): string {
+  return value === 'bare-metal' || value === 'virtual-machine' ? machineWord(value) : value
+}
+
+function networkWordOf(value: string): string {
+  return value === 'ethernet' || value === 'infiniband' ? networkWord(value) : value
+}
+
+function byNumberOrWord(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true })
+}

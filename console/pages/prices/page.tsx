@@ -1,0 +1,91 @@
+/**
+ * The price book. Many rows are changed first and saved together, once, with a reason; rentals that run keep the price
+ * that they began with.
+ */
+import { useState } from 'react'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Button } from '../../ui/button.tsx'
+import { count } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
+import { changesOf, emptyDraft, type Draft, type PriceBook } from './draft.ts'
+import { GpuPrices } from './gpus.tsx'
+import { SavePricesDialog } from './save.tsx'
+import { StoragePrices } from './storage.tsx'
+import { TermPrices } from './terms.tsx'
+
+const tabs = [
+  { name: 'gpus', label: 'GPUs' },
+  { name: 'storage', label: 'Storage' },
+  { name: 'terms', label: 'Terms' },
+] as const
+
+/** Faults that are spelled out; the rest is counted. */
+const FAULTS_SHOWN = 3
+
+export function PricesPage() {
+  const book = useCall('getPriceBook')
+  return (
+    <Page
+      title="Prices"
+      intro="What virtual machines, bare metal and storage cost. Marketplace machines are priced by their suppliers. Rentals that run keep their price."
+    >
+      <Answer of={book} skeleton={<Skeleton rows={12} />}>
+        {(value) => <Book book={value} />}
+      </Answer>
+    </Page>
+  )
+}
+
+function Book({ book }: { book: PriceBook }) {
+  const [draft, setDraft] = useState<Draft>(emptyDraft)
+  const [tab, setTab] = useState<(typeof tabs)[number]['name']>('gpus')
+  const [isSaving, setSaving] = useState(false)
+  const changes = changesOf(book, draft)
+  const { list, faults } = changes
+  const parts = { book, draft, onDraft: setDraft }
+  return (
+    <>
+      {/* What gets the focus comes to stand above the bar with the buttons. */}
+      <div className="[&_input]:scroll-mb-24">
+        <Tabs label="Kinds of prices" tabs={tabs} chosen={tab} onChoose={setTab}>
+          {tab === 'gpus' && <GpuPrices {...parts} />}
+          {tab === 'storage' && <StoragePrices {...parts} />}
+          {tab === 'terms' && <TermPrices {...parts} />}
+        </Tabs>
+      </div>
+      <div className="sticky bottom-0 -mx-4 flex flex-wrap items-center justify-between gap-3 border-t border-line bg-surface px-4 py-3 sm:-mx-6 sm:px-6">
+        <div role="status" className="min-w-0 text-sm text-muted">
+          {list.length === 0 ? 'Nothing is changed.' : `${count(list.length, 'change')} not saved yet.`}
+          {faults.slice(0, FAULTS_SHOWN).map((fault) => (
+            <p key={fault} className="text-bad">
+              {fault}
+            </p>
+          ))}
+          {faults.length > FAULTS_SHOWN && <p className="text-bad">And {faults.length - FAULTS_SHOWN} more.</p>}
+        </div>
+        <div className="flex gap-2">
+          <Button disabled={list.length === 0} onClick={() => setDraft(emptyDraft)}>
+            Discard
+          </Button>
+          <Button look="primary" disabled={list.length === 0 || faults.length > 0} onClick={() => setSaving(true)}>
+            {list.length === 0 ? 'Save' : `Save ${count(list.length, 'change')}`}
+          </Button>
+        </div>
+      </div>
+      {isSaving && (
+        <SavePricesDialog
+          list={list}
+          body={changes.body}
+          onSaved={() => {
+            setDraft(emptyDraft)
+            setSaving(false)
+          }}
+          onClose={() => setSaving(false)}
+        />
+      )}
+    </>
+  )
+}

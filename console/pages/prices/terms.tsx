@@ -1,0 +1,136 @@
+/** Reserved terms and what each takes off the price: for everyone, or for one account by contract. */
+import { useState, type FormEvent } from 'react'
+import { Button } from '../../ui/button.tsx'
+import { Card } from '../../ui/card.tsx'
+import { TextField } from '../../ui/field.tsx'
+import { count, number } from '../../ui/format.ts'
+import { Table, type Column } from '../../ui/table.tsx'
+import { faultOfDiscount, termKey, type Draft, type DraftProps, type Term } from './draft.ts'
+
+const MOST_DAYS = 3_650
+
+/** `discountPercentage` null: it is new, and stands in the draft only. */
+type TermRow = Pick<Term, 'accountId' | 'termPeriodDays'> & { readonly discountPercentage: number | null }
+
+export function TermPrices({ book, draft, onDraft }: DraftProps) {
+  const known = new Set(book.reserveOptions.map(termKey))
+  const fresh = Object.keys(draft.terms).filter((key) => !known.has(key))
+  const rows: readonly TermRow[] = [...book.reserveOptions, ...fresh.map(newTerm)]
+  const set = (key: string, discount: string): void => onDraft({ ...draft, terms: { ...draft.terms, [key]: discount } })
+  return (
+    <div className="flex flex-col gap-4">
+      <Table
+        label="Terms"
+        columns={columnsWith(draft, set)}
+        rows={rows}
+        rowKey={termKey}
+        empty={<p className="text-sm text-muted">There is no term, so everything is rented on demand.</p>}
+      />
+      <AddTerm taken={new Set(rows.map(termKey))} onAdd={set} />
+    </div>
+  )
+}
+
+function columnsWith(draft: Draft, set: (key: string, discount: string) => void): ReadonlyArray<Column<TermRow>> {
+  return [
+    { name: 'term', header: 'Term', cell: (row) => count(row.termPeriodDays, 'day') },
+    { name: 'for', header: 'For', cell: (row) => row.accountId ?? 'Everyone' },
+    {
+      name: 'discount',
+      header: 'Percent off',
+      cell: (row) => {
+        const key = termKey(row)
+        const typed = draft.terms[key] ?? String(row.discountPercentage ?? '')
+        return (
+          <TextField
+            label={`Discount of ${key} days in percent`}
+            hideLabel
+            inputMode="decimal"
+            className="w-40"
+            value={typed}
+            onChange={(event) => set(key, event.target.value.trim())}
+            error={faultOfDiscount(typed)}
+          />
+        )
+      },
+    },
+    {
+      name: 'was',
+      header: 'Was',
+      align: 'right',
+      wideOnly: true,
+      cell: (row) => {
+        if (draft.terms[termKey(row)] === undefined) return ''
+        return row.discountPercentage === null ? 'new' : `${number(row.discountPercentage)} %`
+      },
+    },
+  ]
+}
+
+function AddTerm({ taken, onAdd }: { taken: ReadonlySet<string>; onAdd: (key: string, discount: string) => void }) {
+  const [days, setDays] = useState('')
+  const [accountId, setAccountId] = useState('')
+  const [discount, setDiscount] = useState('')
+  const [isChecked, setChecked] = useState(false)
+  const wholeDays = /^\d{1,4}$/.test(days) ? Number.parseInt(days, 10) : 0
+  const key = termKey({ accountId: accountId === '' ? null : accountId, termPeriodDays: wholeDays })
+  const faults = {
+    days: faultOfDays(wholeDays, taken.has(key)),
+    account: /^\S{0,50}$/.test(accountId) ? undefined : 'An id has no spaces.',
+    discount: faultOfDiscount(discount),
+  }
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    setChecked(true)
+    if (Object.values(faults).some((fault) => fault !== undefined)) return
+    onAdd(key, discount)
+    setDays('')
+    setAccountId('')
+    setDiscount('')
+    setChecked(false)
+  }
+  return (
+    <Card title="Add a term">
+      <form onSubmit={submit} className="grid items-start gap-3 sm:grid-cols-4">
+        <TextField
+          label="Days"
+          inputMode="numeric"
+          value={days}
+          onChange={(event) => setDays(event.target.value.trim())}
+          error={isChecked ? faults.days : undefined}
+        />
+        <TextField
+          label="Account id"
+          placeholder="Everyone"
+          value={accountId}
+          onChange={(event) => setAccountId(event.target.value.trim())}
+          error={isChecked ? faults.account : undefined}
+        />
+        <TextField
+          label="Percent off"
+          inputMode="decimal"
+          value={discount}
+          onChange={(event) => setDiscount(event.target.value.trim())}
+          error={isChecked ? faults.discount : undefined}
+        />
+        <Button type="submit" className="sm:mt-6">
+          Add to the changes
+        </Button>
+      </form>
+    </Card>
+  )
+}
+
+function newTerm(key: string): TermRow {
+  const [accountId = '', days = ''] = key.split(' ')
+  return {
+    accountId: accountId === 'everyone' ? null : accountId,
+    termPeriodDays: Number.parseInt(days, 10),
+    discountPercentage: null,
+  }
+}
+
+function faultOfDays(days: number, isTaken: boolean): string | undefined {
+  if (days < 1 || days > MOST_DAYS) return `Write a number from 1 to ${number(MOST_DAYS)}.`
+  return isTaken ? 'There is such a term; change it above.' : undefined
+}

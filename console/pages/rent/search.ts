@@ -1,0 +1,13 @@
+/** What stands in the address of this page. A value that cannot be right is left out. */
+import { z } from 'zod'
+import { rentalType } from '../../../src/contract/rental.ts'
+import { region } from '../../../src/contract/region.ts'
+import { gpuType, networkType } from '../../../src/contract/shared.ts'
+
+export const rentSearch = z.object({
+  kind: rentalType.optional().catch(undefined),
+  region: region.optional().catch(undefined),
+  gpu: gpuType.optional().catch(undefined),
+  network: networkType.optional().catch(undefined),
+  count: z.int().min(1).max(4_096).optional().catch(undefined),
+})

@@ -1,0 +1,16 @@
+/** For how long one binds oneself, and what that saves, as a choice. */
+import type { NanoUsd } from '../../../src/base/money.ts'
+import type { TermQuote } from '../../../src/domain/term.ts'
+import { money } from '../../ui/format.ts'
+import type { RadioChoice } from '../../ui/radio-choice.ts'
+
+export function termChoices(terms: readonly TermQuote[], listPrice: NanoUsd): RadioChoice[] {
+  return [
+    { value: '', label: 'On demand', detail: `${money(listPrice)} an hour` },
+    ...terms.map(({ days, percentage, perHour }) => ({
+      value: String(days),
+      label: `${days} days, −${percentage} %`,
+      detail: `${money(perHour)} an hour`,
+    })),
+  ]
+}

@@ -1,0 +1,175 @@
+/** One virtual machine or bare-metal rental: how it is, how it is reached, what it does and costs, and its end. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useState, type ReactNode } from 'react'
+import type { Reply } from '../../../src/client/client.ts'
+import { useAction, useCall } from '../../api/query.ts'
+import { RentalBadge } from '../../ui/badge.tsx'
+import { ButtonLink } from '../../ui/button.tsx'
+import { Card, Facts } from '../../ui/card.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { date, money, moneyOfNumber, time } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { ChangeButton, ChangeRentalDialog } from './change.tsx'
+import { CostSoFar } from './cost.tsx'
+import { TerminateButton, TerminateDialog } from './end.tsx'
+import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
+import { SimulatedNotice } from './simulated-notice.tsx'
+import { callName, machineOfRental } from './machine.ts'
+import { RentalReach } from './reach.tsx'
+import { RentalTabs } from './tabs.tsx'
+import { RentalTimeline } from './timeline.tsx'
+import { RentalVolumes } from './volumes.tsx'
+import { kindWords } from './words.ts'
+
+const route = getRouteApi('/shell/rentals/$id')
+
+type Rental = Reply<'getRental'>
+
+export function RentalPage() {
+  const { id } = route.useParams()
+  const rental = useCall('getRental', { params: { id: Number(id) } })
+  if (rental.data !== undefined) return <OneRental rental={rental.data} readAtMs={rental.dataUpdatedAt} />
+  return (
+    <Page title={`Rental ${id}`} actions={<ButtonLink to="/rentals">All rentals</ButtonLink>}>
+      {rental.error === null ? (
+        <Skeleton rows={10} />
+      ) : (
+        <ErrorNotice error={rental.error} onRetry={() => void rental.refetch()} isRead />
+      )}
+    </Page>
+  )
+}
+
+function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
+  const [open, setOpen] = useState<'change' | 'end' | undefined>()
+  const { status } = rental
+  const machine = machineOfRental(rental)
+  const name = callName(machine)
+  const cost = (
+    <CostSoFar costUsd={rental.costSoFarUsd} readAtMs={readAtMs} pricePerHour={machine.pricePerHour} status={status} />
+  )
+  return (
+    <Page
+      title={name}
+      intro={`${kindWords[rental.rentalType]}, ${machine.gpus}, ${rental.region}`}
+      actions={
+        <>
+          <ChangeButton status={status} onClick={() => setOpen('change')} />
+          <TerminateButton status={status} onClick={() => setOpen('end')} />
+        </>
+      }
+    >
+      {status === 'Failed' && (
+        <FailureNotice reason={rental.statusReason ?? 'engine_failure'} message={rental.statusMessage} />
+      )}
+      {status === 'Unknown' && <UnreachableNotice since={unreachableSince(rental.events)} />}
+      {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
+      <SimulatedNotice simulated={rental.simulated} />
+      <RentalTabs
+        noun="rental"
+        id={String(rental.id)}
+        status={status}
+        events={rental.events}
+        state={<StatePanel rental={rental} cost={cost} />}
+        volumes={<RentalVolumes rental={rental} />}
+        tab={tab}
+        onChoose={(search) => void navigate({ search, replace: true })}
+      />
+      {open === 'change' && <ChangeRentalDialog rental={rental} onClose={() => setOpen(undefined)} />}
+      {open === 'end' && <EndRental rental={rental} name={name} cost={cost} onClose={() => setOpen(undefined)} />}
+    </Page>
+  )
+}
+
+interface EndRentalProps {
+  readonly rental: Rental
+  readonly name: string
+  readonly cost: ReactNode
+  readonly onClose: () => void
+}
+
+function EndRental({ rental, name, cost, onClose }: EndRentalProps) {
+  const changes = ['getRental', 'listVirtualMachineRentals', 'listBareMetalRentals', 'getCustomerBalance'] as const
+  const endVirtual = useAction('terminateVirtualMachineRental', changes)
+  const endMetal = useAction('terminateBareMetalRental', changes)
+  const end = rental.rentalType === 'bare-metal' ? endMetal : endVirtual
+  return (
+    <TerminateDialog
+      name={name}
+      cost={cost}
+      commitment={rental.commitment}
+      busy={end.isPending}
+      error={end.error}
+      onClose={onClose}
+      onConfirm={(done) => end.mutate({ body: { rentalId: rental.id } }, { onSuccess: done })}
+    />
+  )
+}
+
+function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
+  return (
+    <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
+      <RentalReach
+        name={rental.name ?? String(rental.id)}
+        status={rental.status}
+        ssh={rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined}
+        ports={rental.portMappings}
+      />
+      <div className="flex min-w-0 flex-col gap-4">
+        <Card title="State" actions={<RentalBadge status={rental.status} />}>
+          {rental.status === 'Pending' && rental.statusMessage !== null && (
+            <p role="status" className="mb-3 text-sm">
+              {rental.statusMessage}
+            </p>
+          )}
+          <RentalTimeline events={rental.events} status={rental.status} />
+        </Card>
+      </div>
+      <div className="flex min-w-0 flex-col gap-4">
+        <Card title="Cost">
+          <Facts facts={costFacts(rental, cost)} />
+        </Card>
+        <Card title="Machine">
+          <Facts facts={machineFacts(rental)} />
+        </Card>
+      </div>
+    </div>
+  )
+}
+
+type Fact = readonly [string, ReactNode]
+
+function costFacts(rental: Rental, cost: ReactNode): Fact[] {
+  const { currentTerm: term, spendingLimitUsd, autoTerminateAt } = rental
+  const price = `${moneyOfNumber(term.costPerHour)} an hour`
+  return [
+    [
+      'So far',
+      <span key="cost" className="font-medium">
+        {cost}
+      </span>,
+    ],
+    ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the usual price` : price],
+    ['Term', term.termType === 'reserved' ? `Reserved until ${date(term.reservedUntil)}` : 'On demand'],
+    ['Ends by itself', autoTerminateAt === null ? 'No' : time(autoTerminateAt)],
+    ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
+  ]
+}
+
+function machineFacts(rental: Rental): Fact[] {
+  const [node] = rental.nodes
+  const size = node === undefined ? '—' : `${node.cpuCount} CPUs, ${node.ramGb} GB memory, ${node.storageGb} GB disk`
+  return [
+    ['Name', rental.name ?? '—'],
+    ['Number', rental.id],
+    ['GPUs', `${machineOfRental(rental).gpus}, ${rental.gpuFormFactor.toUpperCase()}`],
+    [rental.nodes.length > 1 ? `Each of ${rental.nodes.length} machines` : 'Size', size],
+    ['Network', rental.connectionType],
+    ['Started', time(rental.startedAt)],
+    ...(rental.terminatedAt === null ? [] : [['Ended', time(rental.terminatedAt)] as const]),
+    ['Ordered by', rental.createdBy.email],
+  ]
+}

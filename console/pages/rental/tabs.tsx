@@ -1,0 +1,57 @@
+/** What is shown about a machine, in tabs: the same for rentals and instances but for what only some have. */
+import type { ReactNode } from 'react'
+import type { EventRecord } from '../../../src/contract/event.ts'
+import type { RentalStatus } from '../../../src/contract/rental.ts'
+import { Tabs } from '../../ui/tabs.tsx'
+import { EventList } from '../events/list.tsx'
+import { RentalLogs } from './logs.tsx'
+import { RentalMetrics } from './metrics.tsx'
+import type { RentalTab } from './search.ts'
+import { RentalTerminal } from './terminal.tsx'
+
+const allTabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string }> = [
+  { name: 'state', label: 'State' },
+  { name: 'metrics', label: 'Metrics' },
+  { name: 'terminal', label: 'Terminal' },
+  { name: 'logs', label: 'Logs' },
+  { name: 'volumes', label: 'Volumes' },
+  { name: 'events', label: 'Events' },
+]
+
+interface RentalTabsProps {
+  readonly noun: 'rental' | 'instance'
+  /** As the interface of its kind has it. */
+  readonly id: string
+  readonly status: RentalStatus
+  readonly events: readonly EventRecord[]
+  readonly state: ReactNode
+  /** Left out where there are none. */
+  readonly volumes?: ReactNode
+  /** What stands in the address. */
+  readonly tab: RentalTab | undefined
+  readonly onChoose: (search: { tab?: RentalTab }) => void
+}
+
+export function RentalTabs({ noun, id, status, events, state, volumes, tab = 'state', onChoose }: RentalTabsProps) {
+  const isRunning = status === 'Running'
+  const panels: Readonly<Record<RentalTab, ReactNode>> = {
+    state,
+    metrics: <RentalMetrics id={id} isRunning={isRunning} />,
+    terminal: <RentalTerminal id={id} isRunning={isRunning} />,
+    logs: <RentalLogs id={id} />,
+    volumes,
+    events: <EventList label={`Events of this ${noun}`} events={events} empty={null} hideSubject />,
+  }
+  const tabs = allTabs.filter(({ name }) => panels[name] !== undefined)
+  const chosen = panels[tab] === undefined ? 'state' : tab
+  return (
+    <Tabs
+      label={`About this ${noun}`}
+      tabs={tabs}
+      chosen={chosen}
+      onChoose={(next) => onChoose(next === 'state' ? {} : { tab: next })}
+    >
+      {panels[chosen]}
+    </Tabs>
+  )
+}

@@ -1,0 +1,68 @@
+/** The life of a machine so far, from its events, and what may come next, from the domain's table of moves. */
+import type { ReactNode } from 'react'
+import type { EventRecord, EventType } from '../../../src/contract/event.ts'
+import type { RentalStatus } from '../../../src/contract/rental.ts'
+import { RentalBadge } from '../../ui/badge.tsx'
+import { cx } from '../../ui/class.ts'
+import { time } from '../../ui/format.ts'
+import { eventDetail } from '../events/words.ts'
+import { meaningOf, nextOf } from './words.ts'
+
+/** The state that each event has led to; the others did not change it. */
+const stateAfter: Readonly<Partial<Record<EventType, RentalStatus>>> = {
+  'rental.created': 'Pending',
+  'rental.running': 'Running',
+  'rental.unknown': 'Unknown',
+  'rental.recovered': 'Running',
+  'rental.failed': 'Failed',
+  'rental.terminating': 'Terminating',
+  'rental.terminated': 'Terminated',
+}
+
+export function RentalTimeline({ events, status }: { events: readonly EventRecord[]; status: RentalStatus }) {
+  const steps = events.filter((event) => stateAfter[event.type] !== undefined).toReversed()
+  const next = nextOf(status)
+  return (
+    <ol aria-label="Timeline" className="flex flex-col">
+      {steps.map((event, index) => {
+        const state = stateAfter[event.type] ?? status
+        const isLast = index === steps.length - 1
+        return (
+          <Step key={event.id} isNow={isLast}>
+            <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+              <RentalBadge status={state} />
+              <time dateTime={event.at} className="text-sm text-muted">
+                {time(event.at)}
+              </time>
+            </div>
+            {eventDetail(event) !== '' && <p className="text-sm text-muted">{eventDetail(event)}</p>}
+            {isLast && <p className="text-sm">{meaningOf(status)}</p>}
+          </Step>
+        )
+      })}
+      {next !== undefined && (
+        <Step isNow={false}>
+          <p className="text-sm text-muted">{next}</p>
+        </Step>
+      )}
+    </ol>
+  )
+}
+
+function Step({ isNow, children }: { isNow: boolean; children: ReactNode }) {
+  return (
+    <li
+      aria-current={isNow ? 'step' : undefined}
+      className="relative flex flex-col gap-1 border-l-2 border-line pb-4 pl-5 last:border-transparent last:pb-0"
+    >
+      <span
+        aria-hidden="true"
+        className={cx(
+          'absolute top-1.5 -left-[7px] size-3 rounded-full border-2 bg-surface',
+          isNow ? 'border-accent' : 'border-line-strong',
+        )}
+      />
+      {children}
+    </li>
+  )
+}

@@ -1,0 +1,71 @@
+/** Machines that have ended, of every kind, by their last events. */
+import type { EventRecord } from '../../../src/contract/event.ts'
+import type { RentalKind } from '../../../src/domain/rental.ts'
+import { Button, ButtonLink } from '../../ui/button.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { time } from '../../ui/format.ts'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { VirtualTable, type Column } from '../../ui/table.tsx'
+import { useEventPages } from '../events/pages.ts'
+import { MachineLink } from './machine-table.tsx'
+import { kindWords, reasonSentence } from '../rental/words.ts'
+
+export function EndedRentals() {
+  const ended = useEventPages('rental.terminated')
+  if (ended.data === undefined) {
+    return ended.error === null ? (
+      <Skeleton rows={6} />
+    ) : (
+      <ErrorNotice error={ended.error} onRetry={() => void ended.refetch()} isRead />
+    )
+  }
+  return (
+    <div className="flex flex-col gap-4">
+      <VirtualTable
+        label="Ended rentals"
+        columns={columns}
+        rows={ended.data.pages.flatMap((page) => page.events)}
+        rowKey={({ id }) => id}
+        empty={
+          <Empty title="Nothing has ended yet" action={<ButtonLink to="/rentals">Show what is rented</ButtonLink>}>
+            What you terminate is listed here, with its cost on its page.
+          </Empty>
+        }
+      />
+      {ended.hasNextPage && (
+        <Button className="self-center" busy={ended.isFetchingNextPage} onClick={() => void ended.fetchNextPage()}>
+          Show older ones
+        </Button>
+      )}
+    </div>
+  )
+}
+
+const columns: ReadonlyArray<Column<EventRecord>> = [
+  {
+    name: 'name',
+    header: 'Name',
+    width: 'minmax(0, 2fr)',
+    cell: (event) => <MachineLink machine={machineOf(event)} />,
+  },
+  { name: 'kind', header: 'Kind', cell: (event) => kindWords[machineOf(event).kind] },
+  { name: 'at', header: 'Ended', cell: ({ at }) => <time dateTime={at}>{time(at)}</time> },
+  { name: 'reason', header: 'Why', width: 'minmax(0, 2fr)', cell: ({ data }) => whyOf(data['reason']) },
+]
+
+function whyOf(reason: unknown): string {
+  return typeof reason === 'string' ? reasonSentence(reason) : '—'
+}
+
+function machineOf({ subject, data }: EventRecord): {
+  readonly kind: RentalKind
+  readonly id: string
+  readonly name: string
+  readonly label: string | null
+} {
+  const kind = data['kind'] === 'container' || data['kind'] === 'bare-metal' ? data['kind'] : 'virtual-machine'
+  const name = typeof data['name'] === 'string' ? data['name'] : subject.id
+  const label = typeof data['label'] === 'string' ? data['label'] : null
+  return { kind, id: kind === 'container' ? name : subject.id, name, label }
+}

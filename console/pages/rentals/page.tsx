@@ -1,0 +1,148 @@
+/**
+ * All rentals in one table, whatever their kind, and those that have ended. The interface has no list of ended machines
+ * of every kind; their last event says which they were.
+ */
+import { getRouteApi } from '@tanstack/react-router'
+import type { z } from 'zod'
+import { rentalStatus, type RentalStatus } from '../../../src/contract/rental.ts'
+import type { RentalKind } from '../../../src/domain/rental.ts'
+import { useMay } from '../../api/me.ts'
+import { Button, ButtonLink } from '../../ui/button.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { SelectField, TextField } from '../../ui/field.tsx'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
+import { MachineTable } from './machine-table.tsx'
+import { useOwnMachines, type OwnMachine } from '../rental/machine.ts'
+import { kindWords } from '../rental/words.ts'
+import { EndedRentals } from './ended.tsx'
+import type { rentalsSearch } from './search.ts'
+
+const route = getRouteApi('/shell/rentals')
+
+export function RentalsPage() {
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
+  const mayRent = useMay('compute:write')
+  return (
+    <Page
+      title="Rentals"
+      intro="Virtual machines, bare metal and containers of the marketplace."
+      actions={
+        mayRent && (
+          <>
+            <ButtonLink to="/marketplace">Marketplace</ButtonLink>
+            <ButtonLink to="/rent" look="primary">
+              Rent a machine
+            </ButtonLink>
+          </>
+        )
+      }
+    >
+      <Tabs
+        label="Rentals"
+        tabs={[
+          { name: 'current', label: 'Current' },
+          { name: 'ended', label: 'Ended' },
+        ]}
+        chosen={tab ?? 'current'}
+        onChoose={(name) => void navigate({ search: name === 'ended' ? { tab: name } : {} })}
+      >
+        {tab === 'ended' ? <EndedRentals /> : <CurrentRentals />}
+      </Tabs>
+    </Page>
+  )
+}
+
+type Filter = z.output<typeof rentalsSearch>
+
+function CurrentRentals() {
+  const filter = route.useSearch()
+  const { machines, failed } = useOwnMachines()
+  if (failed?.error) return <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} isRead />
+  const shown = machines?.filter((machine) => fits(machine, filter))
+  return (
+    <div className="flex flex-col gap-4">
+      <Filters filter={filter} />
+      {machines === undefined || shown === undefined ? (
+        <Skeleton rows={6} />
+      ) : (
+        <MachineTable label="Rentals" machines={shown} empty={<NoRentals isFiltered={machines.length > 0} />} />
+      )}
+    </div>
+  )
+}
+
+function Filters({ filter }: { filter: Filter }) {
+  const navigate = route.useNavigate()
+  const change = (part: Partial<Filter>): void =>
+    void navigate({ search: (before) => withoutEmpty({ ...before, ...part }), replace: true })
+  return (
+    <div className="grid max-w-2xl grid-cols-1 gap-3 sm:grid-cols-3">
+      <TextField
+        label="Name or label"
+        type="search"
+        value={filter.find ?? ''}
+        maxLength={100}
+        onChange={(event) => change({ find: event.target.value })}
+      />
+      <SelectField
+        label="Kind"
+        value={filter.kind ?? ''}
+        choices={[{ value: '', label: 'All kinds' }, ...kindChoices]}
+        onChange={(event) => change({ kind: (event.target.value || undefined) as RentalKind | undefined })}
+      />
+      <SelectField
+        label="State"
+        value={filter.state ?? ''}
+        choices={[{ value: '', label: 'All states' }, ...stateChoices]}
+        onChange={(event) => change({ state: (event.target.value || undefined) as RentalStatus | undefined })}
+      />
+    </div>
+  )
+}
+
+const kindChoices = Object.entries(kindWords).map(([value, label]) => ({ value, label }))
+const stateChoices = rentalStatus.options
+  .filter((state) => state !== 'Terminated')
+  .map((state) => ({ value: state, label: state }))
+
+function NoRentals({ isFiltered }: { isFiltered: boolean }) {
+  const navigate = route.useNavigate()
+  if (isFiltered) {
+    return (
+      <Empty
+        title="No rental is like that"
+        action={<Button onClick={() => void navigate({ search: {} })}>Show all rentals</Button>}
+      />
+    )
+  }
+  return (
+    <Empty
+      title="Nothing is rented"
+      action={
+        <ButtonLink to="/rent" look="primary">
+          Rent a machine
+        </ButtonLink>
+      }
+    >
+      A virtual machine or bare metal by the hour, or a container on a machine of the marketplace. It is charged by the
+      millisecond, and only while it runs.
+    </Empty>
+  )
+}
+
+function fits({ name, label, kind, status }: OwnMachine, filter: Filter): boolean {
+  const wanted = filter.find?.toLowerCase() ?? ''
+  return (
+    (filter.kind === undefined || kind === filter.kind) &&
+    (filter.state === undefined || status === filter.state) &&
+    (wanted === '' || `${name} ${label ?? ''}`.toLowerCase().includes(wanted))
+  )
+}
+
+function withoutEmpty(filter: Filter): Filter {
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined && value !== ''))
+}

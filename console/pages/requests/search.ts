@@ -1,0 +1,10 @@
+/** What stands in the address of the page of requests. A value that cannot be right is left out. */
+import { z } from 'zod'
+import { requestOutcome } from '../../../src/contract/request-log.ts'
+
+export const requestsSearch = z.object({
+  model: z.string().min(1).max(200).optional().catch(undefined),
+  outcome: requestOutcome.optional().catch(undefined),
+  /** Which one is open. */
+  request: z.string().min(1).max(100).optional().catch(undefined),
+})

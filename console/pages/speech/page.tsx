@@ -1,0 +1,203 @@
+/** A text, spoken by a model: it is played here, can be taken along, and says what it has cost. */
+import { getRouteApi } from '@tanstack/react-router'
+import { useEffect, useRef, useState, type FormEvent } from 'react'
+import type { CallInput } from '../../../src/client/client.ts'
+import type { ClientError } from '../../../src/client/error.ts'
+import { client } from '../../api/client.ts'
+import { fileOf, isStopped, noteRequest, problemOf, type Model } from '../../api/inference.ts'
+import { Button } from '../../ui/button.tsx'
+import { Card } from '../../ui/card.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { TextArea, TextField } from '../../ui/field.tsx'
+import { count, number } from '../../ui/format.ts'
+import { Page } from '../../ui/page.tsx'
+import { CodeButton } from '../playground/code.tsx'
+import { RequestCost } from '../playground/cost.tsx'
+import { DownloadLink } from '../playground/download.tsx'
+import { ModelField, WithModel } from '../playground/model.tsx'
+import { ParameterFields, readParameters, type Parameter, type Typed } from '../playground/parameter.tsx'
+import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
+import { speechSnippets } from '../playground/snippet.ts'
+
+const route = getRouteApi('/shell/speech')
+
+const EXAMPLE = 'The ship is in the harbour.'
+const MOST_CHARS = 100_000
+/** Files stay in the browser's memory for as long as they can be played. */
+const MOST_TAKES = 20
+
+const parameters: readonly Parameter[] = [
+  { name: 'speed', label: 'Speed', hint: '1 is usual, 2 twice as fast.', least: 0.1, most: 5 },
+]
+
+export function SpeechPage() {
+  const { model: wanted } = route.useSearch()
+  return (
+    <Page title="Speech" intro="Have a text spoken. What was said stays in this page: download what you want to keep.">
+      <WithModel kind="speech" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
+        {(model, models) => <Speech model={model} models={models} />}
+      </WithModel>
+    </Page>
+  )
+}
+
+function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
+  const navigate = route.useNavigate()
+  const booth = useBooth()
+  const [text, setText] = useState('')
+  const [speaker, setSpeaker] = useState('')
+  const [language, setLanguage] = useState('')
+  const [typed, setTyped] = useState<Typed>({})
+  const { values, faults } = readParameters(parameters, typed)
+  const isWrong = Object.keys(faults).length > 0
+  const order: SpeechOrder = {
+    model: model.id,
+    text: text.trim() === '' ? EXAMPLE : text,
+    ...(speaker.trim() === '' ? {} : { speaker: speaker.trim() }),
+    ...(language.trim() === '' ? {} : { language: language.trim() }),
+    ...values,
+  }
+  const canSpeak = text.trim() !== '' && !isWrong && !booth.isBusy
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    if (canSpeak) booth.speak(order)
+  }
+  return (
+    <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_20rem]">
+      <div className="flex min-w-0 flex-col gap-5">
+        <Card
+          title="Text"
+          actions={<CodeButton disabled={isWrong} make={() => speechSnippets(location.origin, order)} />}
+        >
+          <form onSubmit={submit} className="flex flex-col gap-3">
+            <TextArea
+              label="Text"
+              hideLabel
+              rows={6}
+              required
+              maxLength={MOST_CHARS}
+              value={text}
+              placeholder={EXAMPLE}
+              hint={`${number(Array.from(text).length)} of ${number(MOST_CHARS)} characters. Each one costs.`}
+              onChange={(event) => setText(event.target.value)}
+            />
+            {booth.error !== null && <ErrorNotice error={booth.error} onRetry={() => booth.speak(order)} />}
+            <div className="flex justify-end gap-2">
+              {booth.isBusy && <Button onClick={booth.stop}>Stop</Button>}
+              <Button type="submit" look="primary" busy={booth.isBusy} disabled={!canSpeak}>
+                {booth.isBusy ? 'Speaking…' : 'Speak'}
+              </Button>
+            </div>
+          </form>
+        </Card>
+        {booth.takes.length === 0 ? (
+          <Empty title="Nothing spoken yet">Write a text and press Speak. It can be played here.</Empty>
+        ) : (
+          <ul aria-label="Spoken in this visit" className="flex flex-col gap-3">
+            {booth.takes.map((take) => (
+              <TakeView key={take.requestId} take={take} />
+            ))}
+          </ul>
+        )}
+      </div>
+      <Card title="Model and voice">
+        <div className="flex flex-col gap-4">
+          <ModelField
+            model={model}
+            models={models}
+            disabled={booth.isBusy}
+            onChoose={(id) => void navigate({ search: { model: id }, replace: true })}
+          />
+          <TextField
+            label="Voice"
+            value={speaker}
+            maxLength={100}
+            placeholder="Default"
+            hint="A name that the model knows. The one that comes with Berth has neural, slt, rms, awb and kal."
+            onChange={(event) => setSpeaker(event.target.value)}
+          />
+          <TextField
+            label="Language"
+            value={language}
+            maxLength={20}
+            placeholder="Default"
+            hint="Such as en-US."
+            onChange={(event) => setLanguage(event.target.value)}
+          />
+          <ParameterFields parameters={parameters} typed={typed} faults={faults} onChange={setTyped} />
+        </div>
+      </Card>
+    </div>
+  )
+}
+
+type SpeechOrder = CallInput<'generateAudio'>['body']
+
+interface Take {
+  readonly requestId: string
+  readonly order: SpeechOrder
+  readonly url: string
+  readonly seconds: number
+  readonly characters: number
+}
+
+function TakeView({ take: { order, url, seconds, characters, requestId } }: { take: Take }) {
+  return (
+    <li className="flex min-w-0 flex-col gap-2 rounded-lg border border-line bg-surface p-4">
+      <p className="line-clamp-2 text-sm break-words">{order.text}</p>
+      <div className="flex flex-wrap items-center gap-3">
+        {/* Its words stand above it. */}
+        {/* oxlint-disable-next-line jsx-a11y/media-has-caption */}
+        <audio controls src={url} aria-label={`Play: ${order.text.slice(0, 60)}`} className="h-10 min-w-0 flex-1" />
+        <DownloadLink href={url} file="speech.mp3" />
+      </div>
+      <p className="text-xs text-muted tabular-nums">
+        {seconds.toFixed(1)} s · {count(characters, 'character')} · {order.speaker ?? 'default voice'} ·{' '}
+        <RequestCost requestId={requestId} />
+      </p>
+    </li>
+  )
+}
+
+function useBooth() {
+  const [takes, setTakes] = useState<readonly Take[]>([])
+  const [isBusy, setIsBusy] = useState(false)
+  const [error, setError] = useState<ClientError | null>(null)
+  const running = useRef<AbortController>(undefined)
+  // Newest first, as the takes.
+  const urls = useRef<string[]>([])
+  useEffect(() => {
+    const made = urls.current
+    return () => {
+      running.current?.abort()
+      for (const url of made) URL.revokeObjectURL(url)
+    }
+  }, [])
+  const speak = async (order: SpeechOrder): Promise<void> => {
+    const controller = new AbortController()
+    running.current = controller
+    setIsBusy(true)
+    setError(null)
+    try {
+      const { requestId, answer } = await client.infer('generateAudio', { body: order, signal: controller.signal })
+      const url = fileOf(answer.audio, 'audio/mpeg')
+      urls.current.unshift(url)
+      for (const old of urls.current.splice(MOST_TAKES)) URL.revokeObjectURL(old)
+      const take = { requestId, order, url, seconds: answer.duration, characters: answer.usage }
+      setTakes((all) => [take, ...all].slice(0, MOST_TAKES))
+    } catch (problem) {
+      if (!isStopped(problem)) setError(problemOf(problem))
+    } finally {
+      setIsBusy(false)
+    }
+    await noteRequest()
+  }
+  return {
+    takes,
+    isBusy,
+    error,
+    speak: (order: SpeechOrder): void => void speak(order),
+    stop: (): void => running.current?.abort(),
+  }
+}

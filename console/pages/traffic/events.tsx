@@ -1,0 +1,77 @@
+/** What happens in all accounts, newest first, as it happens. */
+import { eventTypes, type AccountEvent } from '../../../src/contract/event.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { TextLink } from '../../ui/button.tsx'
+import { Card } from '../../ui/card.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ago, time } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Table, type Column } from '../../ui/table.tsx'
+import { eventDetail } from '../events/words.ts'
+import { useAccountName } from '../fleet/read.ts'
+
+const SHOWN = 30
+
+export function TrafficEvents() {
+  const events = useCall('listAllEvents', { query: { limit: SHOWN } })
+  const now = useNow()
+  const nameOf = useAccountName()
+  const columns = columnsOf(now, nameOf)
+  return (
+    <Card title="What happens">
+      <Answer of={events} skeleton={<div className="h-96" />}>
+        {(reply) => (
+          <Table
+            label="Events of every account"
+            columns={columns}
+            rows={reply.events}
+            rowKey={(event) => event.id}
+            empty={
+              <Empty title="Nothing has happened yet">Orders, charges and changes of all accounts come here.</Empty>
+            }
+          />
+        )}
+      </Answer>
+    </Card>
+  )
+}
+
+function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<Column<AccountEvent>> {
+  return [
+    {
+      name: 'at',
+      header: 'When',
+      cell: (event) => (
+        <span className="whitespace-nowrap" title={time(event.at)}>
+          {ago(event.at, now)}
+        </span>
+      ),
+    },
+    {
+      name: 'account',
+      header: 'Account',
+      cell: (event) => (
+        <TextLink to="/operator/accounts/$id" params={{ id: event.accountId }}>
+          {nameOf(event.accountId)}
+        </TextLink>
+      ),
+    },
+    { name: 'type', header: 'Event', cell: (event) => <span className="font-mono">{event.type}</span> },
+    {
+      name: 'subject',
+      header: 'Of',
+      cell: (event) => (
+        <span className="whitespace-nowrap">
+          {event.subject.kind} {event.subject.id}
+        </span>
+      ),
+    },
+    {
+      name: 'says',
+      header: 'What it says',
+      wideOnly: true,
+      cell: (event) => eventDetail(event) || eventTypes[event.type],
+    },
+  ]
+}

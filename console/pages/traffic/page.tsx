@@ -1,0 +1,162 @@
+/** What goes on in the whole house, now: calls of models minute by minute, their load, what happens, what hangs. */
+import { useState } from 'react'
+import { sumUsd, usd, usdToNumber, zeroUsd } from '../../../src/base/money.ts'
+import type { Reply } from '../../../src/client/client.ts'
+import { useOperatorEvents } from '../../api/live-operator.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { TextLink } from '../../ui/button.tsx'
+import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { SelectField } from '../../ui/field.tsx'
+import { count, money, moneyOfNumber, number, span } from '../../ui/format.ts'
+import { LineChart } from '../../ui/line-chart.tsx'
+import { useNow } from '../../ui/now.ts'
+import { Page } from '../../ui/page.tsx'
+import { useAccountName } from '../fleet/read.ts'
+import { TrafficEvents } from './events.tsx'
+import { TrafficModels } from './models.tsx'
+
+const EVERY_MS = 5_000
+const STUCK_NAMED = 3
+const spans = [15, 60, 180] as const
+
+export function TrafficPage() {
+  const [minutes, setMinutes] = useState<number>(60)
+  const traffic = useCall('getTraffic', { query: { minutes } }, { everyMs: EVERY_MS })
+  useOperatorEvents()
+  const chooseSpan = (
+    <SelectField
+      label="Span"
+      hideLabel
+      choices={spans.map((value) => ({ value: String(value), label: `The last ${value} minutes` }))}
+      value={String(minutes)}
+      onChange={(event) => setMinutes(Number.parseInt(event.target.value, 10))}
+    />
+  )
+  return (
+    <Page title="Traffic" intro="Calls of models and events of every account, as they happen." actions={chooseSpan}>
+      <StuckWarning />
+      <Answer of={traffic} skeleton={<TrafficSkeleton />}>
+        {(reply) => (
+          <>
+            <Totals traffic={reply} />
+            <Charts traffic={reply} />
+          </>
+        )}
+      </Answer>
+      <TrafficModels traffic={traffic.data} />
+      <TrafficEvents />
+    </Page>
+  )
+}
+
+type Traffic = Reply<'getTraffic'>
+
+/** One for the whole page: what waits is told once. */
+function TrafficSkeleton() {
+  return (
+    <div role="status" aria-label="Loading" className="flex flex-col gap-5">
+      <span className="h-[6.9rem] animate-pulse rounded-lg bg-sunken" />
+      <span className="grid gap-4 lg:grid-cols-2">
+        {[0, 1, 2, 3].map((n) => (
+          <span key={n} className="h-72 animate-pulse rounded-lg bg-sunken" />
+        ))}
+      </span>
+    </div>
+  )
+}
+
+/** Rentals that hang are rare and need somebody: they stand above everything else. */
+function StuckWarning() {
+  const stuck = useCall('listAllRentals', { query: { stuck: true, limit: 100 } })
+  const nameOf = useAccountName()
+  const now = useNow()
+  const rentals = stuck.data?.rentals ?? []
+  if (rentals.length === 0) return null
+  return (
+    <section aria-labelledby="stuck" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-sm">
+      {/* Without the times below, which would be read out again with each tick. */}
+      <div role="alert">
+        <h2 id="stuck" className="font-semibold text-warn">
+          {count(rentals.length, 'rental')} {rentals.length === 1 ? 'hangs' : 'hang'}
+        </h2>
+      </div>
+      <ul className="mt-1">
+        {rentals.slice(0, STUCK_NAMED).map((rental) => (
+          <li key={rental.id}>
+            {rental.name} of {nameOf(rental.accountId)}: {rental.status} for{' '}
+            {span(now - Date.parse(rental.statusSince))}
+          </li>
+        ))}
+      </ul>
+      <p className="mt-1">
+        <TextLink to="/operator/fleet" search={{ tab: 'rentals' }}>
+          See what can be done
+        </TextLink>
+      </p>
+    </section>
+  )
+}
+
+function Totals({ traffic }: { traffic: Traffic }) {
+  const { minutes } = traffic
+  const requests = sum(minutes.map((minute) => minute.requests))
+  const failed = sum(minutes.map((minute) => minute.failed))
+  const input = sum(minutes.map((minute) => minute.inputTokens))
+  const output = sum(minutes.map((minute) => minute.outputTokens))
+  const cost = sumUsd(minutes.map((minute) => usd(minute.costUsd)))
+  const inSpan = `in the last ${minutes.length} minutes`
+  return (
+    <Stats>
+      <Stat label="Requests" value={number(requests)} detail={inSpan} />
+      <Stat
+        label="Failed"
+        value={number(failed)}
+        detail={requests === 0 ? 'of none' : `${((100 * failed) / requests).toFixed(1)} % of them`}
+      />
+      <Stat label="Tokens" value={number(input + output)} detail={`${number(input)} in, ${number(output)} out`} />
+      <Stat label="Earned" value={money(cost)} detail={cost === zeroUsd ? 'nothing yet' : 'to the nano-dollar'} />
+    </Stats>
+  )
+}
+
+function Charts({ traffic }: { traffic: Traffic }) {
+  const { minutes } = traffic
+  const times = minutes.map((minute) => Date.parse(minute.at) / 1_000)
+  const line = (label: string, of: (minute: Traffic['minutes'][number]) => number) => ({
+    label,
+    values: minutes.map(of),
+  })
+  const charts = [
+    { title: 'Requests a minute', format: whole, series: [line('Requests', (minute) => minute.requests)] },
+    { title: 'Failed a minute', format: whole, series: [line('Failed', (minute) => minute.failed)] },
+    {
+      title: 'Tokens a minute',
+      format: whole,
+      series: [line('In', (minute) => minute.inputTokens), line('Out', (minute) => minute.outputTokens)],
+    },
+    {
+      title: 'Earned a minute',
+      format: moneyOfNumber,
+      series: [line('USD', (minute) => usdToNumber(usd(minute.costUsd)))],
+    },
+  ]
+  return (
+    <div className="grid gap-4 lg:grid-cols-2">
+      {charts.map(({ title, format, series }) => (
+        <Card key={title} title={title}>
+          <LineChart label={title} times={times} series={series} format={format} />
+        </Card>
+      ))}
+    </div>
+  )
+}
+
+/** Scales may have steps between whole numbers; they mean nothing here. */
+function whole(value: number): string {
+  return Number.isInteger(value) ? number(value) : ''
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}

@@ -1,0 +1,36 @@
+/** What each day has cost, as bars. A long time is shown by weeks. */
+import type { Reply } from '../../../src/client/client.ts'
+import { nanoUsdOf, parseUsd, sumUsd, zeroUsd } from '../../../src/base/money.ts'
+import { BarChart, type Bar } from '../../ui/bar-chart.tsx'
+import { count, money } from '../../ui/format.ts'
+import { daysOf, shortDay, type Range } from './range.ts'
+
+/** More bars than these cannot be told apart. */
+const MOST_BARS = 100
+const WEEK = 7
+
+export function UsageDays({ summary, range }: { summary: Reply<'getUsageSummary'>; range: Range }) {
+  const byDay = new Map(summary.rows.map((row) => [row.group, row]))
+  const days = daysOf(range)
+  const isByWeek = days.length > MOST_BARS
+  const bars = piecesOf(days, isByWeek ? WEEK : 1).map((piece): Bar => {
+    const [first = ''] = piece
+    const rows = piece.flatMap((day) => byDay.get(day) ?? [])
+    const cost = sumUsd(rows.map((row) => parseUsd(row.costUsd) ?? zeroUsd))
+    const requests = rows.reduce((sum, row) => sum + row.requests, 0)
+    return { key: first, name: shortDay(first), values: [cost], detail: count(requests, 'request') }
+  })
+  return (
+    <BarChart
+      label={isByWeek ? 'Spent by week' : 'Spent by day'}
+      barName={isByWeek ? 'Week from' : 'Day'}
+      parts={['Spent']}
+      bars={bars}
+      format={(value) => money(nanoUsdOf(value))}
+    />
+  )
+}
+
+function piecesOf(days: readonly string[], size: number): string[][] {
+  return Array.from({ length: Math.ceil(days.length / size) }, (_, n) => days.slice(n * size, (n + 1) * size))
+}

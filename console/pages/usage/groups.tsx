@@ -1,0 +1,117 @@
+/**
+ * What models, keys or rentals have cost, the dearest first. For a week each day is shown with its parts; the server
+ * sums by one thing at a time, so that takes a call for each day and is not done for longer.
+ */
+import { useQueries } from '@tanstack/react-query'
+import type { Reply } from '../../../src/client/client.ts'
+import { nanoUsdOf, parseUsd, sumUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
+import { call } from '../../api/query.ts'
+import { BarChart, CHART_PARTS, type Bar } from '../../ui/bar-chart.tsx'
+import { Card } from '../../ui/card.tsx'
+import { money, number } from '../../ui/format.ts'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Table, type Column } from '../../ui/table.tsx'
+import { UsageName, useUsageNames } from './name.tsx'
+import { daysOf, shortDay, type Range } from './range.ts'
+
+type Summary = Reply<'getUsageSummary'>
+type Row = Summary['rows'][number]
+
+const SPLIT_DAYS = 7
+/** The dearest; the others are told as one sum. */
+const SHOWN_ROWS = 50
+
+interface UsageGroupsProps {
+  readonly summary: Summary
+  readonly by: Exclude<Summary['by'], 'day'>
+  readonly range: Range
+}
+
+const titles = { model: 'Model', key: 'Key', rental: 'Rental' } as const
+
+export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
+  const days = daysOf(range)
+  const shown = summary.rows.slice(0, SHOWN_ROWS)
+  const others = summary.rows.slice(SHOWN_ROWS)
+  const columns = columnsOf(by, parseUsd(shown[0]?.costUsd ?? '') ?? zeroUsd)
+  return (
+    <div className="flex flex-col gap-4">
+      {days.length <= SPLIT_DAYS && (
+        <Card title={`Each day by ${by}`}>
+          <SplitDays by={by} days={days} rows={summary.rows} />
+        </Card>
+      )}
+      <Table label={`Spent by ${by}`} columns={columns} rows={shown} rowKey={(row) => row.group} empty={null} />
+      {others.length > 0 && (
+        <p className="text-sm text-muted">
+          And {number(others.length)} more, {money(sumUsd(others.map(costOf)))} together.
+        </p>
+      )}
+    </div>
+  )
+}
+
+function columnsOf(by: UsageGroupsProps['by'], dearest: NanoUsd): ReadonlyArray<Column<Row>> {
+  return [
+    { name: 'name', header: titles[by], cell: (row) => <UsageName by={by} row={row} /> },
+    {
+      name: 'share',
+      header: <span className="sr-only">Share</span>,
+      wideOnly: true,
+      cell: (row) => <Share of={costOf(row)} most={dearest} />,
+    },
+    {
+      name: 'requests',
+      header: 'Requests',
+      align: 'right',
+      cell: (row) => (row.requests === 0 ? '—' : number(row.requests)),
+    },
+    { name: 'cost', header: 'Spent', align: 'right', cell: (row) => money(row.costUsd) },
+  ]
+}
+
+function Share({ of, most }: { of: NanoUsd; most: NanoUsd }) {
+  const share = most <= 0n || of <= 0n ? 0 : (Number(of) / Number(most)) * 100
+  return (
+    <div aria-hidden="true" className="h-2.5 w-full min-w-40 rounded-xs bg-sunken">
+      <div className="h-full min-w-0.5 rounded-xs bg-accent" style={{ width: `${share}%` }} />
+    </div>
+  )
+}
+
+/** The dearest as parts of their own, the others as one. */
+function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: readonly string[]; rows: readonly Row[] }) {
+  const nameOf = useUsageNames(by)
+  const answers = useQueries({
+    queries: days.map((day) => {
+      const input = { query: { from: day, to: day, by } }
+      return {
+        queryKey: ['getUsageSummary', input],
+        queryFn: ({ signal }: { signal: AbortSignal }) => call('getUsageSummary', { ...input, signal }),
+      }
+    }),
+  })
+  if (answers.some((answer) => answer.isPending)) return <Skeleton rows={6} />
+  const fits = rows.length <= CHART_PARTS
+  const ownRows = rows.slice(0, fits ? CHART_PARTS : CHART_PARTS - 1)
+  const own = ownRows.map((row) => row.group)
+  const bars = days.map((day, index): Bar => {
+    const found = answers[index]?.data?.rows ?? []
+    const values = own.map((group) => sumUsd(found.filter((row) => row.group === group).map(costOf)))
+    const rest = sumUsd(found.filter((row) => !own.includes(row.group)).map(costOf))
+    return { key: day, name: shortDay(day), values: fits ? values : [...values, rest] }
+  })
+  return (
+    <BarChart
+      label={`Each day by ${by}`}
+      barName="Day"
+      parts={[...ownRows.map(nameOf), ...(fits ? [] : ['Others'])]}
+      bars={bars}
+      format={(value) => money(nanoUsdOf(value))}
+    />
+  )
+}
+
+function costOf(row: Row): NanoUsd {
+  return parseUsd(row.costUsd) ?? zeroUsd
+}

@@ -1,0 +1,173 @@
+/** What was spent, when and on what. The days and what they are summed by stand in the address. */
+import { getRouteApi } from '@tanstack/react-router'
+import type { Reply } from '../../../src/client/client.ts'
+import { instantOf } from '../../../src/base/instant.ts'
+import { nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Button, ButtonLink } from '../../ui/button.tsx'
+import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { TextField } from '../../ui/field.tsx'
+import { count, money, number } from '../../ui/format.ts'
+import { useNow } from '../../ui/now.ts'
+import { Page } from '../../ui/page.tsx'
+import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
+import { Tabs } from '../../ui/tabs.tsx'
+import { UsageDays } from './days.tsx'
+import { UsageGroups } from './groups.tsx'
+import { daysOf, presetsAt, rangeFault, rangeOf, type Range } from './range.ts'
+
+const route = getRouteApi('/shell/usage')
+
+/** Charges raise no event. */
+const USAGE_EVERY_MS = 60_000
+/** An average needs no nano-dollars. */
+const SHOWN_NANO = 10_000n
+
+type Grouping = Reply<'getUsageSummary'>['by']
+
+const groupings: ReadonlyArray<{ name: Grouping; label: string }> = [
+  { name: 'day', label: 'By day' },
+  { name: 'model', label: 'By model' },
+  { name: 'key', label: 'By key' },
+  { name: 'rental', label: 'By rental' },
+]
+
+export function UsagePage() {
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const now = instantOf(useNow())
+  const range = rangeOf(search, now)
+  const fault = rangeFault(range)
+  const by = search.by ?? 'day'
+  const usage = useCall(
+    'getUsageSummary',
+    { query: { ...range, by } },
+    { enabled: fault === undefined, everyMs: USAGE_EVERY_MS },
+  )
+  const setRange = (next: Range): void => void navigate({ search: { ...search, ...next }, replace: true })
+  return (
+    <Page title="Usage" intro="What was spent, less what was given back. Days are those of UTC.">
+      <RangeBar range={range} fault={fault} presets={presetsAt(now)} onChange={setRange} />
+      {fault === undefined && (
+        <>
+          <Totals summary={usage.data} days={daysOf(range).length} />
+          <Tabs
+            label="Summed"
+            tabs={groupings}
+            chosen={by}
+            onChoose={(next) => void navigate({ search: { ...search, by: next }, replace: true })}
+          >
+            <Answer of={usage} skeleton={<Skeleton rows={7} />}>
+              {(summary) => <Summed summary={summary} range={range} />}
+            </Answer>
+          </Tabs>
+        </>
+      )}
+    </Page>
+  )
+}
+
+interface RangeBarProps {
+  readonly range: Range
+  readonly fault: string | undefined
+  readonly presets: ReturnType<typeof presetsAt>
+  readonly onChange: (range: Range) => void
+}
+
+function RangeBar({ range, fault, presets, onChange }: RangeBarProps) {
+  // A date field is empty while somebody types in it; the last whole day stays.
+  const change = (part: Partial<Range>): void => {
+    if (Object.values(part).every((day) => day !== '')) onChange({ ...range, ...part })
+  }
+  return (
+    <div className="flex flex-wrap items-end gap-x-4 gap-y-3">
+      <div role="group" aria-label="Days" className="flex flex-wrap gap-1">
+        {presets.map((preset) => {
+          const isChosen = preset.from === range.from && preset.to === range.to
+          return (
+            <Button
+              key={preset.name}
+              look={isChosen ? 'primary' : 'secondary'}
+              aria-pressed={isChosen}
+              onClick={() => onChange({ from: preset.from, to: preset.to })}
+            >
+              {preset.name}
+            </Button>
+          )
+        })}
+      </div>
+      <div className="flex flex-wrap gap-3">
+        <TextField
+          label="From"
+          type="date"
+          required
+          value={range.from}
+          error={fault}
+          onChange={(event) => change({ from: event.target.value })}
+        />
+        <TextField
+          label="To"
+          type="date"
+          required
+          value={range.to}
+          onChange={(event) => change({ to: event.target.value })}
+        />
+      </div>
+    </div>
+  )
+}
+
+function Totals({ summary, days }: { summary: Reply<'getUsageSummary'> | undefined; days: number }) {
+  const loading = <SkeletonText />
+  const balance = useCall('getCustomerBalance')
+  const total = parseUsd(summary?.totalUsd ?? '') ?? zeroUsd
+  const requests = summary?.rows.reduce((sum, row) => sum + row.requests, 0) ?? 0
+  return (
+    <Stats>
+      <Stat label="Spent" value={summary === undefined ? loading : money(total)} detail={`In ${count(days, 'day')}`} />
+      <Stat
+        label="A day, on average"
+        value={summary === undefined ? loading : money(nanoUsdOf((total / BigInt(days) / SHOWN_NANO) * SHOWN_NANO))}
+        detail="Rounded down"
+      />
+      <Stat
+        label="Model requests"
+        value={summary === undefined ? loading : number(requests)}
+        detail="Billed, including cancelled ones"
+      />
+      <Stat
+        label="Now, an hour"
+        value={balance.data === undefined ? loading : money(balance.data.hourlySpendUsd)}
+        detail="By machines and volumes that run"
+      />
+    </Stats>
+  )
+}
+
+function Summed({ summary, range }: { summary: Reply<'getUsageSummary'>; range: Range }) {
+  if (summary.rows.length === 0) {
+    return (
+      <Empty
+        title="Nothing was spent on these days"
+        action={
+          <div className="flex flex-wrap justify-center gap-2">
+            <ButtonLink to="/rent" look="primary">
+              Rent a machine
+            </ButtonLink>
+            <ButtonLink to="/chat">Talk to a model</ButtonLink>
+          </div>
+        }
+      >
+        Machines, volumes and requests to models show up here within minutes of being used.
+      </Empty>
+    )
+  }
+  if (summary.by !== 'day') return <UsageGroups summary={summary} by={summary.by} range={range} />
+  return (
+    <Card title="Spent by day">
+      <UsageDays summary={summary} range={range} />
+    </Card>
+  )
+}
