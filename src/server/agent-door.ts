@@ -19,7 +19,7 @@ import { beginSession, endSession, findHost, touchHosts, type HostRow } from '..
 import { AgentSession, closeCodes, parseMessage, type SessionPorts } from './agent-session.ts'
 import { errorPage } from './error-page.ts'
 import type { HostLinks } from './host-links.ts'
-import { listen } from './listener.ts'
+import { listen } from '../store/listener.ts'
 import { addressOf, type TrustedProxy } from './trusted-proxy.ts'
 import { pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
 

@@ -18,7 +18,7 @@ import { writeLastUsed, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
 import type { Credentials } from './credentials.ts'
 import { makeKeyCache, remember } from './key-cache.ts'
-import type { Log } from './listener.ts'
+import type { Log } from '../store/listener.ts'
 
 const FLUSH_MS = 5_000
 /** A look-up of a session that takes longer counts as none. */

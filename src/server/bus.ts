@@ -4,7 +4,7 @@
  * moment and sent outside the transactions, which keeps PostgreSQL's one notification queue out of their commits.
  */
 import type { Database } from '../store/database.ts'
-import { listen, type Log } from './listener.ts'
+import { listen, type Log } from '../store/listener.ts'
 
 const CHANNEL = 'berth_wake'
 const GATHER_MS = 20

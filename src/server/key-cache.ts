@@ -11,7 +11,7 @@ import { limits } from '../base/limits.ts'
 import { within } from '../base/within.ts'
 import { ACCOUNT_PREFIX, findKnownKey, KEY_CHANNEL, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
-import { listen, type Log } from './listener.ts'
+import { listen, type Log } from '../store/listener.ts'
 
 /** Unknown ids are remembered for a moment, so that a client that retries in a loop does not reach the database. */
 const UNKNOWN_MS = 5_000

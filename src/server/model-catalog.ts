@@ -10,7 +10,7 @@ import type { Catalog } from '../gateway/catalog.ts'
 import type { LocalEngines, LocalModel } from '../models/local-engine.ts'
 import type { Database } from '../store/database.ts'
 import { MODELS_CHANNEL, readRegistry, type ModelWithDeployments } from '../store/model.ts'
-import { listen, type Log } from './listener.ts'
+import { listen, type Log } from '../store/listener.ts'
 import { localStateOnWire, servedModel } from './model-catalog-entry.ts'
 
 /** How often it is asked whether notifications are heard. */
