@@ -112,7 +112,7 @@ async function ask(
       prefixes: hashPrefixes(chat.messages.bytes, chat.messages.ends),
       session: undefined,
     },
-    { mostBytes: 1_000_000, signal: new AbortController().signal },
+    { maxBytes: 1_000_000, signal: new AbortController().signal },
   )
   if (!answered.ok) throw new Error(`an engine did not answer: ${JSON.stringify(answered.failure)}`)
   const { usage } = JSON.parse(answered.value.body.toString()) as {

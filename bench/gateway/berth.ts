@@ -29,8 +29,8 @@ export const OUTPUT_NANO = 400
 const prices = { inputUsdPerMillion: '0.1', outputUsdPerMillion: '0.4' }
 
 /** The contract's own maxima. */
-const mostRates = { requestsPerMinute: 1_000_000, tokensPerMinute: 1_000_000_000 }
-const mostQuota = { requestsPerMinute: 100_000_000, tokensPerMinute: 1_000_000_000, streams: 1_000_000 }
+const maxRates = { requestsPerMinute: 1_000_000, tokensPerMinute: 1_000_000_000 }
+const maxQuota = { requestsPerMinute: 100_000_000, tokensPerMinute: 1_000_000_000, streams: 1_000_000 }
 const CONTEXT_TOKENS = 2_000_000
 const MAX_OUTPUT_TOKENS = 4_096
 const CONCURRENCY = 10_000
@@ -77,11 +77,11 @@ async function openAccount(server: BenchServer, operatorKey: string): Promise<{ 
   const { account, key: firstKey } = made as { account: { id: string }; key: string }
   const path = `/v2/operator/accounts/${account.id}`
   await ask(server, operatorKey, 'POST', `${path}/credit`, { amountUsd: String(CREDIT_USD), reason: 'bench' })
-  await ask(server, operatorKey, 'PATCH', path, { quota: mostQuota, reason: 'bench' })
+  await ask(server, operatorKey, 'PATCH', path, { quota: maxQuota, reason: 'bench' })
   const inference = await ask(server, firstKey, 'POST', '/v2/api-keys', {
     name: 'bench',
     scopes: ['inference'],
-    ...mostRates,
+    ...maxRates,
   })
   return { accountId: account.id, key: (inference as { key: string }).key }
 }

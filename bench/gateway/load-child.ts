@@ -13,7 +13,7 @@ const ANSWER_WITHIN_MS = 60_000
 const SWEEP_EVERY_MS = 1_000
 const FAULT_TEXTS = 5
 /** A side that answers wrongly is not asked any longer. */
-const MOST_FAULTS = 50
+const MAX_FAULTS = 50
 /** So many connections are opened at a time, or the listener's queue overflows. */
 const OPEN_AT_ONCE = 100
 const OPEN_EVERY_MS = 40
@@ -40,7 +40,7 @@ class Run {
   }
 
   mayGoOn(sent: number): boolean {
-    if (this.#faults >= MOST_FAULTS) return false
+    if (this.#faults >= MAX_FAULTS) return false
     if (sent >= (this.job.requestsPerConnection ?? Infinity)) return false
     return performance.now() - this.#startedAt < this.job.durationMs
   }

@@ -5,7 +5,7 @@ import { countBaseImages, deleteBaseImage, insertBaseImage, type BaseImage } fro
 import type { Tx } from '../store/database.ts'
 import type { Actor } from './app.ts'
 
-export const MOST_BASE_IMAGES = 1_000
+export const MAX_BASE_IMAGES = 1_000
 
 export async function addBaseImage(
   tx: Tx,
@@ -14,8 +14,8 @@ export async function addBaseImage(
 ): Promise<Result<BaseImage>> {
   const added = await insertBaseImage(tx, image)
   if (added === undefined) return failField(['name'], `There is an image ${image.name} already`, 'name_taken')
-  if ((await countBaseImages(tx)) > MOST_BASE_IMAGES) {
-    return fail('forbidden', `There are ${MOST_BASE_IMAGES} images at most`, { reason: 'quota_exceeded' })
+  if ((await countBaseImages(tx)) > MAX_BASE_IMAGES) {
+    return fail('forbidden', `There are ${MAX_BASE_IMAGES} images at most`, { reason: 'quota_exceeded' })
   }
   const { arch, source, sha256, is_default: isDefault } = added
   await writeAudit(tx, {

@@ -64,7 +64,7 @@ export async function orderBareMetal(
 }
 
 /** Tries of one order at most. Nearly always the first succeeds: only another order of the same moment is in the way. */
-const MOST_TRIES = 16
+const MAX_ATTEMPTS = 16
 
 async function orderFromBook(
   app: App,
@@ -158,7 +158,7 @@ async function findPlaces(app: App, tx: Tx, wish: Wish): Promise<Try[]> {
   }
   const tries = [...groups.values()].flatMap((machines) => tryOf(machines, wish))
   const withRoom = tries.filter(({ places }) => places.length > 0)
-  return (withRoom.length > 0 ? withRoom.sort(compareTries) : tries.slice(0, 1)).slice(0, MOST_TRIES)
+  return (withRoom.length > 0 ? withRoom.sort(compareTries) : tries.slice(0, 1)).slice(0, MAX_ATTEMPTS)
 }
 
 function isFull({ reason }: Rejection): boolean {

@@ -62,7 +62,7 @@ const HEAD_BYTES = 5
 const types = { open: 1, data: 2, credit: 3, end: 4, reset: 5, signal: 6 } as const
 type FrameType = keyof typeof types
 const typeOf = new Map<number, FrameType>(Object.entries(types).map(([name, byte]) => [byte, name as FrameType]))
-const mostBytes: Readonly<Record<FrameType, number>> = {
+const maxBytes: Readonly<Record<FrameType, number>> = {
   open: OPEN_BYTES,
   data: DATA_BYTES,
   credit: 4,
@@ -194,7 +194,7 @@ class MuxOfStreams implements Mux {
     if (type === undefined) return 'a frame was of no known type'
     const id = frame.readUInt32BE(1)
     const payload = frame.subarray(HEAD_BYTES)
-    if (payload.length > mostBytes[type]) return `a frame of type ${type} was too long`
+    if (payload.length > maxBytes[type]) return `a frame of type ${type} was too long`
     if (type === 'open') return this.#takeOpen(id, payload)
     const stream = this.#all.get(id)
     // Frames and a reset may cross on their way.
@@ -376,9 +376,9 @@ function costOf(piece: Buffer): number {
   return piece.length + FRAME_COST
 }
 
-function encode(value: unknown, mostBytes: number): Buffer {
+function encode(value: unknown, maxBytes: number): Buffer {
   const payload = Buffer.from(JSON.stringify(value) ?? 'null')
-  if (payload.length > mostBytes) throw new RangeError(`this does not fit into ${mostBytes} bytes`)
+  if (payload.length > maxBytes) throw new RangeError(`this does not fit into ${maxBytes} bytes`)
   return payload
 }
 

@@ -16,8 +16,8 @@ import { count, money, time } from './wording.ts'
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
 
 const DATE_CHARS = 10
-const MOST_PER_MINUTE = 1_000_000
-const MOST_TOKENS_PER_MINUTE = 999_999_999
+const MAX_PER_MINUTE = 1_000_000
+const MAX_TOKENS_PER_MINUTE = 999_999_999
 
 export function addApiKeyCommands(program: Command, run: Run): void {
   const keys = program
@@ -133,8 +133,8 @@ function addCreate(keys: Command, run: Run): void {
     .option('--model <name...>', 'it may call these models only')
     .option('--monthly-limit <usd>', 'what it may spend in a month', parseLimit)
     .option('--total-limit <usd>', 'what it may spend in all', parseLimit)
-    .option('--requests-per-minute <n>', 'how often it may call', parseWhole(1, MOST_PER_MINUTE))
-    .option('--tokens-per-minute <n>', 'how much it may infer', parseWhole(1, MOST_TOKENS_PER_MINUTE))
+    .option('--requests-per-minute <n>', 'how often it may call', parseWhole(1, MAX_PER_MINUTE))
+    .option('--tokens-per-minute <n>', 'how much it may infer', parseWhole(1, MAX_TOKENS_PER_MINUTE))
     .addHelpText('after', '\nExample:\n  berth keys create laptop --scope inference billing:read --total-limit 25')
   create.action(
     run('customer', async ({ client, screen }, name = '') => {

@@ -2,9 +2,9 @@
 import { addMs, formatInstant, HOUR_MS, systemClock } from '../base/instant.ts'
 import { parseWhole } from './supply.ts'
 
-const MOST_HOURS = 24 * 366
+const MAX_HOURS = 24 * 366
 
-export const parseHours = parseWhole(1, MOST_HOURS)
+export const parseHours = parseWhole(1, MAX_HOURS)
 
 /** So many hours from now, as the server takes it. */
 export function endAfter(hours: number): string {

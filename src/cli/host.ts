@@ -203,7 +203,7 @@ interface Order {
   readonly network: NetworkType
 }
 
-const MOST_GPUS = 4_096
+const MAX_GPUS = 4_096
 
 const priceWords = {
   found: 'is in the price book',
@@ -219,7 +219,7 @@ function addPlacement(operator: Command, run: Run): void {
     .addOption(new Option('--kind <kind>', 'what is ordered').choices(rentalType.options).default('virtual-machine'))
     .addOption(new Option('--region <region>', 'where').choices(region.options).makeOptionMandatory())
     .addOption(new Option('--gpu <type>', 'which GPU').choices(gpuType.options).default('h100'))
-    .option('--count <n>', 'how many GPUs', parseWhole(1, MOST_GPUS), 1)
+    .option('--count <n>', 'how many GPUs', parseWhole(1, MAX_GPUS), 1)
     .addOption(new Option('--network <type>', 'which network').choices(networkType.options).default('ethernet'))
   placement.action(
     run('operator', async ({ client, screen }) => {

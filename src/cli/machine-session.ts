@@ -14,7 +14,7 @@ import { isLocal, type Run, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
 
-const MOST_LINES = 100_000
+const MAX_LINES = 100_000
 const LINES = 1_000
 /** A machine that does not answer is reported, and not waited for. */
 const CONNECT_S = 20
@@ -34,7 +34,7 @@ function addLogs(program: Command, run: Run): void {
     .description('what a machine has written; with -f, as it writes')
     .argument('<name>', NAME_HELP)
     .option('-f, --follow', 'keep printing, until it ends or Ctrl-C')
-    .option('--tail <n>', 'how many of the last lines to begin with', parseWhole(0, MOST_LINES), LINES)
+    .option('--tail <n>', 'how many of the last lines to begin with', parseWhole(0, MAX_LINES), LINES)
   logs.action(
     run('customer', async (session, name = '') => {
       const { follow = false, tail } = logs.opts<{ follow?: true; tail: number }>()

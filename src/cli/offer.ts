@@ -36,15 +36,15 @@ export interface OfferFilter {
   readonly kind?: OfferKind
 }
 
-const MOST_GPUS = 4_096
+const MAX_GPUS = 4_096
 /** Pages of the marketplace, of 10,000 machines each. */
-const MOST_PAGES = 20
+const MAX_PAGES = 20
 
 export function addOfferFilters(command: Command): Command {
   return command
     .option('--gpu <model>', 'part of its name, such as h100 or 4090')
     .option('--region <region>', 'only there')
-    .option('--count <n>', 'with so many GPUs', parseWhole(1, MOST_GPUS))
+    .option('--count <n>', 'with so many GPUs', parseWhole(1, MAX_GPUS))
     .option('--max-price <usd>', 'at most, for a GPU and hour', parsePrice)
     .addOption(new Option('--kind <kind>', 'containers, virtual machines or bare metal').choices(kinds))
 }
@@ -83,7 +83,7 @@ export function gpuWords(model: string): string {
 async function listMachines(client: Client): Promise<Reply<'listMachines'>['instances']> {
   const machines: Reply<'listMachines'>['instances'] = []
   let cursor: string | undefined
-  for (let page = 0; page < MOST_PAGES; page += 1) {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     const query = cursor === undefined ? {} : { cursor }
     const { instances, next_cursor: next } = await client.call('listMachines', { query, body: {} })
     machines.push(...instances)

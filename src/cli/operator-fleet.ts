@@ -14,7 +14,7 @@ import { parsePrice } from './supply-machine.ts'
 import { parseName, parseWhole } from './supply.ts'
 import { count, money, time } from './wording.ts'
 
-const MOST_PAGES = 50
+const MAX_PAGES = 50
 const LAST_GPU = 63
 const NONE = 'none'
 
@@ -79,7 +79,7 @@ async function readFleet(client: Client, options: FleetOptions): Promise<Reply<'
   const size = isFiltered(options) ? limits.pageRows : options.limit
   const machines: FleetMachine[] = []
   let { cursor } = options
-  for (let n = 0; n < MOST_PAGES && machines.length < options.limit; n += 1) {
+  for (let n = 0; n < MAX_PAGES && machines.length < options.limit; n += 1) {
     const query = { limit: size, ...(cursor === undefined ? {} : { cursor }) }
     const page = await client.call('listFleet', { query })
     machines.push(...page.machines.filter((machine) => isLike(machine, options)))

@@ -26,7 +26,7 @@ type StoragePrice = PriceBook['storage'][number]
 type Term = PriceBook['reserveOptions'][number]
 type Body = CallInput<'changePriceBook'>['body']
 
-const MOST_DAYS = 3_650
+const MAX_DAYS = 3_650
 
 export interface ChangeOptions {
   readonly gpu?: readonly string[]
@@ -125,8 +125,8 @@ function applyTerm(terms: Map<string, Term>, text: string): void {
   const { which, value } = splitChange('--term', text, '30=10')
   const [, days = '', accountId = null] = /^(\d{1,4})(?:\/([\w-]{1,50}))?$/.exec(which) ?? []
   const termPeriodDays = Number.parseInt(days || '0', 10)
-  if (termPeriodDays < 1 || termPeriodDays > MOST_DAYS) {
-    throw new CliError(exitCodes.usage, `--term ${text}: a term has 1 to ${MOST_DAYS} days.`, [
+  if (termPeriodDays < 1 || termPeriodDays > MAX_DAYS) {
+    throw new CliError(exitCodes.usage, `--term ${text}: a term has 1 to ${MAX_DAYS} days.`, [
       'For everyone: --term 30=10. By contract of one account: --term 30/ACCOUNT=15',
     ])
   }

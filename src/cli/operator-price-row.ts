@@ -17,7 +17,7 @@ export interface Words {
   readonly gpuCount?: number
 }
 
-const MOST_GPUS = 64
+const MAX_GPUS = 64
 const REGIONS_NAMED = 2
 
 const kinds: Readonly<Record<string, RentalType>> = {
@@ -63,13 +63,13 @@ function partOf(word: string): Words | undefined {
   const place = region.safeParse(word)
   if (place.success) return { region: place.data }
   const gpuCount = /^\d{1,2}$/.test(word) ? Number.parseInt(word, 10) : 0
-  return gpuCount >= 1 && gpuCount <= MOST_GPUS ? { gpuCount } : undefined
+  return gpuCount >= 1 && gpuCount <= MAX_GPUS ? { gpuCount } : undefined
 }
 
 function unknownWord(text: string): CliError {
   return new CliError(exitCodes.usage, `"${text}" names no row of the price book.`, [
     `Kinds are vm and metal; GPUs ${gpuType.options.join(', ')}; networks ${networkType.options.join(', ')};`,
-    `GPUs a machine from 1 to ${MOST_GPUS}; regions as berth operator prices --wide shows them.`,
+    `GPUs a machine from 1 to ${MAX_GPUS}; regions as berth operator prices --wide shows them.`,
   ])
 }
 

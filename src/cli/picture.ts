@@ -17,8 +17,8 @@ import { count } from './wording.ts'
 
 const FAVOURITE = 'pictogram'
 const EXAMPLE = 'berth image "a red apple" -o apple.png'
-const MOST_STEPS = 1_000
-const MOST_CFG_SCALE = 50
+const MAX_STEPS = 1_000
+const MAX_CFG_SCALE = 50
 const BAR_CHARS = 30
 
 interface PictureOptions extends OutputOptions {
@@ -41,8 +41,8 @@ export function addPictureCommands(program: Command, run: Run, shell: Shell): vo
     .option('-m, --model <name>', `which model (${FAVOURITE}, or the first on sale)`, parseModelName)
     .option('--width <pixels>', 'such as 512', parseSide)
     .option('--height <pixels>', 'such as 512', parseSide)
-    .option('--steps <n>', 'more take longer and cost more', parseWhole(1, MOST_STEPS))
-    .option('--cfg-scale <n>', 'how closely it follows the prompt', parseDecimal(0, MOST_CFG_SCALE))
+    .option('--steps <n>', 'more take longer and cost more', parseWhole(1, MAX_STEPS))
+    .option('--cfg-scale <n>', 'how closely it follows the prompt', parseDecimal(0, MAX_CFG_SCALE))
     .option('--seed <n>', 'the same number draws the same again', parseSeed)
     .option('--negative <text>', 'what is not to be seen')
     .option('-q, --quiet', 'draw no bar')

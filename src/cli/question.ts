@@ -3,7 +3,7 @@ import { CliError, exitCodes, type Person, type Shell } from './shell.ts'
 
 export const YES = ['-y, --yes', 'do not ask'] as const
 
-const MOST_TRIES = 5
+const MAX_ATTEMPTS = 5
 
 /** Returns when it may be done. What it is about is shown where the question stands: the answer may go to a file. */
 export async function confirm(
@@ -31,7 +31,7 @@ export async function askFor<T>(
   usual?: string,
 ): Promise<T> {
   const words = usual === undefined || usual === '' ? question : `${question} [${usual}]`
-  for (let attempt = 0; attempt < MOST_TRIES; attempt += 1) {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
     const answer = await person.ask(`${words}: `)
     if (answer === undefined) break
     const value = read(answer === '' ? (usual ?? '') : answer)

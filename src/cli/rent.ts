@@ -42,8 +42,8 @@ import { CliError, exitCodes, type ExitCode, type Person, type Shell } from './s
 import { parseWhole } from './supply.ts'
 import { span, time } from './wording.ts'
 
-const MOST_SHOWN = 20
-const MOST_DAYS = 3_660
+const MAX_SHOWN = 20
+const MAX_DAYS = 3_660
 const PORTS = 65_535
 
 interface RentOptions extends OfferFilter, OrderOptions {
@@ -64,7 +64,7 @@ export function addRentCommand(program: Command, run: Run, shell: Shell): void {
     .option('--port <n...>', 'ports to reach from outside: containers, virtual machines', parsePorts)
     .option('--volume <id>', 'bare metal: attach this storage volume', parseWhole(1, 999_999_999))
     .option('--label <text>', 'a name of your own for it')
-    .option('--days <n>', 'reserve it for a term, which costs less; not containers', parseWhole(1, MOST_DAYS))
+    .option('--days <n>', 'reserve it for a term, which costs less; not containers', parseWhole(1, MAX_DAYS))
     .option('--then-end', 'with --days: end it with its term, rather than go on')
     .option('--hours <n>', 'end it by itself after so many hours', parseHours)
     .option('--limit <usd>', 'end it by itself when it has cost this much', parseAmount)
@@ -170,7 +170,7 @@ function termsWords(terms: readonly TermQuote[]): string {
 }
 
 async function chooseOffer(screen: Screen, shell: Shell, person: Person, offers: readonly Offer[]): Promise<Offer> {
-  const shown = offers.slice(0, MOST_SHOWN)
+  const shown = offers.slice(0, MAX_SHOWN)
   const columns = [{ title: '#', right: true }, ...offerColumns] as const
   const rows = shown.map((offer, index) => [String(index + 1), ...offerCells(offer)])
   for (const line of table(screen, columns, rows)) shell.writeError(`${line}\n`)

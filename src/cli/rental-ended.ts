@@ -11,7 +11,7 @@ import { count, money, span, time } from './wording.ts'
 
 const SHOWN = 20
 /** Each is a call of its own. */
-const MOST_WIDE = 100
+const MAX_WIDE_ROWS = 100
 const CALLS_AT_ONCE = 8
 
 export interface EndedOptions {
@@ -33,9 +33,9 @@ type Detail = Reply<'getRental'> | Reply<'getInstance'>
 
 export async function showEnded({ client, screen }: Session, options: EndedOptions): Promise<void> {
   const { limit = SHOWN, cursor, wide } = options
-  if (wide === true && limit > MOST_WIDE) {
-    throw new CliError(exitCodes.usage, `With --wide, ${MOST_WIDE} machines at a time are the most.`, [
-      `Add --limit ${MOST_WIDE}, and go on with --cursor.`,
+  if (wide === true && limit > MAX_WIDE_ROWS) {
+    throw new CliError(exitCodes.usage, `With --wide, ${MAX_WIDE_ROWS} machines at a time are the most.`, [
+      `Add --limit ${MAX_WIDE_ROWS}, and go on with --cursor.`,
     ])
   }
   const query = { type: 'rental.terminated' as const, limit, ...(cursor === undefined ? {} : { cursor }) }

@@ -3,13 +3,13 @@ import type { Command } from 'commander'
 import type { Run } from './session.ts'
 import { parseWhole } from './supply.ts'
 
-const MOST_GPUS = 1_000_000
+const MAX_GPUS = 1_000_000
 
 export function addReserveCommand(program: Command, run: Run): void {
   program
     .command('reserve')
     .description('ask the operator for a large reservation')
-    .argument('<gpus>', 'how many GPUs', parseWhole(1, MOST_GPUS))
+    .argument('<gpus>', 'how many GPUs', parseWhole(1, MAX_GPUS))
     .action(
       run('customer', async ({ client, screen }, gpus = '') => {
         const answer = await client.call('requestReservation', { body: { gpuCount: Number(gpus) } })

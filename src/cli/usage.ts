@@ -9,7 +9,7 @@ import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
 
 const BAR_CHARS = 20
-const MOST_DAYS = 366
+const MAX_DAYS = 366
 /** Longer times show only the days on which something was spent. */
 const WHOLE_DAYS = 31
 
@@ -117,7 +117,7 @@ function parseSince(text: string): string {
   const days = /^(\d{1,3})d$/.exec(text)?.[1]
   if (days === undefined) return parseDay(text)
   const n = Number.parseInt(days, 10)
-  if (n < 1 || n > MOST_DAYS) throw new InvalidArgumentError(`From 1d to ${MOST_DAYS}d.`)
+  if (n < 1 || n > MAX_DAYS) throw new InvalidArgumentError(`From 1d to ${MAX_DAYS}d.`)
   return dayOf(addMs(startOfDay(systemClock.now()), (1 - n) * DAY_MS))
 }
 

@@ -16,7 +16,7 @@ type StorageOption = Reply<'listStorageOptions'>[number]
 
 const VOLUME_HELP = 'its number or label, as berth volumes ls shows it'
 const STEP_GB = 256
-const MOST_GB = 64_000
+const MAX_GB = 64_000
 
 export function addVolumeCommands(program: Command, run: Run, shell: Shell): void {
   const volumes = program.command('volumes').description('storage that outlives machines').usage(GROUP_USAGE)
@@ -208,7 +208,7 @@ async function findVolume(client: Client, wanted: string): Promise<Volume> {
 }
 
 function parseSize(text: string): number {
-  const sizeGb = parseWhole(STEP_GB, MOST_GB)(text)
+  const sizeGb = parseWhole(STEP_GB, MAX_GB)(text)
   if (sizeGb % STEP_GB !== 0)
     throw new InvalidArgumentError(`In steps of ${STEP_GB}: ${STEP_GB}, ${2 * STEP_GB} and so on.`)
   return sizeGb

@@ -12,7 +12,7 @@ const gpuMeasurement = gpuMetrics
 export const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('Its id, or its name') })
 
 const LOG_LINES = 1_000
-const MOST_LOG_LINES = 100_000
+const MAX_LOG_LINES = 100_000
 
 const reading = { family: 'v2', tag: 'Rentals', access: ['compute:read'] } as const
 
@@ -32,7 +32,7 @@ export const rentalSessionEndpoints = {
         .number()
         .int()
         .min(0)
-        .max(MOST_LOG_LINES)
+        .max(MAX_LOG_LINES)
         .default(LOG_LINES)
         .describe('How many of the last lines to begin with'),
     }),

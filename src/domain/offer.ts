@@ -49,11 +49,11 @@ function findGpuFault(offer: HostOffer): OfferFault | undefined {
 }
 
 /** More than any machine has; what is made of it is written as whole numbers of 32 bits. */
-const MOST = 1_000_000_000
+const MAX_AMOUNT = 1_000_000_000
 
 function findHardwareFault(hardware: HostOffer['hardware']): OfferFault | undefined {
   const amounts = ['cpuCores', 'virtualCores', 'ramGb', 'storageGb', 'gpuClockMhz', 'gpuComputePower'] as const
-  const wrong = amounts.find((name) => !(hardware[name] > 0 && hardware[name] <= MOST))
+  const wrong = amounts.find((name) => !(hardware[name] > 0 && hardware[name] <= MAX_AMOUNT))
   return wrong === undefined ? undefined : { path: ['hardware', wrong], message: 'No machine has so much' }
 }
 

@@ -10,13 +10,13 @@ import type { JsonObject } from './chat-body.ts'
 const DEFAULT_OUTPUT_TOKENS = 4_096
 const GUESSED_BYTES_PER_TOKEN = 4
 /** More than this nobody has, and the books could not hold it. */
-const MOST_WORST = usd('100000000')
+const MAX_WORST_CASE = usd('100000000')
 /** What a picture or another part that is no text may come to. */
 const PART_TOKENS = 4_096
 /** What a chat template may add around the messages. */
 const TEMPLATE_TOKENS = 64
 /** Prefixes are hashed up to here: enough to tell conversations and documents apart. */
-const MOST_HASHED_BYTES = 16_384
+const MAX_HASHED_BYTES = 16_384
 const BLOCK_BYTES = 1_024
 
 export interface Parameters {
@@ -132,7 +132,7 @@ export function boundsOf(model: ServedModel, promptBytes: number, parameters: Pa
   const answers = parameters.n * parameters.prompts
   const worst = costOf(model.prices, { ...noUnits, inputTokens, outputTokens: each * answers })
   return {
-    worst: minUsd(worst, MOST_WORST),
+    worst: minUsd(worst, MAX_WORST_CASE),
     tokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN) + Math.min(each, DEFAULT_OUTPUT_TOKENS) * answers,
   }
 }
@@ -150,7 +150,7 @@ export function hashPrefixes(bytes: Uint8Array, ends: readonly number[]): number
   const hashes: number[] = []
   let hash = 0x811c9dc5
   let next = 0
-  const last = Math.min(ends.at(-1) ?? 0, MOST_HASHED_BYTES)
+  const last = Math.min(ends.at(-1) ?? 0, MAX_HASHED_BYTES)
   for (let at = 0; at < last; at++) {
     hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193)
     if (at + 1 === ends[next]) {

@@ -1,7 +1,7 @@
 /** Streams of engines become streams of ours, however their bytes are cut. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ChatStream, MOST_EVENT_BYTES } from './chat-stream.ts'
+import { ChatStream, MAX_EVENT_BYTES } from './chat-stream.ts'
 
 const options = {
   id: 'chatcmpl-ours',
@@ -151,7 +151,7 @@ describe('a stream', () => {
   it('with an event that has no end is given up, and memory with it', () => {
     const stream = new ChatStream(options)
     let out: string | undefined = ''
-    for (let sent = 0; sent <= MOST_EVENT_BYTES && out !== undefined; sent += 65_536)
+    for (let sent = 0; sent <= MAX_EVENT_BYTES && out !== undefined; sent += 65_536)
       out = stream.push(Buffer.alloc(65_536, 'x'))
     expect(out).toBeUndefined()
   })

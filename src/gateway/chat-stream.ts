@@ -7,7 +7,7 @@
 import { findUsage, parseObject, type EngineUsage } from './usage.ts'
 
 /** An event longer than this is no event of a chat. */
-export const MOST_EVENT_BYTES = 1_048_576
+export const MAX_EVENT_BYTES = 1_048_576
 
 export interface StreamOptions {
   readonly id: string
@@ -67,10 +67,10 @@ export class ChatStream {
     const end = text.lastIndexOf('\n\n')
     if (end === -1) {
       this.#carry = text
-      return text.length > MOST_EVENT_BYTES ? undefined : ''
+      return text.length > MAX_EVENT_BYTES ? undefined : ''
     }
     this.#carry = text.slice(end + 2)
-    if (this.#carry.length > MOST_EVENT_BYTES) return undefined
+    if (this.#carry.length > MAX_EVENT_BYTES) return undefined
     return this.#done ? '' : this.#rewrite(end + 2 === text.length ? text : text.slice(0, end + 2))
   }
 

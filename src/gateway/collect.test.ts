@@ -38,7 +38,7 @@ function run({ dispatcher, call }: Stage, account?: string) {
   const told: MediaProgress[] = []
   const gone = new AbortController()
   const outcome = collect(dispatcher, call(account), {
-    mostBytes: 100_000,
+    maxBytes: 100_000,
     signal: gone.signal,
     onProgress: (progress) => told.push(progress),
   })

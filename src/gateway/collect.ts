@@ -20,7 +20,7 @@ export type CollectFailure =
 type Outcome = { ok: true; value: Collected } | { ok: false; failure: CollectFailure }
 
 export interface CollectOptions {
-  readonly mostBytes: number
+  readonly maxBytes: number
   /** Aborts when the client has gone. */
   readonly signal: AbortSignal
   /** Absent: nobody wants to know. */
@@ -86,7 +86,7 @@ class Collector {
 
   #take(bytes: Buffer): void {
     this.#bytes += bytes.length
-    if (this.#bytes > this.#options.mostBytes) return this.#breakOff('the answer of the engine is too long')
+    if (this.#bytes > this.#options.maxBytes) return this.#breakOff('the answer of the engine is too long')
     if (this.#events === undefined) this.#chunks.push(Buffer.from(bytes))
     else this.#events.push(bytes)
   }

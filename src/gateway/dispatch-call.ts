@@ -13,7 +13,7 @@ import type { UpstreamCall, UpstreamFailure, UpstreamHandle, UpstreamSink } from
 import type { AnswerSink, Connection, FaultKind } from './upstream/connection.ts'
 import type { ResponseHead } from './upstream/response-head.ts'
 
-const MOST_ATTEMPTS = 3
+const MAX_ATTEMPTS = 3
 /** What is read of an error's body, and how long it may take. */
 const ERROR_BODY_BYTES = 4_096
 const ERROR_BODY_MS = 1_000
@@ -74,7 +74,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
 
   /** Finds a place for it, now or later. */
   route(now: number): void {
-    if (this.#attempts !== undefined && this.#attempts.length >= MOST_ATTEMPTS) return this.#giveUp()
+    if (this.#attempts !== undefined && this.#attempts.length >= MAX_ATTEMPTS) return this.#giveUp()
     const choice = chooseTarget(this.#model.targets, this.#model.memory, this.call, this, now)
     if (choice === 'wait') return this.#wait(now)
     if ('kind' in choice) return this.#turnDown(choice)

@@ -70,7 +70,7 @@ describe('fairness', () => {
     // Two were at work, and one of the flood had its turn before; the two connections may overtake each other by one.
     expect(order.indexOf('small')).toBeLessThanOrEqual(4)
     expect(order.indexOf('late')).toBeLessThanOrEqual(5)
-    expect(engine.mostInFlight).toBe(2)
+    expect(engine.peakInFlight).toBe(2)
     expect(flood.every(({ sink }) => sink.status === 200)).toBe(true)
   })
 

@@ -25,11 +25,11 @@ import type {
 import { findUsage, parseObject, type EngineUsage } from './usage.ts'
 
 /** A plain answer longer than this is refused. */
-const MOST_ANSWER_BYTES = 33_554_432
-const MOST_ERROR_BYTES = 65_536
+const MAX_ANSWER_BYTES = 33_554_432
+const MAX_ERROR_BYTES = 65_536
 /** Where an engine does not tell, a token is taken to be this many bytes of text. */
 const BYTES_PER_TOKEN = 4
-const MOST_KEPT_BODY_BYTES = 1_048_576
+const MAX_KEPT_BODY_BYTES = 1_048_576
 /** For so long a client may read nothing of a stream that nobody else waits for. */
 const STALLED_MS = 60_000
 
@@ -161,7 +161,7 @@ export class ChatExchange implements UpstreamSink {
 
   #collect(bytes: Buffer): void {
     this.#body += bytes.toString('latin1')
-    const most = this.#status === 200 ? MOST_ANSWER_BYTES : MOST_ERROR_BYTES
+    const most = this.#status === 200 ? MAX_ANSWER_BYTES : MAX_ERROR_BYTES
     if (this.#body.length <= most) return
     if (this.#status === 200) return this.#breakOff('the answer of the engine is too long')
     this.#handle?.cancel()
@@ -169,7 +169,7 @@ export class ChatExchange implements UpstreamSink {
   }
 
   #pass(text: string): void {
-    if (this.#call.caller.account.keepsBodies && this.#kept.length < MOST_KEPT_BODY_BYTES) this.#kept += text
+    if (this.#call.caller.account.keepsBodies && this.#kept.length < MAX_KEPT_BODY_BYTES) this.#kept += text
     const hasRoom = this.#begun ? this.#reply.write(text) : this.#reply.startStream(text)
     this.#begun = true
     if (hasRoom) return

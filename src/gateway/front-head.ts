@@ -14,7 +14,7 @@ export interface FrontHead {
 }
 
 const REQUEST_LINE = 'POST /v1/chat/completions HTTP/1.1\r\n'
-const MOST_HEAD_BYTES = 8_192
+const MAX_HEAD_BYTES = 8_192
 
 /** Headers that change how a request is to be read. */
 const doubtful = new Set([
@@ -32,7 +32,7 @@ const doubtful = new Set([
 export function readFrontHead(bytes: Buffer): FrontHead | undefined {
   // The first byte tells most of what is not for us apart.
   if (bytes[0] !== 0x50 || bytes.length < REQUEST_LINE.length) return undefined
-  const text = bytes.toString('latin1', 0, Math.min(bytes.length, MOST_HEAD_BYTES))
+  const text = bytes.toString('latin1', 0, Math.min(bytes.length, MAX_HEAD_BYTES))
   if (!text.startsWith(REQUEST_LINE)) return undefined
   const end = text.indexOf('\r\n\r\n')
   if (end === -1) return undefined

@@ -11,12 +11,12 @@ import { unbuffered } from '../base/sse.ts'
 import type { Caller, Reply } from './call.ts'
 import { readFrontHead, type FrontHead } from './front-head.ts'
 import { newRequestId, type Gateway, type RateHead } from './gateway.ts'
-import { readShared, type SharedReads } from './shared-read.ts'
+import { readIntoSharedBuffer, type SharedBufferRead } from './socket-read-buffer.ts'
 
 /** Larger bodies go the way of all others, which has a limit of its own. */
-const MOST_BODY_BYTES = 16_777_216
+const MAX_BODY_BYTES = 16_777_216
 /** What a client may send ahead while its last request is answered. */
-const MOST_AHEAD_BYTES = 65_536
+const MAX_BUFFERED_BYTES = 65_536
 const IDLE_MS = 75_000
 const BODY_MS = 30_000
 const SWEEP_MS = 1_000
@@ -91,7 +91,7 @@ class FrontConnection {
   readonly #identify: (authorization: string) => Caller | undefined
   readonly #isClosing: () => boolean
   readonly #left: () => void
-  readonly #reads: SharedReads
+  readonly #reads: SharedBufferRead
   readonly #onEnd = (): void => this.#ended()
   readonly #onClose = (): void => this.#closed()
   readonly #onError = (): void => {}
@@ -113,7 +113,7 @@ class FrontConnection {
     this.#isClosing = isClosing
     this.#left = left
     socket.setNoDelay(true)
-    this.#reads = readShared(socket, (bytes) => this.#read(bytes))
+    this.#reads = readIntoSharedBuffer(socket, (bytes) => this.#read(bytes))
     socket.on('end', this.#onEnd).on('close', this.#onClose)
     socket.on('error', this.#onError).on('drain', this.#onDrain)
   }
@@ -143,12 +143,12 @@ class FrontConnection {
     this.#ahead = undefined
     if (isFree) return this.#begin(all)
     this.#ahead = all
-    if (all.length > MOST_AHEAD_BYTES) this.#socket.pause()
+    if (all.length > MAX_BUFFERED_BYTES) this.#socket.pause()
   }
 
   #begin(bytes: Buffer): void {
     const head = readFrontHead(bytes)
-    if (head === undefined || head.bodyBytes > MOST_BODY_BYTES) return this.#handOver(bytes)
+    if (head === undefined || head.bodyBytes > MAX_BODY_BYTES) return this.#handOver(bytes)
     const end = head.headBytes + head.bodyBytes
     if (bytes.length >= end) {
       const own = Buffer.from(bytes.subarray(0, end))

@@ -16,7 +16,7 @@ interface Series {
 }
 
 /** More pairs than any installation has; beyond it the rest is counted as one. */
-const MOST_SERIES = 2_000
+const MAX_SERIES = 2_000
 
 export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
   const requests = metrics.counter('berth_inference_requests_total', 'Inference requests by how they ended')
@@ -42,7 +42,7 @@ export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
     const key = `${model}\n${deployment}`
     const known = all.get(key)
     if (known !== undefined) return known
-    const labels = all.size < MOST_SERIES ? { model, deployment } : { model: 'others', deployment: 'others' }
+    const labels = all.size < MAX_SERIES ? { model, deployment } : { model: 'others', deployment: 'others' }
     const count = (outcome: EndedCall['outcome']) => requests.bind({ ...labels, outcome })
     const made: Series = {
       outcome: { answered: count('answered'), cut: count('cut'), broken: count('broken'), failed: count('failed') },

@@ -41,7 +41,7 @@ export interface GatewayOptions {
 const EVERY_USAGE = { include_usage: true, continuous_usage_stats: true }
 const LAST_USAGE = { include_usage: true }
 const STARTING_MS = 10_000
-const MOST_WAITING = 1_000
+const MAX_WAITING = 1_000
 const ONE_NANO_USD = nanoUsdOf(1n)
 
 export class Gateway {
@@ -76,7 +76,7 @@ export class Gateway {
       const model = name === undefined ? defaultModel(this.#catalog, kind) : this.#catalog.get(name)
       return model?.notReady?.phase === 'starting'
     }
-    while (isStarting() && performance.now() < until && this.#waiting.length < MOST_WAITING) {
+    while (isStarting() && performance.now() < until && this.#waiting.length < MAX_WAITING) {
       await new Promise<void>((resolve) => {
         const late = setTimeout(resolve, until - performance.now())
         this.#waiting.push(() => {

@@ -138,7 +138,7 @@ export class MediaGateway {
           accepts: (deployment) => work.unfit(deployment) === undefined,
         },
         {
-          mostBytes: MAX_ANSWER_BYTES,
+          maxBytes: MAX_ANSWER_BYTES,
           signal,
           onProgress: onProgress && ((progress) => tell(inAll(progress, work, part))),
         },

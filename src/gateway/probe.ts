@@ -31,8 +31,8 @@ export const defaultRhythm: ProbeRhythm = {
 const limits: TimeLimits = { connectMs: 2_000, firstByteMs: 3_000, betweenBytesMs: 2_000, totalMs: 5_000 }
 /** One lost probe is an accident. */
 const DEAD_AFTER_PROBES = 2
-const MOST_UNDER_WAY = 64
-const MOST_METRICS_BYTES = 2_097_152
+const MAX_RUNNING = 64
+const MAX_METRICS_BYTES = 2_097_152
 
 /** What the prober keeps of a target. */
 interface Watch {
@@ -69,7 +69,7 @@ export class Prober {
   #look(): void {
     const now = performance.now()
     for (const target of this.#targets.values()) {
-      if (target.isInUse && this.#underWay.size < MOST_UNDER_WAY) this.#lookAt(target, now)
+      if (target.isInUse && this.#underWay.size < MAX_RUNNING) this.#lookAt(target, now)
     }
   }
 
@@ -180,7 +180,7 @@ class Probe implements AnswerSink {
   onData(bytes: Buffer): void {
     this.#bytes += bytes.length
     this.#chunks.push(Buffer.from(bytes))
-    if (this.#bytes <= MOST_METRICS_BYTES) return
+    if (this.#bytes <= MAX_METRICS_BYTES) return
     this.connection?.cancel()
     this.#done(this.#status, '')
   }

@@ -8,8 +8,8 @@ import type { Target } from './routing-target.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
 /** For each model, in both generations together. */
-const MOST_PREFIXES = 65_536
-const MOST_SESSIONS = 16_384
+const MAX_PREFIXES = 65_536
+const MAX_SESSIONS = 16_384
 /** Of one call, the longest ones. */
 const PREFIXES_PER_CALL = 64
 const SESSION_CHARS = 128
@@ -49,8 +49,8 @@ class Generations<K, V> {
 }
 
 export class RoutingMemory {
-  readonly #beginnings = new Generations<number, Beginning>(MOST_PREFIXES)
-  readonly #sessions = new Generations<string, Target>(MOST_SESSIONS)
+  readonly #beginnings = new Generations<number, Beginning>(MAX_PREFIXES)
+  readonly #sessions = new Generations<string, Target>(MAX_SESSIONS)
 
   get size(): number {
     return this.#beginnings.size + this.#sessions.size

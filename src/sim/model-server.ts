@@ -66,7 +66,7 @@ export interface ModelServer {
   readonly requests: readonly ReceivedRequest[]
   readonly received: number
   readonly inFlight: number
-  readonly mostInFlight: number
+  readonly peakInFlight: number
   /** Open now, and ever opened. */
   readonly connections: number
   readonly everConnected: number
@@ -93,7 +93,7 @@ export interface ModelServerOptions {
 }
 
 const KEEPS_REQUESTS = 10_000
-const MOST_CACHED_PROMPTS = 100_000
+const MAX_CACHED_PROMPTS = 100_000
 
 const operations =
   /\/(chat\/completions|completions|embeddings|images\/generations|txt2img|image\/generation|audio\/speech)$/
@@ -126,7 +126,7 @@ class SimulatedServer implements ModelServer {
   port = 0
   received = 0
   inFlight = 0
-  mostInFlight = 0
+  peakInFlight = 0
   everConnected = 0
   cachedTokens = 0
   promptTokens = 0
@@ -215,7 +215,7 @@ class SimulatedServer implements ModelServer {
 
   #work(one: ReceivedRequest, response: ServerResponse, isCheck: boolean): void {
     this.inFlight += 1
-    this.mostInFlight = Math.max(this.mostInFlight, this.inFlight)
+    this.peakInFlight = Math.max(this.peakInFlight, this.inFlight)
     let isOurs = false
     response.on('close', () => {
       this.inFlight -= 1
@@ -337,7 +337,7 @@ class SimulatedServer implements ModelServer {
       digest = createHash('sha1').update(digest).update(part).digest('base64')
       promptTokens += countTokens(part)
       if (this.#prompts.has(digest)) cachedTokens = promptTokens
-      else if (this.#prompts.size < MOST_CACHED_PROMPTS) this.#prompts.add(digest)
+      else if (this.#prompts.size < MAX_CACHED_PROMPTS) this.#prompts.add(digest)
     }
     this.promptTokens += promptTokens
     this.cachedTokens += cachedTokens

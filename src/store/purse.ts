@@ -48,7 +48,7 @@ export async function topUpPurse(
 }
 
 /** More than any purse holds. */
-const MOST_NANO = 9_223_372_036_854_775_807n
+const MAX_NANO = 9_223_372_036_854_775_807n
 
 export async function giveBackPurse(
   db: Db,
@@ -56,7 +56,7 @@ export async function giveBackPurse(
   amount: NanoUsd,
   { now, expiresAt }: { now: Instant; expiresAt: Instant },
 ): Promise<void> {
-  const upTo = amount > MOST_NANO ? MOST_NANO : amount
+  const upTo = amount > MAX_NANO ? MAX_NANO : amount
   await sql`
     select give_back_purse(${holdKey}, ${upTo.toString()}::bigint, ${toDate(now)}, ${toDate(expiresAt)})`.execute(db)
 }

@@ -39,7 +39,7 @@ export const usualMix: readonly ChatAsk[] = [
 ]
 
 /** A load that is never dry would run for ever; this is more than any load here sends. */
-const MOST_REQUESTS = 200_000
+const MAX_REQUESTS = 200_000
 const BREATH_MS = 20
 
 export function startChatLoad(options: ChatLoadOptions): ChatLoad {
@@ -75,7 +75,7 @@ class Clients implements ChatLoad {
     while (!this.isOver) {
       const n = this.#sent
       this.#sent += 1
-      if (n > MOST_REQUESTS) throw new Error(`the load finds no end after ${n} requests`)
+      if (n > MAX_REQUESTS) throw new Error(`the load finds no end after ${n} requests`)
       const target = await this.#target(n)
       const ask = this.#options.mix[n % this.#options.mix.length]
       if (target === undefined || ask === undefined) return

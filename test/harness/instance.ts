@@ -41,7 +41,7 @@ export async function findInstance(by: Customer, name: string): Promise<Instance
   return (instances as Instance[]).find((one) => one.id === name)
 }
 
-export function untilStatus(by: Customer, name: string, status: string, atMostMs?: number): Promise<Instance> {
+export function untilStatus(by: Customer, name: string, status: string, timeoutMs?: number): Promise<Instance> {
   let last: Instance | undefined
   return waitFor(
     () => `${name} to be ${status}; it is ${JSON.stringify(last)}`,
@@ -50,7 +50,7 @@ export function untilStatus(by: Customer, name: string, status: string, atMostMs
       if (last?.instance.status === 'failed' && status !== 'failed') throw new Error(await whyFailed(by, name))
       return last?.instance.status === status && last
     },
-    atMostMs,
+    timeoutMs,
   )
 }
 

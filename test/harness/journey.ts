@@ -27,7 +27,7 @@ export interface Journey extends TestServer {
 
 /** An asking, its being shown, and what follows from that. */
 const ROUNDS = 3
-const MORE_AT_MOST = 100
+const MAX_EXTRA_RUNS = 100
 
 export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'runLoops'> = {}): Promise<Journey> {
   const clock = manualClock()
@@ -76,7 +76,7 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
 
 async function runOut(reconciler: Reconciler): Promise<void> {
   const { signal } = new AbortController()
-  for (let n = 0; n < MORE_AT_MOST; n += 1) if (!(await reconciler.run(signal))) return
+  for (let n = 0; n < MAX_EXTRA_RUNS; n += 1) if (!(await reconciler.run(signal))) return
   throw new Error(`${reconciler.name} finds no end`)
 }
 

@@ -140,7 +140,7 @@ export async function untilState(
   server: TestServer,
   hostId: string,
   state: string,
-  atMostMs = ADMIT_MS,
+  timeoutMs = ADMIT_MS,
 ): Promise<void> {
   let last = ''
   await waitFor(
@@ -151,6 +151,6 @@ export async function untilState(
       last = JSON.stringify(host)
       return host?.state === state
     },
-    atMostMs,
+    timeoutMs,
   )
 }

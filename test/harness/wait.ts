@@ -5,22 +5,22 @@ const EVERY_MS = 20
 const SELDOM_MS = 250
 /** Whoever asks all the time takes it from those who are asked: a question that took long is followed by a long pause. */
 const PAUSE_FACTOR = 8
-const AT_MOST_MS = 90_000
+const MAX_WAIT_MS = 90_000
 
 /** Asks until the answer is neither undefined nor false; past the limit it says what it waited for. */
 export async function waitFor<T>(
   what: string | (() => string),
   ask: () => Promise<T | undefined | false> | T | undefined | false,
-  atMostMs = AT_MOST_MS,
+  timeoutMs = MAX_WAIT_MS,
 ): Promise<T> {
-  const until = performance.now() + atMostMs
+  const until = performance.now() + timeoutMs
   for (;;) {
     const askedAt = performance.now()
     const answer = await ask()
     if (answer !== undefined && answer !== false) return answer
     const answeredAt = performance.now()
     if (answeredAt > until) {
-      throw new Error(`waited ${atMostMs} ms in vain for: ${typeof what === 'string' ? what : what()}`)
+      throw new Error(`waited ${timeoutMs} ms in vain for: ${typeof what === 'string' ? what : what()}`)
     }
     const pauseMs = Math.min(SELDOM_MS, Math.max(EVERY_MS, PAUSE_FACTOR * (answeredAt - askedAt)))
     await new Promise((resolve) => setTimeout(resolve, pauseMs))

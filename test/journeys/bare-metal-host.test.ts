@@ -59,7 +59,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     (await succeed(by.call, 'POST', path, { ...order, ...more })).id
   const detail = (by: Customer, id: number): Promise<Rental> =>
     succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
-  const until = (by: Customer, id: number, status: string, atMostMs?: number): Promise<Rental> => {
+  const until = (by: Customer, id: number, status: string, timeoutMs?: number): Promise<Rental> => {
     let last: Rental | undefined
     return waitFor(
       () => `rental ${id} is ${status}: ${JSON.stringify(last)}`,
@@ -67,7 +67,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
         last = await detail(by, id)
         return last.status === status && last
       },
-      atMostMs,
+      timeoutMs,
     )
   }
   const run = async (by: Customer, more: object = {}): Promise<Rental> => until(by, await rent(by, more), 'Running')

@@ -10,7 +10,7 @@ import { number } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 import type { Account } from './record.tsx'
 
-const MOST_DIGITS = 10
+const MAX_DIGITS = 10
 
 export const quotaWords: ReadonlyArray<{ readonly name: keyof Quota; readonly label: string }> = [
   { name: 'gpus', label: 'GPUs in use' },
@@ -94,5 +94,5 @@ export function faultOfReason(reason: string): string | undefined {
 }
 
 function isWhole(text: string): boolean {
-  return /^\d+$/.test(text) && text.length <= MOST_DIGITS
+  return /^\d+$/.test(text) && text.length <= MAX_DIGITS
 }

@@ -17,7 +17,7 @@ import { OpenAccountDialog } from './open.tsx'
 
 const route = getRouteApi('/shell/operator/accounts')
 const PAGE_ROWS = 1_000
-const MOST_PAGES = 20
+const MAX_PAGES = 20
 
 interface AllAccounts {
   readonly accounts: readonly Account[]
@@ -126,7 +126,7 @@ function Accounts({ all }: { all: AllAccounts }) {
         {shown.length === all.accounts.length
           ? count(shown.length, 'account')
           : `${number(shown.length)} of ${count(all.accounts.length, 'account')}`}
-        {all.isCut && `; there are more than ${number(PAGE_ROWS * MOST_PAGES)}, and these are the first`}
+        {all.isCut && `; there are more than ${number(PAGE_ROWS * MAX_PAGES)}, and these are the first`}
       </p>
       <VirtualTable
         label="Accounts"
@@ -142,7 +142,7 @@ function Accounts({ all }: { all: AllAccounts }) {
 async function readAllAccounts({ signal }: { signal: AbortSignal }): Promise<AllAccounts> {
   const accounts: Account[] = []
   let cursor: string | undefined
-  for (let page = 0; page < MOST_PAGES; page += 1) {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     const query = { limit: PAGE_ROWS, ...(cursor === undefined ? {} : { cursor }) }
     const reply = await call('listAccounts', { query, signal })
     accounts.push(...reply.accounts)

@@ -21,7 +21,7 @@ import { pictureSnippets } from '../playground/snippet.ts'
 const route = getRouteApi('/shell/pictures')
 
 const EXAMPLE = 'a red apple'
-const MOST_CHARS = 10_000
+const MAX_CHARS = 10_000
 /** The server's own, where nothing is typed. */
 const USUAL = { width: 1024, height: 1024, steps: 30 }
 /** Seeds that people can read and type. */
@@ -92,7 +92,7 @@ function Pictures({ model, models }: { model: Model; models: readonly Model[] })
           <TextArea
             label="Prompt"
             required
-            maxLength={MOST_CHARS}
+            maxLength={MAX_CHARS}
             value={prompt}
             placeholder={EXAMPLE}
             onChange={(event) => setPrompt(event.target.value)}
@@ -100,7 +100,7 @@ function Pictures({ model, models }: { model: Model; models: readonly Model[] })
           <TextArea
             label="Negative prompt"
             rows={2}
-            maxLength={MOST_CHARS}
+            maxLength={MAX_CHARS}
             value={negative}
             hint="What is not to be seen."
             onChange={(event) => setNegative(event.target.value)}

@@ -6,7 +6,7 @@ import { client } from '../../api/client.ts'
 import { fileOf, isStopped, noteRequest, problemOf } from '../../api/inference.ts'
 
 /** Files of pictures stay in the browser's memory for as long as they are shown. */
-const MOST_PICTURES = 24
+const MAX_PICTURES = 24
 
 export type PictureOrder = CallInput<'generateImage'>['body']
 
@@ -54,8 +54,8 @@ export function useStudio(): Studio {
   }, [])
   const add = (picture: Picture): void => {
     urls.current.unshift(picture.url)
-    for (const url of urls.current.splice(MOST_PICTURES)) URL.revokeObjectURL(url)
-    setPictures((all) => [picture, ...all].slice(0, MOST_PICTURES))
+    for (const url of urls.current.splice(MAX_PICTURES)) URL.revokeObjectURL(url)
+    setPictures((all) => [picture, ...all].slice(0, MAX_PICTURES))
   }
   const paint = async (order: PictureOrder): Promise<void> => {
     const controller = new AbortController()

@@ -39,7 +39,7 @@ export const simulatedModels = [
 
 /** Virtual machines are ordered by these types only. */
 const orderedModels: ReadonlySet<string> = new Set(['h100', 'h200', 'b200'])
-const MOST_GPUS = 64
+const MAX_GPUS = 64
 const regionWord = /^[a-z0-9][a-z0-9-]{0,62}$/
 
 export type JoinFaults = { readonly [field in keyof JoinWish]?: string | undefined }
@@ -53,7 +53,7 @@ export function faultsOf(wish: JoinWish): JoinFaults {
       wish.offering === 'virtual-machine' && isSimulated && !orderedModels.has(wish.simulated)
         ? 'Virtual machines are sold with H100, H200 or B200.'
         : undefined,
-    gpuCount: isSimulated && (gpus < 1 || gpus > MOST_GPUS) ? `Write a number from 1 to ${MOST_GPUS}.` : undefined,
+    gpuCount: isSimulated && (gpus < 1 || gpus > MAX_GPUS) ? `Write a number from 1 to ${MAX_GPUS}.` : undefined,
     price: needsPrice ? faultOfPrice(wish.price) : undefined,
     region: faultOfRegion(wish),
     name:

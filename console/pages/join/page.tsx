@@ -22,7 +22,7 @@ import { JoinTerms } from './terms.tsx'
 import { JoinTokens } from './tokens.tsx'
 import { MACHINES_SHOWN } from '../supply/words.ts'
 
-const MOST_USES = 1_000
+const MAX_USES = 1_000
 /** While somebody looks at the page and waits. */
 const ARRIVALS_EVERY_MS = 2_000
 
@@ -194,6 +194,6 @@ function Arrivals({ token }: { token: Token }) {
 
 function faultOfUses(text: string, name: string): string | undefined {
   const uses = /^\d{1,4}$/.test(text) ? Number.parseInt(text, 10) : 0
-  if (uses < 1 || uses > MOST_USES) return `Write a number from 1 to ${MOST_USES}.`
+  if (uses < 1 || uses > MAX_USES) return `Write a number from 1 to ${MAX_USES}.`
   return uses > 1 && name !== '' ? 'Several machines cannot have one name; leave the name empty.' : undefined
 }

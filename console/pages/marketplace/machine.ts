@@ -17,7 +17,7 @@ import type { marketplaceSearch, sortNames } from './search.ts'
 /** The first page is what a screen shows at once, those after it are read behind it. */
 const FIRST_PAGE_ROWS = 200
 const PAGE_ROWS = 2_500
-const MOST_PAGES = 80
+const MAX_PAGES = 80
 const MIB_PER_GIB = 1_024
 
 export interface MachineRow {
@@ -61,7 +61,7 @@ export function useMachines(): Machines {
       return { rows: answer.instances.map(rowOf), next: answer.next_cursor ?? undefined }
     },
     initialPageParam: undefined as string | undefined,
-    getNextPageParam: (last, pages) => (pages.length < MOST_PAGES ? last.next : undefined),
+    getNextPageParam: (last, pages) => (pages.length < MAX_PAGES ? last.next : undefined),
   })
   const { data, hasNextPage, isFetching, isError, fetchNextPage } = query
   useEffect(() => {

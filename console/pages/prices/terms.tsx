@@ -7,7 +7,7 @@ import { count, number } from '../../ui/format.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { faultOfDiscount, termKey, type Draft, type DraftProps, type Term } from './draft.ts'
 
-const MOST_DAYS = 3_650
+const MAX_DAYS = 3_650
 
 /** `discountPercentage` null: it is new, and stands in the draft only. */
 type TermRow = Pick<Term, 'accountId' | 'termPeriodDays'> & { readonly discountPercentage: number | null }
@@ -131,6 +131,6 @@ function newTerm(key: string): TermRow {
 }
 
 function faultOfDays(days: number, isTaken: boolean): string | undefined {
-  if (days < 1 || days > MOST_DAYS) return `Write a number from 1 to ${number(MOST_DAYS)}.`
+  if (days < 1 || days > MAX_DAYS) return `Write a number from 1 to ${number(MAX_DAYS)}.`
   return isTaken ? 'There is such a term; change it above.' : undefined
 }

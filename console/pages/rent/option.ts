@@ -19,7 +19,7 @@ export interface Wish {
 }
 
 /** Machines of one bare-metal rental at most, as they are offered here. */
-const MOST_MACHINES = 32
+const MAX_MACHINES = 32
 
 /** One thing that can be ordered. */
 interface Shape {
@@ -83,7 +83,7 @@ function countWords({ gpuCount, option, perHour, free }: Shape, kind: RentalType
 /** Bare metal is sold by the machine, and several of them are one rental. */
 function shapesOf(option: Option): Shape[] {
   const whole = usdFromNumber(option.costPerHour) ?? zeroUsd
-  const most = option.machineType === 'bare-metal' ? Math.min(MOST_MACHINES, Math.max(1, option.totalAvailable)) : 1
+  const most = option.machineType === 'bare-metal' ? Math.min(MAX_MACHINES, Math.max(1, option.totalAvailable)) : 1
   return Array.from({ length: most }, (_, n) => ({
     option,
     gpuCount: option.gpuCount * (n + 1),

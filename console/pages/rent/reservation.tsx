@@ -8,14 +8,14 @@ import { TextField } from '../../ui/field.tsx'
 import { count } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 
-const MOST_GPUS = 100_000
+const MAX_GPUS = 100_000
 
 export function ReservationDialog({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState('64')
   const [isTried, setTried] = useState(false)
   const ask = useAction('requestReservation')
   const gpuCount = /^\d{1,6}$/.test(text.trim()) ? Number.parseInt(text, 10) : 0
-  const fault = gpuCount >= 1 && gpuCount <= MOST_GPUS ? undefined : 'A whole number of GPUs'
+  const fault = gpuCount >= 1 && gpuCount <= MAX_GPUS ? undefined : 'A whole number of GPUs'
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     setTried(true)

@@ -113,7 +113,7 @@ export function callName({ label, name }: Pick<OwnMachine, 'label' | 'name'>): s
 }
 
 /** Its price for all the time since it started; time in which its engine did not show it is free, so it may be less. */
-export function mostCost({ status, startedAt, pricePerHour }: OwnMachine, nowMs: number): NanoUsd | undefined {
+export function maxCost({ status, startedAt, pricePerHour }: OwnMachine, nowMs: number): NanoUsd | undefined {
   if (startedAt === null || status !== 'Running') return undefined
   return costOfSpan(pricePerHour, Math.max(0, Math.floor(nowMs - Date.parse(startedAt))))
 }

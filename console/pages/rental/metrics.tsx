@@ -13,7 +13,7 @@ import { Table, type Column } from '../../ui/table.tsx'
 
 const EVERY_MS = 2_000
 /** Ten minutes of them. */
-const MOST_SAMPLES = 300
+const MAX_SAMPLES = 300
 
 type Metrics = Reply<'getRentalMetrics'>
 type Gpu = Metrics['gpus'][number]
@@ -140,6 +140,6 @@ function useSamples(metrics: Metrics | undefined): readonly Sample[] {
   const gpus = metrics?.gpus ?? []
   const atS = Math.max(...gpus.map(({ at }) => Date.parse(at))) / 1_000
   const lastS = samples.at(-1)?.atS ?? 0
-  if (gpus.length > 0 && atS > lastS) setSamples([...samples, { atS, gpus }].slice(-MOST_SAMPLES))
+  if (gpus.length > 0 && atS > lastS) setSamples([...samples, { atS, gpus }].slice(-MAX_SAMPLES))
   return samples
 }

@@ -6,7 +6,7 @@ import { money, span } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
 import { LISTED_DECIMALS, shortMoney } from '../rental/cost.tsx'
-import { callName, mostCost, type OwnMachine } from '../rental/machine.ts'
+import { callName, maxCost, type OwnMachine } from '../rental/machine.ts'
 import { kindWords } from '../rental/words.ts'
 
 /** Past this many rows only those are made that can be seen. */
@@ -54,7 +54,7 @@ function Age({ since }: { since: string }) {
 }
 
 function AboutCost({ machine }: { machine: OwnMachine }) {
-  const cost = mostCost(machine, useNow())
+  const cost = maxCost(machine, useNow())
   if (cost === undefined) return <span className="text-muted">—</span>
   return (
     <span title="Its price for the time since it started. Its page has the exact cost.">

@@ -23,9 +23,9 @@ import { speechSnippets } from '../playground/snippet.ts'
 const route = getRouteApi('/shell/speech')
 
 const EXAMPLE = 'The ship is in the harbour.'
-const MOST_CHARS = 100_000
+const MAX_CHARS = 100_000
 /** Files stay in the browser's memory for as long as they can be played. */
-const MOST_TAKES = 20
+const MAX_TAKES = 20
 
 const parameters: readonly Parameter[] = [
   { name: 'speed', label: 'Speed', hint: '1 is usual, 2 twice as fast.', least: 0.1, most: 5 },
@@ -76,10 +76,10 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
               hideLabel
               rows={6}
               required
-              maxLength={MOST_CHARS}
+              maxLength={MAX_CHARS}
               value={text}
               placeholder={EXAMPLE}
-              hint={`${number(Array.from(text).length)} of ${number(MOST_CHARS)} characters. Each one costs.`}
+              hint={`${number(Array.from(text).length)} of ${number(MAX_CHARS)} characters. Each one costs.`}
               onChange={(event) => setText(event.target.value)}
             />
             {booth.error !== null && <ErrorNotice error={booth.error} onRetry={() => booth.speak(order)} />}
@@ -183,9 +183,9 @@ function useBooth() {
       const { requestId, answer } = await client.infer('generateAudio', { body: order, signal: controller.signal })
       const url = fileOf(answer.audio, 'audio/mpeg')
       urls.current.unshift(url)
-      for (const old of urls.current.splice(MOST_TAKES)) URL.revokeObjectURL(old)
+      for (const old of urls.current.splice(MAX_TAKES)) URL.revokeObjectURL(old)
       const take = { requestId, order, url, seconds: answer.duration, characters: answer.usage }
-      setTakes((all) => [take, ...all].slice(0, MOST_TAKES))
+      setTakes((all) => [take, ...all].slice(0, MAX_TAKES))
     } catch (problem) {
       if (!isStopped(problem)) setError(problemOf(problem))
     } finally {

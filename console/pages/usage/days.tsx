@@ -6,13 +6,13 @@ import { count, money } from '../../ui/format.ts'
 import { daysOf, shortDay, type Range } from './range.ts'
 
 /** More bars than these cannot be told apart. */
-const MOST_BARS = 100
+const MAX_BARS = 100
 const WEEK = 7
 
 export function UsageDays({ summary, range }: { summary: Reply<'getUsageSummary'>; range: Range }) {
   const byDay = new Map(summary.rows.map((row) => [row.group, row]))
   const days = daysOf(range)
-  const isByWeek = days.length > MOST_BARS
+  const isByWeek = days.length > MAX_BARS
   const bars = piecesOf(days, isByWeek ? WEEK : 1).map((piece): Bar => {
     const [first = ''] = piece
     const rows = piece.flatMap((day) => byDay.get(day) ?? [])

@@ -10,7 +10,7 @@ import {
 } from '../../../src/base/instant.ts'
 
 /** The longest stretch that the server sums up: a leap year. */
-const MOST_DAYS = 366
+const MAX_DAYS = 366
 const DEFAULT_DAYS = 30
 
 export interface Range {
@@ -43,7 +43,7 @@ export function rangeOf(search: { from?: string | undefined; to?: string | undef
 export function rangeFault(range: Range): string | undefined {
   const days = countDays(range)
   if (days < 1) return 'The first day comes after the last.'
-  return days > MOST_DAYS ? `At most ${MOST_DAYS} days at a time.` : undefined
+  return days > MAX_DAYS ? `At most ${MAX_DAYS} days at a time.` : undefined
 }
 
 /** Every day of a range that has no fault. */

@@ -16,7 +16,7 @@ import { toast } from '../../ui/toast.tsx'
 import { hasFaults } from '../rent/guards.tsx'
 import { MONTH_DAYS, TooLittle, useAffordable } from '../rent/money.tsx'
 import { priceOfVolume, useStorageOption } from './price.ts'
-import { MOST_GB, readVolume, STEP_GB, usualVolume, type VolumeTexts } from './size.ts'
+import { MAX_GB, readVolume, STEP_GB, usualVolume, type VolumeTexts } from './size.ts'
 
 const fields = ['region', 'label', 'sizeInGb'] as const
 
@@ -72,7 +72,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
           label="Size in GB"
           type="number"
           min={STEP_GB}
-          max={MOST_GB}
+          max={MAX_GB}
           step={STEP_GB}
           value={texts.sizeGb}
           onChange={type('sizeGb')}
@@ -110,7 +110,7 @@ function VolumePrice({ perHour }: { perHour: NanoUsd }) {
 
 /** Nothing to say where any size fits. */
 function roomWords(availableGb: number | null | undefined): string {
-  if (availableGb === null || availableGb === undefined || availableGb >= MOST_GB) return ''
+  if (availableGb === null || availableGb === undefined || availableGb >= MAX_GB) return ''
   return ` There is room for ${number(availableGb)} GB now.`
 }
 

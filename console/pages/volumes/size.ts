@@ -2,7 +2,7 @@
 import { volumeSize } from '../../../src/contract/volume.ts'
 
 export const STEP_GB = volumeSize.stepGb
-export const MOST_GB = volumeSize.maxGb
+export const MAX_GB = volumeSize.maxGb
 
 export interface VolumeTexts {
   readonly label: string
@@ -19,7 +19,7 @@ export function readVolume(texts: VolumeTexts): {
 } {
   const label = texts.label.trim()
   const sizeGb = /^\d{1,6}$/.test(texts.sizeGb.trim()) ? Number.parseInt(texts.sizeGb, 10) : 0
-  const fits = sizeGb >= STEP_GB && sizeGb <= MOST_GB && sizeGb % STEP_GB === 0
+  const fits = sizeGb >= STEP_GB && sizeGb <= MAX_GB && sizeGb % STEP_GB === 0
   return {
     label,
     sizeGb: fits ? sizeGb : 0,

@@ -75,7 +75,7 @@ async function* generatePieces(
   const grammar = job.grammar && new LlamaGrammarEvaluationState({ model, grammar: job.grammar })
   const options = samplingOptions(sampling, { model, prompt, generated, grammar, contextTokens, choice })
   const text = new AnswerText<TokenLogprob>(job.stops)
-  const mostTokens = Math.min(job.maxTokens, contextTokens - prompt.length)
+  const maxTokens = Math.min(job.maxTokens, contextTokens - prompt.length)
   const steps: AsyncIterable<GeneratedToken> = sequence.evaluateWithMetadata(
     rest,
     { probabilities: alternatives !== undefined },
@@ -96,7 +96,7 @@ async function* generatePieces(
     const piece = text.push(vocabulary.bytesOf(token, job.calls !== undefined), rated)
     if (piece.text !== '' || piece.tokens.length > 0) yield piece
     if (piece.stopped) return 'stop'
-    if (generated.length >= mostTokens) {
+    if (generated.length >= maxTokens) {
       const last = text.end()
       yield last
       return last.stopped ? 'stop' : 'length'

@@ -56,7 +56,7 @@ export class SchemaReader {
   readonly #named = new Map<unknown, Named>()
   /** In how many ways a text can have been read up to the schema at hand, and to any schema so far. */
   #readings = 1
-  #mostReadings = 1
+  #maxReadings = 1
   #fault: string | undefined
 
   constructor(rules: GrammarRules) {
@@ -103,7 +103,7 @@ export class SchemaReader {
       return this.#refuse([...path, word], 'must have members that no value can match two of; use anyOf')
     const readings = this.#readings
     this.#readings *= alikeMembers(list, root)
-    this.#mostReadings = Math.max(this.#mostReadings, this.#readings)
+    this.#maxReadings = Math.max(this.#maxReadings, this.#readings)
     if (this.#readings > MAX_READINGS) return this.#refuse([...path, word], 'can be matched in too many ways')
     const names = list.map((one: unknown, at) => this.rule(one, root, [...path, word, String(at)]))
     this.#readings = readings
@@ -122,11 +122,11 @@ export class SchemaReader {
     }
     const named: Named = { name: this.#rules.reserve(), readings: this.#readings, growth: undefined }
     this.#named.set(target, named)
-    const outerMost = this.#mostReadings
-    this.#mostReadings = this.#readings
+    const outerMost = this.#maxReadings
+    this.#maxReadings = this.#readings
     this.#rules.set(named.name, this.rule(target, root, [...path, '$ref']))
-    named.growth = this.#mostReadings / named.readings
-    this.#mostReadings = Math.max(outerMost, this.#mostReadings)
+    named.growth = this.#maxReadings / named.readings
+    this.#maxReadings = Math.max(outerMost, this.#maxReadings)
     return named.name
   }
 
@@ -238,14 +238,14 @@ export class SchemaReader {
     return this.#rules.add(`"${open}" space ${inside === '' ? '' : `${inside} space`} "${close}"`)
   }
 
-  #repeats(schema: Schema, leastWord: string, mostWord: string, path: readonly string[]): string {
-    const [least = 0, most] = [schema[leastWord], schema[mostWord]]
+  #repeats(schema: Schema, minKeyword: string, maxKeyword: string, path: readonly string[]): string {
+    const [least = 0, most] = [schema[minKeyword], schema[maxKeyword]]
     if (least === 0 && most === undefined) return '*'
     const isFine = (count: unknown): boolean => Number.isInteger(count) && Number(count) >= 0
     if (!isFine(least) || Number(least) > MAX_REPEATS)
-      this.#refuse([...path, leastWord], `must be from 0 to ${MAX_REPEATS}`)
+      this.#refuse([...path, minKeyword], `must be from 0 to ${MAX_REPEATS}`)
     if (most !== undefined && (!isFine(most) || Number(most) > MAX_REPEATS || Number(most) < Number(least)))
-      this.#refuse([...path, mostWord], `must be from ${leastWord} to ${MAX_REPEATS}`)
+      this.#refuse([...path, maxKeyword], `must be from ${minKeyword} to ${MAX_REPEATS}`)
     return `{${Number(least)},${most === undefined ? '' : Number(most)}}`
   }
 

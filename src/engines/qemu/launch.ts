@@ -25,11 +25,11 @@ export function sizeOf(
   most: { readonly maxMemoryMib?: number; readonly maxCpus?: number },
 ): { memoryMib: number; cpus: number } {
   const hostMib = Math.floor(os.totalmem() / 1_048_576)
-  const mostMib = Math.min(hostMib, most.maxMemoryMib ?? hostMib)
-  const mostCpus = Math.min(os.availableParallelism(), most.maxCpus ?? Number.POSITIVE_INFINITY)
+  const maxMib = Math.min(hostMib, most.maxMemoryMib ?? hostMib)
+  const maxCpus = Math.min(os.availableParallelism(), most.maxCpus ?? Number.POSITIVE_INFINITY)
   return {
-    memoryMib: Math.max(SMALLEST_MIB, Math.min(Math.floor(resources.ramGb * 1_024), mostMib)),
-    cpus: Math.max(1, Math.min(Math.ceil(resources.cpuCount), mostCpus)),
+    memoryMib: Math.max(SMALLEST_MIB, Math.min(Math.floor(resources.ramGb * 1_024), maxMib)),
+    cpus: Math.max(1, Math.min(Math.ceil(resources.cpuCount), maxCpus)),
   }
 }
 

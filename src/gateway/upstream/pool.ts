@@ -12,7 +12,7 @@ const IDLE_MS = 4_000
 /** So much earlier than the server we let go of a connection. */
 const MARGIN_MS = 1_000
 const LONGEST_IDLE_MS = 60_000
-const MOST_IDLE = 256
+const MAX_IDLE = 256
 
 export class Pool implements Home {
   readonly address: Address
@@ -66,7 +66,7 @@ export class Pool implements Home {
 
   release(connection: Connection, keepAliveMs: number | undefined): void {
     const idleMs = keepAliveMs === undefined ? IDLE_MS : Math.min(keepAliveMs - MARGIN_MS, LONGEST_IDLE_MS)
-    if (this.#isClosed || idleMs <= 0 || this.#idle.length >= MOST_IDLE) return connection.cancel()
+    if (this.#isClosed || idleMs <= 0 || this.#idle.length >= MAX_IDLE) return connection.cancel()
     connection.idleUntil = this.ticker.now + idleMs
     this.#idle.push(connection)
   }

@@ -18,11 +18,11 @@ export interface ResponseHead {
 /** How the end of the body is found. `close`: the connection ends with it. */
 export type Framing = 'none' | 'length' | 'chunked' | 'close'
 
-const MOST_HEADERS = 128
+const MAX_HEADERS = 128
 /** Keeps a length well inside the whole numbers that a double can hold. */
-const MOST_LENGTH_DIGITS = 15
+const MAX_LENGTH_DIGITS = 15
 /** Names that were checked and put in lower case before; engines use a few dozen. */
-const MOST_KNOWN_NAMES = 256
+const MAX_KNOWN_NAMES = 256
 
 const ALLOWED = /^(?:[\t\x20-\x7e\x80-\xff]|\r\n)*$/
 const STATUS_LINE = /^HTTP\/1\.[01] [1-5][0-9][0-9](?: |$)/
@@ -50,7 +50,7 @@ export function parseHead(text: string): ResponseHead | string {
     if (name === undefined) return 'a header whose name is not valid'
     const value = valueOf(text, colon + 1, end)
     count += 1
-    if (count > MOST_HEADERS) return 'too many headers'
+    if (count > MAX_HEADERS) return 'too many headers'
     if (name === 'content-length') {
       if (length !== undefined) return 'a second Content-Length'
       length = value
@@ -100,7 +100,7 @@ function knownName(name: string): string | undefined {
   if (known !== undefined) return known
   if (!TOKEN.test(name)) return undefined
   const lower = name.toLowerCase()
-  if (knownNames.size < MOST_KNOWN_NAMES) knownNames.set(name, lower)
+  if (knownNames.size < MAX_KNOWN_NAMES) knownNames.set(name, lower)
   return lower
 }
 
@@ -120,7 +120,7 @@ function frame(
   isOld: boolean,
 ): Framed | string {
   if (encoding !== undefined && length !== undefined) return 'both Content-Length and Transfer-Encoding'
-  if (length !== undefined && (!DIGITS.test(length) || length.length > MOST_LENGTH_DIGITS)) {
+  if (length !== undefined && (!DIGITS.test(length) || length.length > MAX_LENGTH_DIGITS)) {
     return 'a Content-Length that is no length'
   }
   if (status < 200 || status === 204 || status === 304) return noBody

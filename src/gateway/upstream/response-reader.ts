@@ -12,13 +12,13 @@ export interface ResponseEvents {
   onData(bytes: Buffer): void
 }
 
-const MOST_HEAD_BYTES = 65_536
+const MAX_HEAD_BYTES = 65_536
 /** 100 Continue, 103 Early Hints and the like before the answer itself. */
-const MOST_INTERIM = 16
-const MOST_SIZE_DIGITS = 12
+const MAX_INTERIM = 16
+const MAX_SIZE_DIGITS = 12
 /** Over the whole answer, so that extensions cannot be used to send without end. */
-const MOST_EXTENSION_BYTES = 16_384
-const MOST_TRAILER_BYTES = 16_384
+const MAX_EXTENSION_BYTES = 16_384
+const MAX_TRAILER_BYTES = 16_384
 
 const FIRST_HEAD_BUFFER_BYTES = 1_024
 
@@ -143,7 +143,7 @@ export class ResponseReader {
       const found = bytes.indexOf(END_OF_HEAD, at)
       // Behind `end` lies what an earlier read has left.
       if (found !== -1 && found + END_OF_HEAD.length <= end) {
-        if (found - at > MOST_HEAD_BYTES) this.#fail('a head that is too long')
+        if (found - at > MAX_HEAD_BYTES) this.#fail('a head that is too long')
         else this.#takeHead(bytes, at, found)
         return found + END_OF_HEAD.length
       }
@@ -154,7 +154,7 @@ export class ResponseReader {
   /** The slow way, for a head that comes in several reads. */
   #gatherHead(bytes: Buffer, at: number, end: number): number {
     const before = this.#headLength
-    const room = MOST_HEAD_BYTES + END_OF_HEAD.length - before
+    const room = MAX_HEAD_BYTES + END_OF_HEAD.length - before
     const taken = Math.min(end - at, room)
     const gathered = this.#headRoom(before + taken)
     bytes.copy(gathered, before, at, at + taken)
@@ -189,7 +189,7 @@ export class ResponseReader {
     if (head.status < 200) {
       this.#interims += 1
       if (head.status === 101) this.#fail('a change of protocol that nobody asked for')
-      else if (this.#interims > MOST_INTERIM) this.#fail('too many interim answers')
+      else if (this.#interims > MAX_INTERIM) this.#fail('too many interim answers')
       return
     }
     this.#left = head.length
@@ -235,7 +235,7 @@ export class ResponseReader {
       case 'extension':
         if (byte === CR) this.#phase = 'size_lf'
         else if (!isText(byte)) this.#fail('a character that may not stand in a chunk extension')
-        else if (++this.#extensionBytes > MOST_EXTENSION_BYTES) this.#fail('chunk extensions that are too long')
+        else if (++this.#extensionBytes > MAX_EXTENSION_BYTES) this.#fail('chunk extensions that are too long')
         return
       case 'size_lf':
         return this.#step(byte, LF, this.#left === 0 ? 'trailer_start' : 'chunk')
@@ -274,7 +274,7 @@ export class ResponseReader {
   #readTrailer(isValid: boolean, next: Phase): void {
     this.#trailerBytes += 1
     if (!isValid) this.#fail('a trailer that is not valid')
-    else if (this.#trailerBytes > MOST_TRAILER_BYTES) this.#fail('trailers that are too long')
+    else if (this.#trailerBytes > MAX_TRAILER_BYTES) this.#fail('trailers that are too long')
     else this.#phase = next
   }
 
@@ -288,7 +288,7 @@ export class ResponseReader {
     if (digit !== -1) {
       this.#left = this.#sizeDigits === 0 ? digit : this.#left * 16 + digit
       this.#sizeDigits += 1
-      if (this.#sizeDigits > MOST_SIZE_DIGITS) this.#fail('a chunk that is too long')
+      if (this.#sizeDigits > MAX_SIZE_DIGITS) this.#fail('a chunk that is too long')
     } else if (this.#sizeDigits === 0) this.#fail('a chunk without a size')
     else if (byte === CR) this.#phase = 'size_lf'
     else if (byte === SEMICOLON) this.#phase = 'extension'

@@ -2,7 +2,7 @@
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { ok } from '../../base/result.ts'
 import type { App } from '../../app/app.ts'
-import { addBaseImage, MOST_BASE_IMAGES, removeBaseImage } from '../../app/base-image.ts'
+import { addBaseImage, MAX_BASE_IMAGES, removeBaseImage } from '../../app/base-image.ts'
 import {
   addMetalHost,
   changeHost,
@@ -95,7 +95,7 @@ export const hostHandlers = {
   },
 
   listBaseImages: async (app) =>
-    ok({ images: (await listBaseImages(app.database.db, MOST_BASE_IMAGES)).map(imageRecord) }),
+    ok({ images: (await listBaseImages(app.database.db, MAX_BASE_IMAGES)).map(imageRecord) }),
 
   addBaseImage: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {

@@ -8,7 +8,7 @@ import { Socket, type SocketConstructorOpts } from 'node:net'
 
 const BUFFER_BYTES = 65_536
 
-export interface SharedReads {
+export interface SharedBufferRead {
   /** From here on what is read goes into the stream, for whoever listens there. */
   end(): void
 }
@@ -22,7 +22,7 @@ const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES)
 const fields = findFields()
 
 /** `listener` is given bytes that are only valid during the call. */
-export function readShared(socket: Socket, listener: (bytes: Buffer) => void): SharedReads {
+export function readIntoSharedBuffer(socket: Socket, listener: (bytes: Buffer) => void): SharedBufferRead {
   const inside = socket as Internals
   const { _handle: handle } = inside
   if (fields === undefined || typeof handle?.useUserBuffer !== 'function') {
