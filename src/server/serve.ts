@@ -34,12 +34,12 @@ import { readOrCreateSecret, writePrivateFile } from './data-folder.ts'
 import { makeDemoLink } from './demo-link.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
-import { handlers } from './handlers.ts'
+import { makeHandlers } from './handlers.ts'
 import { makeHttpServer, type Readiness } from './http.ts'
 import { watchGauges } from './gauges.ts'
 import { openHostDoors } from './host-doors.ts'
 import { makeHostLinks } from './host-links.ts'
-import { inferencePage } from './inference-door.ts'
+import { inferencePage } from './answer-inference.ts'
 import { openInference } from './inference.ts'
 import { openLog } from './log.ts'
 import { openMachineEngines } from './machine-engines.ts'
@@ -216,7 +216,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const server = makeHttpServer({
     app,
     bodies,
-    handlers,
+    handlers: makeHandlers(inference.gateway),
     authenticator,
     rates,
     gateway: inference.gateway,
