@@ -21,7 +21,7 @@ import { startLoops, type Reconciler } from '../reconcile/loop.ts'
 import { KEY_WAKE } from '../store/api-key.ts'
 import { CAPACITY_WAKE } from '../store/machine.ts'
 import { shareRentalOptions } from '../app/rental-option.ts'
-import { openDatabase, type Database } from '../store/database.ts'
+import { openDatabase, pingDatabase, type Database } from '../store/database.ts'
 import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
 import { makeFront, type Front } from '../gateway/front.ts'
@@ -354,7 +354,7 @@ async function readiness(app: App, journal: Journal): Promise<Readiness> {
       late,
     ])
   }
-  const checks: Record<string, string> = { database: await check(app.database.pool.query('select 1')) }
+  const checks: Record<string, string> = { database: await check(pingDatabase(app.database)) }
   for (const driver of app.drivers.values())
     checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
   checks['journal'] = await journal.state()
