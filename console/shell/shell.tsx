@@ -2,12 +2,12 @@
 import { useMutation } from '@tanstack/react-query'
 import { Link, Outlet, useRouter } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
+import { money } from '../../src/view/money.ts'
 import { mayUse, signOut, useMe, useSameAccount, type Me } from '../api/me.ts'
 import { useLiveEvents, useLiveState } from '../api/live.ts'
 import { useCall } from '../api/query.ts'
 import { Button } from '../ui/button.tsx'
 import { cx } from '../ui/class.ts'
-import { cents } from '../ui/format.ts'
 import { SkeletonText } from '../ui/skeleton.tsx'
 import { toast } from '../ui/toast.tsx'
 import { sections } from './places.ts'
@@ -116,7 +116,7 @@ function TopBar({ me }: { me: Me }) {
 
 function Balance() {
   const balance = useCall('getCustomerBalance', {}, { everyMs: 30_000 })
-  const value = balance.data === undefined ? <SkeletonText className="w-16" /> : cents(balance.data.balanceUsd)
+  const value = balance.data === undefined ? <SkeletonText className="w-16" /> : money(balance.data.balanceUsd)
   return (
     <Link to="/billing" className="text-sm text-muted hover:text-ink">
       Balance <span className="font-medium text-ink tabular-nums">{value}</span>

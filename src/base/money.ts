@@ -47,8 +47,20 @@ export function formatUsd(amount: NanoUsd): string {
   return `${amount < 0n ? '-' : ''}${magnitude / NANO_PER_USD}.${fraction}`
 }
 
-/** For people: `$1,234.50`, with as many further decimals as the amount has. */
+/**
+ * For people: `$1,234.50`. Cents from a dollar on, up to four decimals below, rounded to the nearest. A smaller amount
+ * reads `<$0.0001`, so that a cost never looks like nothing.
+ */
 export function formatUsdForPeople(amount: NanoUsd): string {
+  const magnitude = amount < 0n ? 0n - amount : amount
+  const step = magnitude < NANO_PER_USD ? NANO_PER_CENT / 100n : NANO_PER_CENT
+  if (magnitude > 0n && magnitude < NANO_PER_CENT / 100n) return amount < 0n ? '>-$0.0001' : '<$0.0001'
+  const rounded = floorDivide(magnitude + step / 2n, step) * step
+  return formatUsdExactly(nanoUsdOf(amount < 0n ? -rounded : rounded))
+}
+
+/** Every digit of it, for tooltips and unit prices: `$0.00005`. At least two decimals. */
+export function formatUsdExactly(amount: NanoUsd): string {
   const [whole = '0', fraction = ''] = formatUsd(amount < 0n ? nanoUsdOf(0n - amount) : amount).split('.')
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',')
   const decimals = fraction.replace(/0+$/, '').padEnd(2, '0')

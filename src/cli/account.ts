@@ -1,9 +1,9 @@
 /** `berth account`: whose account it is, how it stands, and what it has chosen for itself. */
 import { Argument, type Command } from 'commander'
 import type { Reply } from '../client/client.ts'
+import { utcTime } from '../view/time.ts'
 import { fields, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
-import { time } from './wording.ts'
 
 const DATE_CHARS = 10
 const KEPT = 'of requests to models and of answers are kept, sealed, for seven days'
@@ -31,7 +31,7 @@ function accountLines(screen: Screen, { account, email, role, key }: Reply<'getM
       ['Id', `${account.id}, which the operator needs to add money`],
       ['Standing', account.suspended ? { text: 'suspended; ask the operator', style: 'red' } : 'good'],
       ['Supplier', account.supplier ? 'yes: machines of yours can join' : undefined],
-      ['Since', time(account.createdAt).slice(0, DATE_CHARS)],
+      ['Since', utcTime(account.createdAt).slice(0, DATE_CHARS)],
       ['You', `${email}, ${role}`],
       ['Key', `${key.publicId} "${key.name}"`],
       ['Texts', account.keepsBodies ? KEPT : NOT_KEPT],

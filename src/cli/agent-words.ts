@@ -1,7 +1,7 @@
 /** What an agent says to the people in front of it. */
 import type { AgentEvent } from '../agent/agent.ts'
 import type { HostOffer } from '../contract/agent.ts'
-import { count } from './wording.ts'
+import { count } from '../view/number.ts'
 
 export function offerWords(offer: HostOffer): string {
   const gpus = `${offer.gpusTotal} × ${offer.gpuModel}${offer.simulated ? ' (simulated)' : ''}`

@@ -5,13 +5,15 @@ import { addMs, DAY_MS, formatInstant, parseInstant, systemClock } from '../base
 import { parseUsd } from '../base/money.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import type { Client, Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
+import { utcTime } from '../view/time.ts'
 import { chooseOne } from './choice.ts'
 import { fields, table, type Cell, type Screen } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { parseWhole } from './supply.ts'
 import { findMember } from './member.ts'
-import { count, money, time } from './wording.ts'
 
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
 
@@ -63,7 +65,7 @@ function listLines(screen: Screen, keys: readonly ApiKey[], revoked: number): st
         key.publicId,
         key.name,
         key.scopes.join(' '),
-        key.lastUsedAt === null ? 'never' : time(key.lastUsedAt).slice(0, DATE_CHARS),
+        key.lastUsedAt === null ? 'never' : utcTime(key.lastUsedAt).slice(0, DATE_CHARS),
         expiryCell(key),
       ]),
     ),
@@ -76,7 +78,7 @@ function listLines(screen: Screen, keys: readonly ApiKey[], revoked: number): st
 
 function expiryCell({ revokedAt, expiresAt }: ApiKey): Cell {
   if (revokedAt !== null) return { text: 'revoked', style: 'red' }
-  return expiresAt === null ? 'never' : time(expiresAt).slice(0, DATE_CHARS)
+  return expiresAt === null ? 'never' : utcTime(expiresAt).slice(0, DATE_CHARS)
 }
 
 function addShow(keys: Command, run: Run): void {
@@ -104,10 +106,10 @@ function keyLines(screen: Screen, key: ApiKey): string[] {
     ['Spends', limit(key.totalLimitUsd, 'in all at most')],
     ['Requests', key.requestsPerMinute === null ? undefined : `${key.requestsPerMinute} a minute at most`],
     ['Tokens', key.tokensPerMinute === null ? undefined : `${key.tokensPerMinute} a minute at most`],
-    ['Created', time(key.createdAt)],
-    ['Last used', key.lastUsedAt === null ? 'never' : time(key.lastUsedAt)],
-    ['Expires', key.expiresAt === null ? 'never' : time(key.expiresAt)],
-    ['Revoked', key.revokedAt === null ? undefined : { text: time(key.revokedAt), style: 'red' }],
+    ['Created', utcTime(key.createdAt)],
+    ['Last used', key.lastUsedAt === null ? 'never' : utcTime(key.lastUsedAt)],
+    ['Expires', key.expiresAt === null ? 'never' : utcTime(key.expiresAt)],
+    ['Revoked', key.revokedAt === null ? undefined : { text: utcTime(key.revokedAt), style: 'red' }],
   ])
 }
 
@@ -147,7 +149,7 @@ function addCreate(keys: Command, run: Run): void {
           ['Key', { text: made.key, style: 'bold' }],
           ['Id', made.publicId],
           ['Scopes', made.scopes.join(', ')],
-          ['Expires', made.expiresAt === null ? 'never' : time(made.expiresAt)],
+          ['Expires', made.expiresAt === null ? 'never' : utcTime(made.expiresAt)],
         ]),
         '',
         'The key is not shown again: keep it now. Take it back with:',

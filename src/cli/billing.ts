@@ -3,9 +3,10 @@ import type { Command } from 'commander'
 import { systemClock, type Instant } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
+import { hourlyPrice, money } from '../view/money.ts'
+import { relativeTime, utcTime } from '../view/time.ts'
 import { fields } from './screen.ts'
 import type { Run } from './session.ts'
-import { money, time, until } from './wording.ts'
 
 export function addBillingCommands(program: Command, run: Run): void {
   program
@@ -20,12 +21,12 @@ export function addBillingCommands(program: Command, run: Run): void {
             ['Available', `${money(balance.availableUsd)}, for new rentals`],
             ['On hold', `${money(balance.heldUsd)}, for what runs and for reserved terms`],
             ...creditFacts(balance),
-            ['Spending', isZero(balance.hourlySpendUsd) ? 'nothing runs' : `${money(balance.hourlySpendUsd)} an hour`],
+            ['Spending', isZero(balance.hourlySpendUsd) ? 'nothing runs' : hourlyPrice(balance.hourlySpendUsd)],
             [
               'Empty',
               balance.emptyAt === null
                 ? undefined
-                : `${time(balance.emptyAt)} (${until(balance.emptyAt, systemClock.now())})`,
+                : `${utcTime(balance.emptyAt)} (${relativeTime(balance.emptyAt, systemClock.now())})`,
             ],
             ['Earnings', isZero(balance.earningsUsd) ? undefined : `${money(balance.earningsUsd)}, not yet paid out`],
           ]),
@@ -53,8 +54,8 @@ export function creditWords(account: {
 export function balanceWords(balance: Reply<'getCustomerBalance'>, now: Instant): string {
   const left = money(balance.balanceUsd)
   if (isZero(balance.hourlySpendUsd)) return `${left}; nothing runs`
-  const end = balance.emptyAt === null ? '' : `, empty ${until(balance.emptyAt, now)}`
-  return `${left}; ${money(balance.hourlySpendUsd)} an hour${end}`
+  const end = balance.emptyAt === null ? '' : `, empty ${relativeTime(balance.emptyAt, now)}`
+  return `${left}; ${hourlyPrice(balance.hourlySpendUsd)}${end}`
 }
 
 function isZero(usd: string): boolean {

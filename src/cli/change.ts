@@ -2,6 +2,8 @@
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { formatUsdForPeople, usd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
+import { money } from '../view/money.ts'
+import { utcTime } from '../view/time.ts'
 import { parseAmount } from './amount.ts'
 import { endAfter, parseHours } from './guard.ts'
 import { findOwn, NAME_HELP, type OwnMachine } from './own-machine.ts'
@@ -9,7 +11,6 @@ import { confirm, YES } from './question.ts'
 import { fields, printable, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
-import { money, time } from './wording.ts'
 
 const NONE = 'none'
 
@@ -82,14 +83,14 @@ function linesOf(screen: Screen, changed: Changed): string[] {
   const goesOn = 'convertToOnDemandOnExpiry' in changed && changed.convertToOnDemandOnExpiry === true
   return fields(screen, [
     ['Name', { text: printable(label ?? name ?? ''), style: 'bold' }],
-    ['Ends', autoTerminateAt === null ? 'not by itself' : `at ${time(autoTerminateAt)}`],
+    ['Ends', autoTerminateAt === null ? 'not by itself' : `at ${utcTime(autoTerminateAt)}`],
     ['Limit', spendingLimitUsd === null ? 'none but the balance' : `when it has cost ${money(spendingLimitUsd)}`],
     ['Term', term?.termType === 'reserved' ? termWords(term.reservationEndsAt, goesOn) : undefined],
   ])
 }
 
 function termWords(endsAt: string | null, goesOn: boolean): string {
-  return `until ${time(endsAt)}, then ${goesOn ? 'it goes on, on demand' : 'it ends'}`
+  return `until ${utcTime(endsAt)}, then ${goesOn ? 'it goes on, on demand' : 'it ends'}`
 }
 
 function orNone<T>(parse: (text: string) => T): (text: string) => T | typeof NONE {

@@ -5,13 +5,13 @@
 import { randomUUID } from 'node:crypto'
 import readline from 'node:readline'
 import { formatUsdForPeople, sumUsd, type NanoUsd } from '../base/money.ts'
+import { count } from '../view/number.ts'
 import { askChat, chatCost, costLine, type ChatAnswer, type ChatMessage } from './chat-answer.ts'
 import { explain, report } from './failure.ts'
 import { withModels } from './inference-call.ts'
 import { paint } from './screen.ts'
 import type { Session } from './session.ts'
 import type { Shell } from './shell.ts'
-import { count } from './wording.ts'
 
 /** Lines that were typed while an answer came. More are dropped. */
 const WAITING_LINES = 1_000

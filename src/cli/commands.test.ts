@@ -40,7 +40,7 @@ describe('for customers', () => {
       return shown.out.includes('Running') && shown.out.includes('online') && shown
     })
     const [head = '', first = '', second = '', gap, sum] = out.split('\n')
-    expect(first).toMatch(/^box \\x1b\[31m +vm +Running +1 H100 +\$2\.49 {2}\d+ min +mock-region$/)
+    expect(first).toMatch(/^box \\x1b\[31m +vm +Running +1 H100 +\$2\.49 {2}\d+[sm] +mock-region$/)
     expect(second).toMatch(/^training +container +online +2 /)
     for (const title of ['KIND', 'STATUS', 'GPUS', 'AGE', 'REGION']) {
       const at = head.indexOf(title)
@@ -48,7 +48,7 @@ describe('for customers', () => {
     }
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
     expect(gap).toBe('')
-    expect(sum).toMatch(/^2 rentals, [012] running at \$\d+\.\d\d an hour$/)
+    expect(sum).toMatch(/^2 rentals, [012] running at \$\d+\.\d\d\/hr$/)
     // The older name of the command, and everything that is known.
     const { out: wide } = await cli.berth(['rentals', '--wide', '--key', key])
     expect(wide).toMatch(/^\d+ +box .* \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  ssh ubuntu@\S+ -p \d+$/m)
@@ -58,7 +58,7 @@ describe('for customers', () => {
       instances: [{ instance: { status: 'online' } }],
     })
     const { out: balance } = await cli.berth(['balance', '--key', key])
-    expect(balance).toMatch(/^Empty {6}\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in \d+ d \d+ h\)$/m)
+    expect(balance).toMatch(/^Empty {6}\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(in \d+ days\)$/m)
   })
 
   test('events as a log, and as they happen', async () => {

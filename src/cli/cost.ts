@@ -2,10 +2,10 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, sumUsd } from '../base/money.ts'
+import { count } from '../view/number.ts'
 import { table, type Cell } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
-import { count } from './wording.ts'
 
 export function addCostCommands(program: Command, run: Run): void {
   const cost = program

@@ -3,10 +3,11 @@ import { Option, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import { parseUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
 import { fields, table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import { parseWhole } from './supply.ts'
-import { count, money } from './wording.ts'
 
 const DAYS = 30
 /** Longer times show only the days on which something was sold. */

@@ -2,9 +2,9 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import { eventTypes, type AccountEvent, type EventRecord, type EventType } from '../contract/event.ts'
+import { utcTime } from '../view/time.ts'
 import { printable, type Screen, type Style } from './screen.ts'
 import type { Run, Session } from './session.ts'
-import { time } from './wording.ts'
 
 const SHOWN = 20
 
@@ -54,7 +54,7 @@ function eventLine(screen: Screen, event: EventRecord | AccountEvent): string {
     ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
   )
   const line = [
-    screen.paint('dim', time(at)),
+    screen.paint('dim', utcTime(at)),
     screen.paint(styleOf(type), type.padEnd(TYPE_CHARS)),
     ...('accountId' in event ? [printable(event.accountId)] : []),
     printable(subjectText),

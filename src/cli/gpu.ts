@@ -1,12 +1,12 @@
 /** `berth gpus`: everything that can be rented, in one table, and with --watch as it changes. */
 import type { Command } from 'commander'
 import { formatUsd, formatUsdForPeople } from '../base/money.ts'
+import { count } from '../view/number.ts'
 import { addOfferFilters, fits, isFree, readOffers, whereWords, type Offer, type OfferFilter } from './offer.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
 import { addWatchOptions, watch, type WatchOptions } from './watch.ts'
-import { count } from './wording.ts'
 
 const EVERY_S = 2
 

@@ -6,13 +6,13 @@ import { ApiError } from '../client/error.ts'
 import { gpuType, networkType, type GpuType, type NetworkType } from '../contract/shared.ts'
 import { region, type Region } from '../contract/region.ts'
 import { rentalType, type RentalType } from '../contract/rental.ts'
+import { count } from '../view/number.ts'
 import { refusalOf } from './failure.ts'
 import { withReason } from './operator-account.ts'
 import { fields, table, type Cell } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 import { hostTable, moreOr, parseName, parseWhole, tenantWords } from './supply.ts'
-import { count } from './wording.ts'
 
 /** Under `berth operator`. */
 export function addHostCommands(operator: Command, run: Run, shell: Shell): void {

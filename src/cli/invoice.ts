@@ -2,11 +2,13 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
+import { utcTime } from '../view/time.ts'
 import { addOutputOptions, checkOutput, writeOutput, type OutputOptions } from './output-file.ts'
 import { fields, printable, table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
-import { count, money, time } from './wording.ts'
 
 type Invoice = Reply<'getInvoice'>
 type InvoiceSummary = Reply<'listInvoices'>['invoices'][number]
@@ -75,7 +77,7 @@ function invoiceLines(screen: Screen, invoice: Invoice): string[] {
     ...fields(screen, [
       ['Invoice', { text: invoice.number, style: 'bold' }],
       ['Account', `${invoice.account.name} (${invoice.account.id})`],
-      ['Issued', isOpen ? 'not yet, the month is not over' : time(invoice.issuedAt).slice(0, DATE_CHARS)],
+      ['Issued', isOpen ? 'not yet, the month is not over' : utcTime(invoice.issuedAt).slice(0, DATE_CHARS)],
       ['Balance at first', money(invoice.openingBalanceUsd)],
       ['Payments', money(invoice.paymentsUsd)],
       ['Charges', money(invoice.chargesUsd)],

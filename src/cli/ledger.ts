@@ -1,10 +1,11 @@
 /** `berth ledger verify`: the books recounted. */
 import type { Command } from 'commander'
 import type { Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
 import { fields, table, type Cell, type Screen } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { exitCodes } from './shell.ts'
-import { count, money } from './wording.ts'
 
 /** A recount reads every row. Node's own `fetch` waits for an answer no longer than this. */
 const RECOUNT_MS = 290_000

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { Argument, Option, type Command } from 'commander'
 import type { Role } from '../contract/account.ts'
 import type { Client, Reply } from '../client/client.ts'
+import { utcTime } from '../view/time.ts'
 import { chooseOne } from './choice.ts'
 import { table, type Cell } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
-import { time } from './wording.ts'
 
 type Member = Reply<'listMembers'>['members'][number]
 
@@ -38,7 +38,7 @@ function addList(members: Command, run: Run): void {
           one.id,
           one.email,
           one.role,
-          time(one.createdAt).slice(0, DATE_CHARS),
+          utcTime(one.createdAt).slice(0, DATE_CHARS),
         ])
         const columns = [
           { title: 'ID' },

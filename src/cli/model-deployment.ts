@@ -1,13 +1,13 @@
 /** `berth deployments`: the servers that run models elsewhere, and how they do. */
 import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError, type Command } from 'commander'
+import { count } from '../view/number.ts'
 import { withNextStep } from './failure.ts'
 import { addUpstreamOptions, parseModelName, upstreamOf, modelSteps, type UpstreamOptions } from './model-option.ts'
 import { isInUse, type Deployment } from './model-state.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
-import { count } from './wording.ts'
 
 export function addDeploymentCommands(program: Command, run: Run, shell: Shell): void {
   const deployments = program

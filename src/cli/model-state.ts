@@ -1,7 +1,8 @@
 /** Models and deployments in words: how far one is, what it costs, where it runs. */
 import type { Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
 import type { Cell } from './screen.ts'
-import { count, money } from './wording.ts'
 
 export type Model = Reply<'listOperatedModels'>['models'][number]
 export type Deployment = Model['deployments'][number]

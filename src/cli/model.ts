@@ -1,5 +1,6 @@
 /** `berth models`: what is offered, what it costs, and how far it is. */
 import type { Command } from 'commander'
+import { count } from '../view/number.ts'
 import { addAddCommand } from './model-add.ts'
 import { withNextStep } from './failure.ts'
 import { addPriceOptions, parseModelName, pricesOf, modelSteps, type PriceOptions } from './model-option.ts'
@@ -8,7 +9,6 @@ import { localWords, placeWords, priceWords, stateCell, type Model } from './mod
 import { printable, table, type Cell, type Screen } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
-import { count } from './wording.ts'
 
 export function addModelCommands(program: Command, run: Run, shell: Shell): void {
   const models = program

@@ -4,6 +4,7 @@ import { nanoUsdOf, parseUsd, usdFromNumber, zeroUsd, type NanoUsd } from '../ba
 import type { Client, Reply } from '../client/client.ts'
 import type { NetworkType, Simulation } from '../contract/shared.ts'
 import { simulationIn } from '../contract/simulated.ts'
+import { gpuLabel, isGpuMatch } from '../view/gpu.ts'
 import { parseWhole } from './supply.ts'
 
 const kinds = ['container', 'vm', 'metal'] as const
@@ -58,8 +59,7 @@ export async function readOffers(client: Client): Promise<Offer[]> {
 
 export function fits(offer: Offer, filter: OfferFilter): boolean {
   const { gpu, region, count, maxPrice, kind } = filter
-  const plain = (text: string): string => text.toLowerCase().replaceAll(/[\s_-]/g, '')
-  if (gpu !== undefined && !plain(offer.gpu).includes(plain(gpu))) return false
+  if (gpu !== undefined && !isGpuMatch(offer.gpu, gpu)) return false
   if (region !== undefined && offer.region !== region) return false
   if (kind !== undefined && offer.kind !== kind) return false
   if (maxPrice !== undefined && offer.pricePerGpu > maxPrice) return false
@@ -73,11 +73,6 @@ export function isFree({ free }: Offer): boolean {
 
 export function priceOf({ pricePerGpu, pricePerHour }: Offer, gpuCount: number): NanoUsd {
   return pricePerHour ?? nanoUsdOf(pricePerGpu * BigInt(gpuCount))
-}
-
-/** `NVIDIA-GeForce-RTX-4090` → `RTX-4090`. */
-export function gpuWords(model: string): string {
-  return model.replace(/^NVIDIA[- ]/i, '').replace(/^GeForce[- ]/i, '')
 }
 
 async function listMachines(client: Client): Promise<Reply<'listMachines'>['instances']> {
@@ -97,7 +92,7 @@ function offerOfMachine(machine: Reply<'listMachines'>['instances'][number]): Of
   const free = machine.reserved ? 0 : machine.gpus_total - machine.gpus_reserved
   return {
     kind: 'container',
-    gpu: gpuWords(machine.hardware.gpus[0]?.model ?? 'GPU'),
+    gpu: gpuLabel(machine.hardware.gpus[0]?.model),
     gpuCount: free > 0 ? free : machine.gpus_total,
     region: machine.location.region,
     pricePerGpu: usdFromNumber(machine.pricing.price.amount) ?? zeroUsd,

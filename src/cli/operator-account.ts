@@ -5,6 +5,9 @@ import { defaultQuota, limits, type Quota } from '../base/limits.ts'
 import type { CallInput, Reply } from '../client/client.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { reasonText } from '../contract/shared.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
+import { utcTime } from '../view/time.ts'
 import { parseAmountOrZero } from './amount.ts'
 import { creditFacts, creditWords } from './billing.ts'
 import { withWayAgain } from './failure.ts'
@@ -14,7 +17,6 @@ import { fields, table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { moreOr, parseWhole } from './supply.ts'
-import { count, money, time } from './wording.ts'
 
 type Account = Reply<'getAccount'>
 type Rental = Reply<'listAllRentals'>['rentals'][number]
@@ -113,7 +115,7 @@ function accountLines(screen: Screen, account: Account): string[] {
   return fields(screen, [
     ['Account', { text: `${account.name} (${account.id})`, style: 'bold' }],
     ['Standing', account.suspended ? { text: 'suspended: its keys are refused', style: 'red' } : 'good'],
-    ['Opened', time(account.createdAt)],
+    ['Opened', utcTime(account.createdAt)],
     ['Balance', money(account.balanceUsd)],
     ['Available', money(account.availableUsd)],
     ['On hold', `${money(account.heldUsd)}, for what runs and for reserved terms`],
@@ -142,7 +144,7 @@ function rentalLines(screen: Screen, rentals: readonly Rental[]): string[] {
       rental.kind === 'container' ? rental.kind : kindWord(rental.kind),
       String(rental.gpuCount),
       rental.status,
-      time(rental.statusSince),
+      utcTime(rental.statusSince),
     ]),
   )
 }

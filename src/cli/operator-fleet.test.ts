@@ -46,7 +46,7 @@ test('fleet: every machine with its GPUs, its engine and its supplier, in 80 col
   const { machines } = await fleet()
   const shown = await inTerminal(['operator', 'fleet'])
   expect(shown).toMatch(new RegExp(String.raw`^${MACHINE} +ready +L40S +0/4 +mock +mock-fleet-east$`, 'm'))
-  expect(shown).toMatch(/^mock-lab-h100-01 +ready +H100-SXM5 +0\/8 +mock +the house$/m)
+  expect(shown).toMatch(/^mock-lab-h100-01 +ready +H100 SXM5 +0\/8 +mock +the house$/m)
   expect(shown).toContain(`\n\n${machines.length} machines\n`)
   expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
   for (const { id } of machines) expect(shown).toContain(`\n${id} `)

@@ -3,8 +3,11 @@ import { InvalidArgumentError, Option, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
 import { suppliedMachine } from '../contract/supply.ts'
+import { count } from '../view/number.ts'
+import { gpuLabel, shortGpuLabel } from '../view/gpu.ts'
+import { gpuHourPrice, money } from '../view/money.ts'
+import { utcTime } from '../view/time.ts'
 import { withNextStep } from './failure.ts'
-import { gpuWords } from './offer.ts'
 import { withReason } from './operator-account.ts'
 import { readStuck, stuckLines } from './operator-rental.ts'
 import { fields, table, type Cell, type Screen, type Style } from './screen.ts'
@@ -12,7 +15,6 @@ import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { parsePrice } from './supply-machine.ts'
 import { parseName, parseWhole } from './supply.ts'
-import { count, money, time } from './wording.ts'
 
 const MAX_PAGES = 50
 const LAST_GPU = 63
@@ -130,7 +132,7 @@ function cells(machine: FleetMachine): Cell[] {
   return [
     machine.id,
     statusCell(machine),
-    gpuWords(machine.gpuModel).replace(/-\d+GB$/, ''),
+    shortGpuLabel(machine.gpuModel),
     `${machine.gpusInUse}/${machine.gpusTotal}`,
     machine.gpusSick.join(','),
     machine.driver,
@@ -154,7 +156,7 @@ function wideCells(machine: FleetMachine): Cell[] {
     machine.region,
     machine.clusterName,
     priceWord(machine),
-    time(machine.seenAt),
+    utcTime(machine.seenAt),
   ]
 }
 
@@ -243,8 +245,8 @@ function machineLines(screen: Screen, machine: FleetMachine): string[] {
     ['Status', statusCell({ ...machine, listed: true })],
     ['On sale', machine.listed ? 'yes' : 'no'],
     ['Supplier', machine.supplierId ?? 'the house'],
-    ['Price', machine.pricePerGpuHourUsd === null ? undefined : `${money(machine.pricePerGpuHourUsd)} a GPU and hour`],
-    ['GPUs', `${gpusTotal} ${gpuWords(gpuModel)}, ${gpusInUse} in use`],
+    ['Price', machine.pricePerGpuHourUsd === null ? undefined : gpuHourPrice(machine.pricePerGpuHourUsd)],
+    ['GPUs', `${gpusTotal} ${gpuLabel(gpuModel)}, ${gpusInUse} in use`],
     ['Sick GPUs', byEngine.length === 0 ? sick : `${sick} (its engine says so of ${byEngine.join(', ')})`],
     ['Engine', machine.driver],
   ])

@@ -3,10 +3,11 @@ import type { Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import type { Reply } from '../client/client.ts'
 import { auditDetails, auditSummary } from '../domain/audit.ts'
+import { money } from '../view/money.ts'
+import { utcTime } from '../view/time.ts'
 import { fields, printable, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import { moreOr, parseName, parseWhole } from './supply.ts'
-import { money, time } from './wording.ts'
 
 type AuditRecord = Reply<'listAudit'>['records'][number]
 
@@ -81,7 +82,7 @@ export function recordLines(screen: Screen, record: AuditRecord, withAccount: bo
   const who = `${withAccount && accountId !== null ? `${accountId}, ` : ''}by ${actor}`
   const what = `${screen.paint('cyan', printable(action).padEnd(ACTION_CHARS))}  ${printable(auditSummary(record, money))}`
   return [
-    `${screen.paint('dim', time(at))}  ${what}`.trimEnd(),
+    `${screen.paint('dim', utcTime(at))}  ${what}`.trimEnd(),
     `${INDENT}${printable(reason === null ? who : `${who}: ${reason}`)}`,
   ]
 }

@@ -3,8 +3,9 @@ import type { Reply } from '../client/client.ts'
 import { region, type Region } from '../contract/region.ts'
 import type { RentalType } from '../contract/rental.ts'
 import { gpuType, networkType, type GpuType, type NetworkType } from '../contract/shared.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
 import { CliError, exitCodes } from './shell.ts'
-import { count, money } from './wording.ts'
 
 export type GpuPrice = Reply<'getPriceBook'>['gpus'][number]
 

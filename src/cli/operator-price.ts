@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { Option, type Command } from 'commander'
 import type { Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
+import { count } from '../view/number.ts'
 import { refusalOf } from './failure.ts'
 import { withReason } from './operator-account.ts'
 import {
@@ -24,7 +25,6 @@ import { confirm, YES } from './question.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
-import { count } from './wording.ts'
 
 type PriceBook = Reply<'getPriceBook'>
 

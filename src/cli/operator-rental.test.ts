@@ -55,7 +55,7 @@ test('rentals of everyone, newest first, chosen by account and state, page by pa
   const ids = [await rent(cli.server.demo, 'one'), await rent(customer.call, 'two'), await rent(customer.call, 'three')]
   const shown = await inTerminal('rentals')
   const [first = '', second = '', third = ''] = shown.split('\n').slice(1)
-  expect(first).toMatch(new RegExp(String.raw`^ *${ids[2]} +\w+-\w+-\w+ +Test 1 +vm +Running +\d+ min$`))
+  expect(first).toMatch(new RegExp(String.raw`^ *${ids[2]} +\w+-\w+-\w+ +Test 1 +vm +Running +\d+[sm]$`))
   expect(second).toMatch(new RegExp(`^ *${ids[1]} .* Test 1 `))
   expect(third).toMatch(new RegExp(`^ *${ids[0]} .* Demo `))
   expect(shown).toMatch(/\n\n3 rentals\n$/)
@@ -83,11 +83,11 @@ test('a rental that its engine does not let go of is told, with what can be done
 
   const { name, externalId } = (await rentals('--stuck'))[0] ?? {}
   expect(await inTerminal('rentals')).toMatch(
-    new RegExp(String.raw`^ *${id} +${name} +Test 1 +vm +Terminating +3 h +customer request$`, 'm'),
+    new RegExp(String.raw`^ *${id} +${name} +Test 1 +vm +Terminating +3h +customer request$`, 'm'),
   )
   expect(await done('rentals')).toContain('\n1 of them hangs: berth operator rentals --stuck\n')
   const stuck = await inTerminal('rentals', '--stuck')
-  expect(stuck).toMatch(new RegExp(String.raw`^ *${id} .* Terminating +3 h +\d+ +mock +${externalId}$`, 'm'))
+  expect(stuck).toMatch(new RegExp(String.raw`^ *${id} .* Terminating +3h +\d+ +mock +${externalId}$`, 'm'))
   expect(stuck).toContain('nobody pays meanwhile')
   expect(await inTerminal('traffic')).toMatch(
     /^1 rental hangs: berth operator rentals --stuck says what can be done\.\n\n/,

@@ -4,11 +4,12 @@ import { systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { rentalStatus, type RentalStatus } from '../contract/rental.ts'
+import { age, utcTime } from '../view/time.ts'
+import { count } from '../view/number.ts'
 import type { OfferKind } from './offer.ts'
 import { table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { moreOr, parseName, parseWhole } from './supply.ts'
-import { age, count, time } from './wording.ts'
 
 const SHOWN = 20
 const ACCOUNT_PAGES = 50
@@ -154,7 +155,7 @@ function stuckCells(rental: Rental, account: string): Cell[] {
 }
 
 function errorLines({ id, lastError, lastErrorAt }: Rental): string[] {
-  return lastError === null ? [] : [`Last error of rental ${id}, at ${time(lastErrorAt)}: ${lastError}`]
+  return lastError === null ? [] : [`Last error of rental ${id}, at ${utcTime(lastErrorAt)}: ${lastError}`]
 }
 
 const wideColumns = [
@@ -186,14 +187,14 @@ function wideCells(rental: Rental, account: string): Cell[] {
     String(rental.gpuCount),
     rental.region,
     stateCell(rental),
-    time(rental.statusSince),
-    time(rental.stuckSince),
+    utcTime(rental.statusSince),
+    utcTime(rental.stuckSince),
     whyWords(rental),
     rental.driver,
     rental.attempts.toLocaleString('en-US'),
     rental.externalId ?? '',
     rental.lastError ?? '',
-    time(rental.lastErrorAt),
+    utcTime(rental.lastErrorAt),
   ]
 }
 

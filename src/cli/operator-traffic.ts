@@ -3,6 +3,8 @@ import { Option, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import { formatUsdForPeople, sumUsd, usd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
+import { money } from '../view/money.ts'
+import { utcTime } from '../view/time.ts'
 import type { Model } from './model-state.ts'
 import { readStuck, stuckLines } from './operator-rental.ts'
 import { fields, table, type Cell, type Screen } from './screen.ts'
@@ -10,7 +12,6 @@ import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
 import { addWatchOptions, watch, type WatchOptions } from './watch.ts'
-import { money, time } from './wording.ts'
 
 const MINUTES = 60
 const EVERY_S = 5
@@ -149,7 +150,7 @@ function minuteLines(screen: Screen, { minutes }: Traffic): string[] {
       screen,
       minuteColumns,
       rows.map((one): Cell[] => [
-        time(one.at),
+        utcTime(one.at),
         number(one.requests),
         one.failed === 0 ? '0' : { text: number(one.failed), style: 'red' },
         number(one.inputTokens),

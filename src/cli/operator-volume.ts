@@ -4,10 +4,11 @@ import { systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Reply } from '../client/client.ts'
 import { volumeState } from '../contract/operator-volume.ts'
+import { age } from '../view/time.ts'
+import { count } from '../view/number.ts'
 import { table, type Cell, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { moreOr, parseName, parseWhole } from './supply.ts'
-import { age, count } from './wording.ts'
 
 const SHOWN = 20
 

@@ -2,7 +2,8 @@
 import { nanoUsdOf, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import type { Simulation } from '../contract/shared.ts'
-import { gpuWords, type OfferKind } from './offer.ts'
+import { shortGpuLabel } from '../view/gpu.ts'
+import type { OfferKind } from './offer.ts'
 import { CliError, exitCodes } from './shell.ts'
 
 export const NAME_HELP = 'its id, name or label, as berth ls shows it'
@@ -141,7 +142,7 @@ export function machineOfInstance(one: Reply<'listInstances'>['instances'][numbe
     name: id,
     label: typeof userMetadata['label'] === 'string' ? userMetadata['label'] : null,
     status: instance.status,
-    gpus: `${instance.gpu_count} ${shortWords(instance.hardware.gpus[0]?.model ?? 'GPU')}`,
+    gpus: `${instance.gpu_count} ${shortGpuLabel(instance.hardware.gpus[0]?.model)}`,
     region: instance.location.region,
     pricePerHour: nanoUsdOf(perGpu * BigInt(instance.gpu_count)),
     createdAt: one.created,
@@ -150,11 +151,6 @@ export function machineOfInstance(one: Reply<'listInstances'>['instances'][numbe
     ports: one.portMappings.map(({ domain, port: publicPort }) => `${domain}:${publicPort}`),
     message: one.status_message,
   }
-}
-
-/** Without its memory: who has rented it has seen that. */
-function shortWords(model: string): string {
-  return gpuWords(model).replace(/-\d+GB$/, '')
 }
 
 /** What becomes an argument of ssh must not look like an option of it. */

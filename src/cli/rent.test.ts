@@ -50,7 +50,7 @@ describe('gpus', () => {
 
   test.each([
     [['--gpu', 'H100'], (one: WireOffer) => one.gpu.startsWith('H100')],
-    [['--gpu', 'rtx 4090'], (one: WireOffer) => one.gpu === 'RTX-4090'],
+    [['--gpu', 'rtx 4090'], (one: WireOffer) => one.gpu === 'RTX 4090'],
     [['--region', 'mock-region'], (one: WireOffer) => one.region === 'mock-region'],
     [['--kind', 'metal'], (one: WireOffer) => one.kind === 'metal'],
     [['--kind', 'vm', '--count', '2'], (one: WireOffer) => one.kind === 'vm' && one.gpuCount === 2],
@@ -110,9 +110,9 @@ describe('rent', () => {
     const args = ['rent', '--gpu', '4090', '--count', '2', '--label', 'web', '--image', 'debian:12', '--port', '8080']
     const { code, out, error } = await berth(...args, '--hours', '5', '--limit', '12.50', '--yes')
     expect({ code, error }).toEqual({ code: 0, error: '' })
-    expect(out).toMatch(/^Rent +2 RTX-4090 as a container in us-west$/m)
-    expect(out).toMatch(/^Price +\$0\.70 an hour, \$16\.80 a day$/m)
-    expect(out).toMatch(/^Balance +\$\S+ lasts [\d,]+ d \d+ h/m)
+    expect(out).toMatch(/^Rent +2 RTX 4090 as a container in us-west$/m)
+    expect(out).toMatch(/^Price +\$0\.70\/hr, \$16\.80 a day$/m)
+    expect(out).toMatch(/^Balance +\$\S+ lasts [\d,]+ days/m)
     expect(out).toMatch(/^Limit +ends when it has cost \$12\.50$/m)
     expect(out).toMatch(/^web: online$/m)
     expect(out).toMatch(/^Name +web \(\S+\)$/m)
@@ -177,7 +177,7 @@ describe('rent', () => {
     expect(asked.error).toMatch(/^Term +on demand; for less: --days 30 \(−10 %\), 90 \(−18 %\), 365 \(−30 %\)$/m)
     const { code, out, error } = await berth(...vm, '--days', '30', '--then-end', '--yes')
     expect({ code, error }).toEqual({ code: 0, error: '' })
-    expect(out).toMatch(/^Price +\$2\.241 an hour, \$53\.784 a day$/m)
+    expect(out).toMatch(/^Price +\$2\.24\/hr, \$53\.78 a day$/m)
     expect(out).toMatch(/^Term +30 days at −10 %, \$1,613\.52 in all; then it ends$/m)
     expect(out).toMatch(/^Hold +\$1,613\.52/m)
     expect(out).toMatch(/^Early end +.*\$2\.49\/hr.*\$1,613\.52 at most/m)
@@ -287,7 +287,7 @@ describe('rent', () => {
       const before = await rentedIds()
       const refused = await cli.berth([...args, '--label', 'dear'], { BERTH_KEY: key }, { answers })
       expect(refused).toMatchObject({ code: 1, out: '' })
-      expect(refused.error).toContain(`$${(Number(usd) * n).toFixed(2)} an hour`)
+      expect(refused.error).toContain(`$${(Number(usd) * n).toFixed(2)}/hr`)
       expect(refused.error).toContain(`error: The price is $${9 * n}.00 an hour now, and the order goes up to $`)
       expect(refused.error).toContain('berth gpus shows the prices of now')
       expect((await rentedIds()).filter((id) => !before.includes(id))).toEqual([])
@@ -326,7 +326,7 @@ describe('in a terminal', () => {
       env(),
     )
     expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(/^End it +berth terminate mine$/m) })
-    expect(out).toMatch(/^Price +\$0\.38 an hour, \$9\.12 a day$/m)
+    expect(out).toMatch(/^Price +\$0\.38\/hr, \$9\.12 a day$/m)
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
 
     const kept = await cli.inTerminal(['terminate', 'mine'], [['End it? [y/N] ', 'n\r']], env())

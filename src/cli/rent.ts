@@ -11,6 +11,8 @@ import type { NetworkType } from '../contract/shared.ts'
 import { earlyEndRule } from '../domain/commitment.ts'
 import { lastsWith } from '../domain/runway.ts'
 import { quoteTerms, type TermQuote } from '../domain/term.ts'
+import { span, utcTime } from '../view/time.ts'
+import { hourlyPrice } from '../view/money.ts'
 import { parseAmount } from './amount.ts'
 import { withWayAgain } from './failure.ts'
 import { offerCells, offerColumns } from './gpu.ts'
@@ -40,7 +42,6 @@ import { fields, printable, table, type Cell, type Screen } from './screen.ts'
 import type { Run, Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Person, type Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
-import { span, time } from './wording.ts'
 
 const MAX_SHOWN = 20
 const MAX_DAYS = 3_660
@@ -199,12 +200,12 @@ function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerB
       ['Rent', { text: `${gpuCount} ${offer.gpu} as ${kindWords[offer.kind]} in ${offer.region}`, style: 'bold' }],
       [offer.machine === undefined ? 'Network' : 'Machine', whereWords(offer)],
       ['Note', simulationWords(offer.simulated)],
-      ['Price', `${formatUsdForPeople(price)} an hour, ${formatUsdForPeople(perDay)} a day`],
+      ['Price', `${hourlyPrice(price)}, ${formatUsdForPeople(perDay)} a day`],
       ['Term', termLine(order)],
       ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
       ['Early end', term === undefined ? undefined : earlyEndRule(term)],
       ['Balance', balance === undefined ? 'not for this key to see' : balanceLine(balance, order)],
-      ['Ends', endsAt === undefined ? undefined : `at ${time(endsAt)}`],
+      ['Ends', endsAt === undefined ? undefined : `at ${utcTime(endsAt)}`],
       ['Limit', limit === undefined ? undefined : `ends when it has cost ${formatUsdForPeople(usd(limit))}`],
     ]),
     '',
@@ -213,7 +214,7 @@ function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerB
 
 function termLine({ term, terms, listPrice, thenEnd }: Offered): string | undefined {
   if (term === undefined) return terms.length === 0 ? undefined : `on demand; for less: ${termsWords(terms)}`
-  const then = thenEnd === true ? 'then it ends' : `then ${formatUsdForPeople(listPrice)} an hour`
+  const then = thenEnd === true ? 'then it ends' : `then ${hourlyPrice(listPrice)}`
   return `${term.days} days at −${term.percentage} %, ${formatUsdForPeople(term.total)} in all; ${then}`
 }
 
@@ -232,7 +233,7 @@ function balanceLine(balance: Reply<'getCustomerBalance'>, { term, pricePerHour 
 function lastingWords({ balanceUsd, runway }: Reply<'getCustomerBalance'>, price: NanoUsd): string {
   const spending = usd(runway.hourlySpendUsd)
   const lasts = lastsWith({ funds: usd(runway.fundsUsd), hourlySpend: spending }, price)
-  const also = spending > 0n ? `, with the ${formatUsdForPeople(spending)} an hour that runs` : ''
+  const also = spending > 0n ? `, with the ${hourlyPrice(spending)} that runs` : ''
   const words = Number.isFinite(lasts) ? `lasts ${span(lasts)}` : 'lasts for ever'
   return `${formatUsdForPeople(usd(balanceUsd))} ${words}${also}`
 }

@@ -2,12 +2,15 @@
 import { parseInstant } from '../base/instant.ts'
 import type { Client, Reply } from '../client/client.ts'
 import type { EventRecord } from '../contract/event.ts'
-import { gpuWords, type OfferKind } from './offer.ts'
+import { gpuLabel } from '../view/gpu.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
+import { span, utcTime } from '../view/time.ts'
+import type { OfferKind } from './offer.ts'
 import { table, type Cell } from './screen.ts'
 import type { Session } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { moreOr } from './supply.ts'
-import { count, money, span, time } from './wording.ts'
 
 const SHOWN = 20
 /** Each is a call of its own. */
@@ -88,7 +91,7 @@ const columns = [
 ] as const
 
 function cells({ rentalId, name, kind, endedAt, why }: EndedMachine): Cell[] {
-  return [rentalId, name, kind, time(endedAt), why]
+  return [rentalId, name, kind, utcTime(endedAt), why]
 }
 
 async function readDetails(client: Client, machines: readonly EndedMachine[]): Promise<Detail[]> {
@@ -110,7 +113,7 @@ const wideColumns = [{ title: 'GPUS' }, { title: 'RAN', right: true }, { title: 
 
 function wideCells(detail: Detail | undefined): Cell[] {
   if (detail === undefined) return []
-  const gpu = 'machine' in detail ? gpuWords(detail.machine.gpuModel) : detail.gpuType.toUpperCase()
+  const gpu = 'machine' in detail ? gpuLabel(detail.machine.gpuModel) : detail.gpuType.toUpperCase()
   return [`${detail.gpuCount} ${gpu}`, ranWords(detail), money(detail.costSoFarUsd)]
 }
 

@@ -3,6 +3,8 @@ import type { Command } from 'commander'
 import { formatUsdForPeople, usd } from '../base/money.ts'
 import type { Client } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
+import { utcTime } from '../view/time.ts'
+import { hourlyPrice } from '../view/money.ts'
 import {
   callName,
   listOwn,
@@ -19,7 +21,6 @@ import {
 import { fields, printable, type Screen } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError } from './shell.ts'
-import { time } from './wording.ts'
 
 export function addShowCommand(program: Command, run: Run): void {
   program
@@ -59,7 +60,7 @@ async function findAny(client: Client, wanted: string): Promise<Found> {
 function lines(screen: Screen, machine: OwnMachine | undefined, detail: MachineDetail): string[] {
   const { name, label, status, statusMessage, statusReason, costSoFarUsd, simulated } = detail
   const why = statusMessage ?? statusReason
-  const price = machine === undefined ? undefined : `${formatUsdForPeople(machine.pricePerHour)}/hr`
+  const price = machine === undefined ? undefined : hourlyPrice(machine.pricePerHour)
   return fields(screen, [
     ['Name', label === null || label === '' ? (name ?? '') : `${label} (${name})`],
     ['Id', String(detail.rentalId)],
@@ -70,10 +71,10 @@ function lines(screen: Screen, machine: OwnMachine | undefined, detail: MachineD
     ['Machine', 'machine' in detail ? detail.machine.nodeName : undefined],
     ['Price', price],
     ['Cost', formatUsdForPeople(usd(costSoFarUsd))],
-    ['Created', time(detail.createdAt)],
-    ['Started', detail.startedAt === null ? undefined : time(detail.startedAt)],
-    ['Ended', detail.terminatedAt === null ? undefined : time(detail.terminatedAt)],
-    ['Ends', detail.autoTerminateAt === null ? undefined : time(detail.autoTerminateAt)],
+    ['Created', utcTime(detail.createdAt)],
+    ['Started', detail.startedAt === null ? undefined : utcTime(detail.startedAt)],
+    ['Ended', detail.terminatedAt === null ? undefined : utcTime(detail.terminatedAt)],
+    ['Ends', detail.autoTerminateAt === null ? undefined : utcTime(detail.autoTerminateAt)],
     ['Limit', detail.spendingLimitUsd === null ? undefined : formatUsdForPeople(usd(detail.spendingLimitUsd))],
     ...loginRows(machine, detail),
     ...portWords(detail).map((words) => ['Port', words] as const),

@@ -3,13 +3,15 @@ import type { Command } from 'commander'
 import { systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { formatUsdForPeople, sumUsd } from '../base/money.ts'
+import { age, utcTime } from '../view/time.ts'
+import { hourlyPrice } from '../view/money.ts'
+import { count } from '../view/number.ts'
 import { callName, hasFailed, isRunning, machinesOf, readLists, sshText, type OwnMachine } from './own-machine.ts'
 import { showEnded, type EndedOptions } from './rental-ended.ts'
 import { table, type Cell, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { parseWhole } from './supply.ts'
-import { age, count, time } from './wording.ts'
 
 export function addRentalCommands(program: Command, run: Run): void {
   const list = program
@@ -39,11 +41,11 @@ export function addRentalCommands(program: Command, run: Run): void {
         if (machines.length === 0) return ['Nothing is rented.', 'berth gpus shows what can be, berth rent rents it.']
         // Only what runs is paid for.
         const running = machines.filter(isRunning)
-        const cost = formatUsdForPeople(sumUsd(running.map(({ pricePerHour }) => pricePerHour)))
+        const cost = hourlyPrice(sumUsd(running.map(({ pricePerHour }) => pricePerHour)))
         return [
           ...table(screen, wide ? wideColumns : columns, machines.map(wide ? wideCells : cells)),
           '',
-          `${count(machines.length, 'rental')}, ${running.length} running at ${cost} an hour`,
+          `${count(machines.length, 'rental')}, ${running.length} running at ${cost}`,
         ]
       })
     }),
@@ -84,7 +86,7 @@ function wideCells(machine: OwnMachine): Cell[] {
   return [
     machine.id,
     ...cells(machine),
-    time(machine.startedAt ?? machine.createdAt),
+    utcTime(machine.startedAt ?? machine.createdAt),
     sshText(machine),
     machine.ports.join(' '),
   ]

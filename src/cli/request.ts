@@ -5,12 +5,14 @@ import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import { requestOutcome } from '../contract/request-log.ts'
+import { age, utcTime } from '../view/time.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
 import { parseModelName } from './model-option.ts'
 import { fields, printable, table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { moreOr, parseName, parseWhole } from './supply.ts'
-import { age, count, money, time } from './wording.ts'
 
 type LoggedRequest = Reply<'listInferenceRequests'>['requests'][number]
 type RequestWithTexts = Reply<'getInferenceRequest'>
@@ -109,7 +111,7 @@ const wideColumns = [
 
 function wideCells(request: LoggedRequest): Cell[] {
   const { operation, totalMs, keyId, at } = request
-  return [...cells(request), kindWord(operation), usedWords(request), seconds(totalMs), keyId, time(at)]
+  return [...cells(request), kindWord(operation), usedWords(request), seconds(totalMs), keyId, utcTime(at)]
 }
 
 function styleOf(outcome: LoggedRequest['outcome']): Style {
@@ -154,7 +156,7 @@ function factLines(screen: Screen, request: LoggedRequest): string[] {
   const { operation, outcome, reason, status, streamed, firstByteMs } = request
   return fields(screen, [
     ['Request', { text: request.requestId, style: 'bold' }],
-    ['Time', time(request.at)],
+    ['Time', utcTime(request.at)],
     ['Model', request.model],
     ['Kind', `${kindWord(operation)}${streamed ? ', streamed' : ''}`],
     ['Outcome', { text: outcomeWords[outcome], style: styleOf(outcome) }],

@@ -4,12 +4,12 @@ import path from 'node:path'
 import type { Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import type { Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
 import { chooseOne } from './choice.ts'
 import { readStandardInput } from './prompt.ts'
 import { fields, table, type Cell } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
-import { count } from './wording.ts'
 
 type SshKey = Reply<'listSshKeys'>['sshKeys'][number]
 

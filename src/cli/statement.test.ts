@@ -6,6 +6,7 @@ import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { waitFor, waitForDayWithTimeLeft } from '../../test/harness/wait.ts'
 import { sumUsd, usd } from '../base/money.ts'
+import { money } from '../view/money.ts'
 
 let cli: CliTest
 let model: TestModel
@@ -42,9 +43,6 @@ afterAll(async () => {
 
 const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: account.key })
 
-/** `0.002367155` → `$0.002367155`, `2.500000000` → `$2.50`. */
-const dollars = (usd: string): string => `$${usd.replace(/(\.\d\d\d*?)0+$/, '$1')}`
-
 describe('money', () => {
   test('the statement has every line with its sign and the balance after it, in pages', async () => {
     const out = await done('statement')
@@ -55,7 +53,7 @@ describe('money', () => {
     const charges = shown.slice(0, -3)
     const [dear, cheap] = ['virtual machine \\S+ \\(1 × h100\\)', 'instance \\S+ \\(1 × NVIDIA-GeForce-RTX-4090\\)']
     const charge = new RegExp(
-      `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d \\| (${dear}|${cheap}) \\| -\\$0\\.\\d+ \\| \\$1,009\\.9\\d+$`,
+      `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d \\| (${dear}|${cheap}) \\| -\\$0\\.\\d+ \\| \\$1,0(?:10\\.00|09\\.9\\d)$`,
     )
     expect(charges.filter((line) => !charge.test(line))).toEqual([])
     for (const one of [dear, cheap]) expect(charges.join('\n')).toMatch(new RegExp(one))
@@ -90,8 +88,8 @@ describe('money', () => {
     const { invoices } = await json('invoices')
     const [{ month, number, chargesUsd }] = invoices
     expect(await done('invoices')).toBe(
-      `MONTH    ${'NUMBER'.padEnd(number.length)}  STATUS  ${'CHARGES'.padStart(dollars(chargesUsd).length)}\n` +
-        `${month}  ${number}  open    ${dollars(chargesUsd)}\n\n1 invoice. See one with: berth invoices show ${month}\n`,
+      `MONTH    ${'NUMBER'.padEnd(number.length)}  STATUS  ${'CHARGES'.padStart(money(chargesUsd).length)}\n` +
+        `${month}  ${number}  open    ${money(chargesUsd)}\n\n1 invoice. See one with: berth invoices show ${month}\n`,
     )
     const shown = await done('invoices', 'show', month)
     expect(await done('invoices', 'show', number)).toBe(shown)
@@ -153,8 +151,8 @@ describe('requests', () => {
       return requests.length > 0 && requests[0].requestId
     })
     const out = await done('requests')
-    expect(out).toMatch(new RegExp(`^${plain} +\\d+ min +test/model +answered +\\$0\\.0+\\d+$`, 'm'))
-    expect(out).toMatch(new RegExp(`^${failed} +\\d+ min +test/model +failed +\\$0\\.00$`, 'm'))
+    expect(out).toMatch(new RegExp(`^${plain} +\\d+[sm] +test/model +answered +<?\\$0\\.0+\\d+$`, 'm'))
+    expect(out).toMatch(new RegExp(`^${failed} +\\d+[sm] +test/model +failed +\\$0\\.00$`, 'm'))
     expect(await inTerminal('requests')).toContain(plain)
     expect(await done('requests', '--wide')).toMatch(
       new RegExp(`^${plain} .* chat +\\d+ in, \\d+ out +\\d.* m?s +\\w+ +\\d{4}-`, 'm'),
@@ -211,8 +209,12 @@ describe('the account and its things', () => {
     expect(out).toMatch(/\n\n2 ended machines\. With costs: berth ls --ended --wide\n$/)
     await inTerminal('ls', '--ended')
     const wide = await done('ls', '--ended', '--wide')
-    expect(wide).toMatch(new RegExp(` web .* 1 RTX-4090 +\\d+ min +\\${dollars(bills[0]?.costUsd ?? '')}$`, 'm'))
-    expect(wide).toMatch(new RegExp(` box .* 1 H100 +\\d+ min +\\${dollars(bills[1]?.costUsd ?? '')}$`, 'm'))
+    expect(wide).toMatch(
+      new RegExp(` web .* 1 RTX 4090 +\\d+ (?:second|minute)s? +\\${money(bills[0]?.costUsd ?? '')}$`, 'm'),
+    )
+    expect(wide).toMatch(
+      new RegExp(` box .* 1 H100 +\\d+ (?:second|minute)s? +\\${money(bills[1]?.costUsd ?? '')}$`, 'm'),
+    )
     expect(await json('ls', '--ended', '--wide')).toMatchObject({ events: [{}, {}], rentals: [{}, {}] })
     const first = await done('ls', '--ended', '-n', '1')
     const [, next = ''] = /\nThere are more: berth (ls --ended --limit 1 --cursor \S+)\n$/.exec(first) ?? []

@@ -3,10 +3,12 @@ import type { Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
+import { utcTime } from '../view/time.ts'
 import { table, type Cell } from './screen.ts'
 import type { Run } from './session.ts'
 import { moreOr, parseWhole } from './supply.ts'
-import { count, money, time } from './wording.ts'
 
 type Line = Reply<'getStatement'>['lines'][number]
 type Purchase = Reply<'getPurchaseHistory'>['purchase_history'][number]
@@ -59,7 +61,7 @@ const lineColumns = [
 function lineCells(line: Line): Cell[] {
   const amount = parseUsd(line.amountUsd) ?? zeroUsd
   return [
-    time(line.at).slice(0, MINUTE_CHARS),
+    utcTime(line.at).slice(0, MINUTE_CHARS),
     whatFor(line),
     amount > 0n ? { text: signed(amount), style: 'green' } : signed(amount),
     money(line.balanceAfterUsd),
@@ -96,7 +98,7 @@ const purchaseColumns = [{ title: 'WHEN' }, { title: 'AMOUNT', right: true }, { 
 
 function purchaseCells(purchase: Purchase): Cell[] {
   return [
-    time(purchase.timestamp),
+    utcTime(purchase.timestamp),
     { text: signed(amountOf(purchase)), style: 'green' },
     purchase.memo ?? purchase.source,
   ]

@@ -6,12 +6,14 @@ import { InvalidArgumentError, type Command } from 'commander'
 import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { priceUsdText } from '../contract/shared.ts'
+import { count } from '../view/number.ts'
+import { gpuLabel } from '../view/gpu.ts'
+import { money } from '../view/money.ts'
 import { withNextStep } from './failure.ts'
-import { gpuWords, type OfferKind } from './offer.ts'
+import type { OfferKind } from './offer.ts'
 import { table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { moreOr, parseName, parseWhole, type HostRow } from './supply.ts'
-import { count, money } from './wording.ts'
 
 const HOST_PAGES = 50
 const WHICH = 'as berth supply machines shows it'
@@ -100,7 +102,7 @@ function cellsOf(one: Supplied): Cell[] {
     id,
     { text: word, style },
     region,
-    `${gpusTotal} ${gpuWords(gpuModel)}${sick}`,
+    `${gpusTotal} ${gpuLabel(gpuModel)}${sick}`,
     `${gpusInUse} of ${gpusTotal}`,
     priceWords(one.machine),
     kindWords[offering],

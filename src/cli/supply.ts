@@ -5,9 +5,10 @@
 import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError, type Command } from 'commander'
 import type { Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
+import { utcTime } from '../view/time.ts'
 import { fields, printable, table, type Cell, type Screen, type Style } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
-import { count, time } from './wording.ts'
 
 const USES = 1_000
 const HOURS = 720
@@ -46,7 +47,7 @@ function addToken(supply: Command, run: Run): void {
       screen.show({ ...made, command }, () => [
         ...fields(screen, [
           ['Token', { text: made.token, style: 'bold' }],
-          ['Good for', `${count(made.usesLeft, 'machine')}, until ${time(made.expiresAt)}`],
+          ['Good for', `${count(made.usesLeft, 'machine')}, until ${utcTime(made.expiresAt)}`],
           ['Machines', made.supplierId === null ? 'become those of the house' : `become those of ${made.supplierId}`],
         ]),
         '',
@@ -72,7 +73,7 @@ function addTokens(supply: Command, run: Run): void {
         ...table(
           screen,
           [{ title: 'ID' }, { title: 'LEFT', right: true }, { title: 'CREATED' }, { title: 'EXPIRES' }],
-          page.tokens.map((one) => [one.id, String(one.usesLeft), time(one.createdAt), time(one.expiresAt)]),
+          page.tokens.map((one) => [one.id, String(one.usesLeft), utcTime(one.createdAt), utcTime(one.expiresAt)]),
         ),
         '',
         moreOr(page.nextCursor, 'berth supply tokens', count(page.tokens.length, 'token')),
@@ -160,7 +161,7 @@ export function hostTable(screen: Screen, hosts: readonly HostRow[]): string[] {
       host.clusterName,
       `${host.gpusTotal} ${host.gpuModel}`,
       String(host.tenants),
-      host.seenAt === null ? 'never' : time(host.seenAt),
+      host.seenAt === null ? 'never' : utcTime(host.seenAt),
       host.agentVersion ?? '',
       remarks(host),
     ]),

@@ -4,12 +4,12 @@ import { formatUsd, formatUsdForPeople, usd, type NanoUsd } from '../base/money.
 import type { Client } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import { endNowWords } from '../domain/commitment.ts'
+import { utcTime } from '../view/time.ts'
 import { callName, listOwn, NAME_HELP, pickOwn, sshText, type OwnMachine } from './own-machine.ts'
 import { confirm, YES } from './question.ts'
 import { printable, table, type Cell } from './screen.ts'
 import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
-import { time } from './wording.ts'
 
 export function addTerminateCommand(program: Command, run: Run, shell: Shell): void {
   const terminate = program
@@ -53,7 +53,7 @@ async function readEndings(client: Client, machines: readonly OwnMachine[]): Pro
     const { commitment } = await client.call('getRental', { params: { id: Number.parseInt(machine.id, 10) } })
     if (!commitment?.endNow) continue
     lines.push(
-      `${printable(callName(machine))} is reserved until ${time(commitment.endsAt)}. ${endNowWords(commitment.endNow)}`,
+      `${printable(callName(machine))} is reserved until ${utcTime(commitment.endsAt)}. ${endNowWords(commitment.endNow)}`,
     )
   }
   return lines

@@ -3,13 +3,14 @@ import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError, type Command } from 'commander'
 import { formatUsdForPeople, nanoUsdOf, parseUsd, usdFromNumber, zeroUsd } from '../base/money.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
+import { money } from '../view/money.ts'
 import { listOwn, NAME_HELP, pickOwn } from './own-machine.ts'
 import { confirm, YES } from './question.ts'
 import { table, type Cell } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 import { parseWhole } from './supply.ts'
-import { count, money } from './wording.ts'
 
 type Volume = Reply<'listVolumes'>[number]
 type StorageOption = Reply<'listStorageOptions'>[number]

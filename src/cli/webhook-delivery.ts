@@ -4,11 +4,11 @@ import { systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
+import { age, utcTime } from '../view/time.ts'
 import { printable, table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
 import { exitCodes, type ExitCode } from './shell.ts'
 import { moreOr, parseWhole } from './supply.ts'
-import { age, time } from './wording.ts'
 
 type Delivery = Reply<'redeliver'>
 
@@ -65,7 +65,7 @@ function showAttempt(screen: Screen, delivery: Delivery): ExitCode {
       return [`Delivery ${id} has not been tried yet; berth webhooks deliveries shows it later.`]
     return [
       `Not delivered: ${printable(lastWords(delivery))}.`,
-      ...(delivery.nextAttemptAt === null ? [] : [`It is tried again at ${time(delivery.nextAttemptAt)}.`]),
+      ...(delivery.nextAttemptAt === null ? [] : [`It is tried again at ${utcTime(delivery.nextAttemptAt)}.`]),
     ]
   })
   return state === 'delivered' || lastAttemptAt === null ? exitCodes.ok : exitCodes.failed

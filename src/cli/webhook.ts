@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError, type Command } from 'commander'
 import { eventTypes, type EventType } from '../contract/event.ts'
 import type { Client, Reply } from '../client/client.ts'
+import { count } from '../view/number.ts'
 import { chooseOne } from './choice.ts'
 import { fields, table, type Cell } from './screen.ts'
 import { GROUP_USAGE, type Run } from './session.ts'
 import { addDeliveryCommands } from './webhook-delivery.ts'
-import { count } from './wording.ts'
 
 type Webhook = Reply<'listWebhooks'>['webhooks'][number]
 

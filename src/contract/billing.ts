@@ -172,7 +172,7 @@ export const billingEndpoints = {
     errors: [400, 401, 403, 404, 500],
     params: z.object({ month }),
     response: z.string(),
-    answers: 'html',
+    media: 'text/html',
   }),
   getCurrentBalance: endpoint({
     method: 'GET',

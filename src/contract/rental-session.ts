@@ -37,7 +37,7 @@ export const rentalSessionEndpoints = {
         .describe('How many of the last lines to begin with'),
     }),
     response: z.string(),
-    answers: 'text',
+    media: 'text/plain',
   }),
   getRentalMetrics: endpoint({
     ...reading,

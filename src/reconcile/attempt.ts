@@ -5,8 +5,9 @@
  * is one line in the log.
  */
 import { inspect } from 'node:util'
+import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
-import { writeLastError, type EngineRow } from '../store/lease.ts'
+import { toDate } from '../base/instant.ts'
 import type { Rental } from '../store/rental.ts'
 import type { Attachment, Volume } from '../store/volume.ts'
 
@@ -14,9 +15,11 @@ import type { Attachment, Volume } from '../store/volume.ts'
 const MAX_CAUSE_CHARS = 500
 const MAX_CAUSES = 5
 
-export type Concern = EngineRow & {
+export interface Concern {
   readonly loop: string
   readonly driver: string
+  readonly table: 'rental' | 'volume' | 'attachment'
+  readonly key: Readonly<Record<string, number>>
   readonly lastError: string | null
 }
 
@@ -47,8 +50,7 @@ export async function attempt(
 ): Promise<Progress | 'failed'> {
   try {
     const progress = await work()
-    if (progress === 'done' && concern.lastError !== null)
-      await writeLastError(app.database.db, concern, null, app.clock.now())
+    if (progress === 'done' && concern.lastError !== null) await writeCause(app, concern, null)
     return progress
   } catch (error) {
     // The server is being stopped, and cuts off its own calls.
@@ -63,7 +65,7 @@ export async function noteFailure(app: App, concern: Concern, error: unknown): P
   const { loop, driver, table, key } = concern
   const subject = `${table} ${Object.values(key).join('/')}`
   app.driverFault?.({ loop, driver, subject, error, isNew: cause !== concern.lastError })
-  await writeLastError(app.database.db, concern, cause, app.clock.now())
+  await writeCause(app, concern, cause)
 }
 
 /** What went wrong, with the causes behind it, in one line. */
@@ -80,4 +82,11 @@ function causeOf(error: unknown): string {
     .join(': ')
     .replaceAll(/\p{Cc}+/gu, ' ')
     .slice(0, MAX_CAUSE_CHARS)
+}
+
+async function writeCause(app: App, { table, key }: Concern, cause: string | null): Promise<void> {
+  const where = Object.entries(key).map(([column, value]) => sql`${sql.ref(column)} = ${value}`)
+  const at = cause === null ? null : toDate(app.clock.now())
+  await sql`update ${sql.table(table)} set last_error = ${cause}, last_error_at = ${at}
+    where ${sql.join(where, sql` and `)}`.execute(app.database.db)
 }

@@ -21,11 +21,10 @@ export interface Member {
   readonly created_at: Instant
 }
 
-/** undefined: the id is taken, and that account stays as it is. */
 export async function insertAccount(
   tx: Tx,
   account: { id: string; name: string; platformFeeBp: number | null },
-): Promise<Account | undefined> {
+): Promise<Account> {
   return tx.db
     .insertInto('account')
     .values({
@@ -34,9 +33,8 @@ export async function insertAccount(
       platform_fee_bp: account.platformFeeBp,
       created_at: toDate(tx.clock.now()),
     })
-    .onConflict((conflict) => conflict.doNothing())
     .returningAll()
-    .executeTakeFirst()
+    .executeTakeFirstOrThrow()
 }
 
 export async function findAccount(db: Db, id: string): Promise<Account | undefined> {

@@ -137,7 +137,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await statement.getByRole('link', { name: 'training run 4' }).first().waitFor()
     await page.getByText('Nothing runs by the hour').waitFor()
     await rent('left running')
-    await page.getByText(/^Lasts 3 d \d+ h, until /).waitFor()
+    await page.getByText(/^Lasts 3 days(?: \d+ hours?)?, until /).waitFor()
     expect(await page.getByLabel('Account id').inputValue()).toBe(account.id)
     await look('billing')
     // Money that the operator adds is there without a reload.

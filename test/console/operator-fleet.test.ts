@@ -62,7 +62,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await visit('/operator', 'Traffic')
     const warning = page.getByRole('alert')
     await warning.getByText('1 rental hangs').waitFor()
-    await page.getByText(/of Test 1: Terminating for 1\d min/).waitFor()
+    await page.getByText(/of Test 1: Terminating for 1\d minutes/).waitFor()
     await page.getByRole('img', { name: 'Requests a minute' }).waitFor()
     const load = page.getByRole('table', { name: 'Load of models' }).getByRole('row', { name: MODEL })
     await load.getByRole('cell', { name: '7', exact: true }).waitFor()

@@ -40,9 +40,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await moveMoney(page, 'Add money', { 'Amount in USD': '12,50' }, 'Add the money')
     await page.getByText('Write an amount above zero').waitFor()
     await fill(page.getByRole('dialog'), { 'Amount in USD': '25.000000001', Reason: 'bank transfer 4711' })
-    await page.getByText('The available balance goes from $0.00 to $25.000000001.').waitFor()
+    await page.getByText('The available balance goes from $0.00 to $25.00.').waitFor()
     await look('account-credit')
-    await seeWhile(page.getByText('Harbour Labs has got $25.000000001.'), () =>
+    await seeWhile(page.getByText('Harbour Labs has got $25.00.'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Add the money' }).click(),
     )
     expect(await balanceOf(customer)).toBe('25.000000001')
@@ -53,7 +53,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await look('account-adjust-refused')
     expect(await balanceOf(customer)).toBe('25.000000001')
     await fill(page.getByRole('dialog'), { 'Amount in USD': '5.000000001' })
-    await seeWhile(page.getByText('went down by $5.000000001'), () =>
+    await seeWhile(page.getByText('went down by $5.00'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Adjust' }).click(),
     )
     expect(await balanceOf(customer)).toBe('20.000000000')

@@ -45,7 +45,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByRole('button', { name: 'Rent mock-fra-rtx4090-01', exact: true }).click()
     const dialog = page.getByRole('dialog', { name: 'Rent RTX-4090' })
     await dialog.getByLabel('GPUs').selectOption('2 GPUs')
-    await dialog.getByText('1 d 1 h').waitFor()
+    await dialog.getByText('1 day 1 hour').waitFor()
     const share = /2 GPUs come with ([\d,]+) CPUs, ([\d,]+) GB of memory and ([\d,]+) GB of disk/.exec(
       (await dialog.textContent()) ?? '',
     )
@@ -58,7 +58,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       Available: '$20.00',
       'On hold': '$0.00',
       'Current spend': '$0.00/hr',
-      'Balance lasts': '1 d 1 h',
+      'Balance lasts': '1 day 1 hour',
     })
     await dialog.getByLabel('Label').fill('notebook')
     await dialog.getByLabel('Ports').fill('8888, web')
@@ -136,7 +136,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await choose(page, 'InfiniBand')
     // 4 × ($3.19 + $0.30); $10,000 last for 716.3 hours.
     await price.getByText('$13.96', { exact: true }).waitFor()
-    expect(await factsOf(price)).toMatchObject({ 'Per day': '$335.04', 'Balance lasts': '29 d 20 h' })
+    expect(await factsOf(price)).toMatchObject({ 'Per day': '$335.04', 'Balance lasts': '29 days 20 hours' })
     await page.reload()
     await price.getByText('$13.96', { exact: true }).waitFor()
     expect(Object.fromEntries(new URL(page.url()).searchParams)).toEqual({
@@ -149,7 +149,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await choose(page, '30 days')
     expect(await factsOf(price)).toMatchObject({
       'Per hour': '$12.564',
-      'List price': '$13.96 an hour, −10 %',
+      'List price': '$13.96/hr, −10 %',
       'Total for 30 days': '$9,046.08',
       Hold: '$9,046.08 when you order',
     })
@@ -157,7 +157,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByRole('checkbox', { name: 'Go on when the term ends' }).uncheck()
     await page.getByLabel('Ports').fill('99999')
     await page.getByLabel('Ends at').fill('2020-01-01T12:00')
-    await page.getByRole('button', { name: 'Rent for $12.564 an hour' }).click()
+    await page.getByRole('button', { name: 'Rent for $12.56/hr' }).click()
     await page.getByText('99999 is no port').waitFor()
     await page.getByText('Choose a time in the future').waitFor()
     await look('rent-faults')
@@ -166,7 +166,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByLabel('Label').fill('training')
     await page.getByLabel('Spending limit').fill('9100')
     await seeWhile(page.getByText('training is starting'), () =>
-      page.getByRole('button', { name: 'Rent for $12.564 an hour' }).click(),
+      page.getByRole('button', { name: 'Rent for $12.56/hr' }).click(),
     )
     await page.waitForURL(/\/rentals\/\d+$/)
     expect(await waitForRental(call, idIn(page.url()), 'Running')).toMatchObject({
@@ -191,7 +191,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
 
     await visit('/rent?region=mock-region&gpu=h100&count=1', 'Rent a machine')
     await page.getByLabel('Label').fill('fault-no-capacity')
-    await page.getByRole('button', { name: 'Rent for $2.49 an hour' }).click()
+    await page.getByRole('button', { name: 'Rent for $2.49/hr' }).click()
     await page.waitForURL(/\/rentals\/\d+$/)
     await waitForRental(call, idIn(page.url()), 'Failed')
     await close()
@@ -208,10 +208,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       gpus: [{ ...row, gpuCount: 2, perGpuHourUsd: '2.75', enabled: true }],
       reason: 'dearer power',
     })
-    await page.getByRole('button', { name: 'Rent for $4.98 an hour' }).click()
+    await page.getByRole('button', { name: 'Rent for $4.98/hr' }).click()
     await page
       .getByRole('alert')
-      .getByText('The price has changed from $4.98 to $5.50 an hour; look again and order.')
+      .getByText('The price has changed from $4.98 to $5.50/hr; look again and order.')
       .waitFor()
     expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toEqual([])
     await look('rent-price-changed')
@@ -220,17 +220,17 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       if (route.request().method() === 'POST') await route.fetch()
       await route.abort()
     })
-    await page.getByRole('button', { name: 'Rent for $5.50 an hour' }).click()
+    await page.getByRole('button', { name: 'Rent for $5.50/hr' }).click()
     await page.getByRole('alert').getByText('then try again.').waitFor()
     await page.unrouteAll()
     await page.getByLabel('Label', { exact: true }).fill('another')
-    await page.getByRole('button', { name: 'Rent for $5.50 an hour' }).click()
+    await page.getByRole('button', { name: 'Rent for $5.50/hr' }).click()
     await page.getByRole('alert').getByText('Your first order went through; look under').waitFor()
     expect(await page.getByRole('alert').getByRole('link', { name: 'Rentals' }).getAttribute('href')).toBe('/rentals')
     expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toMatchObject([
       { label: 'dearer', currentTerm: { costPerHour: 5.5 } },
     ])
-    await page.getByRole('button', { name: 'Rent for $5.50 an hour' }).click()
+    await page.getByRole('button', { name: 'Rent for $5.50/hr' }).click()
     await page.waitForURL(/\/rentals\/\d+$/)
     expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toHaveLength(2)
     // The answers that the test has cut.
@@ -246,7 +246,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByLabel('GPUs').selectOption('2 GPUs')
     await succeed(supplier.call, 'PATCH', `/v2/supply/machines/${machine}`, { pricePerGpuHourUsd: '5' })
     await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
-    await dialog.getByText('The price has changed from $9.38 to $10.00 an hour; look again and order.').waitFor()
+    await dialog.getByText('The price has changed from $9.38 to $10.00/hr; look again and order.').waitFor()
     expect(await factsOf(dialog)).toMatchObject({ 'Per hour': '$10.00' })
     await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
     await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
@@ -294,13 +294,13 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByLabel('Volume label').fill('my data')
     await page.getByLabel('Label', { exact: true }).fill('cluster')
     // 256 × $0.0001 on top, though nobody has a volume here yet.
-    await page.getByRole('button', { name: 'Rent for $44.6656 an hour' }).click()
+    await page.getByRole('button', { name: 'Rent for $44.67/hr' }).click()
     await page.getByText('Four characters or more').waitFor()
     await page.getByLabel('Volume label').fill('datasets')
     await page.getByLabel('Volume size in GB').fill('512')
-    await price.getByText('512 GB, $0.0512 an hour').waitFor()
+    await price.getByText('512 GB, $0.0512/hr').waitFor()
     await look('rent-bare-metal')
-    await page.getByRole('button', { name: 'Rent for $44.6912 an hour' }).click()
+    await page.getByRole('button', { name: 'Rent for $44.69/hr' }).click()
     await page.waitForURL(/\/rentals\/\d+$/)
     const rentalId = Number(idIn(page.url()))
     const rental = await waitForRental(call, String(rentalId), 'Running')
@@ -311,8 +311,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await datasets.getByText('active').waitFor()
     await datasets.getByRole('link', { name: 'cluster' }).waitFor()
     // 512 × $0.0001, 720 hours of it.
-    await datasets.getByText('$0.0512 an hour').waitFor()
-    await datasets.getByText('$36.864 in 30 days').waitFor()
+    await datasets.getByText('$0.0512/hr').waitFor()
+    await datasets.getByText('$36.86 in 30 days').waitFor()
     expect(await page.getByRole('button', { name: 'Delete datasets' }).getAttribute('title')).toBe('Detach it first')
 
     await page.getByRole('button', { name: 'Create a volume' }).click()

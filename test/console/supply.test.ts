@@ -6,7 +6,7 @@ import { addMs, DAY_MS, HOUR_MS, systemClock } from '../../src/base/instant.ts'
 import { usd } from '../../src/base/money.ts'
 import type { HostOffer } from '../../src/contract/agent.ts'
 import { HEARTBEAT_MS } from '../../src/domain/host.ts'
-import { money } from '../../console/ui/format.ts'
+import { money } from '../../src/view/money.ts'
 import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { TestAgent, testOffer } from '../harness/host-doors.ts'
 import { succeed } from '../harness/journey.ts'
@@ -94,7 +94,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     expect(command).toContain(`--server ${browser.server.url}`)
     expect(parseSimulated(/--simulate-gpus (\S+)/.exec(command)?.[1] ?? '')).toEqual({ word: 'rtx4090', count: 2 })
     await page.getByText('Waiting for the machine').waitFor()
-    await page.getByText(/and another 23 h 5\d min/).waitFor()
+    await page.getByText(/and another 23 hours 5\d minutes/).waitFor()
     await look('join-waiting')
 
     const [, token = ''] = /--token (\S+)/.exec(command) ?? []

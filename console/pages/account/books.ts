@@ -1,6 +1,6 @@
 /** What a move of money will be in the books, in a sentence: from where to where, and what is left. */
 import { minUsd, nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
-import { money } from '../../ui/format.ts'
+import { money } from '../../../src/view/money.ts'
 import type { Account } from './record.tsx'
 
 /** As it is typed. */

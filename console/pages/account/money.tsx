@@ -5,11 +5,11 @@
  */
 import { useState, type FormEvent } from 'react'
 import { positiveUsdText } from '../../../src/contract/shared.ts'
+import { money } from '../../../src/view/money.ts'
 import { useCreate } from '../../api/create.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { money } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 import { booksSentence, doneSentence, type MoneyWish } from './books.ts'
 import { faultOfReason } from './quota.tsx'

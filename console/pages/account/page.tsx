@@ -2,11 +2,13 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
+import { localTime } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink, TextLink } from '../../ui/button.tsx'
 import { Card, Facts, Stat, Stats } from '../../ui/card.tsx'
-import { money, number, time } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { AccountMoneyDialog, type MoneyMove } from './money.tsx'
@@ -124,7 +126,7 @@ function StandingCard({
       <Facts
         facts={[
           ['Standing', <StandingBadge key="standing" account={account} />],
-          ['Opened', time(account.createdAt)],
+          ['Opened', localTime(account.createdAt)],
           [
             'Supplier fee',
             account.platformFeePercentage === null ? 'Not a supplier' : `${number(account.platformFeePercentage)} %`,

@@ -2,11 +2,11 @@
 import { useState, type FormEvent } from 'react'
 import { defaultQuota, type Quota } from '../../../src/base/limits.ts'
 import { reasonText } from '../../../src/contract/shared.ts'
+import { number } from '../../../src/view/number.ts'
 import { useAction } from '../../api/query.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { number } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 import type { Account } from './record.tsx'
 

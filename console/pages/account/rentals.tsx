@@ -1,10 +1,11 @@
 /** What an account runs and has run, newest first. */
 import type { Reply } from '../../../src/client/client.ts'
+import { count, number } from '../../../src/view/number.ts'
+import { localTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
-import { count, number, time } from '../../ui/format.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 
@@ -67,7 +68,7 @@ function columnsWith(onRefund: (rentalId: number) => void): ReadonlyArray<Column
       name: 'since',
       header: 'Since',
       wideOnly: true,
-      cell: (rental) => <span className="whitespace-nowrap">{time(rental.statusSince)}</span>,
+      cell: (rental) => <span className="whitespace-nowrap">{localTime(rental.statusSince)}</span>,
     },
     {
       name: 'actions',

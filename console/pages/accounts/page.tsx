@@ -3,12 +3,14 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ClientError } from '../../../src/client/error.ts'
+import { count, number } from '../../../src/view/number.ts'
+import { localDate } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { call } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { count, date, money, number } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
@@ -108,7 +110,7 @@ const columns: ReadonlyArray<Column<Account>> = [
     align: 'right',
     cell: (account) => (account.supplier ? money(account.earningsUsd) : '—'),
   },
-  { name: 'opened', header: 'Opened', align: 'right', cell: (account) => date(account.createdAt) },
+  { name: 'opened', header: 'Opened', align: 'right', cell: (account) => localDate(account.createdAt) },
 ]
 
 function Accounts({ all }: { all: AllAccounts }) {

@@ -3,6 +3,8 @@ import { getRouteApi } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { actionWords, auditDetails, auditSummary } from '../../../src/domain/audit.ts'
+import { localTime } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
@@ -10,7 +12,6 @@ import { Facts } from '../../ui/card.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { money, time } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
@@ -106,7 +107,7 @@ function AccountFilter() {
 
 function columnsWith(open: (record: AuditRecord) => void): ReadonlyArray<Column<AuditRecord>> {
   return [
-    { name: 'at', header: 'When', cell: (record) => <span className="whitespace-nowrap">{time(record.at)}</span> },
+    { name: 'at', header: 'When', cell: (record) => <span className="whitespace-nowrap">{localTime(record.at)}</span> },
     {
       name: 'action',
       header: 'What',
@@ -157,7 +158,7 @@ function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () =>
       <div className="flex flex-col gap-4">
         <Facts
           facts={[
-            ['When', time(record.at)],
+            ['When', localTime(record.at)],
             [
               'Who',
               <code key="who" className="font-mono">

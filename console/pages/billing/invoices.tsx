@@ -2,6 +2,8 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { api } from '../../../src/contract/api.ts'
+import { localDate } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
@@ -9,7 +11,6 @@ import { Button } from '../../ui/button.tsx'
 import { Facts } from '../../ui/card.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { date, money } from '../../ui/format.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 
@@ -102,7 +103,7 @@ function InvoiceBody({ invoice }: { invoice: Reply<'getInvoice'> }) {
               {invoice.number}
             </span>,
           ],
-          ['Issued', invoice.status === 'open' ? 'Not yet, the month is not over' : date(invoice.issuedAt)],
+          ['Issued', invoice.status === 'open' ? 'Not yet, the month is not over' : localDate(invoice.issuedAt)],
           ['Balance at first', money(invoice.openingBalanceUsd)],
           ['Payments', money(invoice.paymentsUsd)],
           ['Charges', money(invoice.chargesUsd)],

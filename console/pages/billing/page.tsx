@@ -3,13 +3,14 @@ import { getRouteApi } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
+import { localDate, localTime, span } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Card, Stat, Stats } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { date, money, span, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
@@ -96,7 +97,7 @@ function Lasts({ balance }: { balance: Reply<'getCustomerBalance'> }) {
   if (balance.emptyAt === null) return 'Lasts for years at this rate'
   const leftMs = Date.parse(balance.emptyAt) - now
   if (leftMs <= 0) return <span className="text-bad">Used up; what it paid for ends</span>
-  return <span title={time(balance.emptyAt)}>{`Lasts ${span(leftMs)}, until ${date(balance.emptyAt)}`}</span>
+  return <span title={localTime(balance.emptyAt)}>{`Lasts ${span(leftMs)}, until ${localDate(balance.emptyAt)}`}</span>
 }
 
 /** This server takes no payments by itself, and says so. */
@@ -118,7 +119,11 @@ function AddMoney() {
 type Purchase = Reply<'getPurchaseHistory'>['purchase_history'][number]
 
 const purchaseColumns: ReadonlyArray<Column<Purchase>> = [
-  { name: 'at', header: 'When', cell: (one) => <span title={time(one.timestamp)}>{date(one.timestamp)}</span> },
+  {
+    name: 'at',
+    header: 'When',
+    cell: (one) => <span title={localTime(one.timestamp)}>{localDate(one.timestamp)}</span>,
+  },
   { name: 'source', header: 'What', cell: (one) => one.memo ?? one.source },
   {
     name: 'amount',

@@ -1,13 +1,14 @@
 /** Every change of the balance, newest first, with what it was for. */
 import type { Reply } from '../../../src/client/client.ts'
 import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
+import { localTime } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge, type Tone } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { cx } from '../../ui/class.ts'
 import { Empty } from '../../ui/empty.tsx'
-import { money, time } from '../../ui/format.ts'
 import { Pager, usePages } from '../../ui/pager.tsx'
 import { RentalLink } from '../rental/link.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
@@ -29,7 +30,7 @@ const kinds = {
 } as const satisfies Record<Line['kind'], { tone: Tone; word: string }>
 
 const columns: ReadonlyArray<Column<Line>> = [
-  { name: 'at', header: 'When', cell: (line) => <span className="whitespace-nowrap">{time(line.at)}</span> },
+  { name: 'at', header: 'When', cell: (line) => <span className="whitespace-nowrap">{localTime(line.at)}</span> },
   { name: 'kind', header: 'Kind', cell: (line) => <Badge tone={kinds[line.kind].tone}>{kinds[line.kind].word}</Badge> },
   { name: 'memo', header: 'What for', cell: (line) => <WhatFor line={line} /> },
   { name: 'amount', header: 'Amount', align: 'right', cell: (line) => <Amount usd={line.amountUsd} /> },

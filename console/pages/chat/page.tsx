@@ -1,12 +1,12 @@
 /** Talking to a model: what is said stays in this page, and each answer tells what it has used and cost. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useCallback, useEffect, useRef, useState, type FormEvent, type KeyboardEvent } from 'react'
+import { count } from '../../../src/view/number.ts'
 import type { Model } from '../../api/inference.ts'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { TextArea } from '../../ui/field.tsx'
-import { count } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { requestOf, useConversation, type ChatSettings, type Turn } from './conversation.ts'
 import { ChatParameters, readSampling } from './parameters.tsx'

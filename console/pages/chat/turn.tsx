@@ -1,9 +1,9 @@
 /** One question and its answer. The answer is plain text with its lines kept; only fences of code look different. */
 import { memo } from 'react'
+import { count, number } from '../../../src/view/number.ts'
 import { Button, Spinner } from '../../ui/button.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { count, number } from '../../ui/format.ts'
 import type { Turn } from './conversation.ts'
 import { RequestCost } from '../playground/cost.tsx'
 

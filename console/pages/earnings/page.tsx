@@ -2,6 +2,9 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { nanoUsdOf, parseUsd } from '../../../src/base/money.ts'
+import { localDate } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { BarChart } from '../../ui/bar-chart.tsx'
@@ -9,7 +12,6 @@ import { ButtonLink } from '../../ui/button.tsx'
 import { Card, Stat, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
-import { date, money, number } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
@@ -66,7 +68,7 @@ function Sums({ earnings, days }: { earnings: Earnings; days: string }) {
         <Stat
           label={`Earned in ${days} days`}
           value={money(earnings.earnedUsd)}
-          detail={`${date(earnings.from)} to ${date(earnings.to)}`}
+          detail={`${localDate(earnings.from)} to ${localDate(earnings.to)}`}
         />
         <Stat
           label="Occupancy"

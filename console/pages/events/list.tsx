@@ -1,9 +1,9 @@
 /** Events in a table, each with a way to what it is about. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
+import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
-import { ago, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { eventDetail, eventSubject, eventTitle, eventTone } from './words.ts'
@@ -36,8 +36,8 @@ function When({ at }: { at: string }) {
   // The server's clock may be a little ahead of this one.
   const now = useNow()
   return (
-    <time dateTime={at} title={time(at)} className="whitespace-nowrap text-muted">
-      {ago(at, Math.max(now, Date.parse(at)))}
+    <time dateTime={at} title={localTime(at)} className="whitespace-nowrap text-muted">
+      {relativeTime(at, Math.max(now, Date.parse(at)))}
     </time>
   )
 }

@@ -1,7 +1,8 @@
 /** Events as people read them: a title, a tone, and what is worth telling of their data. */
 import type { EventRecord, EventType } from '../../../src/contract/event.ts'
+import { count } from '../../../src/view/number.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
 import type { Tone } from '../../ui/badge.tsx'
-import { count, money } from '../../ui/format.ts'
 import { reasonSentence } from '../rental/words.ts'
 
 const words = {
@@ -50,7 +51,7 @@ export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>):
   if (type === 'rental.created') {
     const price = text('costPerHourUsd')
     const gpus = typeof data['gpuCount'] === 'number' ? `${data['gpuCount']} × GPU` : undefined
-    return [gpus, text('region'), price === undefined ? undefined : `${money(price)}/hr`].filter(Boolean).join(', ')
+    return [gpus, text('region'), price === undefined ? undefined : hourlyPrice(price)].filter(Boolean).join(', ')
   }
   const amount = text('amountUsd')
   if (amount !== undefined) return money(amount)

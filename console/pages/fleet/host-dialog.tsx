@@ -1,7 +1,7 @@
 /** One host, as it is now: facts, what it says about itself, what it measures, and what can be done with it. */
+import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { Facts } from '../../ui/card.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
-import { ago, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { HostActions, type HostAction } from './host-action.tsx'
@@ -25,8 +25,8 @@ export function HostDialog({ host, onAct, onClose }: HostDialogProps) {
             ['State', <HostBadge key="state" state={host.state} />],
             ...(host.stateReason === null ? [] : [['Why', host.stateReason] as const]),
             ...(host.fault === null ? [] : [['Fault', host.fault.message] as const]),
-            ['Last heard', host.seenAt === null ? 'never' : ago(host.seenAt, now)],
-            ['Joined', time(host.joinedAt)],
+            ['Last heard', host.seenAt === null ? 'never' : relativeTime(host.seenAt, now)],
+            ['Joined', localTime(host.joinedAt)],
             ['Offered as', `${host.offering} in ${host.region}, cluster ${host.clusterName}`],
             ['GPUs', `${host.gpusTotal} × ${host.gpuModel}${host.simulated ? ' (simulated)' : ''}`],
             ...(host.gpusSick.length === 0 ? [] : [['Sick GPUs', host.gpusSick.join(', ')] as const]),
@@ -48,7 +48,7 @@ export function HostDialog({ host, onAct, onClose }: HostDialogProps) {
         ) : (
           <div>
             <h3 className="mb-2 text-sm font-semibold">
-              Measured {ago(metrics.at, now)}: CPU {tell(metrics.cpuPercent, '%')}, memory{' '}
+              Measured {relativeTime(metrics.at, now)}: CPU {tell(metrics.cpuPercent, '%')}, memory{' '}
               {tell(metrics.memoryUsedGb, 'GB')} used, disk {tell(metrics.diskFreeGb, 'GB')} free
             </h3>
             <Table

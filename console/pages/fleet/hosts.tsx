@@ -1,12 +1,12 @@
 /** Hosts: machines with our agent and bare metal over SSH. How they are, and what an operator does with them. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
+import { relativeTime } from '../../../src/view/time.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { ago } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
@@ -146,7 +146,8 @@ function Heard({ host, now }: { host: FleetHost; now: number }) {
   if (host.state === 'left') return <span className="text-muted">—</span>
   return (
     <span className="whitespace-nowrap">
-      {host.seenAt === null ? 'never' : ago(host.seenAt, now)} {host.isSilent && <Badge tone="bad">silent</Badge>}
+      {host.seenAt === null ? 'never' : relativeTime(host.seenAt, now)}{' '}
+      {host.isSilent && <Badge tone="bad">silent</Badge>}
       {host.fault !== null && <Badge tone="bad">fault</Badge>}
     </span>
   )

@@ -1,6 +1,7 @@
 /** Images that virtual machines start from: hosts fetch one once and hold it against its checksum. */
 import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { localDate } from '../../../src/view/time.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { useCreate } from '../../api/create.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -12,7 +13,6 @@ import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
-import { date } from '../../ui/format.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 
@@ -76,7 +76,7 @@ function columnsOf(remove: (image: Image) => void): ReadonlyArray<Column<Image>>
         </span>
       ),
     },
-    { name: 'created', header: 'Since', wideOnly: true, cell: (image) => date(image.createdAt) },
+    { name: 'created', header: 'Since', wideOnly: true, cell: (image) => localDate(image.createdAt) },
     {
       name: 'delete',
       header: <span className="sr-only">Delete</span>,

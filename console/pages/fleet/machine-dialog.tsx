@@ -1,13 +1,13 @@
 /** What an operator changes about one machine. Only what was touched is sent; the reason stands in the audit log. */
 import { useState, type FormEvent } from 'react'
 import type { CallInput } from '../../../src/client/client.ts'
+import { editableUsd } from '../../../src/view/money.ts'
 import { useAction } from '../../api/query.ts'
 import { Facts } from '../../ui/card.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
-import { typedUsd } from '../../ui/format.ts'
 import { ReasonField } from '../../ui/reason-field.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { useEveryAccount, type FleetMachine } from './read.ts'
@@ -21,7 +21,7 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
   const [listed, setListed] = useState(machine.listed)
   const [draining, setDraining] = useState(machine.status === 'node_draining')
   const [supplier, setSupplier] = useState(machine.supplierId ?? '')
-  const before = typedUsd(machine.pricePerGpuHourUsd)
+  const before = editableUsd(machine.pricePerGpuHourUsd)
   const [price, setPrice] = useState(before)
   const [sick, setSick] = useState(machine.gpusWithdrawn.join(', '))
   const [reason, setReason] = useState('')

@@ -1,12 +1,14 @@
 /** Machines as they are sold: found by filters that stand in the address, changed one at a time with a reason. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
+import { count, number } from '../../../src/view/number.ts'
+import { money } from '../../../src/view/money.ts'
+import { relativeTime } from '../../../src/view/time.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge, type Tone } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { ago, count, money, number } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
@@ -172,7 +174,7 @@ const statusTones: Readonly<Record<string, Tone>> = {
 function MachineBadge({ machine, now }: { machine: FleetMachine; now: number }) {
   const isOffSale = !machine.listed && machine.status === 'node_ready'
   return (
-    <span title={`Seen ${ago(machine.seenAt, now)}`}>
+    <span title={`Seen ${relativeTime(machine.seenAt, now)}`}>
       <Badge tone={isOffSale ? 'plain' : (statusTones[machine.status] ?? 'plain')}>
         {isOffSale ? 'off sale' : statusWords(machine.status)}
       </Badge>

@@ -1,6 +1,8 @@
 /** Rentals of everyone. Those that hang come first, each with what an operator can do about it. */
 import { getRouteApi } from '@tanstack/react-router'
 import { rentalStatus } from '../../../src/contract/rental.ts'
+import { count } from '../../../src/view/number.ts'
+import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { RentalBadge } from '../../ui/badge.tsx'
@@ -8,7 +10,6 @@ import { TextLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
-import { ago, count, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
@@ -107,7 +108,7 @@ function stuckColumns(now: number, nameOf: (id: string) => string): ReadonlyArra
     {
       name: 'since',
       header: 'Hangs since',
-      cell: (rental) => <span title={time(rental.stuckSince)}>{ago(rental.stuckSince, now)}</span>,
+      cell: (rental) => <span title={localTime(rental.stuckSince)}>{relativeTime(rental.stuckSince, now)}</span>,
     },
     { name: 'todo', header: 'What can be done', cell: (rental) => <NextStep rental={rental} /> },
   ]
@@ -126,7 +127,7 @@ function NextStep({ rental }: { rental: AnyRental }) {
       , and end the machine there by hand if it stays.
       {rental.lastError !== null && (
         <span className="mt-1 block text-bad">
-          Last error, {time(rental.lastErrorAt)}: {rental.lastError}
+          Last error, {localTime(rental.lastErrorAt)}: {rental.lastError}
         </span>
       )}
     </p>
@@ -146,7 +147,7 @@ function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<C
       name: 'since',
       header: 'Since',
       width: '7rem',
-      cell: (rental) => <span title={time(rental.statusSince)}>{ago(rental.statusSince, now)}</span>,
+      cell: (rental) => <span title={localTime(rental.statusSince)}>{relativeTime(rental.statusSince, now)}</span>,
     },
     {
       name: 'why',
@@ -162,7 +163,7 @@ function WhyCell({ rental }: { rental: AnyRental }) {
   if (rental.statusReason !== null) return rental.statusReason.replaceAll('_', ' ')
   if (rental.lastError === null) return '—'
   return (
-    <span className="text-bad" title={`${time(rental.lastErrorAt)}: ${rental.lastError}`}>
+    <span className="text-bad" title={`${localTime(rental.lastErrorAt)}: ${rental.lastError}`}>
       {rental.lastError}
     </span>
   )

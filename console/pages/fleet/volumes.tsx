@@ -1,9 +1,10 @@
 /** Storage volumes of all accounts, with the last error of their engine. */
+import { count } from '../../../src/view/number.ts'
+import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { ago, count, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
@@ -68,7 +69,7 @@ function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<C
       name: 'since',
       header: 'Since',
       width: '7rem',
-      cell: ({ stateSince }) => <span title={time(stateSince)}>{ago(stateSince, now)}</span>,
+      cell: ({ stateSince }) => <span title={localTime(stateSince)}>{relativeTime(stateSince, now)}</span>,
     },
     { name: 'error', header: 'Last error', width: 'minmax(0, 2fr)', cell: (volume) => <LastError volume={volume} /> },
   ]
@@ -83,7 +84,7 @@ function LastError({ volume }: { volume: AnyVolume }) {
       : [volume.lastError, volume.lastErrorAt]
   if (text === null) return '—'
   return (
-    <span className="text-bad" title={`${time(at ?? null)}: ${text}`}>
+    <span className="text-bad" title={`${localTime(at ?? null)}: ${text}`}>
       {text}
     </span>
   )

@@ -1,10 +1,10 @@
 /** A picture on its way, the one that is looked at, and the others of this visit. */
 import { useState } from 'react'
+import { count } from '../../../src/view/number.ts'
 import { Button } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
 import { cx } from '../../ui/class.ts'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { count } from '../../ui/format.ts'
 import { Progress } from '../../ui/progress.tsx'
 import type { Painting, Picture } from './painting.ts'
 import { DownloadLink } from '../playground/download.tsx'

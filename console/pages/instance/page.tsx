@@ -3,12 +3,14 @@ import { getRouteApi } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
 import { usd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
+import { localTime } from '../../../src/view/time.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { money, number, time } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { ChangeButton, ChangeInstanceDialog } from '../rental/change.tsx'
@@ -144,15 +146,15 @@ function factsOf(instance: Instance, cost: ReactNode): ReadonlyArray<readonly [s
         {cost}
       </span>,
     ],
-    ['Price', `${money(instance.pricePerHourUsd)} an hour`],
-    ['Ends by itself', autoTerminateAt === null ? 'No' : time(autoTerminateAt)],
+    ['Price', hourlyPrice(instance.pricePerHourUsd)],
+    ['Ends by itself', autoTerminateAt === null ? 'No' : localTime(autoTerminateAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
     ['Image', image === null ? 'The default' : [image.name, image.tag].filter(Boolean).join(':')],
     ['Share', `${number(cpuCount)} CPUs, ${number(ramGb)} GB memory, ${number(storageGb)} GB disk`],
     ['Machine', `${machine.nodeName} in ${machine.clusterName}`],
     ['Name', instance.name],
     ['Number', instance.rentalId],
-    ['Started', time(instance.startedAt)],
-    ...(instance.terminatedAt === null ? [] : [['Ended', time(instance.terminatedAt)] as const]),
+    ['Started', localTime(instance.startedAt)],
+    ...(instance.terminatedAt === null ? [] : [['Ended', localTime(instance.terminatedAt)] as const]),
   ]
 }

@@ -1,11 +1,12 @@
 /** Tokens that are out, without the words themselves. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { localTime, span } from '../../../src/view/time.ts'
+import { number } from '../../../src/view/number.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
-import { number, span, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
@@ -44,7 +45,7 @@ export function JoinTokens() {
 
 function columnsWith(onRevoke: (token: Token) => void): ReadonlyArray<Column<Token>> {
   return [
-    { name: 'made', header: 'Made', cell: (token) => time(token.createdAt) },
+    { name: 'made', header: 'Made', cell: (token) => localTime(token.createdAt) },
     { name: 'left', header: 'Machines left', align: 'right', cell: (token) => number(token.usesLeft) },
     { name: 'ends', header: 'Good for', cell: (token) => <LeftOf token={token} /> },
     { name: 'id', header: 'Token', wideOnly: true, cell: (token) => <code className="font-mono">{token.id}</code> },

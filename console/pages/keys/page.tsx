@@ -1,6 +1,9 @@
 /** API keys of the account: what each may do, where its limits are, and an end to it. */
 import { useState, type ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { count, number } from '../../../src/view/number.ts'
+import { localDate, localTime, relativeTime } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useMay, useMe } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -9,7 +12,6 @@ import { Button } from '../../ui/button.tsx'
 import { CheckField } from '../../ui/field.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { ago, count, date, money, number, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
@@ -98,8 +100,8 @@ function columnsAt(now: number, onRevoke: (key: ApiKey) => void): ReadonlyArray<
       name: 'used',
       header: 'Last used',
       cell: (key) => (
-        <span className="whitespace-nowrap" title={time(key.lastUsedAt)}>
-          {key.lastUsedAt === null ? 'Never' : ago(key.lastUsedAt, now)}
+        <span className="whitespace-nowrap" title={localTime(key.lastUsedAt)}>
+          {key.lastUsedAt === null ? 'Never' : relativeTime(key.lastUsedAt, now)}
         </span>
       ),
     },
@@ -132,10 +134,10 @@ function KeyName({ apiKey }: { apiKey: ApiKey }) {
 
 function KeyState({ apiKey, now }: { apiKey: ApiKey; now: number }) {
   const { revokedAt, expiresAt } = apiKey
-  if (revokedAt !== null) return <Badge tone="plain">Revoked {date(revokedAt)}</Badge>
+  if (revokedAt !== null) return <Badge tone="plain">Revoked {localDate(revokedAt)}</Badge>
   if (expiresAt === null) return <Badge tone="good">Works</Badge>
-  if (Date.parse(expiresAt) <= now) return <Badge tone="bad">Expired {date(expiresAt)}</Badge>
-  return <Badge tone="good">Works until {date(expiresAt)}</Badge>
+  if (Date.parse(expiresAt) <= now) return <Badge tone="bad">Expired {localDate(expiresAt)}</Badge>
+  return <Badge tone="good">Works until {localDate(expiresAt)}</Badge>
 }
 
 function Limits({ apiKey }: { apiKey: ApiKey }) {

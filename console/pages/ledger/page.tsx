@@ -5,12 +5,14 @@
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { formatInstant, instantOf } from '../../../src/base/instant.ts'
+import { count, number } from '../../../src/view/number.ts'
+import { localTime } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useAction } from '../../api/query.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { count, money, number, time } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
@@ -189,7 +191,7 @@ function Sentence({ ok, good, bad, atMs }: { ok: boolean; good: string; bad: str
     <div role="status" className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
       <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'Right' : 'Wrong'}</Badge>
       <span className="font-medium">{ok ? good : bad}</span>
-      <span className="text-muted">Asked {time(formatInstant(instantOf(atMs)))}</span>
+      <span className="text-muted">Asked {localTime(formatInstant(instantOf(atMs)))}</span>
     </div>
   )
 }

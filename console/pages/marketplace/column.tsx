@@ -1,7 +1,8 @@
 /** The columns of the marketplace. What matters most comes first: narrow screens show the first three. */
 import type { ReactNode } from 'react'
+import { count, number } from '../../../src/view/number.ts'
+import { money } from '../../../src/view/money.ts'
 import { Button } from '../../ui/button.tsx'
-import { count, money, number } from '../../ui/format.ts'
 import type { Column } from '../../ui/table.tsx'
 import type { MachineRow } from './machine.ts'
 

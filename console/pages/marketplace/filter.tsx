@@ -1,8 +1,8 @@
 /** What narrows the list of machines down. What is typed stays as typed, even where it is no filter yet. */
 import { useMemo, useState } from 'react'
 import type { z } from 'zod'
+import { number } from '../../../src/view/number.ts'
 import { SelectField, TextField, type Choice } from '../../ui/field.tsx'
-import { number } from '../../ui/format.ts'
 import type { MachineRow } from './machine.ts'
 import type { marketplaceSearch } from './search.ts'
 

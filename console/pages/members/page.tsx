@@ -1,6 +1,7 @@
 /** The people of the account and what each may do; and what the account has chosen for itself. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { localDate, localTime } from '../../../src/view/time.ts'
 import { useMay, useMe } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -8,7 +9,6 @@ import { Badge, type Tone } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { date, time } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
@@ -109,7 +109,7 @@ function columnsFor({ rows, me, whyNot, onChange, onRemove }: ColumnInput): Read
       name: 'since',
       header: 'Since',
       wideOnly: true,
-      cell: (member) => <span title={time(member.createdAt)}>{date(member.createdAt)}</span>,
+      cell: (member) => <span title={localTime(member.createdAt)}>{localDate(member.createdAt)}</span>,
     },
     {
       name: 'actions',

@@ -1,10 +1,10 @@
 /** The servers of a model: whether they answer, how busy they are, and what an operator does with them. */
 import { useState } from 'react'
+import { number } from '../../../src/view/number.ts'
 import { useAction } from '../../api/query.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
-import { number } from '../../ui/format.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { DeploymentDialog } from './deployment.tsx'

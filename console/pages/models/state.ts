@@ -1,8 +1,8 @@
 /** Models in words: how far one is, what it costs, whether its servers answer. */
 import type { Reply } from '../../../src/client/client.ts'
 import type { ModelPriceName } from '../../../src/contract/model.ts'
+import { money } from '../../../src/view/money.ts'
 import type { Tone } from '../../ui/badge.tsx'
-import { money } from '../../ui/format.ts'
 
 export type Model = Reply<'listOperatedModels'>['models'][number]
 export type Deployment = Model['deployments'][number]

@@ -2,6 +2,8 @@
 import type { Reply } from '../../../src/client/client.ts'
 import { zeroUsd, parseUsd } from '../../../src/base/money.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
+import { localTime, span } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -9,7 +11,6 @@ import { ButtonLink, TextLink } from '../../ui/button.tsx'
 import { Card, Stat, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { money, span, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
@@ -106,7 +107,11 @@ function Runway({ balance }: { balance: Reply<'getCustomerBalance'> | undefined 
     return <Stat label="Lasts for" value="—" detail={isEmpty ? 'The balance is empty' : 'Nothing is being spent'} />
   }
   return (
-    <Stat label="Lasts for" value={span(Date.parse(balance.emptyAt) - now)} detail={`until ${time(balance.emptyAt)}`} />
+    <Stat
+      label="Lasts for"
+      value={span(Date.parse(balance.emptyAt) - now)}
+      detail={`until ${localTime(balance.emptyAt)}`}
+    />
   )
 }
 

@@ -1,7 +1,7 @@
 /** What requests have cost: exact, and a moment after they have ended. */
 import { sumUsd } from '../../../src/base/money.ts'
+import { money } from '../../../src/view/money.ts'
 import { useCosts } from '../../api/inference.ts'
-import { money } from '../../ui/format.ts'
 import { SkeletonText } from '../../ui/skeleton.tsx'
 
 export function RequestCost({ requestId }: { requestId: string }) {

@@ -1,12 +1,13 @@
 /** Which model is asked, what it costs and whether it can be asked now; and what to do where there is none. */
 import type { ReactNode } from 'react'
+import { money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useMay } from '../../api/me.ts'
 import { useModels, type Model, type ModelKind } from '../../api/inference.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
-import { moneyOfNumber, number } from '../../ui/format.ts'
 import { Notice } from '../../ui/notice.tsx'
 
 interface WithModelProps {
@@ -106,10 +107,10 @@ function NotReady({ model: { status } }: { model: Model }) {
 function priceOf({ kind, context_length: context, input_price: input, output_price: output, ...model }: Model): string {
   const parts: string[] = []
   if (kind === 'chat' && input !== null && output !== null) {
-    parts.push(`${moneyOfNumber(input)} in, ${moneyOfNumber(output)} out per million tokens`)
+    parts.push(`${money(input)} in, ${money(output)} out per million tokens`)
   }
   if (model.pixel_step_price !== undefined) {
-    parts.push(`${moneyOfNumber(model.pixel_step_price)} per million pixels and step`)
+    parts.push(`${money(model.pixel_step_price)} per million pixels and step`)
   }
   if (context !== null) parts.push(`context of ${number(context)} tokens`)
   return parts.length === 0 ? 'What it costs stands beside each answer.' : `${parts.join('; ')}.`

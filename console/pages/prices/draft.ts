@@ -5,7 +5,7 @@
 import type { CallInput, Reply } from '../../../src/client/client.ts'
 import { parseUsd } from '../../../src/base/money.ts'
 import { priceUsdText, storagePriceUsdText } from '../../../src/contract/shared.ts'
-import { money, typedUsd } from '../../ui/format.ts'
+import { editableUsd, money } from '../../../src/view/money.ts'
 
 export type PriceBook = Reply<'getPriceBook'>
 export type GpuPrice = PriceBook['gpus'][number]
@@ -42,7 +42,7 @@ export function termKey(term: Pick<Term, 'accountId' | 'termPeriodDays'>): strin
 }
 
 export function draftOf(row: { enabled: boolean }, usd: string, draft: PriceDraft | undefined): PriceDraft {
-  return draft ?? { price: typedUsd(usd), enabled: row.enabled }
+  return draft ?? { price: editableUsd(usd), enabled: row.enabled }
 }
 
 export function faultOfGpuPrice(text: string): string | undefined {

@@ -1,9 +1,10 @@
 /** GPU prices: hundreds of rows, so there are filters, and one price can be given to all that are shown. */
 import { useState, type FormEvent } from 'react'
+import { count } from '../../../src/view/number.ts'
+import { money } from '../../../src/view/money.ts'
 import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { count, money } from '../../ui/format.ts'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
 import {
   draftOf,

@@ -3,10 +3,10 @@
  * that they began with.
  */
 import { useState } from 'react'
+import { count } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button } from '../../ui/button.tsx'
-import { count } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'

@@ -1,9 +1,9 @@
 /** What will be changed, old and new side by side, and why. */
 import { useState, type FormEvent } from 'react'
+import { count } from '../../../src/view/number.ts'
 import { useAction } from '../../api/query.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { count } from '../../ui/format.ts'
 import { ReasonField } from '../../ui/reason-field.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'

@@ -1,6 +1,6 @@
 /** Storage prices, one a region. */
+import { money } from '../../../src/view/money.ts'
 import { TextField } from '../../ui/field.tsx'
-import { money } from '../../ui/format.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { draftOf, faultOfStoragePrice, isSame, type Draft, type DraftProps, type StoragePrice } from './draft.ts'
 

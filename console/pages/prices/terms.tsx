@@ -1,9 +1,9 @@
 /** Reserved terms and what each takes off the price: for everyone, or for one account by contract. */
 import { useState, type FormEvent } from 'react'
+import { count, number } from '../../../src/view/number.ts'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { count, number } from '../../ui/format.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { faultOfDiscount, termKey, type Draft, type DraftProps, type Term } from './draft.ts'
 

@@ -2,9 +2,10 @@
 import type { NanoUsd } from '../../../src/base/money.ts'
 import type { RentalType } from '../../../src/contract/rental.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
+import { hourlyPrice } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { Card } from '../../ui/card.tsx'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
-import { money, number } from '../../ui/format.ts'
 import { RadioField } from '../../ui/radio-field.tsx'
 import { GuardFields, noGuards } from './guards.tsx'
 import type { Choices, Option, Wish } from './option.ts'
@@ -119,7 +120,7 @@ export function TermCard({ terms, term, listPrice, details, faults, onChange }: 
         <div className="mt-3">
           <CheckField
             label="Go on when the term ends"
-            hint={`On demand, at ${money(listPrice)} an hour. Otherwise it ends with its term.`}
+            hint={`On demand, at ${hourlyPrice(listPrice)}. Otherwise it ends with its term.`}
             checked={details.goesOn}
             onChange={(event) => onChange({ goesOn: event.target.checked })}
           />

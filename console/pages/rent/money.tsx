@@ -8,12 +8,13 @@ import { costOfSpan, maxUsd, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } from '
 import type { Reply } from '../../../src/client/client.ts'
 import { HOLD_COVERS_MS } from '../../../src/domain/metering.ts'
 import { lastsWith } from '../../../src/domain/runway.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { span } from '../../../src/view/time.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { TextLink } from '../../ui/button.tsx'
 import { Facts } from '../../ui/card.tsx'
 import { cx } from '../../ui/class.ts'
-import { money, span } from '../../ui/format.ts'
 import { Notice } from '../../ui/notice.tsx'
 import { SkeletonText } from '../../ui/skeleton.tsx'
 
@@ -74,7 +75,7 @@ export function PriceFacts({ perHour, more = [], isWide = false, committed = zer
             ['Balance', balance === undefined ? wait : money(balance.balanceUsd)],
             ['Available', balance === undefined ? wait : money(balance.availableUsd)],
             ['On hold', balance === undefined ? wait : money(balance.heldUsd)],
-            ['Current spend', balance === undefined ? wait : `${money(balance.hourlySpendUsd)}/hr`],
+            ['Current spend', balance === undefined ? wait : hourlyPrice(balance.hourlySpendUsd)],
             ['Balance lasts', balance === undefined ? wait : lastsWords(balance, nanoUsdOf(perHour - committed))],
           ]}
         />

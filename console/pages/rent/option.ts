@@ -6,7 +6,8 @@ import { nanoUsdOf, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/ba
 import type { Reply } from '../../../src/client/client.ts'
 import type { RentalType } from '../../../src/contract/rental.ts'
 import { gpuType } from '../../../src/contract/shared.ts'
-import { count, money, number } from '../../ui/format.ts'
+import { count, number } from '../../../src/view/number.ts'
+import { hourlyPrice } from '../../../src/view/money.ts'
 import type { RadioChoice } from '../../ui/radio-choice.ts'
 
 export type Option = Reply<'listRentalOptions'>[number]
@@ -75,7 +76,7 @@ const networkWords: Readonly<Record<string, string>> = { ethernet: 'Ethernet', i
 
 function countWords({ gpuCount, option, perHour, free }: Shape, kind: RentalType): { label: string; detail: string } {
   const left = free === 0 ? 'none free' : `${number(free)} free`
-  const price = `${money(perHour)} an hour`
+  const price = hourlyPrice(perHour)
   if (kind === 'virtual-machine') return { label: count(gpuCount, 'GPU'), detail: `${price}\n${left}` }
   return { label: count(gpuCount / option.gpuCount, 'machine'), detail: `${price}\n${gpuCount} GPUs, ${left}` }
 }

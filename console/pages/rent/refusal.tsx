@@ -1,10 +1,10 @@
 /** Why an order was not taken. Two reasons need more than the server's sentence: what to look at before the next try. */
 import type { NanoUsd } from '../../../src/base/money.ts'
 import { ApiError, type ClientError } from '../../../src/client/error.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { isFirstDone } from '../../api/once.ts'
 import { TextLink } from '../../ui/button.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { money } from '../../ui/format.ts'
 
 export function isPriceChange(error: ClientError | null): boolean {
   return error instanceof ApiError && error.reason === 'price_changed'
@@ -31,7 +31,7 @@ export function OrderRefusal({ error, asked = '', now }: OrderRefusalProps) {
     <div role="alert" className={box}>
       {money(asked) === money(now)
         ? 'The price has changed; the new one is being read.'
-        : `The price has changed from ${money(asked)} to ${money(now)} an hour; look again and order.`}
+        : `The price has changed from ${money(asked)} to ${hourlyPrice(now)}; look again and order.`}
     </div>
   )
 }

@@ -1,11 +1,11 @@
 /** For more than the page sells: the operator is asked, and answers in person. */
 import { useState, type FormEvent } from 'react'
+import { count } from '../../../src/view/number.ts'
 import { useAction } from '../../api/query.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { TextField } from '../../ui/field.tsx'
-import { count } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 
 const MAX_GPUS = 100_000

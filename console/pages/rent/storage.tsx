@@ -1,7 +1,8 @@
 /** The storage of a bare-metal order: none, a new volume, or one of the region that is there already. */
+import { hourlyPrice } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { money, number } from '../../ui/format.ts'
 import { RadioField } from '../../ui/radio-field.tsx'
 import { priceOfVolume, useStorageOption } from '../volumes/price.ts'
 import { readVolume, STEP_GB, usualVolume, type VolumeTexts } from '../volumes/size.ts'
@@ -94,7 +95,7 @@ export function StorageFields({ region, texts, faults, onChange }: StorageFields
             step={STEP_GB}
             value={texts.fresh.sizeGb}
             onChange={fresh('sizeGb')}
-            hint={price === undefined || sizeGb === 0 ? `In steps of ${STEP_GB}.` : `${money(price)} an hour on top.`}
+            hint={price === undefined || sizeGb === 0 ? `In steps of ${STEP_GB}.` : `${hourlyPrice(price)} on top.`}
             error={faults.sizeGb}
           />
         </div>

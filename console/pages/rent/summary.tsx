@@ -4,10 +4,11 @@ import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import { earlyEndRule } from '../../../src/domain/commitment.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useMay } from '../../api/me.ts'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
-import { money, number } from '../../ui/format.ts'
 import { Notice } from '../../ui/notice.tsx'
 import { PriceFacts, TooLittle, useAffordable } from './money.tsx'
 import type { Choices } from './option.ts'
@@ -41,12 +42,12 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error, 
         : undefined
   const more: Array<readonly [string, ReactNode]> = []
   if (term !== undefined) {
-    more.push(['List price', `${money(chosen.perHour)} an hour, −${term.percentage} %`])
+    more.push(['List price', `${hourlyPrice(chosen.perHour)}, −${term.percentage} %`])
     more.push([`Total for ${term.days} days`, money(term.total)])
     more.push(['Hold', `${money(affordable.needed)} when you order`])
   }
   if (storage !== undefined) {
-    more.push(['Of it storage', `${number(storage.sizeGb)} GB, ${money(storage.perHour)} an hour`])
+    more.push(['Of it storage', `${number(storage.sizeGb)} GB, ${hourlyPrice(storage.perHour)}`])
   }
   return (
     <Card title="Price" className="lg:sticky lg:top-4">
@@ -65,7 +66,7 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error, 
         <TooLittle of={affordable} />
         {error !== null && <OrderRefusal error={error} asked={asked} now={term?.perHour ?? chosen.perHour} />}
         <Button type="submit" look="primary" busy={isPending} disabledReason={why}>
-          Rent for {money(perHour)} an hour
+          Rent for {hourlyPrice(perHour)}
         </Button>
       </div>
     </Card>

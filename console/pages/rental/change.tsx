@@ -7,13 +7,13 @@ import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
+import { editableUsd, money } from '../../../src/view/money.ts'
 import { useMay } from '../../api/me.ts'
 import { useAction } from '../../api/query.ts'
 import { Button } from '../../ui/button.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { CheckField, TextField } from '../../ui/field.tsx'
-import { money, typedUsd } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 
 interface Wish {
@@ -152,7 +152,7 @@ function wishOf(rental: Changeable): Wish {
   return {
     label: rental.label ?? '',
     end: localText(rental.autoTerminateAt),
-    limit: typedUsd(rental.spendingLimitUsd),
+    limit: editableUsd(rental.spendingLimitUsd),
     goesOn: rental.convertToOnDemandOnExpiry ?? true,
   }
 }

@@ -5,10 +5,10 @@ import type { ClientError } from '../../../src/client/error.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
 import { endNowWords } from '../../../src/domain/commitment.ts'
 import { mayMove } from '../../../src/domain/rental.ts'
+import { localDate } from '../../../src/view/time.ts'
 import { useMay } from '../../api/me.ts'
 import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
-import { date } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 
 export function TerminateButton({ status, onClick }: { status: RentalStatus; onClick: () => void }) {
@@ -54,7 +54,7 @@ export function TerminateDialog({ name, cost, commitment, onConfirm, onClose, ..
         </p>
         {commitment !== null && commitment.endNow !== null && (
           <p className="text-warn">
-            It is reserved until {date(commitment.endsAt)}. {endNowWords(commitment.endNow)}
+            It is reserved until {localDate(commitment.endsAt)}. {endNowWords(commitment.endNow)}
           </p>
         )}
       </div>

@@ -1,7 +1,7 @@
 /** Why a machine failed, is stuck or cannot be reached, and what to do: the first thing on its page. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
-import { time } from '../../ui/format.ts'
+import { localTime } from '../../../src/view/time.ts'
 import { reasonSentence, reasonTodo } from './words.ts'
 
 export function FailureNotice({ reason, message }: { reason: string; message: string | null }) {
@@ -17,9 +17,9 @@ export function UnreachableNotice({ since }: { since: string | undefined }) {
   return (
     <Notice title="Contact with this machine is lost" look="border-warn bg-warn-soft" titleLook="text-warn">
       <p>
-        {since === undefined ? '' : `Last seen before ${time(since)}. `}You are not charged while nobody can see it. If
-        it comes back and ran all the time, the gap is charged; if it does not come back within an hour, the rental
-        fails.
+        {since === undefined ? '' : `Last seen before ${localTime(since)}. `}You are not charged while nobody can see
+        it. If it comes back and ran all the time, the gap is charged; if it does not come back within an hour, the
+        rental fails.
       </p>
     </Notice>
   )
@@ -37,7 +37,7 @@ export function unreachableSince(events: readonly EventRecord[]): string | undef
 export function StuckNotice({ since }: { since: string }) {
   return (
     <Notice title="This takes longer than it should" look="border-warn bg-warn-soft" titleLook="text-warn">
-      <p>Since {time(since)}. The operator can see it, and nothing is charged for the wait.</p>
+      <p>Since {localTime(since)}. The operator can see it, and nothing is charged for the wait.</p>
     </Notice>
   )
 }

@@ -3,11 +3,11 @@
  * not shown. Escape sequences are left out: they are meant for terminals.
  */
 import { useEffect, useRef, useState } from 'react'
+import { count } from '../../../src/view/number.ts'
 import { isSimulatedMachine, useRentalLog } from '../../api/rental-log.ts'
 import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { count } from '../../ui/format.ts'
 
 export function RentalLogs({ id }: { id: string }) {
   const [attempt, setAttempt] = useState(0)

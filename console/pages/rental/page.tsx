@@ -2,12 +2,13 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { localDate, localTime } from '../../../src/view/time.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { date, money, moneyOfNumber, time } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { ChangeButton, ChangeRentalDialog } from './change.tsx'
@@ -144,7 +145,7 @@ type Fact = readonly [string, ReactNode]
 
 function costFacts(rental: Rental, cost: ReactNode): Fact[] {
   const { currentTerm: term, spendingLimitUsd, autoTerminateAt } = rental
-  const price = `${moneyOfNumber(term.costPerHour)} an hour`
+  const price = hourlyPrice(term.costPerHour)
   return [
     [
       'So far',
@@ -153,8 +154,8 @@ function costFacts(rental: Rental, cost: ReactNode): Fact[] {
       </span>,
     ],
     ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the usual price` : price],
-    ['Term', term.termType === 'reserved' ? `Reserved until ${date(term.reservedUntil)}` : 'On demand'],
-    ['Ends by itself', autoTerminateAt === null ? 'No' : time(autoTerminateAt)],
+    ['Term', term.termType === 'reserved' ? `Reserved until ${localDate(term.reservedUntil)}` : 'On demand'],
+    ['Ends by itself', autoTerminateAt === null ? 'No' : localTime(autoTerminateAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
   ]
 }
@@ -168,8 +169,8 @@ function machineFacts(rental: Rental): Fact[] {
     ['GPUs', `${machineOfRental(rental).gpus}, ${rental.gpuFormFactor.toUpperCase()}`],
     [rental.nodes.length > 1 ? `Each of ${rental.nodes.length} machines` : 'Size', size],
     ['Network', rental.connectionType],
-    ['Started', time(rental.startedAt)],
-    ...(rental.terminatedAt === null ? [] : [['Ended', time(rental.terminatedAt)] as const]),
+    ['Started', localTime(rental.startedAt)],
+    ...(rental.terminatedAt === null ? [] : [['Ended', localTime(rental.terminatedAt)] as const]),
     ['Ordered by', rental.createdBy.email],
   ]
 }

@@ -2,9 +2,9 @@
 import type { ReactNode } from 'react'
 import type { EventRecord, EventType } from '../../../src/contract/event.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
+import { localTime } from '../../../src/view/time.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { cx } from '../../ui/class.ts'
-import { time } from '../../ui/format.ts'
 import { eventDetail } from '../events/words.ts'
 import { meaningOf, nextOf } from './words.ts'
 
@@ -32,7 +32,7 @@ export function RentalTimeline({ events, status }: { events: readonly EventRecor
             <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
               <RentalBadge status={state} />
               <time dateTime={event.at} className="text-sm text-muted">
-                {time(event.at)}
+                {localTime(event.at)}
               </time>
             </div>
             {eventDetail(event) !== '' && <p className="text-sm text-muted">{eventDetail(event)}</p>}

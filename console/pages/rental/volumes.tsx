@@ -2,6 +2,8 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
+import { money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useMay } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -10,7 +12,6 @@ import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { SelectField } from '../../ui/field.tsx'
-import { moneyOfNumber, number } from '../../ui/format.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { callName, machineOfRental } from './machine.ts'
@@ -59,7 +60,7 @@ function columnsOf(mayChange: boolean, onDetach: (volume: Attached) => void): Re
   return [
     { name: 'label', header: 'Volume', cell: ({ label }) => <span className="font-medium">{label}</span> },
     { name: 'size', header: 'Size', align: 'right', cell: ({ size_in_gb }) => `${number(size_in_gb)} GB` },
-    { name: 'price', header: 'Per hour', align: 'right', cell: ({ cost_per_hour }) => moneyOfNumber(cost_per_hour) },
+    { name: 'price', header: 'Per hour', align: 'right', cell: ({ cost_per_hour }) => money(cost_per_hour) },
     { name: 'address', header: 'Address', cell: ({ vip }) => <code className="font-mono">{vip || '—'}</code> },
     {
       name: 'actions',

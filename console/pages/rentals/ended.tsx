@@ -1,10 +1,10 @@
 /** Machines that have ended, of every kind, by their last events. */
 import type { EventRecord } from '../../../src/contract/event.ts'
 import type { RentalKind } from '../../../src/domain/rental.ts'
+import { localTime } from '../../../src/view/time.ts'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { time } from '../../ui/format.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
 import { useEventPages } from '../events/pages.ts'
@@ -50,7 +50,7 @@ const columns: ReadonlyArray<Column<EventRecord>> = [
     cell: (event) => <MachineLink machine={machineOf(event)} />,
   },
   { name: 'kind', header: 'Kind', cell: (event) => kindWords[machineOf(event).kind] },
-  { name: 'at', header: 'Ended', cell: ({ at }) => <time dateTime={at}>{time(at)}</time> },
+  { name: 'at', header: 'Ended', cell: ({ at }) => <time dateTime={at}>{localTime(at)}</time> },
   { name: 'reason', header: 'Why', width: 'minmax(0, 2fr)', cell: ({ data }) => whyOf(data['reason']) },
 ]
 

@@ -1,8 +1,9 @@
 /** Machines of all kinds in one table. */
 import type { ReactNode } from 'react'
+import { money } from '../../../src/view/money.ts'
+import { span } from '../../../src/view/time.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
-import { money, span } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
 import { LISTED_DECIMALS, shortMoney } from '../rental/cost.tsx'

@@ -1,7 +1,7 @@
 /** How one request reads, in the table and by itself. */
 import type { Reply } from '../../../src/client/client.ts'
+import { number } from '../../../src/view/number.ts'
 import { Badge, type Tone } from '../../ui/badge.tsx'
-import { number } from '../../ui/format.ts'
 
 export type LoggedRequest = Reply<'listInferenceRequests'>['requests'][number]
 export type Outcome = LoggedRequest['outcome']

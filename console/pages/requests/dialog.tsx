@@ -1,5 +1,7 @@
 /** One request, with its texts where the account keeps them, and the way to keep them where it does not. */
 import { ApiError } from '../../../src/client/error.ts'
+import { localTime } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useMe, mayUse } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -8,7 +10,6 @@ import { Facts } from '../../ui/card.tsx'
 import { CodeBlock, CopyLine } from '../../ui/copy.tsx'
 import { Dialog, useDialogBusy } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { money, time } from '../../ui/format.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { kindOf, OutcomeBadge, seconds, usedBy, type LoggedRequest } from './cells.tsx'
@@ -40,7 +41,7 @@ function RequestFacts({ request }: { request: LoggedRequest }) {
   return (
     <Facts
       facts={[
-        ['Time', time(at)],
+        ['Time', localTime(at)],
         ['Model', model],
         ['Kind', `${kindOf(operation)}${streamed ? ', streamed' : ''}`],
         ['Outcome', <OutcomeBadge key="outcome" request={request} />],

@@ -1,5 +1,7 @@
 /** The log of the account's calls of models, newest first, a page at a time. */
 import { getRouteApi } from '@tanstack/react-router'
+import { localTime, relativeTime } from '../../../src/view/time.ts'
+import { money } from '../../../src/view/money.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { useModels } from '../../api/inference.ts'
@@ -7,7 +9,6 @@ import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
-import { ago, money, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Pager, usePages } from '../../ui/pager.tsx'
@@ -135,8 +136,8 @@ function columnsOf(
       name: 'at',
       header: 'Time',
       cell: ({ at }) => (
-        <time dateTime={at} title={time(at)} className="whitespace-nowrap">
-          {ago(at, nowMs)}
+        <time dateTime={at} title={localTime(at)} className="whitespace-nowrap">
+          {relativeTime(at, nowMs)}
         </time>
       ),
     },

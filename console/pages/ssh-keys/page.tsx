@@ -1,6 +1,7 @@
 /** SSH keys: what new machines of the account let in. */
 import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { localDate, localTime } from '../../../src/view/time.ts'
 import { useMay } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { useCreate } from '../../api/create.ts'
@@ -11,7 +12,6 @@ import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { TextArea, TextField } from '../../ui/field.tsx'
-import { date, time } from '../../ui/format.ts'
 import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { Page } from '../../ui/page.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
@@ -76,8 +76,8 @@ function columnsFor(mayChange: boolean, onDelete: (key: SshKey) => void): Readon
       header: 'Added',
       wideOnly: true,
       cell: (key) => (
-        <span className="whitespace-nowrap" title={time(key.createdAt)}>
-          {date(key.createdAt)}
+        <span className="whitespace-nowrap" title={localTime(key.createdAt)}>
+          {localDate(key.createdAt)}
         </span>
       ),
     },

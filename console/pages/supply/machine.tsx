@@ -1,9 +1,10 @@
 /** One machine in full: what it says of itself, what its GPUs measure, and the ways off sale. */
+import { count, number } from '../../../src/view/number.ts'
+import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Facts } from '../../ui/card.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
-import { ago, count, number, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { whyNoMove, type Move } from './move.tsx'
@@ -41,8 +42,8 @@ export function MachineDialog({ one, onMove, onClose }: MachineDialogProps) {
             ...(host === undefined
               ? []
               : ([
-                  ['Joined', time(host.joinedAt)],
-                  ['Last heard', host.seenAt === null ? 'Never' : ago(host.seenAt, now)],
+                  ['Joined', localTime(host.joinedAt)],
+                  ['Last heard', host.seenAt === null ? 'Never' : relativeTime(host.seenAt, now)],
                 ] as const)),
           ]}
         />
@@ -101,7 +102,7 @@ function Measurements({ host }: { host: Host }) {
   }
   return (
     <section className="flex flex-col gap-2">
-      <h3 className="text-sm font-semibold">Measured {ago(metrics.at, now)}</h3>
+      <h3 className="text-sm font-semibold">Measured {relativeTime(metrics.at, now)}</h3>
       <p className="text-sm text-muted">
         CPU {measured(metrics.cpuPercent, '%')} · memory {measured(metrics.memoryUsedGb, 'GB')} used · disk{' '}
         {measured(metrics.diskFreeGb, 'GB')} free

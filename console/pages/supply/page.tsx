@@ -3,6 +3,7 @@
  * asked again every few seconds.
  */
 import { useState } from 'react'
+import { count, number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
@@ -10,7 +11,6 @@ import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Stat, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { CheckField } from '../../ui/field.tsx'
-import { count, number } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'

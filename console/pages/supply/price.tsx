@@ -1,10 +1,10 @@
 /** The price of a machine, changed where it stands. */
 import { useEffect, useRef, useState, type FormEvent } from 'react'
 import { priceUsdText } from '../../../src/contract/shared.ts'
+import { editableUsd, gpuHourPrice, money } from '../../../src/view/money.ts'
 import { useAction } from '../../api/query.ts'
 import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { money, typedUsd } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 import type { Machine } from './words.ts'
 
@@ -26,7 +26,7 @@ export function PriceEditor({ machine }: { machine: Machine }) {
 }
 
 function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void }) {
-  const [text, setText] = useState(() => typedUsd(machine.pricePerGpuHourUsd))
+  const [text, setText] = useState(() => editableUsd(machine.pricePerGpuHourUsd))
   const [isChecked, setChecked] = useState(false)
   const form = useRef<HTMLFormElement>(null)
   // Whoever has pressed Change wants to type.
@@ -41,7 +41,7 @@ function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void
       { params: { id: machine.id }, body: { pricePerGpuHourUsd: text } },
       {
         onSuccess: () => {
-          toast(`${machine.id} costs ${money(text)} a GPU and hour. What runs keeps its price.`)
+          toast(`${machine.id} costs ${gpuHourPrice(text)}. What runs keeps its price.`)
           onClose()
         },
       },

@@ -3,8 +3,9 @@
  * be there without the other: a host that has just joined is not in the catalogue yet, an engine of the house has none.
  */
 import type { Reply } from '../../../src/client/client.ts'
+import { count } from '../../../src/view/number.ts'
+import { relativeTime } from '../../../src/view/time.ts'
 import type { Tone } from '../../ui/badge.tsx'
-import { ago, count } from '../../ui/format.ts'
 
 export type Host = Reply<'listSuppliedHosts'>['hosts'][number]
 export type Machine = Reply<'listSuppliedMachines'>['machines'][number]
@@ -77,7 +78,7 @@ function standingOfHost(host: Host, nowMs: number): Standing | undefined {
     return { word: 'Joined', tone: 'info', sentence: 'Its agent has not reported yet; start it: berth agent run.' }
   }
   if (host.isSilent) {
-    const heard = ago(host.seenAt, nowMs)
+    const heard = relativeTime(host.seenAt, nowMs)
     return { word: 'Silent', tone: 'bad', sentence: `Last heard ${heard}. Look whether its agent runs.` }
   }
   if (host.fault !== null) return { word: 'Fault', tone: 'bad', sentence: `It takes no tenants. ${host.fault.message}` }

@@ -1,11 +1,11 @@
 /** What happens in all accounts, newest first, as it happens. */
 import { eventTypes, type AccountEvent } from '../../../src/contract/event.ts'
+import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { ago, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { eventDetail } from '../events/words.ts'
@@ -43,8 +43,8 @@ function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<C
       name: 'at',
       header: 'When',
       cell: (event) => (
-        <span className="whitespace-nowrap" title={time(event.at)}>
-          {ago(event.at, now)}
+        <span className="whitespace-nowrap" title={localTime(event.at)}>
+          {relativeTime(event.at, now)}
         </span>
       ),
     },

@@ -1,12 +1,13 @@
 /** Models by how busy they are: what the last minutes have seen, and what they are doing right now. */
 import type { Reply } from '../../../src/client/client.ts'
+import { money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { money, number } from '../../ui/format.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { stateOf, type Model } from '../models/state.ts'
 

@@ -2,13 +2,15 @@
 import { useState } from 'react'
 import { sumUsd, usd, usdToNumber, zeroUsd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
+import { count, number } from '../../../src/view/number.ts'
+import { money } from '../../../src/view/money.ts'
+import { span } from '../../../src/view/time.ts'
 import { useOperatorEvents } from '../../api/live-operator.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { Card, Stat, Stats } from '../../ui/card.tsx'
 import { SelectField } from '../../ui/field.tsx'
-import { count, money, moneyOfNumber, number, span } from '../../ui/format.ts'
 import { LineChart } from '../../ui/line-chart.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
@@ -137,7 +139,7 @@ function Charts({ traffic }: { traffic: Traffic }) {
     },
     {
       title: 'Earned a minute',
-      format: moneyOfNumber,
+      format: money,
       series: [line('USD', (minute) => usdToNumber(usd(minute.costUsd)))],
     },
   ]

@@ -1,8 +1,9 @@
 /** What each day has cost, as bars. A long time is shown by weeks. */
 import type { Reply } from '../../../src/client/client.ts'
 import { nanoUsdOf, parseUsd, sumUsd, zeroUsd } from '../../../src/base/money.ts'
+import { count } from '../../../src/view/number.ts'
+import { money } from '../../../src/view/money.ts'
 import { BarChart, type Bar } from '../../ui/bar-chart.tsx'
-import { count, money } from '../../ui/format.ts'
 import { daysOf, shortDay, type Range } from './range.ts'
 
 /** More bars than these cannot be told apart. */

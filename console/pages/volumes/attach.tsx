@@ -1,12 +1,12 @@
 /** Which machines have a volume mounted: added all or none, taken off one by one or all. */
 import { useState, type FormEvent } from 'react'
+import { count } from '../../../src/view/number.ts'
 import { useAction } from '../../api/query.ts'
 import { ButtonLink } from '../../ui/button.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { CheckField } from '../../ui/field.tsx'
-import { count } from '../../ui/format.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { nameOf, type Carrier } from './rental.ts'

@@ -2,6 +2,8 @@
 import { useState } from 'react'
 import { DAY_MS } from '../../../src/base/instant.ts'
 import { costOfSpan, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useMay } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -9,7 +11,6 @@ import { Badge } from '../../ui/badge.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { money, number } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
@@ -184,7 +185,7 @@ function State({ volume }: { volume: Volume }) {
 function Price({ perHour }: { perHour: NanoUsd }) {
   return (
     <span className="whitespace-nowrap">
-      {money(perHour)} an hour
+      {hourlyPrice(perHour)}
       <span className="block text-xs text-muted">
         {money(costOfSpan(perHour, MONTH_DAYS * DAY_MS))} in {MONTH_DAYS} days
       </span>

@@ -1,13 +1,13 @@
 /** What a webhook has sent, newest first: what came of it, and a way to send it again. */
 import type { Reply } from '../../../src/client/client.ts'
 import { limits } from '../../../src/base/limits.ts'
+import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge, type Tone } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { ago, time } from '../../ui/format.ts'
 import { useNow } from '../../ui/now.ts'
 import { Pager, usePages } from '../../ui/pager.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
@@ -72,8 +72,8 @@ function columnsAt(now: number): ReadonlyArray<Column<Delivery>> {
       name: 'at',
       header: 'When',
       cell: (one) => (
-        <span className="whitespace-nowrap" title={time(one.createdAt)}>
-          {ago(one.createdAt, now)}
+        <span className="whitespace-nowrap" title={localTime(one.createdAt)}>
+          {relativeTime(one.createdAt, now)}
         </span>
       ),
     },
@@ -82,7 +82,9 @@ function columnsAt(now: number): ReadonlyArray<Column<Delivery>> {
       header: 'Next attempt',
       wideOnly: true,
       cell: (one) => (
-        <span className="whitespace-nowrap">{one.nextAttemptAt === null ? '—' : ago(one.nextAttemptAt, now)}</span>
+        <span className="whitespace-nowrap">
+          {one.nextAttemptAt === null ? '—' : relativeTime(one.nextAttemptAt, now)}
+        </span>
       ),
     },
     {

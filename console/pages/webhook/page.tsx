@@ -5,13 +5,13 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { localTime } from '../../../src/view/time.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink, TextLink } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
 import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { time } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { Deliveries } from './deliveries.tsx'
@@ -79,7 +79,7 @@ function OneWebhook({ webhook }: { webhook: Webhook }) {
             ['State', <WebhookState key="state" webhook={webhook} />],
             ['Events', <EventNames key="events" types={webhook.eventTypes} />],
             ['Description', webhook.description ?? '—'],
-            ['Made', time(webhook.createdAt)],
+            ['Made', localTime(webhook.createdAt)],
           ]}
         />
       </Card>

@@ -1,12 +1,12 @@
 /** What the list of webhooks and the page of one both show. */
 import type { Reply } from '../../../src/client/client.ts'
 import type { EventType } from '../../../src/contract/event.ts'
+import { count } from '../../../src/view/number.ts'
 import { useAction } from '../../api/query.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { DialogButtons } from '../../ui/dialog.tsx'
-import { count } from '../../ui/format.ts'
 import { toast } from '../../ui/toast.tsx'
 
 type Webhook = Reply<'listWebhooks'>['webhooks'][number]

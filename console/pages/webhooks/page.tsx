@@ -1,12 +1,12 @@
 /** Webhooks: events of the account, pushed to addresses of its choice. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { localDate, localTime } from '../../../src/view/time.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { date, time } from '../../ui/format.ts'
 import { Page } from '../../ui/page.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { WebhookForm } from '../webhook/form.tsx'
@@ -34,8 +34,8 @@ const columns: ReadonlyArray<Column<Webhook>> = [
     header: 'Made',
     wideOnly: true,
     cell: (hook) => (
-      <span className="whitespace-nowrap" title={time(hook.createdAt)}>
-        {date(hook.createdAt)}
+      <span className="whitespace-nowrap" title={localTime(hook.createdAt)}>
+        {localDate(hook.createdAt)}
       </span>
     ),
   },

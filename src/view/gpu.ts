@@ -1,0 +1,28 @@
+/** GPU models as people write them. */
+
+/** `NVIDIA-GeForce-RTX-4090` → `RTX 4090` */
+export function gpuLabel(model: string | undefined): string {
+  return (model ?? 'GPU')
+    .replaceAll('-', ' ')
+    .replace(/^NVIDIA /i, '')
+    .replace(/^GeForce /i, '')
+}
+
+/** Without the memory size: `NVIDIA-H100-SXM5-80GB` → `H100 SXM5`. */
+export function shortGpuLabel(model: string | undefined): string {
+  return gpuLabel(model).replace(/ \d+GB$/, '')
+}
+
+/** `8 × H100` */
+export function gpusLabel(gpuCount: number, label: string): string {
+  return `${gpuCount} × ${label}`
+}
+
+/** Whether a label contains the text that someone typed: `rtx4090` and `RTX-4090` both match `RTX 4090`. */
+export function isGpuMatch(label: string, text: string): boolean {
+  return withoutGaps(label).includes(withoutGaps(text))
+}
+
+function withoutGaps(text: string): string {
+  return text.toLowerCase().replaceAll(/[\s_-]/g, '')
+}

@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest'
+import { usd } from '../base/money.ts'
+import {
+  editableUsd,
+  exactMoney,
+  money,
+  gbHourPrice,
+  gpuHourPrice,
+  hourlyPrice,
+  priceOfGpus,
+  signedMoney,
+} from './money.ts'
+
+describe('money', () => {
+  test.each([
+    ['2.490000000', '$2.49'],
+    [2.49, '$2.49'],
+    [usd('1234.5'), '$1,234.50'],
+    ['0.003142857', '$0.0031'],
+    ['0.000000001', '<$0.0001'],
+    ['-3', '-$3.00'],
+  ])('%s reads %s', (amount, text) => expect(money(amount)).toBe(text))
+
+  test('keeps every digit where exactness is asked for', () => {
+    expect(exactMoney('0.003142857')).toBe('$0.003142857')
+    expect(gbHourPrice('0.000050000')).toBe('$0.00005 per GB-hour')
+  })
+
+  test('shows a text that is no amount as it is', () => expect(money('abc')).toBe('$abc'))
+
+  test('writes units as people do', () => {
+    expect(hourlyPrice('2.49')).toBe('$2.49/hr')
+    expect(gpuHourPrice(2.49)).toBe('$2.49 per GPU-hour')
+    expect(hourlyPrice(priceOfGpus(2.49, 8))).toBe('$19.92/hr')
+  })
+
+  test('signs amounts of a statement', () => {
+    expect(signedMoney('5')).toBe('+$5.00')
+    expect(signedMoney('-5')).toBe('-$5.00')
+    expect(signedMoney('0')).toBe('$0.00')
+  })
+})
+
+test.each([
+  ['2.490000000', '2.49'],
+  ['0.000050000', '0.00005'],
+  ['3', '3.00'],
+  [null, ''],
+])('an input field shows %s as %j', (wire, text) => expect(editableUsd(wire)).toBe(text))

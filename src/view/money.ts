@@ -1,0 +1,62 @@
+/** Money as people read it. The number itself is formatted in `base/money.ts`. */
+import {
+  formatUsd,
+  formatUsdExactly,
+  formatUsdForPeople,
+  nanoUsdOf,
+  parseUsd,
+  usdFromNumber,
+  type NanoUsd,
+} from '../base/money.ts'
+
+/** As the wire has it: decimal text, or a JSON number for the few prices that are numbers there. */
+export type Usd = string | number | NanoUsd
+
+/** `$1,234.50`, `$0.0031` */
+export function money(usd: Usd): string {
+  const amount = amountOf(usd)
+  return amount === undefined ? `$${usd}` : formatUsdForPeople(amount)
+}
+
+/** Every digit, for tooltips: `$0.003142857`. */
+export function exactMoney(usd: Usd): string {
+  const amount = amountOf(usd)
+  return amount === undefined ? `$${usd}` : formatUsdExactly(amount)
+}
+
+/** `+$5.00`, `-$5.00` */
+export function signedMoney(usd: Usd): string {
+  const amount = amountOf(usd)
+  return amount !== undefined && amount > 0n ? `+${money(amount)}` : money(usd)
+}
+
+export function hourlyPrice(usd: Usd): string {
+  return `${money(usd)}/hr`
+}
+
+/** The price of several GPUs for an hour, from the price of one. */
+export function priceOfGpus(perGpuHour: Usd, gpuCount: number): NanoUsd {
+  return nanoUsdOf((amountOf(perGpuHour) ?? 0n) * BigInt(gpuCount))
+}
+
+export function gpuHourPrice(usd: Usd): string {
+  return `${money(usd)} per GPU-hour`
+}
+
+/** Storage costs fractions of a cent, so that rounding would double some prices: `$0.00005 per GB-hour`. */
+export function gbHourPrice(usd: Usd): string {
+  return `${exactMoney(usd)} per GB-hour`
+}
+
+/** The value of an input field: `2.490000000` is `2.49`, and null is empty. */
+export function editableUsd(usd: string | null): string {
+  const amount = usd === null ? undefined : parseUsd(usd)
+  if (amount === undefined) return ''
+  const [whole = '', fraction = ''] = formatUsd(amount).split('.')
+  return `${whole}.${fraction.replace(/0+$/, '').padEnd(2, '0')}`
+}
+
+function amountOf(usd: Usd): NanoUsd | undefined {
+  if (typeof usd === 'number') return usdFromNumber(usd)
+  return typeof usd === 'string' ? parseUsd(usd) : usd
+}
