@@ -33,8 +33,8 @@ export function statesBefore(to: RentalStatus): RentalStatus[] {
 export const stateLimits = {
   Pending: { ms: 30 * MINUTE_MS, past: 'fail', reason: 'start_timed_out' },
   Unknown: { ms: HOUR_MS, past: 'fail', reason: 'machine_lost' },
-  Failed: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'engine_does_not_let_go' },
-  Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'engine_does_not_let_go' },
+  Failed: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
+  Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
 } as const satisfies Partial<Record<RentalStatus, { ms: number; past: 'fail' | 'flag'; reason: string }>>
 
 /** States in which a rental still counts against the account's quota and can be ended. */

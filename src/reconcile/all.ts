@@ -3,7 +3,7 @@ import type { App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'
 import { tendAttachments } from './attachments.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
-import { expireOddments, expireStates, expireTerms } from './expire.ts'
+import { sweepExpired, expireStates, expireTerms } from './expire.ts'
 import { tendGateways } from './gateways.ts'
 import { takeInventory } from './inventory.ts'
 import { checkLedger } from './ledger-check.ts'
@@ -43,7 +43,7 @@ export function allReconcilers(
     meter(app),
     expireTerms(app),
     expireStates(app),
-    expireOddments(app),
+    sweepExpired(app),
     watchRunway(app),
     tendVolumes(app),
     tendAttachments(app),

@@ -88,10 +88,10 @@ async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise<void> 
   })
 }
 
-/** Money of leases that nobody came back for, answers of yesterday, counters of past minutes. */
-export function expireOddments(app: App): Reconciler {
+/** Expired holds, stored answers past their retention, and rate counters of past minutes. */
+export function sweepExpired(app: App): Reconciler {
   return {
-    name: 'expire-oddments',
+    name: 'sweep-expired',
     everyMs: MINUTE_MS,
     run: async () => {
       const now = app.clock.now()

@@ -184,7 +184,7 @@ export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number
     await releaseHold(tx, key, `expire:${key}:${tx.clock.now()}`, 'Set aside and not used in time')
     if (gateway_id === null) continue
     await writeAudit(tx, {
-      actor: 'expire-oddments',
+      actor: 'sweep-expired',
       action: 'purse.expired',
       accountId: account_id,
       subject: key,

@@ -30,6 +30,16 @@ it('applies a new file once', async () => {
   expect(await migrate(pool, schema)).toEqual([])
 })
 
+it('renames the reason of earlier rental.stuck events', async () => {
+  await pool.query(`insert into account (id, name, created_at) values ('acme', 'Acme', now())`)
+  await pool.query(`insert into event (account_id, at, type, subject_kind, subject_id, data) values
+    ('acme', now(), 'rental.stuck', 'rental', '1', '{"rentalId": 1, "reason": "engine_does_not_let_go"}')`)
+  await pool.query(`delete from migration where name = '0020_teardown_stuck.sql'`)
+  expect(await migrate(pool, schema)).toEqual(['0020_teardown_stuck.sql'])
+  const { rows } = await pool.query<{ data: object }>('select data from event')
+  expect(rows).toEqual([{ data: { rentalId: 1, reason: 'teardown_stuck' } }])
+})
+
 it('refuses a database that a newer version has migrated, and changes nothing in it', async () => {
   const older = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
   await cp(schema, older, { recursive: true })

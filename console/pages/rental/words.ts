@@ -49,7 +49,7 @@ const reasons: Readonly<Record<string, readonly [what: string, todo?: string]>> 
   start_timed_out: ['It did not start in time.', 'Terminate it and rent again, if need be elsewhere.'],
   machine_lost: ['Its engine has lost it.', 'Terminate it and rent again.'],
   no_capacity: ['There was no machine for it after all.', 'Terminate it, then try another region, size or GPU.'],
-  engine_does_not_let_go: ['The engine has not let go of it yet.', 'Nothing is charged. The operator can see it.'],
+  teardown_stuck: ['The engine has not let go of it yet.', 'Nothing is charged. The operator can see it.'],
   image_not_found: ['The image cannot be found.', fixImage],
   image_refused: ['The image was refused.', fixImage],
   image_invalid: ['The image is not a valid one.', fixImage],
