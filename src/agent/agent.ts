@@ -10,7 +10,7 @@ import { openConnection, type Connection, type ConnectionState, type Refusal } f
 import { serveControl, type ControlRequest } from './control.ts'
 import type { HostRuntime, MakeRuntime } from './engine.ts'
 import { lockFolder, type AgentFolder } from './folder.ts'
-import type { GpuSight, GpuSource } from './gpu-source.ts'
+import type { GpuSnapshot, GpuSource } from './gpu-source.ts'
 import { readHardware } from './hardware.ts'
 import { openKey, type Membership } from './identity.ts'
 import { makeMeter } from './metrics.ts'
@@ -64,8 +64,8 @@ const MAX_NOTE_CHARS = 2_000
 export async function runAgent(options: AgentOptions): Promise<AgentEnd> {
   const lock = lockFolder(options.folder)
   try {
-    const sight = await options.gpus.look(options.signal)
-    return await new Agent(options, sight).run()
+    const snapshot = await options.gpus.read(options.signal)
+    return await new Agent(options, snapshot).run()
   } finally {
     options.gpus.close()
     lock.release()
@@ -78,8 +78,8 @@ class Agent {
   readonly #keeper: Keeper
   readonly #wanted
   readonly #mover = new Mover()
-  readonly #meter: (sight: GpuSight) => HostMetrics
-  #sight: GpuSight
+  readonly #meter: (snapshot: GpuSnapshot) => HostMetrics
+  #snapshot: GpuSnapshot
   #offer: HostOffer
   #connection: Connection | undefined
   /** Why the last look at the runtime failed. */
@@ -88,12 +88,12 @@ class Agent {
   #told = { workloads: '', state: '', error: '' }
   #finish: (end: AgentEnd) => void = () => {}
 
-  constructor(options: AgentOptions, sight: GpuSight) {
+  constructor(options: AgentOptions, snapshot: GpuSnapshot) {
     this.#options = options
     const onError = (what: string, error: unknown): void => this.#tellError(`${what}: ${wordsOf(error)}`)
-    this.#runtime = options.makeRuntime(sight, onError)
-    this.#sight = sight
-    this.#offer = this.#makeOffer(sight)
+    this.#runtime = options.makeRuntime(snapshot, onError)
+    this.#snapshot = snapshot
+    this.#offer = this.#makeOffer(snapshot)
     this.#wanted = openWanted(options.folder, onError)
     this.#meter = makeMeter(options.folder.dir)
     this.#keeper = new Keeper({
@@ -155,12 +155,12 @@ class Agent {
     this.#finish({ kind: 'refused', refusal })
   }
 
-  #makeOffer(sight: GpuSight): HostOffer {
+  #makeOffer(snapshot: GpuSnapshot): HostOffer {
     const { membership, folder } = this.#options
     const hardware = { ...readHardware(folder.dir), storageGb: membership.storageGb }
-    const offer = makeOffer(membership.terms, hardware, sight)
+    const offer = makeOffer(membership.terms, hardware, snapshot)
     if (offer !== undefined) return offer
-    throw new AgentError(`There is no GPU to offer. ${sight.notes.join(' ')}`.trim(), [
+    throw new AgentError(`There is no GPU to offer. ${snapshot.notes.join(' ')}`.trim(), [
       'For a machine without GPUs some can be declared, such as: --simulate-gpus rtx4090:2',
     ])
   }
@@ -192,15 +192,15 @@ class Agent {
 
   async #look(signal: AbortSignal): Promise<void> {
     try {
-      const sight = await this.#options.gpus.look(signal)
+      const snapshot = await this.#options.gpus.read(signal)
       if (signal.aborted) return
-      const offer = this.#makeOffer(sight)
-      const isNews = JSON.stringify([offer, sight.notes]) !== JSON.stringify([this.#offer, this.#sight.notes])
-      this.#sight = sight
+      const offer = this.#makeOffer(snapshot)
+      const isNews = JSON.stringify([offer, snapshot.notes]) !== JSON.stringify([this.#offer, this.#snapshot.notes])
+      this.#snapshot = snapshot
       this.#offer = offer
       if (isNews) this.#options.tell({ kind: 'offer', offer, notes: this.#notes() })
       if (isNews) this.#connection?.reportSoon()
-      this.#connection?.sendMetrics(this.#meter(sight))
+      this.#connection?.sendMetrics(this.#meter(snapshot))
     } catch (error) {
       if (!signal.aborted) this.#tellError(wordsOf(error))
     }
@@ -236,7 +236,7 @@ class Agent {
 
   #notes(): string[] {
     const trouble = this.#trouble === undefined ? [] : [`What runs here cannot be seen now: ${this.#trouble}`]
-    return [...trouble, ...this.#sight.notes, ...this.#runtime.notes()]
+    return [...trouble, ...this.#snapshot.notes, ...this.#runtime.notes()]
       .slice(0, MAX_NOTES)
       .map((note) => note.slice(0, MAX_NOTE_CHARS))
   }
@@ -244,7 +244,7 @@ class Agent {
   #hearState(state: ConnectionState): void {
     this.#options.tell(state)
     if (state.kind === 'refused') this.#mover.refused(state.refusal)
-    if (state.kind === 'connected') this.#connection?.sendMetrics(this.#meter(this.#sight))
+    if (state.kind === 'connected') this.#connection?.sendMetrics(this.#meter(this.#snapshot))
   }
 
   /** The same trouble is told once until another comes. */

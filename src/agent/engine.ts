@@ -14,14 +14,14 @@ import type { Runtime } from '../engines/runtime.ts'
 import { AgentError } from './agent-error.ts'
 import { findDockerSocket, type SocketPlaces } from './docker-socket.ts'
 import type { AgentFolder } from './folder.ts'
-import type { GpuSight } from './gpu-source.ts'
+import type { GpuSnapshot } from './gpu-source.ts'
 import type { AgentTerms, RunSettings } from './identity.ts'
 
 /** With a way to let go of what it holds; what runs runs on. */
 export type HostRuntime = Runtime & { close(): Promise<void> | void }
 
 /** Called once, with the GPUs in the order of their indexes. */
-export type MakeRuntime = (sight: GpuSight, onError: (what: string, error: unknown) => void) => HostRuntime
+export type MakeRuntime = (snapshot: GpuSnapshot, onError: (what: string, error: unknown) => void) => HostRuntime
 
 export interface EngineOptions {
   readonly offering: AgentTerms['offering']
@@ -60,14 +60,14 @@ function openQemu({ folder, settings }: EngineOptions): MakeRuntime {
     ])
   }
   let built: SmallImage | undefined
-  return (sight, onError) =>
+  return (snapshot, onError) =>
     qemuRuntime({
       folder: path.join(folder.dir, 'machines'),
       accel,
-      gpus: sight.gpus.map(({ gpu }, index) => ({
+      gpus: snapshot.gpus.map(({ gpu }, index) => ({
         index,
         name: gpu.name,
-        pciAddress: sight.simulated ? null : gpu.pciAddress,
+        pciAddress: snapshot.simulated ? null : gpu.pciAddress,
       })),
       // To find out whether it is still the newest takes seconds: that is for the first machine after a start.
       smallImage: async (progress, signal) => {
@@ -90,13 +90,13 @@ async function openDocker({ socket, folder, settings }: EngineOptions): Promise<
       'For a machine whose tenants trust each other: --allow-unfenced',
     ])
   }
-  return (sight, onError) =>
+  return (snapshot, onError) =>
     dockerRuntime({
       socketPath,
       folder: path.join(folder.dir, 'containers'),
       defaultImage: settings.image ?? DEFAULT_IMAGE,
       allowLocalImages: settings.allowLocalImages === true,
-      gpus: sight.gpus.map(({ gpu }, index) => ({ index, uuid: gpu.uuid, simulated: sight.simulated })),
+      gpus: snapshot.gpus.map(({ gpu }, index) => ({ index, uuid: gpu.uuid, simulated: snapshot.simulated })),
       allowPrivateRegistries: settings.allowPrivateRegistries === true,
       allowedRegistries: settings.allowRegistry ?? [],
       registries,

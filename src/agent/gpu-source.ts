@@ -1,39 +1,38 @@
 /**
- * The GPUs of this machine in an order that stays: tenants hold them by their index. A GPU that was here once and is no
- * longer listed keeps its place and is sick, so that no index ever means another device. Which ones there were is kept
- * in the agent's folder (`gpus.json`); one that was replaced in its slot takes the place of the old one. To forget GPUs
- * that were taken out for good, stop the agent and remove that file.
+ * The GPUs of this machine in a stable order: tenants refer to them by index. A GPU that the driver no longer lists
+ * keeps its index and counts as unhealthy, so no index ever changes its meaning. The known GPUs are in the agent's
+ * folder (`gpus.json`); a GPU that was replaced in its slot takes over the index. To forget GPUs that were removed for
+ * good, stop the agent and delete that file.
  *
- * Simulated ones are declared, not found. For drills one is made sick by the file `sick.json` in the folder, such as
- * `[0, 3]`; without the file all are well.
+ * Simulated GPUs are declared. For drills the file `sick.json` in the folder, such as `[0, 3]`, makes some unhealthy.
  */
 import { z } from 'zod'
 import type { AgentFolder } from './folder.ts'
 import { shortAddress, xidsInLog } from './gpu-health.ts'
 import { modelByWord, simulatedWords } from './gpu-model.ts'
 import { openKernelLog } from './kernel-log.ts'
-import { listGpus, type Gpu, type GpuListing, type GpuReading, type GpuUse } from './nvidia-smi.ts'
+import { listGpus, type Gpu, type GpuListing, type GpuReading, type GpuUse } from './gpu-listing.ts'
 
-/** All GPUs at one moment; the index of one is its place in the list. */
-export interface GpuSight {
+/** All GPUs at one moment, by index. */
+export interface GpuSnapshot {
   readonly gpus: readonly GpuReading[]
   readonly simulated: boolean
   readonly driver?: string
   readonly cuda?: string
-  /** For the machine's owner: what is wrong with which, what was left out, why there are none. */
+  /** For the machine's owner: problems, GPUs that were left out, why there are none. */
   readonly notes: readonly string[]
 }
 
 export interface GpuSource {
-  look(signal?: AbortSignal): Promise<GpuSight>
+  read(signal?: AbortSignal): Promise<GpuSnapshot>
   close(): void
 }
 
-const ROLL_FILE = 'gpus.json'
+const KNOWN_FILE = 'gpus.json'
 const SICK_FILE = 'sick.json'
 const MAX_GPUS = 64
 
-const roll = z.array(
+const knownGpus = z.array(
   z.object({
     uuid: z.string(),
     name: z.string(),
@@ -41,15 +40,14 @@ const roll = z.array(
     clockMhz: z.number(),
     interface: z.string(),
     pciAddress: z.string(),
-    minor: z.number().nullable(),
   }),
 )
 const sickIndexes = z.array(z.int().min(0))
 
 export interface RealGpuOptions {
-  /** `nvidia-smi`, or where it is. */
+  /** `nvidia-smi` or its path. */
   readonly program: string
-  /** undefined: nothing is remembered. */
+  /** undefined: known GPUs are not stored. */
   readonly folder?: AgentFolder
   readonly kernelLog?: string
 }
@@ -58,14 +56,14 @@ export function realGpus(options: RealGpuOptions): GpuSource {
   const { program, folder } = options
   const log = openKernelLog(options.kernelLog)
   const xids = new Map<string, string>()
-  let known: readonly Gpu[] = folder?.readJson(ROLL_FILE, roll) ?? []
+  let known: readonly Gpu[] = folder?.readJson(KNOWN_FILE, knownGpus) ?? []
   return {
-    look: async (signal) => {
+    read: async (signal) => {
       const listing = await listGpus(program, signal)
       for (const [address, sentence] of xidsInLog(log.read())) xids.set(address, sentence)
-      const { gpus, leftOut } = callRoll(known, listing)
+      const { gpus, leftOut } = placeGpus(known, listing)
       const now = gpus.map((one) => one.gpu)
-      if (JSON.stringify(now) !== JSON.stringify(known)) folder?.writeJson(ROLL_FILE, now)
+      if (JSON.stringify(now) !== JSON.stringify(known)) folder?.writeJson(KNOWN_FILE, now)
       known = now
       const checked = gpus.map((one) => withXid(one, xids.get(shortAddress(one.gpu.pciAddress))))
       const reason = listing.reason === undefined ? [] : [listing.reason]
@@ -74,7 +72,7 @@ export function realGpus(options: RealGpuOptions): GpuSource {
         simulated: false,
         ...(listing.driver === undefined ? {} : { driver: listing.driver }),
         ...(listing.cuda === undefined ? {} : { cuda: listing.cuda }),
-        notes: [...reason, ...checked.flatMap(sicknessOf), ...leftOut],
+        notes: [...reason, ...checked.flatMap(describeProblems), ...leftOut],
       }
     },
     close: () => log.close(),
@@ -89,8 +87,8 @@ const unknownUse: GpuUse = {
   temperatureCelsius: null,
 }
 
-/** Those that were here before in their places, then those that are new. */
-function callRoll(
+/** Known GPUs at their index, then new ones. */
+function placeGpus(
   known: readonly Gpu[],
   listing: GpuListing,
 ): { gpus: readonly GpuReading[]; leftOut: readonly string[] } {
@@ -100,37 +98,40 @@ function callRoll(
     fresh.delete(gpu.uuid)
     return { gpu, reading }
   })
-  const name = known[0]?.name ?? commonestName(listing.gpus)
+  const name = known[0]?.name ?? mostCommonName(listing.gpus)
   const placed = present.map(({ gpu, reading }): GpuReading => {
-    // What an ailing one says of itself may be nonsense: what it said in better days stands.
-    if (reading !== undefined) return reading.ailments.length > 0 ? { ...reading, gpu } : reading
+    // An unhealthy GPU may report nonsense about itself: keep the facts from when it was healthy.
+    if (reading !== undefined) return reading.problems.length > 0 ? { ...reading, gpu } : reading
     const successor = [...fresh.values()].find(
       (one) => one.gpu.name === name && one.gpu.pciAddress === gpu.pciAddress && gpu.pciAddress !== '',
     )
-    if (successor === undefined) return { gpu, use: unknownUse, ailments: ['it is no longer listed by its driver'] }
+    if (successor === undefined) return { gpu, use: unknownUse, problems: ['no longer listed by the driver'] }
     fresh.delete(successor.gpu.uuid)
     return successor
   })
   const added = [...fresh.values()].filter((one) => one.gpu.name === name).slice(0, MAX_GPUS - placed.length)
   const others = [...fresh.values()].filter((one) => !added.includes(one))
   const leftOut = others.map(
-    ({ gpu }) => `${gpu.name} (${gpu.uuid}) is not offered: a machine is sold with GPUs of one model, here ${name}.`,
+    ({ gpu }) =>
+      `${gpu.name} (${gpu.uuid}) is not offered: all GPUs of a machine must be the same model, here ${name}.`,
   )
   return { gpus: [...placed, ...added], leftOut }
 }
 
-function commonestName(gpus: readonly GpuReading[]): string {
+function mostCommonName(gpus: readonly GpuReading[]): string {
   const counts = new Map<string, number>()
   for (const { gpu } of gpus) counts.set(gpu.name, (counts.get(gpu.name) ?? 0) + 1)
   return [...counts].toSorted((a, b) => b[1] - a[1])[0]?.[0] ?? ''
 }
 
 function withXid(reading: GpuReading, sentence: string | undefined): GpuReading {
-  return sentence === undefined ? reading : { ...reading, ailments: [...reading.ailments, sentence] }
+  return sentence === undefined ? reading : { ...reading, problems: [...reading.problems, sentence] }
 }
 
-function sicknessOf({ gpu, ailments }: GpuReading, index: number): string[] {
-  return ailments.length === 0 ? [] : [`GPU ${index} (${gpu.uuid}) is not for sale: ${ailments.join('; ')}.`]
+function describeProblems({ gpu, problems }: GpuReading, index: number): string[] {
+  return problems.length === 0
+    ? []
+    : [`GPU ${index} (${gpu.uuid}) is unhealthy and not offered: ${problems.join('; ')}.`]
 }
 
 export interface SimulatedGpus {
@@ -138,19 +139,21 @@ export interface SimulatedGpus {
   readonly count: number
 }
 
-/** `rtx4090:2` is two of them. Throws a sentence for what it cannot be. */
+/** `rtx4090:2`: two of them. Throws a sentence for the user when the text is invalid. */
 export function parseSimulated(text: string): SimulatedGpus {
   const [, word = '', digits = '1'] = /^([a-z0-9]+)(?::(\d{1,3}))?$/.exec(text) ?? []
   const count = Number.parseInt(digits, 10)
   if (modelByWord(word) === undefined || count < 1 || count > MAX_GPUS) {
-    throw new Error(`Write MODEL:COUNT, such as h100:8; models: ${simulatedWords.join(', ')}; ${MAX_GPUS} at most.`)
+    throw new Error(
+      `Use MODEL:COUNT, such as h100:8, with at most ${MAX_GPUS} GPUs. Models: ${simulatedWords.join(', ')}.`,
+    )
   }
   return { word, count }
 }
 
 export function simulatedGpus({ word, count }: SimulatedGpus, folder?: AgentFolder): GpuSource {
   const model = modelByWord(word)
-  if (model === undefined) throw new Error(`There is no ${word} to simulate.`)
+  if (model === undefined) throw new Error(`Unknown GPU model to simulate: ${word}.`)
   const gpus = Array.from({ length: count }, (_, index): Gpu => {
     const number = index.toString(16).padStart(2, '0')
     return {
@@ -160,17 +163,16 @@ export function simulatedGpus({ word, count }: SimulatedGpus, folder?: AgentFold
       clockMhz: model.clockMhz,
       interface: model.interface,
       pciAddress: `00000000:${number}:00.0`,
-      minor: null,
     }
   })
   return {
-    look: async () => {
+    read: async () => {
       const sick = new Set(folder?.readJson(SICK_FILE, sickIndexes))
       const readings = gpus.map((gpu, index): GpuReading => {
-        return { gpu, use: unknownUse, ailments: sick.has(index) ? [`${SICK_FILE} names it, for a drill`] : [] }
+        return { gpu, use: unknownUse, problems: sick.has(index) ? [`listed in ${SICK_FILE} for a drill`] : [] }
       })
-      const declared = `Its ${count} GPUs are simulated: declared with --simulate-gpus, and no such device is there.`
-      return { gpus: readings, simulated: true, notes: [declared, ...readings.flatMap(sicknessOf)] }
+      const declared = `${count} simulated GPUs, declared with --simulate-gpus; no such hardware exists.`
+      return { gpus: readings, simulated: true, notes: [declared, ...readings.flatMap(describeProblems)] }
     },
     close: () => {},
   }

@@ -149,12 +149,12 @@ describe('what the machine does', () => {
       powerWatts: null,
       temperatureCelsius: null,
     }
-    const gpu = { uuid: 'GPU-sim-x', name: 'x', ramMib: 1, clockMhz: 1, interface: 'x', pciAddress: '', minor: null }
-    const sight = { gpus: [{ gpu, use, ailments: [] }], simulated: true, notes: [] }
-    expect(measure(sight)).toMatchObject({ cpuPercent: null, gpus: [{ index: 0, ...use }] })
+    const gpu = { uuid: 'GPU-sim-x', name: 'x', ramMib: 1, clockMhz: 1, interface: 'x', pciAddress: '' }
+    const snapshot = { gpus: [{ gpu, use, problems: [] }], simulated: true, notes: [] }
+    expect(measure(snapshot)).toMatchObject({ cpuPercent: null, gpus: [{ index: 0, ...use }] })
     // 60 busy, 40 idle or waiting.
     fs.writeFileSync(stat, 'cpu  130 0 130 720 120 0 0 0 99 0\n')
-    const metrics = measure(sight)
+    const metrics = measure(snapshot)
     expect(metrics.cpuPercent).toBe(60)
     expect(metrics.memoryUsedGb).toBeGreaterThan(0)
     expect(metrics.diskFreeGb).toBeGreaterThan(0)

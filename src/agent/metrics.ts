@@ -1,22 +1,22 @@
 /** What the machine does right now: its GPUs as the driver tells, its CPUs, memory and disk as the kernel does. */
 import fs from 'node:fs'
 import type { HostMetrics } from '../contract/agent.ts'
-import type { GpuSight } from './gpu-source.ts'
+import type { GpuSnapshot } from './gpu-source.ts'
 import { freeDiskGb, readMemory } from './hardware.ts'
 
 const GB_BYTES = 1_073_741_824
 
 /** The use of CPUs is that since the last call; the first knows none. */
-export function makeMeter(folder: string, statFile = '/proc/stat'): (sight: GpuSight) => HostMetrics {
+export function makeMeter(folder: string, statFile = '/proc/stat'): (snapshot: GpuSnapshot) => HostMetrics {
   let last: CpuTimes | undefined
-  return (sight) => {
+  return (snapshot) => {
     const now = readCpuTimes(statFile)
     const cpuPercent = last === undefined || now === undefined ? null : percentBetween(last, now)
     last = now
     const { totalBytes, availableBytes } = readMemory()
     return {
       type: 'metrics',
-      gpus: sight.gpus.map(({ use }, index) => ({ index, ...use })),
+      gpus: snapshot.gpus.map(({ use }, index) => ({ index, ...use })),
       cpuPercent,
       memoryUsedGb: (totalBytes - availableBytes) / GB_BYTES,
       diskFreeGb: freeDiskGb(folder),

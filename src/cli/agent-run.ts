@@ -174,7 +174,7 @@ async function joinWith(
   const terms = termsOf(options, undefined)
   const hardware = readHardware(folder.dir)
   const gpus = gpusOf(terms, run, folder)
-  const sight = await gpus.look().finally(() => gpus.close())
+  const sight = await gpus.read().finally(() => gpus.close())
   const offer = makeOffer(terms, hardware, sight)
   if (offer === undefined) throw noGpu(sight.notes)
   if (offer.offering === 'virtual-machine' && offer.gpuType === null) {

@@ -1,8 +1,9 @@
 /** `berth agent` at a real server, short of running things: that is for the journeys with real engines. */
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { writeNvidiaSmi } from '../../test/harness/nvidia-smi.ts'
 import { testServer, type TestServer } from '../../test/harness/server.ts'
 import { runCli } from './program.ts'
 
@@ -43,14 +44,16 @@ describe('hardware', () => {
     const { code, out } = await berth(['hardware', ...gpus])
     expect(code).toBe(0)
     expect(out).toMatch(/^CPU +\S.*\nMemory +[\d.]+ GB\nDisk +[\d.]+ GB free\nGPU 0 +NVIDIA H100 80GB HBM3, 81559 MiB/)
-    expect(out).toContain('Its 8 GPUs are simulated')
+    expect(out).toContain('8 simulated GPUs')
     const json = await berth(['hardware', ...gpus, '--json'])
     expect(JSON.parse(json.out)).toMatchObject({ offer: { gpuType: 'h100', gpusTotal: 8, simulated: true } })
   })
 
   test('of a real H200 is read from its nvidia-smi', async () => {
-    const program = path.join(root, 'nvidia-smi')
-    await writeFile(program, `#!/bin/sh\ncat ${path.resolve('test/fixtures/nvidia-smi-h200.xml')}\n`, { mode: 0o755 })
+    const program = await writeNvidiaSmi(root, {
+      table: await readFile('test/fixtures/nvidia-smi/h200-580.csv', 'utf8'),
+      report: await readFile('test/fixtures/nvidia-smi/h200-580.txt', 'utf8'),
+    })
     const { out } = await berth(['hardware', '--nvidia-smi', program])
     expect(out).toContain('GPU 0   NVIDIA H200, 143771 MiB, 1980 MHz, SXM5')
     expect(out).toMatch(/^Driver +580\.159\.04$/m)
@@ -60,7 +63,7 @@ describe('hardware', () => {
     const { code, out } = await berth(['hardware', '--nvidia-smi', '/nowhere/nvidia-smi'])
     expect({ code, note: out.trimEnd().split('\n').at(-1) }).toEqual({
       code: 0,
-      note: 'Note    There is no /nowhere/nvidia-smi on this machine.',
+      note: 'Note    /nowhere/nvidia-smi not found on this machine.',
     })
   })
 })
@@ -118,7 +121,7 @@ describe('a machine', () => {
 describe('wrong usage', () => {
   test.each([
     [['join'], "required option '--token <token>'"],
-    [['run', '--simulate-gpus', 'abacus:3'], 'Write MODEL:COUNT, such as h100:8'],
+    [['run', '--simulate-gpus', 'abacus:3'], 'Use MODEL:COUNT, such as h100:8'],
     [['run', '--price', '-1'], 'A price is an amount in USD'],
     [['run', '--name', 'Big Box'], 'A name has lower-case letters'],
     [['run', '--server', 'localhost:1'], 'A server is an http or https URL'],
@@ -134,7 +137,7 @@ describe('wrong usage', () => {
     const args = ['join', '--token', 'x', '--price', '1', '--nvidia-smi', '/nowhere', '--dir', path.join(root, 'none')]
     const { code, error } = await berth(args)
     expect(code).toBe(1)
-    expect(error).toContain('No GPU was found. There is no /nowhere on this machine.')
+    expect(error).toContain('/nowhere not found on this machine.')
     expect(error).toContain('--simulate-gpus rtx4090:2')
   })
 })

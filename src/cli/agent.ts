@@ -130,7 +130,7 @@ function addHardware(agent: Command, run: Run): void {
         const options = command.opts<TermsOptions>()
         const terms = termsOf({ price: '0', ...options }, undefined)
         const gpus = gpusOf(terms, options)
-        const sight = await gpus.look().finally(() => gpus.close())
+        const sight = await gpus.read().finally(() => gpus.close())
         const hardware = readHardware(path.resolve(options.dir ?? '.'))
         const offer = makeOffer(terms, hardware, sight) ?? null
         screen.show({ offer, hardware, gpus: sight.gpus, notes: sight.notes }, () => [
@@ -138,11 +138,11 @@ function addHardware(agent: Command, run: Run): void {
             ['CPU', `${hardware.cpuModel}, ${hardware.cpuCores} cores, ${hardware.virtualCores} threads`],
             ['Memory', `${hardware.ramGb} GB`],
             ['Disk', `${hardware.storageGb} GB free`],
-            ...sight.gpus.map(({ gpu, ailments }, index): [string, Cell] => [
+            ...sight.gpus.map(({ gpu, problems }, index): [string, Cell] => [
               `GPU ${index}`,
-              ailments.length === 0
+              problems.length === 0
                 ? `${gpu.name}, ${gpu.ramMib} MiB, ${gpu.clockMhz} MHz, ${gpu.interface}`
-                : { text: `${gpu.name}: ${ailments.join('; ')}`, style: 'red' },
+                : { text: `${gpu.name}: ${problems.join('; ')}`, style: 'red' },
             ]),
             ['Driver', sight.driver],
             ['CUDA', sight.cuda],

@@ -141,7 +141,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await row.getByRole('button', { name: 'Details of pier-1' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('cell', { name: '71 °C' }).waitFor()
-    await dialog.getByText('Its 2 GPUs are simulated').waitFor()
+    await dialog.getByText('2 simulated GPUs').waitFor()
     expect(await dialog.getByRole('button', { name: 'Leave for good' }).getAttribute('title')).toContain('tenants')
     await look('supply-machine')
     await dialog.getByRole('button', { name: 'Drain' }).click()
@@ -225,7 +225,7 @@ async function joinAs(nobody: Call, token: string, name: string): Promise<{ id: 
 /** One that says that all is well, again and again, as agents do. */
 async function startAgent(url: string, host: { id: string; privateKey: KeyObject }): Promise<void> {
   const agent = await new TestAgent(url, host).enter()
-  const notes = ['Its 2 GPUs are simulated: declared with --simulate-gpus, and no such device is there.']
+  const notes = ['2 simulated GPUs, declared with --simulate-gpus; no such hardware exists.']
   const say = (): void => agent.report({ offer, notes })
   say()
   agent.say({
