@@ -43,6 +43,7 @@ function machineOf(id: string): Parameters<typeof saveInventory>[2][number] {
     ethernetVariant: null,
     gpusTotal: 8,
     gpusSick: [],
+    simulation: null,
     price: null,
     hasPersistentStorage: false,
     hardware: {

@@ -14,7 +14,7 @@ import { findOfferFault } from '../domain/offer.ts'
 import { findAccount, lockAccount } from '../store/account.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Tx } from '../store/database.ts'
-import { hasTenants, moveHost, setHostState, type HostRow } from '../store/host.ts'
+import { hasTenants, isReachedOverSsh, moveHost, setHostState, type HostRow } from '../store/host.ts'
 import {
   findHostRecord,
   insertHost,
@@ -221,7 +221,7 @@ export async function addMetalHost(tx: Tx, by: string, host: MetalHostInput): Pr
   const fault = findOfferFault(host.offer)
   if (fault !== undefined) return failField(fault.path, fault.message, 'offer_not_sellable')
   const known = await lockHost(tx, { id: host.id })
-  if (known?.driver === 'private-cloud' && known.state === 'left') {
+  if (known?.state === 'left' && isReachedOverSsh(known)) {
     await replaceMetalHost(tx, host)
   } else if (
     (await isNameTaken(tx.db, host.id)) ||
@@ -286,7 +286,7 @@ async function act(
         await setHostState(
           tx,
           host.id,
-          host.driver === 'host' || (await hasTenants(tx.db, host.id)) ? 'ready' : 'cleaning',
+          !isReachedOverSsh(host) || (await hasTenants(tx.db, host.id)) ? 'ready' : 'cleaning',
           null,
         ),
       )

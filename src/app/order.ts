@@ -11,7 +11,7 @@ import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalT
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { shareOfMachine } from '../domain/machine.ts'
 import {
-  compareDrivers,
+  compareEngines,
   groupForWhole,
   isPricedBy,
   rankForShare,
@@ -186,7 +186,7 @@ function tryOf(machines: readonly PlaceableMachine[], wish: Wish): RankedTry[] {
 }
 
 function compareTries({ best: a }: RankedTry, { best: b }: RankedTry): number {
-  return compareDrivers(a.driver, b.driver) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
+  return compareEngines(a, b) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
 }
 
 /** The row of the price book for an order, or the field for which there is none. */

@@ -1,7 +1,7 @@
 /** Why an order would find a place or none, for operators: the rules are those by which orders are placed. */
 import type { ProviderId } from '../contract/provider-data.ts'
 import {
-  compareDrivers,
+  compareEngines,
   groupForWhole,
   isPricedBy,
   rankForShare,
@@ -65,9 +65,10 @@ function priceVerdict(prices: readonly GpuPrice[], serves: (price: GpuPrice) => 
 
 function rank(machines: readonly PlacementMachine[], wish: Wish): PlacementMachine[] {
   const byDriver = new Map<ProviderId, PlacementMachine[]>()
-  for (const machine of machines) byDriver.set(machine.driver, [...(byDriver.get(machine.driver) ?? []), machine])
-  return [...byDriver.keys()].sort(compareDrivers).flatMap((driver) => {
-    const own = byDriver.get(driver) ?? []
+  for (const machine of machines.toSorted(compareEngines)) {
+    byDriver.set(machine.driver, [...(byDriver.get(machine.driver) ?? []), machine])
+  }
+  return [...byDriver.values()].flatMap((own) => {
     return wish.machineType === 'bare-metal'
       ? groupForWhole(own, wish.gpuCount).flat()
       : rankForShare(own, wish.gpuCount)

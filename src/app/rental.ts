@@ -106,7 +106,7 @@ function refuseOrder(app: App, order: RentalOrder, facts: OrderFacts, now: Insta
       reason: 'quota_exceeded',
     })
   }
-  if (facts.ssh_keys.length === 0 && app.drivers.get(order.driver)?.givesSsh === true) {
+  if (facts.ssh_keys.length === 0 && app.drivers.get(order.driver)?.traits.ssh === true) {
     return fail('invalid', 'Add an SSH key first (POST /v2/ssh-keys): without one nobody could log in', {
       reason: 'no_ssh_key',
     })

@@ -2,7 +2,6 @@
 import { instantOf, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
-import { volumeServes } from '../domain/volume.ts'
 import { findRental } from '../store/rental.ts'
 import type { Driver } from '../engines/driver.ts'
 import { listEnginesOf } from '../store/machine.ts'
@@ -90,7 +89,7 @@ export function chooseVolumeEngine(
   const own = holding.filter(
     ({ id, volumes }) =>
       volumes?.regions === 'own' &&
-      there.some((one) => one.region === order.region && one.driver === id && one.offering === volumeServes(id)),
+      there.some((one) => one.region === order.region && one.driver === id && one.offering === volumes.serves),
   )
   return own[0] ?? holding.find(({ volumes }) => volumes?.regions === 'all')
 }

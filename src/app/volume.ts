@@ -7,7 +7,7 @@ import type { ProviderId } from '../contract/provider-data.ts'
 import { limits, MAX_INT32 } from '../base/limits.ts'
 import { isLiving } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
-import { volumePricePerHour, volumeServes } from '../domain/volume.ts'
+import { volumePricePerHour } from '../domain/volume.ts'
 import type { Tx } from '../store/database.ts'
 import { findVolumeHost } from '../store/host.ts'
 import { listEnginesOf } from '../store/machine.ts'
@@ -45,7 +45,7 @@ export async function createVolume(
   actor: Actor,
   order: VolumeOrder & { readonly rentalIds?: readonly number[] | undefined },
 ): Promise<Result<{ volume: Volume; rentalIds: number[] }>> {
-  const rentals = await lockForAttach(tx, actor, order.rentalIds ?? [], order.region)
+  const rentals = await lockForAttach(app, tx, actor, order.rentalIds ?? [], order.region)
   if (!rentals.ok) return rentals
   const [first, ...others] = rentals.value
   const stranger = others.find((rental) => rental.driver !== first?.driver)
@@ -160,12 +160,13 @@ async function refuseWithoutRoom(
 }
 
 export async function attachVolume(
+  app: App,
   tx: Tx,
   actor: Actor,
   request: { volumeId: number; rentalIds: readonly number[] },
 ): Promise<Result<number[]>> {
   // Rentals are locked before volumes, everywhere.
-  const rentals = await lockForAttach(tx, actor, request.rentalIds, undefined)
+  const rentals = await lockForAttach(app, tx, actor, request.rentalIds, undefined)
   if (!rentals.ok) return rentals
   const volume = await lockUsableVolume(tx, actor, request.volumeId, ['storageVolumeId'])
   if (!volume.ok) return volume
@@ -188,7 +189,7 @@ export async function attachVolume(
       'too_many_attachments',
     )
   }
-  if (volumeServes(volume.value.driver) === 'virtual-machine') {
+  if (app.drivers.get(volume.value.driver)?.volumes?.serves === 'virtual-machine') {
     if (after.size > 1) return oneMachineOnly()
     const refused = await refuseOtherHost(tx, volume.value, rentals.value)
     if (refused !== undefined) return refused
@@ -274,6 +275,7 @@ export function volumeMemo(volume: Pick<Volume, 'label' | 'size_gb'>): string {
 
 /** The caller's bare-metal rentals, locked; the first that is not one is named. */
 async function lockForAttach(
+  app: App,
   tx: Tx,
   actor: Actor,
   ids: readonly number[],
@@ -284,19 +286,20 @@ async function lockForAttach(
   const rentals = await lockRentals(tx, inRange)
   for (const [index, id] of ids.entries()) {
     const rental = rentals.find((one) => one.id === id && one.account_id === actor.accountId)
-    const problem = whyNotAttachable(rental, id, region)
+    const problem = whyNotAttachable(app, rental, id, region)
     if (problem !== undefined) return failField(['rentalIds', index], problem.message, problem.reason)
   }
   return ok(rentals)
 }
 
 function whyNotAttachable(
+  app: App,
   rental: Rental | undefined,
   id: number,
   region: string | undefined,
 ): { message: string; reason: string } | undefined {
   if (rental === undefined) return { message: `There is no rental ${id}`, reason: 'rental_not_found' }
-  if (rental.kind !== volumeServes(rental.driver)) {
+  if (app.drivers.get(rental.driver)?.volumes?.serves !== rental.kind) {
     return { message: `Rental ${id} is not bare-metal`, reason: 'not_bare_metal' }
   }
   if (!isLiving(rental.status)) return { message: `Rental ${id} is ${rental.status}`, reason: 'rental_not_running' }

@@ -142,9 +142,9 @@ describe('rent', () => {
       .executeTakeFirstOrThrow()
     const machine = db.updateTable('machine').where('id', '=', spec.nodes[0]?.machineId ?? '')
     // To the books it is a real machine for as long as it is logged into.
-    await machine.set({ driver: 'host' }).execute()
+    await machine.set({ simulation: null }).execute()
     await tryExec('box', vm.rental.providerData.sshNetworking[0])
-    await machine.set({ driver: 'mock' }).execute()
+    await machine.set({ simulation: 'machine' }).execute()
     const bills = await json('terminate', 'box', 'node', '--reason', 'a test', '--yes')
     expect(bills).toEqual([
       { id: vm.id, name: 'box', costUsd: expect.stringMatching(/^\d+\.\d{9}$/) },

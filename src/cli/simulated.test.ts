@@ -112,7 +112,7 @@ test('ssh gives up on a machine that does not answer', async () => {
   const { spec } = await db.selectFrom('rental').select('spec').where('account_id', '=', id).executeTakeFirstOrThrow()
   await db
     .updateTable('machine')
-    .set({ driver: 'host' })
+    .set({ simulation: null })
     .where('id', '=', spec.nodes[0]?.machineId ?? '')
     .execute()
   const child = spawn(process.execPath, [cli.program, 'ssh', 'real', '--key', key], {

@@ -1,6 +1,4 @@
 /** Machines: what they are made of, what of them is real, and what share of one a rental gets. */
-import type { Simulation } from '../contract/shared.ts'
-
 /** As its engine reports it. */
 export interface MachineHardware {
   readonly cpuModel: string
@@ -16,12 +14,6 @@ export interface MachineHardware {
   readonly cpuArch?: 'x64' | 'arm64' | undefined
   /** The GPUs were declared by the supplier, not found: there are no such devices. */
   readonly simulated?: boolean
-}
-
-/** null: a real machine with real GPUs. The engine `mock` has no machines at all. */
-export function simulationOf(machine: { driver: string; hardware: MachineHardware }): Simulation | null {
-  if (machine.driver === 'mock') return 'machine'
-  return machine.hardware.simulated === true ? 'gpus' : null
 }
 
 /** CPU, memory and disk follow the share of the GPUs. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ProviderId } from '../contract/provider-data.ts'
 import {
-  compareDrivers,
+  compareEngines,
   groupForWhole,
   isPricedBy,
   rankForShare,
@@ -88,6 +88,7 @@ describe('why a machine would not do', () => {
   const free: PlacementMachine = {
     ...machine('a', 8),
     driver: 'host',
+    isSimulated: false,
     offering: 'virtual-machine',
     region: 'eu-north-2',
     gpuType: 'h100',
@@ -147,8 +148,12 @@ describe('why a machine would not do', () => {
 })
 
 test('what is real is tried before what is simulated', () => {
-  const drivers: ProviderId[] = ['mock', 'private-cloud', 'host']
-  expect(drivers.sort(compareDrivers)).toEqual(['host', 'private-cloud', 'mock'])
+  const machines = [
+    { driver: 'crusoe', isSimulated: true },
+    { driver: 'private-cloud', isSimulated: false },
+    { driver: 'host', isSimulated: false },
+  ] as const
+  expect(machines.toSorted(compareEngines).map(({ driver }) => driver)).toEqual(['host', 'private-cloud', 'crusoe'])
 })
 
 test('of a cluster as many machines are taken as the order needs', () => {

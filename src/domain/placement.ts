@@ -49,6 +49,8 @@ export interface Wish {
 
 export interface PlacementMachine extends Candidate {
   readonly driver: ProviderId
+  /** There is no such machine, whatever its GPUs are. */
+  readonly isSimulated: boolean
   readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
   readonly region: string
   readonly gpuType: GpuType | null
@@ -118,13 +120,16 @@ export function isPricedBy(
   return machineType === 'bare-metal' ? gpuCount % pricedGpus === 0 : gpuCount === pricedGpus
 }
 
-/** Drivers in the order in which they are tried: what is real comes before what is simulated. */
-export function compareDrivers(a: ProviderId, b: ProviderId): number {
-  return rankOfDriver(a) - rankOfDriver(b) || (a < b ? -1 : a > b ? 1 : 0)
+/** The order in which machines of several engines are tried: real ones come before simulated ones. */
+export function compareEngines(
+  a: Pick<PlacementMachine, 'driver' | 'isSimulated'>,
+  b: Pick<PlacementMachine, 'driver' | 'isSimulated'>,
+): number {
+  return Number(a.isSimulated) - Number(b.isSimulated) || compareText(a.driver, b.driver)
 }
 
-function rankOfDriver(driver: ProviderId): number {
-  return driver === 'mock' ? 1 : 0
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
 }
 
 /** The machines of an order for whole ones: the first of the cluster, until they have enough GPUs. */

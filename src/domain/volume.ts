@@ -1,5 +1,4 @@
 /** The life of a volume, and what the interface calls its states. */
-import type { ProviderId } from '../contract/provider-data.ts'
 import { DAY_MS } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { VolumeStatus } from '../contract/volume.ts'
@@ -37,9 +36,4 @@ export function volumeStatus(state: VolumeState): VolumeStatus {
 
 export function volumePricePerHour(perGbHour: NanoUsd, sizeGb: number): NanoUsd {
   return nanoUsdOf(perGbHour * BigInt(sizeGb))
-}
-
-/** What the volumes of an engine can be attached to: disks of hosts go into virtual machines, all others are folders. */
-export function volumeServes(driver: ProviderId): 'bare-metal' | 'virtual-machine' {
-  return driver === 'host' ? 'virtual-machine' : 'bare-metal'
 }

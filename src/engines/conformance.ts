@@ -88,7 +88,7 @@ function machineTests(get: () => Bench): void {
     const data = providerData.parse(running.data)
     expect(data.providerId).toBe(bench.driver.id)
     expect(data.resources.gpuCount).toBe(spec.gpuCount)
-    expect((data.sshNetworking ?? []).length > 0).toBe(bench.driver.givesSsh)
+    expect((data.sshNetworking ?? []).length > 0).toBe(bench.driver.traits.ssh)
     expect(running.failure).toBeUndefined()
   })
 

@@ -14,8 +14,7 @@ import type { EngineSpec } from '../domain/rental.ts'
 
 export interface Driver {
   readonly id: ProviderId
-  /** Whether machines of this engine let people in by SSH, so that a rental needs a key. */
-  readonly givesSsh: boolean
+  readonly traits: DriverTraits
   /** How long after a create the list may not show it yet. */
   readonly listLagMs: number
   /** How long one call may take before its outcome counts as unknown. */
@@ -32,6 +31,22 @@ export interface Driver {
   list(tagPrefix: string, signal: AbortSignal): Promise<EngineMachine[]>
   /** Present where the engine can hold volumes. */
   readonly volumes?: VolumeEngine
+}
+
+/** What an engine can do. Everything above the port decides by these, never by the engine's name. */
+export interface DriverTraits {
+  /** Nothing it runs exists: no logs, no terminal, no measurements, and real machines are preferred for an order. */
+  readonly simulated: boolean
+  /** People log in by SSH, so an order needs a key. */
+  readonly ssh: boolean
+  /** `berth logs` works. */
+  readonly logs: boolean
+  /** Terminals and exec work without SSH. */
+  readonly terminal: boolean
+  /** GPUs are measured. */
+  readonly metrics: boolean
+  /** `relayed`: customers reach a machine through ports of this server. `direct`: at its own address. */
+  readonly ports: 'direct' | 'relayed'
 }
 
 /** `refused`: the engine has said no, and nothing was made. `reason` is `no_capacity` where that is why. */
@@ -57,6 +72,8 @@ export interface EngineMachine {
 }
 
 export interface VolumeEngine {
+  /** The kind of rental that its volumes attach to. */
+  readonly serves: 'bare-metal' | 'virtual-machine'
   /** `own`: where the engine has machines of the kind that its volumes serve. */
   readonly regions: 'all' | 'own'
   /**

@@ -37,7 +37,7 @@ function engineWithDeadHost(called: string[], late: string[]): App {
   }
   const driver: Driver = {
     id: 'mock',
-    givesSsh: false,
+    traits: { simulated: false, ssh: false, logs: false, terminal: false, metrics: false, ports: 'direct' },
     listLagMs: 0,
     callTimeoutMs: MINUTE_MS,
     check: refuse,
@@ -45,7 +45,15 @@ function engineWithDeadHost(called: string[], late: string[]): App {
     create: refuse,
     destroy: refuse,
     list: refuse,
-    volumes: { regions: 'own', create: refuse, destroy: refuse, list: refuse, attach, detach: attach },
+    volumes: {
+      serves: 'bare-metal',
+      regions: 'own',
+      create: refuse,
+      destroy: refuse,
+      list: refuse,
+      attach,
+      detach: attach,
+    },
   }
   return { ...books.app, drivers: new Map([['mock', driver]]) }
 }

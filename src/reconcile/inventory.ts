@@ -2,7 +2,8 @@
 import type { App } from '../app/app.ts'
 import { MINUTE_MS, toDate } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
-import type { Driver } from '../engines/driver.ts'
+import type { Simulation } from '../contract/shared.ts'
+import type { Driver, InventoryMachine } from '../engines/driver.ts'
 import { findAccount } from '../store/account.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, takeTurn } from '../store/lease.ts'
@@ -42,6 +43,7 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
         machines.map(({ supplier, priceUsdPerGpuHour, ...machine }) => ({
           ...machine,
           supplierId: supplier,
+          simulation: simulationOf(driver, machine),
           price: priceUsdPerGpuHour === null ? null : (parseUsd(priceUsdPerGpuHour) ?? null),
         })),
         now,
@@ -50,6 +52,12 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
   } finally {
     await endTurn(db, loop, token)
   }
+}
+
+/** Stored with the machine: it must never pass for a real one on a server that does not run its engine. */
+function simulationOf({ traits }: Driver, { hardware }: Pick<InventoryMachine, 'hardware'>): Simulation | null {
+  if (traits.simulated) return 'machine'
+  return hardware.simulated === true ? 'gpus' : null
 }
 
 /** An engine's supplier gets an account under the same id, so that its earnings have a place. */

@@ -25,7 +25,7 @@ function engineShowing(shown: () => readonly EngineMachine[]): App {
   }
   const driver: Driver = {
     id: 'mock',
-    givesSsh: false,
+    traits: { simulated: false, ssh: false, logs: false, terminal: false, metrics: false, ports: 'direct' },
     listLagMs: 0,
     callTimeoutMs: MINUTE_MS,
     check: refuse,

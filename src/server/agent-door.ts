@@ -200,7 +200,7 @@ class Door {
   async #identify(hello: { hostId: string; signature: string }, nonce: string): Promise<HostRow | undefined> {
     const { database, installationId } = this.#options.app
     const host = await findHost(database.db, hello.hostId)
-    if (host === undefined || host.driver !== 'host' || host.public_key === null) return undefined
+    if (host === undefined || host.public_key === null) return undefined
     return isSignedBy(host.public_key, agentStatement(installationId, nonce), hello.signature) ? host : undefined
   }
 

@@ -29,7 +29,7 @@ export interface HostDoorOptions {
 /** Answers how to close all of it. Without the engine of hosts nobody can call in. */
 export function openHostDoors(options: HostDoorOptions): () => Promise<void> {
   const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links } = options
-  if (!app.drivers.has('host')) return async () => {}
+  if (![...app.drivers.values()].some(({ traits }) => traits.ports === 'relayed')) return async () => {}
   const { trustedProxy } = settings
   const relay = openRelay({ app, links, host: settings.relay.host, log })
   const agents = openAgentDoor({ app, log, links, databaseUrl, heartbeatMs: HEARTBEAT_MS, trustedProxy, metrics })

@@ -1,7 +1,6 @@
 /** One instance of the marketplace as v2 shows it, and what v1 and v2 say of instances and machines in the same words. */
 import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
-import { simulationOf } from '../domain/machine.ts'
 import { instanceStatus } from '../domain/rental.ts'
 import type { ListedMachine, Machine } from '../store/machine.ts'
 import type { Rental } from '../store/rental.ts'
@@ -24,7 +23,7 @@ export function instanceDetail(rental: Rental, machine: Machine, costPerHour: Na
       supplierId: shownSupplier(machine),
       region,
       gpuModel,
-      simulated: simulationOf(machine) !== null,
+      simulated: machine.simulation !== null,
     },
     gpuCount: rental.gpu_count,
     resources,

@@ -5,7 +5,7 @@ import type { App } from '../app/app.ts'
 import { failField, ok, type Result } from '../base/result.ts'
 import { parseInventory, type InventoryHost } from '../engines/metal/inventory.ts'
 import { transact } from '../store/database.ts'
-import { findHost } from '../store/host.ts'
+import { findHost, isReachedOverSsh } from '../store/host.ts'
 import { changeMetalHost, sealMetal } from './metal-world.ts'
 import { SettingsError } from './settings.ts'
 
@@ -31,7 +31,7 @@ export async function importInventory(app: App, file: string): Promise<void> {
   if (read.kind === 'faulty') throw new SettingsError(`BERTH_INVENTORY: ${read.faults.join('; ')}`)
   for (const host of read.hosts) {
     const known = await findHost(app.database.db, host.id)
-    if (known?.driver === 'private-cloud' && known.state !== 'left') {
+    if (known !== undefined && isReachedOverSsh(known) && known.state !== 'left') {
       await changeMetalHost(app, known, host)
       continue
     }

@@ -7,7 +7,6 @@ import { nanoUsdOf } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import { planEnding, usageOf } from '../domain/commitment.ts'
-import { simulationOf } from '../domain/machine.ts'
 import { findCommitment } from '../store/commitment.ts'
 import type { Db } from '../store/database.ts'
 import { listEvents } from '../store/event.ts'
@@ -21,24 +20,36 @@ const DETAIL_EVENTS = 100
 
 export async function readDetailFacts(app: App, rental: Rental): Promise<DetailFacts> {
   const { db } = app.database
-  const isHosted = rental.driver === 'host' || rental.driver === 'private-cloud'
   const tag = rentalTag(app, rental)
   const machineId = rental.spec.nodes[0]?.machineId
   const [events, cost, publicPorts, messages, machines] = await Promise.all([
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: DETAIL_EVENTS }),
     readCost(db, rental, app.clock.now()),
-    readPublicPorts(db, isHosted && rental.external_id !== null ? [rental.external_id] : []),
-    readWorkloadMessages(db, isHosted && rental.status === 'Pending' ? [tag] : []),
+    readRelayedPorts(app, [rental]),
+    readWorkloadMessages(db, rental.status === 'Pending' ? [tag] : []),
     readMachines(db, machineId === undefined ? [] : [machineId]),
   ])
   const machine = machines.get(machineId ?? '')
   return {
     events,
     ...cost,
-    publicPorts: publicPorts.get(rental.external_id ?? ''),
+    publicPorts: publicPorts.get(rental.id),
     doing: messages.get(tag),
-    simulated: machine === undefined ? null : simulationOf(machine),
+    simulated: machine?.simulation ?? null,
   }
+}
+
+/** By rental, the public port for each of its own. Rentals that are reached at their own address are left out. */
+export async function readRelayedPorts(
+  app: App,
+  rentals: readonly Rental[],
+): Promise<Map<number, ReadonlyMap<number, number>>> {
+  const relayed = rentals.filter(({ driver }) => app.drivers.get(driver)?.traits.ports === 'relayed')
+  const ports = await readPublicPorts(
+    app.database.db,
+    relayed.flatMap((rental) => rental.external_id ?? []),
+  )
+  return new Map(relayed.map(({ id, external_id }) => [id, ports.get(external_id ?? '') ?? new Map()]))
 }
 
 /** Closed segments as charged, the open one as it stands now, and what an early end cost on top. */

@@ -39,7 +39,7 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
           retryAfterMs: 10_000,
         })
       }
-      const logs = logsOf(rental.value, openLogs, { follow, tail })
+      const logs = logsOf(app, rental.value, openLogs, { follow, tail })
       if (!logs.ok) return logs
       response.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', [unbuffered.name]: unbuffered.value })
       response.flushHeaders()
@@ -55,12 +55,13 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
 }
 
 function logsOf(
+  app: App,
   rental: Rental,
   openLogs: OpenLogs | undefined,
   options: { follow: boolean; tail: number },
 ): Result<Readable> {
   // An empty log that ends at once would look like a machine that has ended.
-  if (rental.driver === 'mock') {
+  if (app.drivers.get(rental.driver)?.traits.simulated === true) {
     return fail('conflict', 'This machine is simulated, so it writes no logs', { reason: 'simulated_machine' })
   }
   return (

@@ -3,7 +3,7 @@ import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { formatUsd, nanoUsdOf, usdToNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { EventRecord } from '../contract/event.ts'
-import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
+import { providerData, type ProviderData, type ProviderId } from '../contract/provider-data.ts'
 import type { Region } from '../contract/region.ts'
 import type { RentalRecord, RentalType } from '../contract/rental.ts'
 import type { Simulation } from '../contract/shared.ts'
@@ -12,7 +12,6 @@ import { rentalTag } from '../app/rental.ts'
 import type { EarlyEndRate, Ending } from '../domain/commitment.ts'
 import { wholeOf, type EngineSpec } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
-import { volumeServes } from '../domain/volume.ts'
 import type { Person } from '../store/account.ts'
 import type { FoundCommitment } from '../store/commitment.ts'
 import type { Machine } from '../store/machine.ts'
@@ -45,20 +44,21 @@ export function rentalRecord(app: App, rental: Rental): RentalRecord {
   }
 }
 
-/** What is known before the engine has answered: the size that was ordered. */
+/** The ordered size, until the engine answers. The schema drops the fields that this provider's variant does not have. */
 function pendingProviderData(providerId: ProviderId, spec: EngineSpec): ProviderData {
   const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
   const size = { cpuModel, gpuCount: spec.gpuCount, ramGb, storageGb }
-  const common = {
+  const fields = {
+    providerId,
     networkType: spec.networkType,
     ...(spec.gpuFormFactor === null ? {} : { gpuFormFactor: spec.gpuFormFactor }),
+    ...(spec.ports.length === 0 ? {} : { customPorts: spec.ports.slice(0, limits.customPorts) }),
+    nodes: [],
+    sshUser: 'root',
   }
-  const ports = spec.ports.length === 0 ? {} : { customPorts: spec.ports.slice(0, limits.customPorts) }
-  if (providerId === 'latitude') return { providerId, ...common, resources: { ...size, cpuCount } }
-  const resources = { ...size, vcpuCount: cpuCount }
-  if (providerId === 'private-cloud') return { providerId, ...common, resources, nodes: [], sshUser: 'root' }
-  if (providerId === 'host' || providerId === 'mock') return { providerId, ...common, ...ports, resources }
-  return { providerId, ...common, resources }
+  const withVcpus = providerData.safeParse({ ...fields, resources: { ...size, vcpuCount: cpuCount } })
+  // Providers of bare metal count cores instead.
+  return withVcpus.data ?? providerData.parse({ ...fields, resources: { ...size, cpuCount } })
 }
 
 function rentalMeta(rental: Rental, storage: ReturnType<typeof attachedStorage>) {
@@ -128,7 +128,7 @@ export function activeRental<Type extends RentalType>(app: App, rental: Rental, 
       email: person?.email ?? '',
       picture: person?.picture ?? null,
     },
-    supportsFeature: { attachedStorage: rental.kind === volumeServes(rental.driver) },
+    supportsFeature: { attachedStorage: app.drivers.get(rental.driver)?.volumes?.serves === rental.kind },
     status: rental.status,
   }
 }
@@ -164,6 +164,7 @@ export interface DetailFacts {
   /** null: on demand. */
   readonly commitment: (FoundCommitment & { readonly charged: NanoUsd; readonly endNow: Ending | null }) | null
   readonly events: EventRecord[]
+  /** undefined: not relayed. */
   readonly publicPorts: ReadonlyMap<number, number> | undefined
   /** What its host says of it while it starts. */
   readonly doing: string | undefined
@@ -220,13 +221,12 @@ export function detailFields(rental: Rental, facts: DetailFacts) {
   }
 }
 
-/** Where the ports inside are reached from outside, in the order in which they were asked for. */
+/** How ports of the machine are reached from outside, in the order of the order. Without `publicPorts` at the same port. */
 export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, number> | undefined) {
   const host = rental.provider_data?.sshNetworking?.[0]?.host
   if (rental.status !== 'Running' || host === undefined) return []
   return rental.spec.ports.flatMap((port) => {
-    // Machines with an address of their own are reached on the very port; behind an agent each has a public one.
-    const publicPort = rental.driver === 'host' ? publicPorts?.get(port) : port
+    const publicPort = publicPorts === undefined ? port : publicPorts.get(port)
     return publicPort === undefined ? [] : [{ port, host, publicPort }]
   })
 }

@@ -128,7 +128,7 @@ async function firstRun(
 ): Promise<RunningServer['made']> {
   const operator = await ensureOperator(app.database, dataDir)
   if (newOperatorKey) await renewOperatorKey(app.database, dataDir)
-  if (app.drivers.has('mock')) await ensurePrices(app.database)
+  if ([...app.drivers.values()].some(({ traits }) => traits.simulated)) await ensurePrices(app.database)
   const isAlone = settings.databaseUrl === undefined
   if (isAlone) await ensureModels(app.database, settings.defaultModels)
   const demo = isAlone && (await ensureDemo(app.database, dataDir))
@@ -221,7 +221,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     rates,
     gateway: inference.gateway,
     streams,
-    openLogs: (rental, wish) => openLogs(links, rental, wish),
+    openLogs: (rental, wish) => openLogs(app, links, rental, wish),
     checkResponses: options.checkResponses ?? false,
     log,
     metrics,

@@ -345,13 +345,13 @@ test('the log of a machine is what its host sends; without the host it is said w
   const away = await findRental(doors.database.db, await insertRental(owner, { hostId: 'host-2' }))
   if (rental === undefined || away === undefined) throw new Error('no rental')
   const before = opened.length
-  const logs = openLogs(doors.links, rental, { follow: true, tail: 10 })
+  const logs = openLogs(doors.app, doors.links, rental, { follow: true, tail: 10 })
   if (!logs.ok) throw new Error(logs.message)
   const far = await waitFor('the stream', () => opened[before])
   expect(far.request).toEqual({ kind: 'logs', workloadId: 'w1', follow: true, tail: 10 })
   far.stream.end('line 1\nline 2\n')
   expect(await text(logs.value)).toBe('line 1\nline 2\n')
-  expect(openLogs(doors.links, away, { follow: false, tail: 0 })).toMatchObject({
+  expect(openLogs(doors.app, doors.links, away, { follow: false, tail: 0 })).toMatchObject({
     ok: false,
     kind: 'unavailable',
     reason: 'host_not_connected',

@@ -129,11 +129,12 @@ export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
 
 /** What a customer's machine has printed. It ends with an error when the host goes away in the middle. */
 export function openLogs(
+  app: App,
   links: HostLinks,
   rental: Rental,
   options: { follow: boolean; tail: number },
 ): Result<Readable> {
-  const found = findLink(links, rental)
+  const found = findLink(app, links, rental, 'terminal')
   if (!found.ok) return found
   const { link, workloadId } = found.value
   const stream = link.open({ kind: 'logs', workloadId, ...options })
@@ -163,7 +164,7 @@ async function check(options: SessionDoorOptions, request: IncomingMessage, id: 
   if (rental === undefined || rental.account_id !== caller.value.accountId) {
     return refused(fail('not_found', 'There is no such rental', { reason: 'rental_not_found' }))
   }
-  const found = findLink(links, rental)
+  const found = findLink(app, links, rental, 'logs')
   if (!found.ok) return refused(found)
   const { link, workloadId } = found.value
   const words = command.length === 0 ? null : command
@@ -227,11 +228,17 @@ function queryOf(request: IncomingMessage): Record<string, unknown> {
 }
 
 /** The connection to the host that a rental's first machine is on. */
-function findLink(links: HostLinks, rental: Rental): Result<{ link: HostLink; workloadId: string }> {
-  if (rental.driver === 'mock') {
+function findLink(
+  app: App,
+  links: HostLinks,
+  rental: Rental,
+  ability: 'terminal' | 'logs',
+): Result<{ link: HostLink; workloadId: string }> {
+  const traits = app.drivers.get(rental.driver)?.traits
+  if (traits?.simulated === true) {
     return fail('invalid', SIMULATED_MACHINE.message, { reason: SIMULATED_MACHINE.reason })
   }
-  if (rental.driver !== 'host') {
+  if (traits?.[ability] !== true) {
     return fail('invalid', 'Machines of this kind are entered by SSH only', { reason: 'not_supported' })
   }
   if (rental.status !== 'Running' || rental.external_id === null) {

@@ -14,7 +14,7 @@ export interface HostRecord extends HostRow {
   readonly awaits_cleaning: boolean
 }
 
-const awaitsCleaning = sql<boolean>`(host.driver = 'private-cloud' and host.state in ('ready', 'draining') and exists (
+const awaitsCleaning = sql<boolean>`(host.access is not null and host.state in ('ready', 'draining') and exists (
   select 1 from workload_node n join workload w on w.id = n.workload_id where n.host_id = host.id and w.want = 'gone'))`
 
 function selectRecords(db: Db) {
@@ -90,7 +90,7 @@ export async function insertHost(tx: Tx, host: NewHost): Promise<boolean> {
       supplier_id: host.supplierId,
       offer: JSON.stringify(host.offer),
       created_at: toDate(tx.clock.now()),
-      ...(host.driver === 'host'
+      ...('publicKey' in host
         ? { public_key: host.publicKey }
         : {
             access: host.access,

@@ -14,6 +14,11 @@ import type { Tables } from './tables.ts'
 
 export type HostRow = Selectable<Tables['host']>
 
+/** Without an agent of ours: the server logs in to it (bare metal). */
+export function isReachedOverSsh(host: Pick<HostRow, 'access'>): boolean {
+  return host.access !== null
+}
+
 export async function findHost(db: Db, id: string): Promise<HostRow | undefined> {
   return db.selectFrom('host').selectAll().where('id', '=', id).executeTakeFirst()
 }

@@ -4,7 +4,7 @@ import { toDate, type Instant } from '../base/instant.ts'
 import { usdFromNumber, type NanoUsd } from '../base/money.ts'
 import type { MarketplaceFilters } from '../contract/marketplace.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
-import type { GpuType, NetworkType } from '../contract/shared.ts'
+import type { GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import type { Db, Tx } from './database.ts'
@@ -57,6 +57,7 @@ const listedColumns = [
   'price_nano_per_gpu_hour',
   'has_persistent_storage',
   'hardware',
+  'simulation',
 ] as const
 export type ListedMachine = Pick<Machine, (typeof listedColumns)[number]>
 
@@ -149,6 +150,7 @@ export interface ReportedMachine {
   readonly price: NanoUsd | null
   readonly hasPersistentStorage: boolean
   readonly hardware: MachineHardware
+  readonly simulation: Simulation | null
 }
 
 /**
@@ -167,24 +169,26 @@ export async function saveInventory(
     await sql`
       insert into machine (id, driver, cluster_name, region, offering, supplier_id, status, gpu_type, gpu_model,
         gpu_ram_mib, gpu_form_factor, network_type, ethernet_variant, gpus_total, gpus_sick, price_nano_per_gpu_hour,
-        has_persistent_storage, hardware, seen_at, created_at)
+        has_persistent_storage, hardware, simulation, seen_at, created_at)
       select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id,
         -- A host that is not ready yet is not for sale from the first moment (schema/0010_hosts.sql moves it later).
         coalesce((select machine_status_of(h.state) from host h where h.id = m.id and h.driver = ${driver}), 'node_ready'),
         m.gpu_type, m.gpu_model,
         m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,
-        array(select jsonb_array_elements_text(m.gpus_sick)::integer), m.price, m.has_persistent_storage, m.hardware, ${now}, ${now}
+        array(select jsonb_array_elements_text(m.gpus_sick)::integer), m.price, m.has_persistent_storage, m.hardware, m.simulation,
+        ${now}, ${now}
       from jsonb_to_recordset(${JSON.stringify(machines.map(toRow))}::jsonb) as m (
         id text, cluster_name text, region text, offering text, supplier_id text, gpu_type text, gpu_model text,
         gpu_ram_mib integer, gpu_form_factor text, network_type text, ethernet_variant text, gpus_total integer,
-        gpus_sick jsonb, price bigint, has_persistent_storage boolean, hardware jsonb)
+        gpus_sick jsonb, price bigint, has_persistent_storage boolean, hardware jsonb,
+        simulation text)
       order by m.id
       on conflict (id) do update set
         cluster_name = excluded.cluster_name, region = excluded.region, gpu_model = excluded.gpu_model,
         gpu_ram_mib = excluded.gpu_ram_mib, gpus_total = greatest(excluded.gpus_total, machine.gpus_total),
         -- A machine that has lost GPUs keeps their places, so that what is rented stays what it is: the lost ones are sick.
         gpus_sick = excluded.gpus_sick || array(select generate_series(excluded.gpus_total, machine.gpus_total - 1)),
-        hardware = excluded.hardware, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
+        hardware = excluded.hardware, simulation = excluded.simulation, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
         status = case when machine.status = 'node_lost' then excluded.status else machine.status end
       where machine.driver = ${driver}`.execute(tx.db)
   }
@@ -215,6 +219,7 @@ function toRow(machine: ReportedMachine): Record<string, unknown> {
     price: machine.price === null ? null : machine.price.toString(),
     has_persistent_storage: machine.hasPersistentStorage,
     hardware: machine.hardware,
+    simulation: machine.simulation,
   }
 }
 

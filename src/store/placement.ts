@@ -44,6 +44,7 @@ function selectMachines(db: Db) {
       'gpus_total',
       'gpus_free',
       'gpus_claimed',
+      'simulation',
     ])
 }
 
@@ -54,6 +55,7 @@ function machineOf(row: Row): PlacementMachine {
     machineId: row.id,
     clusterName: row.cluster_name,
     driver: row.driver,
+    isSimulated: row.simulation === 'machine',
     offering: row.offering,
     region: row.region,
     gpuType: row.gpu_type,

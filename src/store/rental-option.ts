@@ -33,8 +33,8 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
         case when status = 'node_ready' and listed then gpus_free else 0 end as free,
         count(*) as machines, min(id) as first_id,
         min(gpu_form_factor) as gpu_form_factor, min(ethernet_variant) as ethernet_variant,
-        bool_and(driver = 'mock') as is_mock,
-        bool_and(driver = 'mock' or coalesce((hardware->>'simulated')::boolean, false)) as is_simulated
+        bool_and(coalesce(simulation = 'machine', false)) as is_simulated_machine,
+        bool_and(simulation is not null) as is_simulated
       from machine where offering <> 'marketplace'
       group by 1, 2, 3, 4, 5, 6)
     select o.*, m.hardware
@@ -43,7 +43,7 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
         min(s.gpu_form_factor) as gpu_form_factor, min(s.ethernet_variant) as ethernet_variant,
         min(s.gpus_total) as gpus_total, min(s.first_id) as first_id,
         sum(s.machines * (s.free / p.gpu_count))::integer as available,
-        case when bool_and(s.is_mock) then 'machine' when bool_and(s.is_simulated) then 'gpus' end as simulated
+        case when bool_and(s.is_simulated_machine) then 'machine' when bool_and(s.is_simulated) then 'gpus' end as simulated
       from gpu_price p
       join shape s on s.offering = p.machine_type and s.region = p.region and s.gpu_type = p.gpu_type
         and s.network_type = p.network_type and s.gpus_total >= p.gpu_count

@@ -9,7 +9,7 @@ import type { EventType } from '../contract/event.ts'
 import type { EngineName, ModelFile } from '../contract/model.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
-import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
+import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
@@ -152,6 +152,10 @@ export interface Tables extends HostTables, RequestTables {
     price_nano_per_gpu_hour: NanoOrNull
     has_persistent_storage: ColumnType<boolean, boolean | undefined, boolean>
     hardware: Json<MachineHardware>
+    simulation: OrNull<Simulation>
+    offer_id: OrNull<string>
+    sold_whole: ColumnType<boolean, boolean | undefined, boolean>
+    cost_nano_per_gpu_hour: NanoOrNull
     seen_at: At
     created_at: At
   }
@@ -211,6 +215,7 @@ export interface Tables extends HostTables, RequestTables {
     seen_at: AtOrNull
     missing_since: AtOrNull
     incarnation: OrNull<string>
+    refused_by: ColumnType<string[], string[] | undefined, string[]>
     released_at: AtOrNull
   } & Leased &
     Faulted

@@ -14,6 +14,10 @@ import type { App } from '../../src/app/app.ts'
 import { randomName } from '../../src/base/id.ts'
 import type { RentalStatus } from '../../src/contract/rental.ts'
 import { sampleSpec } from '../../src/engines/conformance-bench.ts'
+import { hostDriver } from '../../src/engines/host/driver.ts'
+import { mockDriver } from '../../src/engines/mock/driver.ts'
+import { memoryWorld } from '../../src/engines/mock/world.ts'
+import { postgresHostWorld } from '../../src/store/host-world.ts'
 import type { Tables } from '../../src/store/tables.ts'
 import { BodyBudget } from '../../src/base/body-budget.ts'
 import { toDate } from '../../src/base/instant.ts'
@@ -84,7 +88,13 @@ export interface HostDoorsOptions {
 
 export async function startHostDoors(options: HostDoorsOptions = {}): Promise<HostDoors> {
   const test = await startIdentityTest()
-  const { app, clock, database } = test
+  const { clock, database } = test
+  const world = postgresHostWorld(database, { from: 20_000, to: 20_999 })
+  const drivers = [
+    hostDriver({ world, clock, relayHost: 'relay.test' }),
+    mockDriver({ world: memoryWorld(), clock }),
+  ].map((driver) => [driver.id, driver] as const)
+  const app: App = { ...test.app, drivers: new Map(drivers) }
   const log = options.log ?? pino({ level: 'silent' })
   const links = makeHostLinks()
   const metrics = new Metrics()
@@ -112,6 +122,7 @@ export async function startHostDoors(options: HostDoorsOptions = {}): Promise<Ho
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     ...test,
+    app,
     httpUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     links,
     metrics,

@@ -112,7 +112,7 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
   const early = await customer.call('GET', `${path}/logs`)
   expect([early.status, early.body.reason]).toEqual([400, 'not_running'])
   const unmeasured = await succeed(customer.call, 'GET', `${path}/metrics`)
-  expect(unmeasured).toMatchObject({ gpus: [], reason: 'Its host has measured nothing yet' })
+  expect(unmeasured).toMatchObject({ gpus: [], reason: expect.stringContaining('yet') })
 
   await host.report('running', { sshUser: 'root' })
   const running = await waitFor('it to be online', async () => {
@@ -176,7 +176,10 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
     const { status } = await succeed(customer.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)
     return status === 'Terminated'
   })
-  expect(await succeed(customer.call, 'GET', `${byId}/metrics`)).toMatchObject({ gpus: [], reason: 'It has ended' })
+  expect(await succeed(customer.call, 'GET', `${byId}/metrics`)).toMatchObject({
+    gpus: [],
+    reason: expect.stringContaining('ended'),
+  })
 })
 
 const order = { gpuCount: 1, region: 'mock-region', gpuType: 'h100', customPorts: [8888, 8889] }

@@ -3,6 +3,7 @@
  * `sample` must be caught: a rule that would catch nothing is no rule. Each exception has its reason.
  */
 import { Visitor, type ParseResult } from 'rolldown/utils'
+import { providerData, type ProviderId } from '../../src/contract/provider-data.ts'
 import { isCode, isTest, lineOf, type Source } from './source.ts'
 
 type Program = ParseResult['program']
@@ -52,6 +53,17 @@ function asText(node: unknown): string {
   return JSON.stringify(node ?? null, (_, value: unknown) => (typeof value === 'bigint' ? value.toString() : value))
 }
 
+const providers = new Set(providerData.options.flatMap(({ shape }) => [...shape.providerId.values]))
+
+function isProviderId(node: Node): boolean {
+  return node.type === 'Literal' && 'value' in node && providers.has(node.value as ProviderId)
+}
+
+/** Other things are called `host` too: headers, kinds of gauges. */
+function mentionsDriver(node: unknown): boolean {
+  return /"name":"[^"]*(driver|provider|engine)/i.test(asText(node))
+}
+
 export const bans: readonly Ban[] = [
   {
     name: 'asks the machine for the time',
@@ -84,6 +96,29 @@ export const bans: readonly Ban[] = [
         mentionsMoney(node.arguments[0]) &&
         found(node),
       UnaryExpression: (node) => node.operator === '+' && mentionsMoney(node.argument) && found(node),
+    }),
+  },
+  {
+    name: 'decides by the name of a driver',
+    instead: 'Driver.traits (engines/driver.ts), or a column of the row',
+    sample: "if (rental.driver === 'mock' || drivers.has('host')) sql`where driver = 'mock'`",
+    counts: (path) => isCode(path) && !isTest(path),
+    except: { 'src/server/machine-engines.ts': 'builds the drivers by the names in the settings' },
+    handlers: (found) => ({
+      BinaryExpression: ({ left, right, start }) => {
+        if ((isProviderId(left) && mentionsDriver(right)) || (isProviderId(right) && mentionsDriver(left)))
+          found({ start })
+      },
+      SwitchStatement: ({ discriminant, cases, start }) => {
+        if (mentionsDriver(discriminant) && cases.some(({ test }) => test !== null && isProviderId(test)))
+          found({ start })
+      },
+      CallExpression: (node) => {
+        const [first] = node.arguments
+        const isLookup = /[dD]rivers\.(has|get)$/.test(nameOf(node.callee))
+        if (isLookup && first !== undefined && isProviderId(first)) found(node)
+      },
+      TemplateElement: (node) => /\bdriver\s*(=|<>|!=|in)\s*\(?'/.test(node.value.raw) && found(node),
     }),
   },
   {

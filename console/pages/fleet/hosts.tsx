@@ -153,8 +153,8 @@ function Heard({ host, now }: { host: FleetHost; now: number }) {
   )
 }
 
-function reachWords({ address, driver }: FleetHost): string {
-  if (address === null) return driver === 'host' ? 'by its agent' : 'over SSH'
+function reachWords({ address }: FleetHost): string {
+  if (address === null) return 'by its agent'
   return `${address.hostname}:${address.sshPort} over SSH`
 }
 

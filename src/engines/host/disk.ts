@@ -20,6 +20,7 @@ export interface DiskOptions {
 
 export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine {
   return {
+    serves: 'virtual-machine',
     regions: 'own',
 
     async roomGb(regions, signal, near) {

@@ -37,7 +37,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
   const listeningSince = clock.now()
   return {
     id: 'host',
-    givesSsh: true,
+    traits: { simulated: false, ssh: true, logs: true, terminal: true, metrics: true, ports: 'relayed' },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
     volumes: diskEngine(world, { clock, overcommit: options.overcommit ?? 1 }),

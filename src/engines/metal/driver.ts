@@ -27,7 +27,7 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
   const listeningSince = clock.now()
   return {
     id: 'private-cloud',
-    givesSsh: true,
+    traits: { simulated: false, ssh: true, logs: false, terminal: false, metrics: true, ports: 'direct' },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
     ...(volumes === undefined ? {} : { volumes }),

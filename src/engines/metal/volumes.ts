@@ -31,6 +31,7 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
     return fault === undefined ? MISSING : fault
   }
   return {
+    serves: 'bare-metal',
     regions: 'own',
     syncClients,
 

@@ -41,7 +41,7 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
 
   return {
     id: 'mock',
-    givesSsh: true,
+    traits: { simulated: true, ssh: true, logs: false, terminal: false, metrics: false, ports: 'direct' },
     listLagMs,
     callTimeoutMs: CALL_TIMEOUT_MS,
 
@@ -81,6 +81,7 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
 function volumeEngine(engine: Engine): VolumeEngine {
   const { world, clock, seed } = engine
   return {
+    serves: 'bare-metal',
     regions: 'all',
     async create(tag, { region, label, sizeGb }, signal): Promise<VolumeOutcome> {
       signal.throwIfAborted()

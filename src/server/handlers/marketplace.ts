@@ -15,7 +15,6 @@ import {
 } from '../../app/marketplace.ts'
 import { readGuardChange } from '../../app/order.ts'
 import { rentalTag } from '../../app/rental.ts'
-import { simulationOf } from '../../domain/machine.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
 import {
@@ -27,11 +26,11 @@ import {
   type Occupant,
 } from '../../store/machine.ts'
 import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
-import { readPublicPorts, readWorkloadMessages } from '../../store/workload.ts'
+import { readWorkloadMessages } from '../../store/workload.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
 import { instanceDetail, shownSupplier, sshCommand } from '../instance-view.ts'
-import { readDetailFacts } from '../rental-facts.ts'
+import { readDetailFacts, readRelayedPorts } from '../rental-facts.ts'
 import { portMappings } from '../rental-view.ts'
 
 export const marketplaceHandlers = {
@@ -182,14 +181,10 @@ async function listInstances(app: App, accountId: string, query: PageQuery) {
     db,
     rentals.map((rental) => rental.id),
   )
-  const hosted = rentals.filter((rental) => rental.driver === 'host')
-  const publicPorts = await readPublicPorts(
-    db,
-    hosted.flatMap((rental) => rental.external_id ?? []),
-  )
+  const publicPorts = await readRelayedPorts(app, rentals)
   const messages = await readWorkloadMessages(
     db,
-    hosted.filter((rental) => rental.status === 'Pending').map((rental) => rentalTag(app, rental)),
+    rentals.filter((rental) => rental.status === 'Pending').map((rental) => rentalTag(app, rental)),
   )
   return ok({
     instances: rentals.map((rental) => {
@@ -197,7 +192,7 @@ async function listInstances(app: App, accountId: string, query: PageQuery) {
       const price = perGpu(terms.get(rental.id)?.costPerHour ?? nanoUsdOf(0n), rental.gpu_count)
       return {
         ...instanceRecord(rental, machine, price),
-        portMappings: portMappings(rental, publicPorts.get(rental.external_id ?? '')).map(({ host, publicPort }) => ({
+        portMappings: portMappings(rental, publicPorts.get(rental.id)).map(({ host, publicPort }) => ({
           domain: host,
           protocol: 'tcp',
           port: publicPort,
@@ -256,7 +251,7 @@ function priceOf(amount: NanoUsd) {
 
 function listedMachine(machine: ListedMachine, occupants: readonly Occupant[]) {
   const free = machine.gpus_free
-  const simulation = simulationOf(machine)
+  const { simulation } = machine
   const gpu = { hardware_type: 'gpu' as const, model: machine.gpu_model, ram: machine.gpu_ram_mib }
   return {
     id: machine.id,

@@ -90,7 +90,7 @@ export const rentalHandlers = {
       const { index: _, ...values } = measured.gpu
       return [{ machineId, gpuIndex, at: formatInstant(measured.at), ...values }]
     })
-    return ok({ rentalId: rental.value.id, gpus, reason: gpus.length > 0 ? null : whyUnmeasured(rental.value) })
+    return ok({ rentalId: rental.value.id, gpus, reason: gpus.length > 0 ? null : whyUnmeasured(app, rental.value) })
   },
 
   listRentalOptions: async (app) => {
@@ -192,11 +192,12 @@ function showOptions(options: readonly RentalOption[]): ShownOptions {
   return made
 }
 
-function whyUnmeasured(rental: Rental): string {
-  if (rental.released_at !== null) return 'It has ended'
-  if (rental.driver === 'mock') return 'The machine is simulated: there is nothing to measure'
-  if (rental.driver !== 'host' && rental.driver !== 'private-cloud') return 'This engine measures nothing'
-  return 'Its host has measured nothing yet'
+function whyUnmeasured(app: App, rental: Rental): string {
+  const traits = app.drivers.get(rental.driver)?.traits
+  if (rental.released_at !== null) return 'The rental has ended'
+  if (traits?.simulated === true) return 'The machine is simulated: there is nothing to measure'
+  if (traits?.metrics !== true) return 'This engine does not measure GPUs'
+  return 'The host has not reported any measurements yet'
 }
 
 async function terminate(

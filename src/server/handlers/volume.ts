@@ -62,7 +62,7 @@ export const volumeHandlers = {
 
   attachVolume: async (app, { actor, body }) => {
     const attached = await transact(app.database, (tx) =>
-      attachVolume(tx, actor, { volumeId: body.storageVolumeId, rentalIds: body.rentalIds }),
+      attachVolume(app, tx, actor, { volumeId: body.storageVolumeId, rentalIds: body.rentalIds }),
     )
     if (!attached.ok) return attached
     return ok({
