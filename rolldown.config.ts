@@ -47,9 +47,9 @@ const routesOnly: Plugin = {
   name: 'routes-only',
   load: (id) => {
     if (!id.endsWith('/src/contract/api.ts')) return null
-    const routes = Object.entries(api).map(([operation, { method, path, media, idempotent }]) => [
+    const routes = Object.entries(api).map(([operation, { method, path, answers, idempotent }]) => [
       operation,
-      { method, path, media, idempotent },
+      { method, path, answers, idempotent },
     ])
     return `export const api = ${JSON.stringify(Object.fromEntries(routes))}`
   },

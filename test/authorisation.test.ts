@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { v1Error, v2Codes, v2Error, type V2Status } from '../src/contract/error.ts'
 import { api, type OperationId } from '../src/contract/api.ts'
-import { scopes, type Access, type Endpoint, type Scope } from '../src/contract/endpoint.ts'
+import { isInference, scopes, type Access, type Endpoint, type Scope } from '../src/contract/endpoint.ts'
 import { absent, examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
 import { recountBooks, startJourney, succeed, type Journey } from './harness/journey.ts'
@@ -181,7 +181,7 @@ describe('the right key is let in, with no scope but one that is named', () => {
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
       // The first way in may have used up what the example names; a server without engines for models lets a caller in
       // and then knows no model; and a simulated machine has no logs.
-      const mayRefuse = index > 0 || endpoint.inference === true || reply.body?.reason === 'simulated_machine'
+      const mayRefuse = index > 0 || isInference(endpoint) || reply.body?.reason === 'simulated_machine'
       const letIn = mayRefuse ? ![401, 403, 429, 500].includes(reply.status) : reply.status === 200
       expect([letIn, reply.status, reply.body]).toEqual([true, reply.status, reply.body])
     }

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../src/base/limits.ts'
 import { api, type OperationId } from '../src/contract/api.ts'
-import type { Endpoint } from '../src/contract/endpoint.ts'
+import { isInference, type Endpoint } from '../src/contract/endpoint.ts'
 import { eachOf } from '../src/reconcile/loop.ts'
 import { examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
@@ -148,7 +148,7 @@ describe('each single fault of a path is refused by its name', () => {
 describe('what cannot be read is refused before it is looked at', () => {
   test.each(withBody)('%s', async (operation, endpoint) => {
     const v1 = endpoint.family === 'v1'
-    const most = endpoint.inference === true ? limits.inferenceBodyBytes : limits.bodyBytes
+    const most = isInference(endpoint) ? limits.inferenceBodyBytes : limits.bodyBytes
     // Within what anybody may send, also without a key.
     const deep = `{"deep":${'['.repeat(30_000)}${']'.repeat(30_000)}}`
     const cases: ReadonlyArray<[what: string, body: string, headers: Record<string, string>, status: number]> = [

@@ -143,6 +143,7 @@ export interface OpenedAccount {
 /** An account with its owner and a first key: how an operator opens one, and how a first start does. */
 export async function openAccount(tx: Tx, input: NewAccount): Promise<OpenedAccount> {
   const account = await insertAccount(tx, { ...input, id: randomId('acc') })
+  if (account === undefined) throw new Error('a random account id was taken')
   const owner = await installOwner(tx, account.id, { ...input, keyName: 'First key' })
   return { account, ...owner }
 }

@@ -21,9 +21,8 @@ import {
   type Wish,
 } from '../domain/placement.ts'
 import { commitmentOf, grantTerm, pricePerHour, quoteTerm, quoteTerms, type TermQuote } from '../domain/term.ts'
-import type { Db, Tx } from '../store/database.ts'
+import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { findMachine } from '../store/machine.ts'
-import { undoOnFailure } from '../store/order.ts'
 import { listPlaceable, type PlaceableMachine } from '../store/placement.ts'
 import { findGpuPrices, listReserveOptions, type GpuPrice } from '../store/price.ts'
 import type { Rental } from '../store/rental.ts'

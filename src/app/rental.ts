@@ -2,7 +2,7 @@
  * Rentals: ordering, ending and failing them. A request only writes an intent and the money and GPUs that go with it;
  * the reconcilers make it true. Each function here runs inside one transaction and leaves the books in balance.
  */
-import { addMs, formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import { addMs, formatInstant, type Instant } from '../base/instant.ts'
 import { MAX_INT32 } from '../base/limits.ts'
 import { costOfSpan, formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
@@ -19,7 +19,8 @@ import { recordEvent } from '../store/event.ts'
 import { drawCredit } from '../store/ledger.ts'
 import { CAPACITY_WAKE, releaseGpus } from '../store/machine.ts'
 import { lockOrderFacts, writeOrder, type NewOrder, type OrderFacts, type Place } from '../store/order.ts'
-import { findRental, findRentalByName, moveRental, type Rental } from '../store/rental.ts'
+import { findRental, findRentalByName, moveRental, updateRental, type Rental } from '../store/rental.ts'
+import { meterNow } from '../store/segment.ts'
 import { deleteAttachments, detach } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
 import { recordRentalEvent } from './rental-event.ts'
@@ -230,7 +231,7 @@ export async function failRental(
 /** The engine has shown that nothing of it is left: the GPUs go back on sale, and an ending rental has ended. */
 export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
   await releaseGpus(tx, rental.id)
-  for (const volumeId of await deleteAttachments(tx, rental.id)) {
+  for (const volumeId of await deleteAttachments(tx, { rentalId: rental.id })) {
     recordEvent(tx, {
       accountId: rental.account_id,
       type: 'volume.detached',
@@ -248,12 +249,7 @@ export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
     recordRentalEvent(tx, rental, 'rental.terminated', { reason: rental.status_reason })
     return ended
   }
-  return tx.db
-    .updateTable('rental')
-    .set({ released_at: toDate(now) })
-    .where('id', '=', rental.id)
-    .returningAll()
-    .executeTakeFirstOrThrow()
+  return updateRental(tx, rental.id, { released_at: now })
 }
 
 /** No engine has been asked for it, and no reconciler is about to ask. */
@@ -284,27 +280,16 @@ export async function changeRental(tx: Tx, rental: Rental, change: RentalChange)
   const commitment = await findCommitment(tx.db, rental.id)
   const contradiction = limitBelowTerm(change.spendingLimit, commitment?.closedAt === null ? commitment : null)
   if (contradiction !== undefined) return contradiction
-  const changed = await tx.db
-    .updateTable('rental')
-    .set({
-      updated_at: toDate(tx.clock.now()),
-      ...(change.label === undefined ? {} : { label: change.label }),
-      ...(change.convertOnExpiry === undefined ? {} : { convert_on_expiry: change.convertOnExpiry }),
-      ...(change.autoTerminateAt === undefined ? {} : { auto_terminate_at: toDateOrNull(change.autoTerminateAt) }),
-      ...(change.spendingLimit === undefined ? {} : { spending_limit_nano: change.spendingLimit }),
-    })
-    .where('id', '=', rental.id)
-    .returningAll()
-    .executeTakeFirstOrThrow()
+  const changed = await updateRental(tx, rental.id, {
+    updated_at: tx.clock.now(),
+    ...(change.label === undefined ? {} : { label: change.label }),
+    ...(change.convertOnExpiry === undefined ? {} : { convert_on_expiry: change.convertOnExpiry }),
+    ...(change.autoTerminateAt === undefined ? {} : { auto_terminate_at: change.autoTerminateAt }),
+    ...(change.spendingLimit === undefined ? {} : { spending_limit_nano: change.spendingLimit }),
+  })
   // A new limit may end the rental sooner than the meter had planned to look.
-  await tx.db
-    .updateTable('segment')
-    .set({ due_at: toDate(tx.clock.now()) })
-    .where('rental_id', '=', rental.id)
-    .where('ended_at', 'is', null)
-    .execute()
+  await meterNow(tx, rental.id)
   recordRentalEvent(tx, changed, 'rental.changed')
-  tx.wake.add('meter')
   return ok(changed)
 }
 

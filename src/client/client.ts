@@ -4,8 +4,16 @@
  *
  * Answers are believed, not parsed again: a newer server may say more than this client knows.
  */
-import { api, type Api, type OperationId } from '../contract/api.ts'
-import type { BodyInputOf, Endpoint, ParamsOf, QueryInputOf, QueryOf, ReplyOf } from '../contract/endpoint.ts'
+import { api, type Api, type OperationId, type OperationsAnswering } from '../contract/api.ts'
+import {
+  contentTypeOf,
+  type BodyInputOf,
+  type Endpoint,
+  type ParamsOf,
+  type QueryInputOf,
+  type QueryOf,
+  type ReplyOf,
+} from '../contract/endpoint.ts'
 import type { AccountEvent, EventRecord } from '../contract/event.ts'
 import { apiErrorOf, mayPass } from './error.ts'
 import { followEvents, type EventSource, type FollowOptions } from './follow.ts'
@@ -56,7 +64,7 @@ export interface Readiness {
 }
 
 /** A stream is followed, not called. */
-export type CallableId = Exclude<OperationId, 'followEvents' | 'followAllEvents'>
+export type CallableId = Exclude<OperationId, OperationsAnswering<'events'>>
 export type Reply<Op extends CallableId> = ReplyOf<Api[Op]>
 
 export type CallInput<Op extends CallableId> = Part<'params', ParamsOf<Api[Op]>> &
@@ -102,7 +110,7 @@ export function makeClient(options: TransportOptions): Client {
       repeat(repeatable ? ATTEMPTS : 1, signal, async () => {
         const { response, text } = await transport.send(request, signal)
         if (!response.ok) throw apiErrorOf(response.status, response.headers, text)
-        return endpoint.media === undefined ? parseAnswer(transport.url, text) : text
+        return contentTypeOf(endpoint) === 'application/json' ? parseAnswer(transport.url, text) : text
       }),
     )
   }
@@ -152,7 +160,7 @@ function buildRequest(endpoint: Endpoint, input: LooseInput): Request {
     method: endpoint.method,
     path: fillPath(endpoint.path, input.params ?? {}) + (query.size === 0 ? '' : `?${query.toString()}`),
     headers: {
-      Accept: endpoint.media ?? 'application/json',
+      Accept: contentTypeOf(endpoint),
       ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       ...(idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey }),
       ...(sessionId === undefined ? {} : { 'X-Session-Id': sessionId }),

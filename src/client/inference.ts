@@ -3,9 +3,8 @@
  * may come in parts. Nothing here is tried again by itself: a model's answer costs money each time.
  */
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import type { Api, OperationsAnswering } from '../contract/api.ts'
 import type { BodyInputOf, ChunkOf } from '../contract/endpoint.ts'
-import type { inferenceEndpoints } from '../contract/inference.ts'
-import type { mediaEndpoints } from '../contract/media.ts'
 import type { Client } from './client.ts'
 import { ApiError, isClientError, TransportError, unreachable } from './error.ts'
 import { pause } from './pause.ts'
@@ -22,15 +21,13 @@ const COST_EVERY_MS = 250
 /** Of a stream that had begun well: its status was sent before it broke. */
 const BROKEN_STATUS = 502
 
-type Inference = typeof inferenceEndpoints & typeof mediaEndpoints
-
-/** What asks a model for something. Speech comes by `generateAudio`: the other way answers with bare audio. */
-export type InferenceId = Exclude<keyof Inference, 'listModels' | 'getModel' | 'createSpeech'>
+/** Operations that run a model and answer in JSON. Speech is `generateAudio`: `createSpeech` answers with bare audio. */
+export type InferenceId = OperationsAnswering<'inference'>
 /** Those that can answer in parts. */
-export type StreamId = { [Op in InferenceId]: ChunkOf<Inference[Op]> extends undefined ? never : Op }[InferenceId]
+export type StreamId = { [Op in InferenceId]: ChunkOf<Api[Op]> extends undefined ? never : Op }[InferenceId]
 
 export interface InferenceInput<Op extends InferenceId> extends CallOptions {
-  readonly body: BodyInputOf<Inference[Op]>
+  readonly body: BodyInputOf<Api[Op]>
   /** Calls of one conversation find their beginning in the same engine's cache. */
   readonly sessionId?: string | undefined
 }
@@ -42,7 +39,7 @@ export interface InferenceAnswer<T> {
 }
 
 /** An event that tells of an error is thrown as an `ApiError`. */
-export type Chunk<Op extends StreamId> = Exclude<ChunkOf<Inference[Op]>, { readonly type: 'error' }>
+export type Chunk<Op extends StreamId> = Exclude<ChunkOf<Api[Op]>, { readonly type: 'error' }>
 
 /** Each part as it comes, once. It has to be read to its end or left (`break`); `signal` ends it at any time. */
 export interface ChunkStream<T> extends AsyncIterable<T> {

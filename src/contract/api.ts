@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { accountEndpoints } from './account.ts'
 import { accountRecoveryEndpoints } from './account-recovery.ts'
 import { billingEndpoints } from './billing.ts'
-import { endpoint } from './endpoint.ts'
+import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
 import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
@@ -49,3 +49,8 @@ export const api = {
 
 export type Api = typeof api
 export type OperationId = keyof Api
+
+/** The operations that the contract declares with one of these kinds of answers. */
+export type OperationsAnswering<Kind extends AnswerKind> = {
+  [Op in OperationId]: Api[Op]['answers'] extends Kind ? Op : never
+}[OperationId]

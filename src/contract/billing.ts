@@ -172,7 +172,7 @@ export const billingEndpoints = {
     errors: [400, 401, 403, 404, 500],
     params: z.object({ month }),
     response: z.string(),
-    media: 'text/html',
+    answers: 'html',
   }),
   getCurrentBalance: endpoint({
     method: 'GET',

@@ -26,12 +26,28 @@ export type Family = 'v1' | 'v2'
 
 export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 422 | 500
 
+/**
+ * The kinds of answers. `json` and `html` come from a handler. `text` and `events` are streams that own their socket.
+ * `inference` and `audio` come from the gateway and carry `X-Inference-Request-Id`; `inference` is JSON, or a stream
+ * of `chunk` events when the body has `stream: true`.
+ */
+const contentTypes = {
+  json: 'application/json',
+  html: 'text/html',
+  text: 'text/plain',
+  events: 'text/event-stream',
+  inference: 'application/json',
+  audio: 'audio/mpeg',
+} as const
+export type AnswerKind = keyof typeof contentTypes
+
 export interface Endpoint<
   Params extends z.ZodType = z.ZodType,
   Query extends z.ZodType = z.ZodType,
   Body extends z.ZodType = z.ZodType,
   Response extends z.ZodType = z.ZodType,
   Chunk extends z.ZodType = z.ZodType,
+  Answers extends AnswerKind = AnswerKind,
 > {
   readonly method: Method
   /** With `{name}` for path parameters, as OpenAPI writes them. */
@@ -51,13 +67,12 @@ export interface Endpoint<
   readonly response: Response
   /** What each `data:` line holds when the body asks for `stream: true`; without it the operation cannot stream. */
   readonly chunk?: Chunk
-  /** How the answer travels when it is not JSON. */
-  readonly media?: 'text/html' | 'text/plain' | 'text/event-stream' | 'audio/mpeg'
+  readonly answers: Answers
   /** A create: takes an `Idempotency-Key` header. */
   readonly idempotent?: true
-  /** Answers carry `X-Inference-Request-Id`. */
-  readonly inference?: true
 }
+
+type EndpointInput<E extends Endpoint> = Omit<E, 'answers'> & Partial<Pick<E, 'answers'>>
 
 export const tags = [
   'Rentals',
@@ -79,8 +94,20 @@ export function endpoint<
   Body extends z.ZodType = z.ZodUndefined,
   Response extends z.ZodType = z.ZodType,
   Chunk extends z.ZodType = z.ZodUndefined,
->(value: Endpoint<Params, Query, Body, Response, Chunk>): Endpoint<Params, Query, Body, Response, Chunk> {
-  return value
+  Answers extends AnswerKind = 'json',
+>(
+  value: EndpointInput<Endpoint<Params, Query, Body, Response, Chunk, Answers>>,
+): Endpoint<Params, Query, Body, Response, Chunk, Answers> {
+  return { answers: 'json' as Answers, ...value }
+}
+
+export function contentTypeOf({ answers }: Endpoint): (typeof contentTypes)[AnswerKind] {
+  return contentTypes[answers]
+}
+
+/** The gateway answers it, and the answer has a cost. */
+export function isInference({ answers }: Endpoint): boolean {
+  return answers === 'inference' || answers === 'audio'
 }
 
 /** What a handler is given, and what a client sends. */

@@ -125,7 +125,7 @@ export const eventEndpoints = {
     errors: [400, 401, 403, 500],
     query: followQuery,
     response: z.string(),
-    media: 'text/event-stream',
+    answers: 'events',
   }),
   listAllEvents: endpoint({
     method: 'GET',
@@ -150,7 +150,7 @@ export const eventEndpoints = {
     errors: [400, 401, 403, 500],
     query: followQuery,
     response: z.string(),
-    media: 'text/event-stream',
+    answers: 'events',
   }),
   listWebhooks: endpoint({
     method: 'GET',

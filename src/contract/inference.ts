@@ -190,7 +190,7 @@ const modelRecord = z
   })
   .meta({ id: 'Model' })
 
-export const inference = { family: 'v1', tag: 'Inference', access: ['inference'], inference: true } as const
+export const inference = { family: 'v1', tag: 'Inference', access: ['inference'], answers: 'inference' } as const
 
 export const inferenceEndpoints = {
   createChatCompletion: endpoint({

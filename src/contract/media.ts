@@ -204,7 +204,7 @@ export const mediaEndpoints = {
         speed: z.number().min(0.1).max(5).nullable().optional(),
       })
       .meta({ id: 'SpeechRequest' }),
-    media: 'audio/mpeg',
+    answers: 'audio',
     response: z.string().meta({ format: 'binary' }),
   }),
 }

@@ -5,7 +5,7 @@
 import type { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { api } from './api.ts'
-import { tags, type Endpoint, type Tag } from './endpoint.ts'
+import { contentTypeOf, isInference, tags, type Endpoint, type Tag } from './endpoint.ts'
 import { exampleOf } from './example-answer.ts'
 import { exampleBodies } from './example-body.ts'
 import { v1Error, v2Codes, v2Error, type V2Status } from './error.ts'
@@ -60,7 +60,7 @@ export function describeApi(selection: Selection): Record<string, unknown> {
   const responses = describeSharedResponses(entries, schemas)
   addExamples(entries, paths, schemas.components())
   const usedTags = new Set(entries.map(([, endpoint]) => endpoint.tag))
-  const inference = entries.some(([, endpoint]) => endpoint.inference === true)
+  const inference = entries.some(([, endpoint]) => isInference(endpoint))
   return {
     openapi: '3.1.0',
     info: {
@@ -130,12 +130,12 @@ function addExamples(
   paths: Readonly<Record<string, Record<string, JsonObject>>>,
   components: Readonly<Record<string, JsonObject>>,
 ): void {
-  for (const [operationId, { path, method, media = 'application/json' }] of entries) {
-    const operation = paths[path]?.[method.toLowerCase()] as DescribedOperation | undefined
+  for (const [operationId, endpoint] of entries) {
+    const operation = paths[endpoint.path]?.[endpoint.method.toLowerCase()] as DescribedOperation | undefined
     const request = operation?.requestBody?.content['application/json']
     if (request !== undefined) request.example = (exampleBodies as Readonly<Record<string, unknown>>)[operationId]
-    const answer = operation?.responses['200'].content[media]
-    if (answer !== undefined && media === 'application/json') answer.example = exampleOf(answer.schema, components)
+    const answer = operation?.responses['200'].content['application/json']
+    if (answer !== undefined) answer.example = exampleOf(answer.schema, components)
   }
 }
 
@@ -157,7 +157,7 @@ function describeParameters(endpoint: Endpoint, schemas: SchemaWriter): JsonObje
     ...listFields('path', endpoint.params, schemas),
     ...listFields('query', endpoint.query, schemas),
     ...(endpoint.idempotent === true ? [{ $ref: '#/components/parameters/Idempotency-Key' }] : []),
-    ...(endpoint.media === 'text/event-stream' ? [{ $ref: '#/components/parameters/Last-Event-ID' }] : []),
+    ...(endpoint.answers === 'events' ? [{ $ref: '#/components/parameters/Last-Event-ID' }] : []),
   ]
 }
 
@@ -179,7 +179,7 @@ function listFields(where: 'path' | 'query', fields: z.ZodType | undefined, sche
 
 function describeAnswer(endpoint: Endpoint, schemas: SchemaWriter): JsonObject {
   const content: Record<string, JsonObject> = {
-    [endpoint.media ?? 'application/json']: { schema: schemas.write(endpoint.response, 'output') },
+    [contentTypeOf(endpoint)]: { schema: schemas.write(endpoint.response, 'output') },
   }
   if (endpoint.chunk !== undefined) {
     content['text/event-stream'] = {
@@ -215,7 +215,7 @@ function errorSchema(endpoint: Endpoint, status: number): z.ZodType {
 function answerHeaders(endpoint: Endpoint): JsonObject {
   return {
     'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
-    ...(endpoint.inference === true
+    ...(isInference(endpoint)
       ? { 'X-Inference-Request-Id': { $ref: '#/components/headers/X-Inference-Request-Id' } }
       : {}),
   }
@@ -227,7 +227,7 @@ export function statusesAnywhere(endpoint: Endpoint): AnywhereStatus[] {
 }
 
 function sharedResponseName(endpoint: Endpoint, status: AnywhereStatus): string {
-  const form = endpoint.family === 'v2' ? '' : endpoint.inference === true ? 'inference.' : 'v1.'
+  const form = endpoint.family === 'v2' ? '' : isInference(endpoint) ? 'inference.' : 'v1.'
   return `${form}${v2Codes[status]}`
 }
 

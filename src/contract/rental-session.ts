@@ -37,7 +37,7 @@ export const rentalSessionEndpoints = {
         .describe('How many of the last lines to begin with'),
     }),
     response: z.string(),
-    media: 'text/plain',
+    answers: 'text',
   }),
   getRentalMetrics: endpoint({
     ...reading,

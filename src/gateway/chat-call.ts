@@ -1,10 +1,17 @@
-/** From a chat request to a call: what it can cost, which texts it shares with others, what the engine is sent. */
+/**
+ * From a parsed body to a call: whether the model can serve it, the most it can cost, and the request for the engine.
+ * The fast path and the full path both build their calls here, so they cannot differ in price or meaning.
+ */
 import { costOf, noUnits } from '../domain/inference.ts'
 import { minUsd, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, type Failure } from '../base/result.ts'
 import type { Caller } from './call.ts'
 import type { Catalog, ServedModel } from './catalog.ts'
-import type { JsonObject } from './chat-body.ts'
+import type { JsonObject, MessagesText } from './chat-body.ts'
+import { makeEngineRequest } from './engine-request.ts'
+import type { ChatCall } from './exchange.ts'
+import { traceIdOf, tracingOf, type CallHeaders } from './trace.ts'
+import type { UpstreamCall } from './upstream-call.ts'
 
 /** Asked of an engine whose model has no known limit, when the request names none. */
 const DEFAULT_OUTPUT_TOKENS = 4_096
@@ -19,7 +26,70 @@ const TEMPLATE_TOKENS = 64
 const MAX_HASHED_BYTES = 16_384
 const BLOCK_BYTES = 1_024
 
-export interface Parameters {
+export interface ChatRequest {
+  readonly operation: 'chat' | 'completion'
+  /** As the client wrote it, without the schema's defaults: an engine has its own. */
+  readonly body: JsonObject
+  readonly bodyBytes: number
+  /** The body for the account's log, made only for accounts that keep bodies. */
+  readonly bodyText: () => string
+  /** undefined: a completion, which has none. */
+  readonly messages: MessagesText | undefined
+}
+
+export interface BuiltChat {
+  readonly call: ChatCall
+  readonly upstream: UpstreamCall
+  readonly bounds: Bounds
+}
+
+export function buildChatCall(
+  catalog: Catalog,
+  caller: Caller,
+  request: ChatRequest,
+  headers: CallHeaders,
+): BuiltChat | Failure {
+  const { operation, body, messages } = request
+  const name = body['model'] as string
+  const model = catalog.get(name)
+  const refused = refuseModel(model, name, caller)
+  if (refused !== undefined) return refused
+  if (model === undefined) throw new Error('refuseModel refuses an unknown model')
+  const unfit = refuseParameters(model, body)
+  if (unfit !== undefined) return unfit
+  const parameters = readParameters(body)
+  const promptBytes = promptBytesOf(body, request.bodyBytes)
+  const bounds = boundsOf(model, promptBytes, parameters)
+  const call: ChatCall = {
+    requestId: headers.requestId,
+    traceId: traceIdOf(headers),
+    caller,
+    operation,
+    model,
+    worst: bounds.worst,
+    bodyText: caller.account.keepsBodies ? request.bodyText() : null,
+    stream: parameters.stream,
+    includeUsage: parameters.includeUsage,
+    promptBytes,
+  }
+  const upstream: UpstreamCall = {
+    model,
+    accountId: caller.accountId,
+    request: makeEngineRequest({
+      operation,
+      body,
+      messages,
+      stream: parameters.stream,
+      maxOutputTokens: outputLimit(model, parameters),
+      extraHeaders: tracingOf(call),
+    }),
+    prefixes: model.deployments.length > 1 ? prefixesOf(body, messages) : [],
+    session: headers.session,
+  }
+  return { call, upstream, bounds }
+}
+
+interface Parameters {
   /** Of a completion: each is answered `n` times. */
   readonly prompts: number
   readonly stream: boolean
@@ -29,7 +99,7 @@ export interface Parameters {
   readonly maxTokens: number | null
 }
 
-export function readParameters(body: JsonObject): Parameters {
+function readParameters(body: JsonObject): Parameters {
   const options = body['stream_options'] as { include_usage?: boolean } | null | undefined
   const { prompt } = body
   return {
@@ -73,7 +143,7 @@ export function refuseModel(
 }
 
 /** Everything in a body may find its way into the prompt, and pictures come to more than their address has bytes. */
-export function promptBytesOf(body: JsonObject, bodyBytes: number): number {
+function promptBytesOf(body: JsonObject, bodyBytes: number): number {
   return bodyBytes + countParts(body['messages']) * PART_TOKENS
 }
 
@@ -97,7 +167,7 @@ export function isReady({ notReady, deployments }: ServedModel): boolean {
   return notReady === undefined && deployments.some(({ drained, weight }) => !drained && weight > 0)
 }
 
-export function refuseParameters(model: ServedModel, body: JsonObject): Failure | undefined {
+function refuseParameters(model: ServedModel, body: JsonObject): Failure | undefined {
   if (model.kind !== 'chat') {
     return failField(['model'], `The model ${model.name} does not chat: it is for ${model.kind}`, 'wrong_model_kind')
   }
@@ -115,7 +185,7 @@ export function refuseParameters(model: ServedModel, body: JsonObject): Failure 
   return undefined
 }
 
-export interface Bounds {
+interface Bounds {
   readonly worst: NanoUsd
   /** Tokens in and out as far as can be guessed, for the limit a minute; what was used counts in the end. */
   readonly tokens: number
@@ -125,7 +195,7 @@ export interface Bounds {
  * A token is at least one byte of the prompt, and prompt and answer together fit into the context: that bounds a
  * request before anyone has counted its tokens.
  */
-export function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameters): Bounds {
+function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameters): Bounds {
   const context = model.contextTokens ?? Number.MAX_SAFE_INTEGER
   const inputTokens = Math.min(promptBytes + TEMPLATE_TOKENS * parameters.prompts, context * parameters.prompts)
   const each = Math.min(outputLimit(model, parameters) ?? context, context)
@@ -138,11 +208,18 @@ export function boundsOf(model: ServedModel, promptBytes: number, parameters: Pa
 }
 
 /** The most tokens of one answer, which the engine is told too. null: the context is the limit. */
-export function outputLimit(model: ServedModel, { maxTokens }: Parameters): number | null {
+function outputLimit(model: ServedModel, { maxTokens }: Parameters): number | null {
   const most =
     model.maxOutputTokens ?? (model.contextTokens === null && maxTokens === null ? DEFAULT_OUTPUT_TOKENS : null)
   if (maxTokens === null) return most
   return most === null ? maxTokens : Math.min(maxTokens, most)
+}
+
+/** Of a chat the messages, of a completion the prompt. */
+function prefixesOf(body: JsonObject, messages: MessagesText | undefined): number[] {
+  if (messages !== undefined) return hashPrefixes(messages.bytes, messages.ends)
+  const prompt = Buffer.from(JSON.stringify(body['prompt']))
+  return hashPrefixes(prompt, [prompt.length])
 }
 
 /** Hashes of the prompt up to the end of each message and of each block, shortest first. */

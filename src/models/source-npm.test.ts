@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startReceiver, type Receiver } from '../../test/harness/receiver.ts'
@@ -9,7 +10,7 @@ import type { ModelFile } from '../contract/model.ts'
 import { manualClock } from '../sim/clock.ts'
 import { makeModelStore, type ModelStore } from './model-store.ts'
 import { npmRegistry } from './npm-registry.ts'
-import { findTarEntry } from './tar-entry.ts'
+import { readTarFile, TarError } from './tar-entry.ts'
 
 interface Entry {
   readonly name: string
@@ -68,12 +69,10 @@ describe('the tar reader', () => {
   async function* chunksOf(archive: Buffer, size: number): AsyncGenerator<Buffer> {
     for (let at = 0; at < archive.length; at += size) yield archive.subarray(at, at + size)
   }
-  async function read(archive: Buffer, name: string, chunkBytes = 77): Promise<string | undefined> {
-    const entry = await findTarEntry(chunksOf(archive, chunkBytes), (one) => one === name)
-    if (entry === undefined) return undefined
+  async function read(archive: Buffer, name: string, chunkBytes = 77): Promise<string> {
     const chunks: Buffer[] = []
-    for await (const chunk of entry.body) chunks.push(chunk)
-    expect(Buffer.concat(chunks)).toHaveLength(entry.bytes)
+    const source = Readable.from(chunksOf(archive, chunkBytes), { objectMode: false })
+    for await (const chunk of readTarFile(source, (one) => one === name)) chunks.push(chunk)
     return Buffer.concat(chunks).toString()
   }
 
@@ -110,25 +109,48 @@ describe('the tar reader', () => {
     const archive = tarOf([pax(['path', 'not/this']), other, ...entries, other])
     expect(await read(archive, name)).toBe(entries.at(-1)?.content.toString())
     expect(await read(archive, name, 1_000_000)).toBe(entries.at(-1)?.content.toString())
-    expect(await read(archive, `${name}x`)).toBeUndefined()
+    await expect(read(archive, `${name}x`)).rejects.toThrow('no such file')
     // The long name was for one entry.
     expect(await read(archive, 'package/package.json')).toBe('{}')
   })
 
-  test('refuses what is damaged, cut short or not a file', async () => {
-    const entry: Entry = { name: 'package/weights.bin', content: randomBytes(2_000) }
-    const archive = tarOf([entry])
-    await expect(read(archive.subarray(0, 1_500), entry.name)).rejects.toThrow('ends in the middle')
-    await expect(read(archive.subarray(0, 1_500), 'another')).rejects.toThrow('ends in the middle')
-    const damaged = Buffer.from(archive)
-    damaged[0] = 0x71
-    await expect(read(damaged, entry.name)).rejects.toThrow('checksum')
-    await expect(read(tarOf([{ ...entry, type: '2' }]), entry.name)).rejects.toThrow('not a plain file')
-    const huge = tarOf([{ name: 'x', type: 'x', content: Buffer.alloc(1_100_000) }])
-    await expect(read(huge, entry.name, 65_536)).rejects.toThrow('longer than 1048576 bytes')
-    await expect(read(tarOf([{ name: 'x', type: 'x', content: Buffer.from('99 path=x\n') }]), 'x')).rejects.toThrow(
-      'pax',
-    )
+  const entry: Entry = { name: 'package/weights.bin', content: randomBytes(2_000) }
+
+  test.each<[string, Buffer, RegExp]>([
+    ['is truncated', tarOf([entry]).subarray(0, 1_500), /damaged/],
+    ['has a wrong checksum', tarOf([entry]).fill(0x71, 0, 1), /damaged/],
+    ['has a negative size', tarOf([pax(['size', '-1']), entry]), /damaged/],
+    ['has the file as a symbolic link', tarOf([{ ...entry, type: '2' }]), /not a regular file/],
+    ['has the file as a hard link', tarOf([{ ...entry, type: '1' }]), /not a regular file/],
+    ['has an extended header of 5 MB', tarOf([{ name: 'x', type: 'x', content: Buffer.alloc(5_000_000) }]), /damaged/],
+    [
+      'has a broken pax header',
+      tarOf([{ name: 'x', type: 'x', content: Buffer.from('99 path=x\n') }, entry]),
+      /no such/,
+    ],
+    [
+      'has 100,001 entries',
+      Buffer.concat(Array(100_001).fill(tarHeader({ ...other, content: Buffer.alloc(0) }))),
+      /100000/,
+    ],
+  ])('rejects an archive that %s', async (_, archive, message) => {
+    const error: unknown = await read(archive, entry.name, 65_536).catch((cause: unknown) => cause)
+    expect(error).toBeInstanceOf(TarError)
+    expect(String(error)).toMatch(message)
+  })
+
+  test('rejects an archive that is truncated after the file was skipped', async () => {
+    await expect(read(tarOf([entry]).subarray(0, 1_500), 'another')).rejects.toThrow(TarError)
+  })
+
+  test('passes on an error of the source as it is', async () => {
+    const broken = new Error('disk gone')
+    async function* chunks(): AsyncGenerator<Buffer> {
+      yield tarOf([entry]).subarray(0, 700)
+      throw broken
+    }
+    const reading = readTarFile(Readable.from(chunks(), { objectMode: false }), (name) => name === entry.name)
+    await expect(reading.next().then(() => reading.next())).rejects.toBe(broken)
   })
 })
 

@@ -11,7 +11,7 @@ import { fail, ok, type Failure, type Result } from '../base/result.ts'
 import { download, downloadJson, type Tools } from './download.ts'
 import { dropPart } from './part-file.ts'
 import { hashFile, PieceError, type Piece, type PieceRequest } from './piece.ts'
-import { findTarEntry, TarError } from './tar-entry.ts'
+import { readTarFile, TarError } from './tar-entry.ts'
 
 const VERSION_DOCUMENT_BYTES = 4 * 1_048_576
 /** Of all versions of a package at once. */
@@ -142,9 +142,7 @@ async function* readEntry(wanted: PieceRequest, path: string): AsyncGenerator<Bu
   pipeline(archive, unpacked, () => {})
   try {
     // Everything in a package lies in one folder, by custom called `package`.
-    const entry = await findTarEntry(unpacked, (name) => name.slice(name.indexOf('/') + 1) === path)
-    if (entry === undefined) throw new PieceError(`${wanted.source}: the package has no such file`)
-    yield* entry.body
+    yield* readTarFile(unpacked, (name) => name.slice(name.indexOf('/') + 1) === path)
   } catch (error) {
     const isDamaged = error instanceof TarError || (error instanceof Error && 'code' in error && isOfZlib(error.code))
     throw isDamaged ? new PieceError(`${wanted.source}: ${error.message}`, { cause: error }) : error

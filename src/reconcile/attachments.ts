@@ -4,13 +4,18 @@
  * others for that long at most, however many volumes wait for it.
  */
 import { addMs, toDate } from '../base/instant.ts'
-import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
 import { recordVolumeEvent } from '../app/volume.ts'
 import { transact } from '../store/database.ts'
-import { claimDue } from '../store/lease.ts'
+import { releaseLease } from '../store/lease.ts'
 import { findRental } from '../store/rental.ts'
-import { readVolumes, type Attachment } from '../store/volume.ts'
+import {
+  deleteAttachments,
+  leaseAttachments,
+  lockLeasedAttachment,
+  readVolumes,
+  type Attachment,
+} from '../store/volume.ts'
 import { attachmentConcern, attempt } from './attempt.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -25,19 +30,13 @@ export function tendAttachments(app: App): Reconciler {
     name: 'attachments',
     everyMs: 1_000,
     run: async (signal) => {
-      // A rental that is ending takes its mounts with it; `observe` clears those rows.
-      const claim = await claimDue<Attachment>(
-        app.database.db,
-        'attachment',
-        sql`(t.state = 'attaching'
-             and exists (select 1 from rental r where r.id = t.rental_id and r.status = 'Running' and r.external_id is not null)
-             and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
-            or (t.state = 'detaching'
-             and exists (select 1 from rental r where r.id = t.rental_id and r.status in ('Pending', 'Running', 'Unknown')))`,
-        { now: app.clock.now(), leaseMs: CALL_MS + LEASE_SLACK_MS, limit: BATCH },
-      )
-      await eachOf(claim.rows, WIDTH, (attachment) => tendOne(app, attachment, claim.token, signal))
-      return claim.rows.length === BATCH
+      const leased = await leaseAttachments(app.database.db, {
+        now: app.clock.now(),
+        leaseMs: CALL_MS + LEASE_SLACK_MS,
+        limit: BATCH,
+      })
+      await eachOf(leased.rows, WIDTH, (attachment) => tendOne(app, attachment, leased.token, signal))
+      return leased.rows.length === BATCH
     },
   }
 }
@@ -60,40 +59,22 @@ async function tendOne(app: App, attachment: Attachment, token: string, signal: 
   })
   const done = outcome === 'done'
   await transact(app.database, async (tx) => {
-    const mine = tx.db
-      .selectFrom('attachment')
-      .select('state')
-      .where('volume_id', '=', attachment.volume_id)
-      .where('rental_id', '=', attachment.rental_id)
-      .where('lease_token', '=', token)
-      .forUpdate()
-    const current = await mine.executeTakeFirst()
+    const current = await lockLeasedAttachment(tx, attachment, token)
     if (current === undefined) return
+    const { volume_id: volumeId, rental_id: rentalId } = attachment
+    // Asked for otherwise meanwhile: the next pass does that.
     const changed = current.state !== attachment.state
-    const dueAt = done && changed ? tx.clock.now() : addMs(tx.clock.now(), backOffMs(attachment.attempts))
-    const row = { volumeId: attachment.volume_id, rentalId: attachment.rental_id }
-    if (done && !changed && attachment.state === 'detaching') {
-      await tx.db
-        .deleteFrom('attachment')
-        .where('volume_id', '=', row.volumeId)
-        .where('rental_id', '=', row.rentalId)
-        .execute()
-    } else {
-      await tx.db
-        .updateTable('attachment')
-        .set({
-          lease_token: null,
-          lease_until: null,
-          due_at: toDate(dueAt),
-          ...(done && !changed ? { state: 'attached' as const } : {}),
-        })
-        .where('volume_id', '=', row.volumeId)
-        .where('rental_id', '=', row.rentalId)
-        .execute()
+    if (done && !changed && attachment.state === 'detaching') await deleteAttachments(tx, { volumeId, rentalId })
+    else {
+      const dueAt = done && changed ? tx.clock.now() : addMs(tx.clock.now(), backOffMs(attachment.attempts))
+      await releaseLease(tx.db, 'attachment', attachment, token, {
+        due_at: toDate(dueAt),
+        ...(done && !changed ? { state: 'attached' } : {}),
+      })
     }
     if (done && !changed && volume !== undefined) {
       recordVolumeEvent(tx, volume, attachment.state === 'attaching' ? 'volume.attached' : 'volume.detached', {
-        rentalId: row.rentalId,
+        rentalId,
       })
     }
   })

@@ -5,9 +5,8 @@
  * is one line in the log.
  */
 import { inspect } from 'node:util'
-import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
-import { toDate } from '../base/instant.ts'
+import { writeLastError, type EngineRow } from '../store/lease.ts'
 import type { Rental } from '../store/rental.ts'
 import type { Attachment, Volume } from '../store/volume.ts'
 
@@ -15,11 +14,9 @@ import type { Attachment, Volume } from '../store/volume.ts'
 const MAX_CAUSE_CHARS = 500
 const MAX_CAUSES = 5
 
-export interface Concern {
+export type Concern = EngineRow & {
   readonly loop: string
   readonly driver: string
-  readonly table: 'rental' | 'volume' | 'attachment'
-  readonly key: Readonly<Record<string, number>>
   readonly lastError: string | null
 }
 
@@ -50,7 +47,8 @@ export async function attempt(
 ): Promise<Progress | 'failed'> {
   try {
     const progress = await work()
-    if (progress === 'done' && concern.lastError !== null) await writeCause(app, concern, null)
+    if (progress === 'done' && concern.lastError !== null)
+      await writeLastError(app.database.db, concern, null, app.clock.now())
     return progress
   } catch (error) {
     // The server is being stopped, and cuts off its own calls.
@@ -65,7 +63,7 @@ export async function noteFailure(app: App, concern: Concern, error: unknown): P
   const { loop, driver, table, key } = concern
   const subject = `${table} ${Object.values(key).join('/')}`
   app.driverFault?.({ loop, driver, subject, error, isNew: cause !== concern.lastError })
-  await writeCause(app, concern, cause)
+  await writeLastError(app.database.db, concern, cause, app.clock.now())
 }
 
 /** What went wrong, with the causes behind it, in one line. */
@@ -82,11 +80,4 @@ function causeOf(error: unknown): string {
     .join(': ')
     .replaceAll(/\p{Cc}+/gu, ' ')
     .slice(0, MAX_CAUSE_CHARS)
-}
-
-async function writeCause(app: App, { table, key }: Concern, cause: string | null): Promise<void> {
-  const where = Object.entries(key).map(([column, value]) => sql`${sql.ref(column)} = ${value}`)
-  const at = cause === null ? null : toDate(app.clock.now())
-  await sql`update ${sql.table(table)} set last_error = ${cause}, last_error_at = ${at}
-    where ${sql.join(where, sql` and `)}`.execute(app.database.db)
 }

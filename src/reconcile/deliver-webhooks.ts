@@ -6,23 +6,20 @@
  */
 import { setMaxListeners } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
-import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
 import { addMs, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { outboundAgent, type Resolve } from '../base/outbound.ts'
 import { isFailing, parseRetryAfter, retryDelayMs } from '../domain/webhook.ts'
-import { transact, type Db } from '../store/database.ts'
-import { claimDue } from '../store/lease.ts'
+import { transact } from '../store/database.ts'
 import {
   disableWebhook,
   failureStreak,
   finishDelivery,
+  leaseDeliveries,
   listDueDeliveries,
-  loadOutgoing,
   postponeDelivery,
   returnDelivery,
-  type Delivery,
   type DueDelivery,
   type Outgoing,
 } from '../store/webhook-delivery.ts'
@@ -76,7 +73,7 @@ export function deliverWebhooks(
     const due = await listDueDeliveries(db, { now, limit: LOOK_AHEAD, ...fullyBusy(busy) })
     const ids = fairShare(due, busy).map((delivery) => delivery.id)
     if (ids.length === 0) return 0
-    const { token, outgoing } = await claimDeliveries(db, ids, { now, leaseMs: 3 * timeoutMs })
+    const { token, rows: outgoing } = await leaseDeliveries(db, ids, { now, leaseMs: 3 * timeoutMs })
     for (const delivery of outgoing) {
       const done = attempt(delivery, token, signal)
         .catch((error: unknown) => void errors.push(error))
@@ -172,19 +169,6 @@ function countBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string
   return counts
 }
 
-async function claimDeliveries(
-  db: Db,
-  ids: readonly string[],
-  options: { now: Instant; leaseMs: number },
-): Promise<{ token: string; outgoing: Outgoing[] }> {
-  const chosen = sql`t.state = 'pending' and t.id = any (${ids}::text[])`
-  const claim = await claimDue<Delivery>(db, 'webhook_delivery', chosen, { ...options, limit: ids.length })
-  // Another server may have been faster with some or all of them.
-  if (claim.rows.length === 0) return { token: claim.token, outgoing: [] }
-  const claimed = claim.rows.map((row) => row.id)
-  return { token: claim.token, outgoing: await loadOutgoing(db, claimed) }
-}
-
 function openSecrets(app: App, delivery: Outgoing, now: Instant): string[] {
   const { secretSealed, oldSecretSealed, oldSecretUntil } = delivery
   const oldSigns = oldSecretSealed !== null && oldSecretUntil !== null && now < oldSecretUntil
@@ -199,10 +183,10 @@ async function writeBack(
   random: () => number,
 ): Promise<void> {
   const { db } = app.database
-  const claim = { id: delivery.id, token }
+  const leased = { id: delivery.id, token }
   const at = app.clock.now()
   if (outcome.kind === 'delivered') {
-    await finishDelivery(db, claim, 'delivered', { at, status: outcome.status, error: null })
+    await finishDelivery(db, leased, 'delivered', { at, status: outcome.status, error: null })
     return
   }
   const status = outcome.kind === 'refused' ? outcome.status : null
@@ -210,11 +194,11 @@ async function writeBack(
   const delayMs = status === GONE ? undefined : retryDelayMs(delivery.attempts, random, retryAfterMs)
   const attempt = { at, status, error: outcome.error }
   if (delayMs !== undefined) {
-    await postponeDelivery(db, claim, addMs(at, delayMs), attempt)
+    await postponeDelivery(db, leased, addMs(at, delayMs), attempt)
     return
   }
   await transact(app.database, async (tx) => {
-    if (!(await finishDelivery(tx.db, claim, 'failed', attempt))) return
+    if (!(await finishDelivery(tx.db, leased, 'failed', attempt))) return
     if (status === GONE) await disableWebhook(tx, delivery.webhookId, 'gone')
     else if (isFailing(await failureStreak(tx.db, delivery.webhookId), at)) {
       await disableWebhook(tx, delivery.webhookId, 'failing')

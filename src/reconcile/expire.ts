@@ -1,5 +1,5 @@
 /** Ends what has a time of its own: terms, `autoTerminateAt`, states that last too long, holds, old answers. */
-import { addMs, formatInstant, MINUTE_MS, SECOND_MS, toDate } from '../base/instant.ts'
+import { addMs, formatInstant, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
 import { failRental, terminateRental } from '../app/rental.ts'
@@ -10,7 +10,7 @@ import { transact, type Tx } from '../store/database.ts'
 import { forgetIdempotency } from '../store/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
 import { forgetRateWindows } from '../store/rate-window.ts'
-import { listEnding, listOverdue, lockRental, readTerms, type Rental } from '../store/rental.ts'
+import { listEnding, listOverdue, lockRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
@@ -76,11 +76,7 @@ export function expireStates(app: App): Reconciler {
 }
 
 async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise<void> {
-  await tx.db
-    .updateTable('rental')
-    .set({ stuck_at: toDate(tx.clock.now()) })
-    .where('id', '=', rental.id)
-    .execute()
+  await updateRental(tx, rental.id, { stuck_at: tx.clock.now() })
   recordRentalEvent(tx, rental, 'rental.stuck', {
     status: rental.status,
     reason,

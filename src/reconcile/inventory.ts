@@ -1,11 +1,11 @@
 /** Asks each engine which machines it has, and writes them down. */
 import type { App } from '../app/app.ts'
-import { MINUTE_MS, toDate } from '../base/instant.ts'
+import { MINUTE_MS } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
 import type { Simulation } from '../contract/shared.ts'
 import type { Driver, InventoryMachine } from '../engines/driver.ts'
-import { findAccount } from '../store/account.ts'
-import { transact, type Tx } from '../store/database.ts'
+import { insertAccount } from '../store/account.ts'
+import { transact } from '../store/database.ts'
 import { endTurn, takeTurn } from '../store/lease.ts'
 import { saveInventory } from '../store/machine.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
@@ -35,8 +35,9 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
   try {
     const machines = await driver.inventory(callSignal(signal, driver.callTimeoutMs))
     await transact(app.database, async (tx) => {
+      // An engine's supplier gets an account under the same id, so that its earnings have a place.
       for (const supplier of new Set(machines.flatMap((machine) => machine.supplier ?? [])))
-        await ensureSupplier(tx, supplier)
+        await insertAccount(tx, { id: supplier, name: supplier, platformFeeBp: DEFAULT_FEE_BP })
       await saveInventory(
         tx,
         driver.id,
@@ -58,14 +59,4 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
 function simulationOf({ traits }: Driver, { hardware }: Pick<InventoryMachine, 'hardware'>): Simulation | null {
   if (traits.simulated) return 'machine'
   return hardware.simulated === true ? 'gpus' : null
-}
-
-/** An engine's supplier gets an account under the same id, so that its earnings have a place. */
-async function ensureSupplier(tx: Tx, id: string): Promise<void> {
-  if ((await findAccount(tx.db, id)) !== undefined) return
-  await tx.db
-    .insertInto('account')
-    .values({ id, name: id, platform_fee_bp: DEFAULT_FEE_BP, created_at: toDate(tx.clock.now()) })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute()
 }

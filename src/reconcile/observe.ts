@@ -5,7 +5,7 @@
  * What runs needs no write: that an engine's list was good at a certain time is one row (`loop.done_at`), and the meter
  * never charges past it. So an engine that we cannot reach stops the bills of its machines by itself.
  */
-import { addMs, formatInstant, later, MINUTE_MS, toDateOrNull, type Instant } from '../base/instant.ts'
+import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental.ts'
@@ -17,7 +17,15 @@ import { findAccount } from '../store/account.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { findMachine } from '../store/machine.ts'
-import { listUnreleased, lockRental, moveRental, readTerms, type LiveRow, type Rental } from '../store/rental.ts'
+import {
+  listUnreleased,
+  lockRental,
+  moveRental,
+  readTerms,
+  updateRental,
+  type LiveRow,
+  type Rental,
+} from '../store/rental.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 
@@ -168,16 +176,14 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
       await failRental(tx, rental, step.machine.failure ?? 'engine_failure', step.machine.message, lastGood ?? now)
       return
     case 'another_run':
-      await tx.db
-        .updateTable('rental')
-        .set({ incarnation: step.machine.incarnation ?? null })
-        .where('id', '=', rental.id)
-        .execute()
+      await updateRental(tx, rental.id, { incarnation: step.machine.incarnation ?? null })
       return
     case 'shown_again':
-      return markMissing(tx, rental, null)
+      await updateRental(tx, rental.id, { missing_since: null })
+      return
     case 'missing':
-      return markMissing(tx, rental, now)
+      await updateRental(tx, rental.id, { missing_since: now })
+      return
     case 'lost':
       return becomeUnknown(tx, rental, step.seenAt ?? lastGood)
     case 'never_came':
@@ -188,17 +194,9 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
   }
 }
 
-async function markMissing(tx: Tx, rental: Rental, since: Instant | null): Promise<void> {
-  await tx.db
-    .updateTable('rental')
-    .set({ missing_since: toDateOrNull(since) })
-    .where('id', '=', rental.id)
-    .execute()
-}
-
 async function adopt(tx: Tx, rental: Rental, machine: EngineMachine): Promise<void> {
   if (rental.external_id !== null) return
-  await tx.db.updateTable('rental').set({ external_id: machine.externalId }).where('id', '=', rental.id).execute()
+  await updateRental(tx, rental.id, { external_id: machine.externalId })
   tx.wake.add('terminate')
 }
 

@@ -4,15 +4,15 @@
  * lag, shows nothing under the tag, is the first asking void and the engine asked anew.
  */
 import { addMs, toDate, type Instant } from '../base/instant.ts'
-import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
 import { failRental, rentalTag } from '../app/rental.ts'
 import type { CreateOutcome, Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
-import { claimDue } from '../store/lease.ts'
-import { lockRental, type Rental } from '../store/rental.ts'
+import { releaseLease } from '../store/lease.ts'
+import { leaseToCreate, noteCreateAsked, saveCreateAnswer } from '../store/rental-engine.ts'
+import type { Rental } from '../store/rental.ts'
 import { attempt, rentalConcern, type Progress } from './attempt.ts'
-import { longestCallMs, ofOurDrivers } from './drivers.ts'
+import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
@@ -25,14 +25,13 @@ export function provision(app: App): Reconciler {
     name: 'provision',
     everyMs: 1_000,
     run: async (signal) => {
-      const claim = await claimDue<Rental>(
-        app.database.db,
-        'rental',
-        sql`t.status = 'Pending' and t.external_id is null and t.released_at is null and ${ofOurDrivers(app)}`,
-        { now: app.clock.now(), leaseMs: longestCallMs(app) + LEASE_SLACK_MS, limit: BATCH },
-      )
-      await eachOf(claim.rows, WIDTH, (rental) => provisionOne(app, rental, claim.token, signal))
-      return claim.rows.length === BATCH
+      const leased = await leaseToCreate(app.database.db, driverIds(app), {
+        now: app.clock.now(),
+        leaseMs: longestCallMs(app) + LEASE_SLACK_MS,
+        limit: BATCH,
+      })
+      await eachOf(leased.rows, WIDTH, (rental) => provisionOne(app, rental, leased.token, signal))
+      return leased.rows.length === BATCH
     },
   }
 }
@@ -62,7 +61,7 @@ async function askFor(app: App, driver: Driver, rental: Rental, token: string, s
       return 'waiting'
     }
   }
-  if (!(await writeAsking(app, rental, token))) {
+  if (!(await noteCreateAsked(app.database.db, rental.id, token, app.clock.now()))) {
     await letGo(app, rental, token)
     return 'waiting'
   }
@@ -85,52 +84,18 @@ async function letGo(app: App, rental: Rental, token: string): Promise<void> {
   app.database.onCommit(new Set(['observe']))
 }
 
-/** False when the rental was ended or the claim was lost meanwhile: then nothing may be asked. */
-async function writeAsking(app: App, rental: Rental, token: string): Promise<boolean> {
-  const row = await app.database.db
-    .updateTable('rental')
-    .set({ create_asked_at: toDate(app.clock.now()) })
-    .where('id', '=', rental.id)
-    .where('lease_token', '=', token)
-    .where('status', '=', 'Pending')
-    .returning('id')
-    .executeTakeFirst()
-  return row !== undefined
-}
-
 async function settle(app: App, rental: Rental, token: string, outcome: CreateOutcome): Promise<void> {
   await transact(app.database, async (tx) => {
-    const locked = await lockRental(tx, rental.id)
-    if (locked === undefined || locked.lease_token !== token) return
-    const free = { lease_token: null, lease_until: null, due_at: toDate(tx.clock.now()), attempts: 0 }
-    if (outcome.kind === 'created') {
-      await tx.db
-        .updateTable('rental')
-        .set({ ...free, external_id: outcome.externalId })
-        .where('id', '=', rental.id)
-        .execute()
-      tx.wake.add(locked.status === 'Pending' ? 'observe' : 'terminate')
-      return
-    }
-    // The engine has said no and made nothing, so there is nothing to wait for.
-    await tx.db
-      .updateTable('rental')
-      .set({ ...free, create_asked_at: null })
-      .where('id', '=', rental.id)
-      .execute()
-    const fresh = await lockRental(tx, rental.id)
-    if (fresh === undefined) return
-    if (fresh.status === 'Pending') await failRental(tx, fresh, outcome.reason, outcome.message)
+    const isCreated = outcome.kind === 'created'
+    const locked = await saveCreateAnswer(tx, rental, token, isCreated ? outcome.externalId : null)
+    if (locked === undefined) return
+    if (isCreated) tx.wake.add(locked.status === 'Pending' ? 'observe' : 'terminate')
+    else if (locked.status === 'Pending') await failRental(tx, locked, outcome.reason, outcome.message)
     else tx.wake.add('observe')
   })
 }
 
 async function postpone(app: App, rental: Rental, token: string, until?: Instant): Promise<void> {
   const dueAt = until ?? addMs(app.clock.now(), backOffMs(rental.attempts))
-  await app.database.db
-    .updateTable('rental')
-    .set({ due_at: toDate(dueAt), lease_token: null, lease_until: null })
-    .where('id', '=', rental.id)
-    .where('lease_token', '=', token)
-    .execute()
+  await releaseLease(app.database.db, 'rental', rental, token, { due_at: toDate(dueAt) })
 }

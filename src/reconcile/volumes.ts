@@ -1,22 +1,29 @@
 /** Makes volumes true: created, resumed when they are paid again, deleted when that was asked for or nobody pays. */
 import { addMs, toDate, type Instant } from '../base/instant.ts'
 import { costOfSpan } from '../base/money.ts'
-import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
 import { deleteVolume, recordVolumeEvent, volumeMemo } from '../app/volume.ts'
 import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
 import { tagOf } from '../domain/rental.ts'
 import { SUSPENDED_KEPT_MS } from '../domain/volume.ts'
 import type { VolumeEngine, VolumeOutcome } from '../engines/driver.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { claimDue } from '../store/lease.ts'
+import { transact, type Db, type Tx } from '../store/database.ts'
+import { releaseLease } from '../store/lease.ts'
 import { placeHold } from '../store/ledger.ts'
 import { lockOrderFacts } from '../store/order.ts'
 import { findRental } from '../store/rental.ts'
 import { closeMeter, holdKey, openSegment } from '../store/segment.ts'
-import { listAttachments, lockVolume, moveVolume, postponeVolume, type Volume } from '../store/volume.ts'
+import {
+  deleteAttachments,
+  leaseVolumes,
+  listAttachments,
+  lockVolume,
+  moveVolume,
+  noteVolumeAsked,
+  type Volume,
+} from '../store/volume.ts'
 import { attempt, noteFailure, volumeConcern, type Progress } from './attempt.ts'
-import { longestCallMs, ofOurDrivers } from './drivers.ts'
+import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 32
@@ -31,14 +38,13 @@ export function tendVolumes(app: App): Reconciler {
     name: 'volumes',
     everyMs: 1_000,
     run: async (signal) => {
-      const claim = await claimDue<Volume>(
-        app.database.db,
-        'volume',
-        sql`t.state in ('creating', 'suspended', 'deleting') and ${ofOurDrivers(app)}`,
-        { now: app.clock.now(), leaseMs: longestCallMs(app) + LEASE_SLACK_MS, limit: BATCH },
-      )
-      await eachOf(claim.rows, WIDTH, (volume) => tendOne(app, volume, claim.token, signal))
-      return claim.rows.length === BATCH
+      const leased = await leaseVolumes(app.database.db, driverIds(app), {
+        now: app.clock.now(),
+        leaseMs: longestCallMs(app) + LEASE_SLACK_MS,
+        limit: BATCH,
+      })
+      await eachOf(leased.rows, WIDTH, (volume) => tendOne(app, volume, leased.token, signal))
+      return leased.rows.length === BATCH
     },
   }
 }
@@ -46,7 +52,7 @@ export function tendVolumes(app: App): Reconciler {
 async function tendOne(app: App, volume: Volume, token: string, signal: AbortSignal): Promise<void> {
   const driver = app.drivers.get(volume.driver)
   const retryAt = addMs(app.clock.now(), backOffMs(volume.attempts))
-  if (driver?.volumes === undefined) return void (await postponeVolume(app.database.db, volume.id, token, retryAt))
+  if (driver?.volumes === undefined) return postpone(app.database.db, volume, token, retryAt)
   const call = { engine: driver.volumes, signal: callSignal(signal, driver.callTimeoutMs), token }
   const outcome = await attempt(app, volumeConcern('volumes', volume), signal, async () => {
     if (volume.state === 'creating') return create(app, volume, call)
@@ -57,8 +63,12 @@ async function tendOne(app: App, volume: Volume, token: string, signal: AbortSig
   if (outcome !== 'failed') return
   await transact(app.database, async (tx) => {
     if (volume.state === 'creating' && volume.attempts >= CREATE_ATTEMPTS) await giveUp(tx, volume, 'engine_failure')
-    else await postponeVolume(tx.db, volume.id, token, retryAt)
+    else await postpone(tx.db, volume, token, retryAt)
   })
+}
+
+async function postpone(db: Db, volume: Volume, token: string, dueAt: Instant): Promise<void> {
+  await releaseLease(db, 'volume', volume, token, { due_at: toDate(dueAt) })
 }
 
 interface Call {
@@ -80,11 +90,7 @@ async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token) return
     if (locked.state !== 'creating') {
-      await tx.db
-        .updateTable('volume')
-        .set({ external_id: made.externalId, lease_token: null, lease_until: null })
-        .where('id', '=', volume.id)
-        .execute()
+      await releaseLease(tx.db, 'volume', volume, call.token, { external_id: made.externalId })
       return
     }
     const now = tx.clock.now()
@@ -106,15 +112,7 @@ async function findOrMake(app: App, volume: Volume, call: Call): Promise<VolumeO
       return { kind: 'created', externalId: known.externalId, vip: known.vip }
     }
   }
-  const asked = await app.database.db
-    .updateTable('volume')
-    .set({ create_asked_at: toDate(app.clock.now()) })
-    .where('id', '=', volume.id)
-    .where('lease_token', '=', call.token)
-    .where('state', '=', 'creating')
-    .returning('id')
-    .executeTakeFirst()
-  if (asked === undefined) return undefined
+  if (!(await noteVolumeAsked(app.database.db, volume.id, call.token, app.clock.now()))) return undefined
   const near = await beside(app, volume)
   const order = { region: volume.region, label: volume.label, sizeGb: volume.size_gb, ...near }
   return call.engine.create(tag, order, call.signal)
@@ -142,13 +140,7 @@ async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {
 async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
   if ((await moveVolume(tx, volume.id, 'failed', { state_reason: reason })) === undefined) return
   await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
-  for (const attached of await listAttachments(tx.db, { volumeIds: [volume.id] })) {
-    await tx.db
-      .deleteFrom('attachment')
-      .where('volume_id', '=', volume.id)
-      .where('rental_id', '=', attached.rentalId)
-      .execute()
-  }
+  await deleteAttachments(tx, { volumeId: volume.id })
   recordVolumeEvent(tx, volume, 'volume.failed', { reason })
 }
 
@@ -162,7 +154,7 @@ async function remove(app: App, volume: Volume, call: Call): Promise<Progress> {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token || locked.state !== 'deleting') return
     if (left.length > 0) {
-      await postponeVolume(tx.db, volume.id, call.token, addMs(tx.clock.now(), backOffMs(volume.attempts)))
+      await postpone(tx.db, volume, call.token, addMs(tx.clock.now(), backOffMs(volume.attempts)))
       return
     }
     await moveVolume(tx, volume.id, 'deleted', { terminated_at: tx.clock.now() })
@@ -182,7 +174,7 @@ async function resumeOrGiveUp(app: App, volume: Volume, token: string): Promise<
     const now = tx.clock.now()
     const attached = await listAttachments(tx.db, { volumeIds: [volume.id] })
     if (now - locked.state_since >= SUSPENDED_KEPT_MS && attached.length === 0) await deleteVolume(tx, locked, 'unpaid')
-    else await postponeVolume(tx.db, volume.id, token, addMs(now, RESUME_EVERY_MS))
+    else await postpone(tx.db, volume, token, addMs(now, RESUME_EVERY_MS))
   })
 }
 

@@ -4,7 +4,7 @@
  * moment and sent outside the transactions, which keeps PostgreSQL's one notification queue out of their commits.
  */
 import type { Database } from '../store/database.ts'
-import { listen, type Log } from '../store/listener.ts'
+import { listen, notify, type Log } from '../store/listener.ts'
 
 const CHANNEL = 'berth_wake'
 const GATHER_MS = 20
@@ -33,9 +33,9 @@ export function openBus(options: { database: Database; url: string; log: Log; on
     timer = undefined
     const payloads = inPieces([...gathered])
     gathered = new Set()
-    options.database.pool
-      .query('select pg_notify($1, payload) from unnest($2::text[]) payload', [CHANNEL, payloads])
-      .catch((error: unknown) => options.log.warn({ err: error }, 'a wake-up was not sent; timers make up for it'))
+    notify(options.database, CHANNEL, payloads).catch((error: unknown) =>
+      options.log.warn({ err: error }, 'a wake-up was not sent; timers make up for it'),
+    )
   }
 
   return {

@@ -1,7 +1,7 @@
 /**
- * The link that a start prints for the demo account of a trial. Whoever opens it first gets the demo key: only who sees
- * the terminal has it, wherever the browser is and whatever proxy is in between. Its token works once and for a day,
- * and only its hash is kept. The token stands behind a `#`, so no proxy and no log sees it before the page sends it.
+ * The sign-in link for the demo account, printed at startup. The first browser to open it gets the demo key, so the
+ * link is a secret of whoever can read the terminal. Its token works once, for one day, and only its hash is kept. It
+ * is in the URL fragment, which browsers do not send, so no proxy log has it.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { DAY_MS, type Clock } from '../base/instant.ts'
@@ -11,9 +11,8 @@ const LINK_MS = DAY_MS
 const TOKEN_BYTES = 32
 
 export interface DemoLink {
-  /** For the printed address, and for nothing else. */
   readonly token: string
-  /** Whether this is the token, for the first time and in time. */
+  /** true once, for the right token before it expires. */
   redeem(token: string): boolean
 }
 

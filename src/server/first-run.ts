@@ -6,18 +6,17 @@
 import { rmSync } from 'node:fs'
 import path from 'node:path'
 import { makeApiKey, parseApiKey } from '../base/api-key.ts'
-import { toDate } from '../base/instant.ts'
 import { usd, type NanoUsd } from '../base/money.ts'
 import { region, storageRegion } from '../contract/region.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { parseSshPublicKey } from '../domain/ssh-key.ts'
-import { findAccount, findOrInsertPerson, insertMember, listMembers } from '../store/account.ts'
+import { findAccount, findOrInsertPerson, insertAccount, insertMember, listMembers } from '../store/account.ts'
 import { findApiKey, insertApiKey, noKeyLimits } from '../store/api-key.ts'
 import { writeAudit } from '../store/audit.ts'
 import { welcomeKey } from '../store/billing.ts'
 import { transact, type Database, type Tx } from '../store/database.ts'
 import { post } from '../store/ledger.ts'
-import { insertModel } from '../store/model.ts'
+import { insertModel, noteOffered } from '../store/model.ts'
 import { listGpuPrices, saveGpuPrices, saveReserveOptions, saveStoragePrices } from '../store/price.ts'
 import { insertSshKey } from '../store/ssh-key.ts'
 import { readOrCreateSecret, readPrivateFile, writePrivateFile } from './data-folder.ts'
@@ -98,12 +97,7 @@ async function openHouseAccount(
   const parsed = parseApiKey(account.key)
   if (parsed.kind !== 'key') throw new Error(`The file of the ${account.id} key in the data folder does not hold a key`)
   // Several servers may start at once: the one that inserts the row goes on.
-  const inserted = await tx.db
-    .insertInto('account')
-    .values({ id: account.id, name: account.name, created_at: toDate(tx.clock.now()) })
-    .onConflict((conflict) => conflict.doNothing())
-    .returning('id')
-    .executeTakeFirst()
+  const inserted = await insertAccount(tx, { id: account.id, name: account.name, platformFeeBp: null })
   if (inserted === undefined) return false
   const person = await findOrInsertPerson(tx, { email: `${account.id}@berth.local`, name: account.name })
   await insertMember(tx, { accountId: account.id, personId: person.id, role: 'owner', name: account.name })
@@ -227,15 +221,4 @@ export async function ensureModels(database: Database, which: 'all' | 'none'): P
       if (inserted) await writeAudit(tx, { actor: 'first start', action: 'model.create', subject: name })
     }
   })
-}
-
-/** False: it was offered before. */
-async function noteOffered(tx: Tx, name: string): Promise<boolean> {
-  const noted = await tx.db
-    .insertInto('offered_model')
-    .values({ name, at: toDate(tx.clock.now()) })
-    .onConflict((conflict) => conflict.doNothing())
-    .returning('name')
-    .executeTakeFirst()
-  return noted !== undefined
 }

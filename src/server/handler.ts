@@ -1,9 +1,7 @@
 /** What a handler is: the contract's types on both sides, a `Result` between. */
 import type { Actor, App } from '../app/app.ts'
 import type { Result } from '../base/result.ts'
-import type { Api, OperationId } from '../contract/api.ts'
-import type { inferenceEndpoints } from '../contract/inference.ts'
-import type { mediaEndpoints } from '../contract/media.ts'
+import type { Api, OperationId, OperationsAnswering } from '../contract/api.ts'
 import type { BodyOf, ParamsOf, QueryOf, ResponseOf } from '../contract/endpoint.ts'
 
 export interface HandlerRequest<Op extends OperationId> {
@@ -13,6 +11,8 @@ export interface HandlerRequest<Op extends OperationId> {
   readonly body: BodyOf<Api[Op]>
   /** Public operations are handed an actor without account and scopes. */
   readonly actor: Actor
+  /** Models that the key may call. null: all. */
+  readonly allowedModels: readonly string[] | null
   readonly requestId: string
   /** As the caller addressed the server: `https://berth.example.com`. undefined: it did not say. */
   readonly baseUrl?: string | undefined
@@ -24,10 +24,5 @@ export type Handler<Op extends OperationId> = (
   request: HandlerRequest<Op>,
 ) => Promise<Result<ResponseOf<Api[Op]>>>
 
-/** A missing handler does not compile. Streams (events, logs) and models are answered in their own ways. */
-export type Handlers = { [Op in Exclude<OperationId, StreamOperation | ModelOperation>]: Handler<Op> }
-
-type StreamOperation = 'followEvents' | 'followAllEvents' | 'getRentalLogs'
-
-/** What the gateway answers, see inference-door.ts. */
-type ModelOperation = keyof typeof inferenceEndpoints | keyof typeof mediaEndpoints
+/** A missing handler does not compile. Operations with other kinds of answers have their tables in answer.ts. */
+export type Handlers = { [Op in OperationsAnswering<'json' | 'html'>]: Handler<Op> }

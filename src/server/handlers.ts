@@ -1,6 +1,7 @@
 /** All handlers. An operation of the contract without one does not compile. */
 import { ok } from '../base/result.ts'
 import { describeApi } from '../contract/openapi.ts'
+import type { Gateway } from '../gateway/gateway.ts'
 import type { Handlers } from './handler.ts'
 import { accountHandlers } from './handlers/account.ts'
 import { billingHandlers } from './handlers/billing.ts'
@@ -12,25 +13,29 @@ import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { rentalHandlers } from './handlers/rental.ts'
 import { requestLogHandlers } from './handlers/request-log.ts'
+import { servedModelHandlers } from './handlers/served-model.ts'
 import { supplyHandlers } from './handlers/supply.ts'
 import { trafficHandlers } from './handlers/traffic.ts'
 import { volumeHandlers } from './handlers/volume.ts'
 
 let v2: Record<string, unknown> | undefined
 
-export const handlers: Handlers = {
-  getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
-  ...rentalHandlers,
-  ...volumeHandlers,
-  ...billingHandlers,
-  ...requestLogHandlers,
-  ...marketplaceHandlers,
-  ...accountHandlers,
-  ...eventHandlers,
-  ...supplyHandlers,
-  ...operatorAccountHandlers,
-  ...operatorFleetHandlers,
-  ...modelHandlers,
-  ...trafficHandlers,
-  ...hostHandlers,
+export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
+  return {
+    getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
+    ...rentalHandlers,
+    ...volumeHandlers,
+    ...billingHandlers,
+    ...requestLogHandlers,
+    ...marketplaceHandlers,
+    ...accountHandlers,
+    ...eventHandlers,
+    ...supplyHandlers,
+    ...operatorAccountHandlers,
+    ...operatorFleetHandlers,
+    ...modelHandlers,
+    ...trafficHandlers,
+    ...hostHandlers,
+    ...servedModelHandlers(gateway),
+  }
 }

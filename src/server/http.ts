@@ -11,12 +11,14 @@ import { randomId } from '../base/id.ts'
 import { makeLineLimit } from '../base/line-limit.ts'
 import { limits } from '../base/limits.ts'
 import type { Metrics } from '../base/metrics.ts'
-import type { Endpoint, Family } from '../contract/endpoint.ts'
+import { isInference, type Endpoint, type Family } from '../contract/endpoint.ts'
 import { api } from '../contract/api.ts'
 import { describeApi } from '../contract/openapi.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import { newRequestId } from '../gateway/gateway.ts'
-import { bind, countFailedKey, send, type Binding } from './bind.ts'
+import { countFailedKey } from './access.ts'
+import { send } from './answer.ts'
+import { bind, type Binding } from './bind.ts'
 import { DatabaseSilent } from '../store/silence-watch.ts'
 import { addConsoleRoutes } from './console.ts'
 import { makeConsolePages } from './console-pages.ts'
@@ -80,7 +82,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   server.addHook('onRequest', async (request, reply) => {
     reply.header('X-Request-Id', request.id)
     const { endpoint } = request.routeOptions.config as { endpoint?: Endpoint }
-    if (endpoint?.inference === true) reply.header('X-Inference-Request-Id', newRequestId())
+    if (endpoint !== undefined && isInference(endpoint)) reply.header('X-Inference-Request-Id', newRequestId())
     reply.header('X-Content-Type-Options', 'nosniff')
     reply.header('Cache-Control', 'no-store')
   })

@@ -20,7 +20,7 @@ const readsByPost: readonly OperationId[] = ['listMachines']
 const privateReads: readonly OperationId[] = ['getInferenceRequest']
 
 export function isPackable(operation: OperationId, endpoint: Endpoint): boolean {
-  if (endpoint.media !== undefined || endpoint.inference === true || privateReads.includes(operation)) return false
+  if (endpoint.answers !== 'json' || privateReads.includes(operation)) return false
   return endpoint.method === 'GET' || readsByPost.includes(operation)
 }
 

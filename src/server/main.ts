@@ -1,35 +1,35 @@
-/** `berth serve`: starts a server, says what to try next, and ends it cleanly. */
+/** `berth serve`: starts a server, prints the next steps, and stops it cleanly. */
 import { openData } from './open-data.ts'
 import { checkPorts, listenFailure } from './port-check.ts'
 import type { RunningServer } from './serve.ts'
 import { readSettings, SettingsError } from './settings.ts'
 import { usage, welcome } from './welcome.ts'
 
-/** Ctrl-C drains; whatever has not ended by then is cut off. */
-const END_WITHIN_MS = 10_000
+/** A stop that takes longer is forced. */
+const STOP_TIMEOUT_MS = 10_000
 
 async function main(): Promise<void> {
-  // Whoever read our output may be gone; that is no reason to fall over.
+  // The reader of our output may have exited (EPIPE): keep serving.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const flags = process.argv.slice(process.argv[2] === 'serve' ? 3 : 2)
   if (flags.includes('--help') || flags.includes('-h')) return void process.stdout.write(usage())
   const newOperatorKey = flags.includes('--new-operator-key')
   if (flags.length > (newOperatorKey ? 1 : 0))
     throw new SettingsError(
-      `Unknown option ${flags.find((flag) => flag !== '--new-operator-key')}; berth serve takes its settings from the environment (--help lists them)`,
+      `Unknown option ${flags.find((flag) => flag !== '--new-operator-key')}. berth serve reads its settings from the environment; --help lists them.`,
     )
   const settings = readSettings(process.env)
   const startedAt = performance.now()
   await checkPorts(settings)
-  // The rest of the program is loaded while PostgreSQL starts.
+  // Load the rest of the program while PostgreSQL starts.
   const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
   const server = await serve(settings, { data, newOperatorKey }).catch((error: unknown) => {
     throw listenFailure(settings, error) ?? error
   })
   const { url, made, demoLinkToken } = server
-  // Standard output has the log and nothing else, so that whatever collects it can parse every line.
-  // Before anybody can know that it is up, and stop it.
+  // Before the welcome text: a script may send SIGTERM as soon as it reads it.
   stopOnSignal(server, settings.drainMs)
+  // Standard output carries only the log, one JSON object per line.
   process.stderr.write(welcome({ url, settings, made, demoLinkToken, tookMs: performance.now() - startedAt }))
   void server.broken.then((why) => {
     if (ending) return
@@ -43,14 +43,14 @@ let ending = false
 async function end(server: RunningServer, code: number): Promise<void> {
   if (ending) return
   ending = true
-  setTimeout(() => process.exit(1), END_WITHIN_MS).unref()
+  setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref()
   await server.close()
   process.exit(code)
 }
 
 /**
- * The first signal stops the server, after the time that load balancers get to notice. A second one skips that time, or
- * gives up on a stop that is under way already.
+ * The first signal drains, so that load balancers notice, and then stops. A second one skips the drain; during the stop
+ * it exits at once.
  */
 function stopOnSignal(server: RunningServer, drainMs: number): void {
   let draining: NodeJS.Timeout | undefined

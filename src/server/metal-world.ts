@@ -1,7 +1,6 @@
 /** Bare-metal hosts as their keeper (engines/metal/keep.ts) sees them: the books, with their secrets unsealed. */
 import { z } from 'zod'
 import type { App } from '../app/app.ts'
-import { toDate } from '../base/instant.ts'
 import type { Desired, HostReport } from '../contract/agent.ts'
 import { metalAccess, metalDeclared, type MetalAccess, type MetalDeclared } from '../engines/metal/access.ts'
 import type { MetalHost, MetalWorld } from '../engines/metal/keep.ts'
@@ -16,6 +15,7 @@ import {
   setHostState,
   type HostRow,
 } from '../store/host.ts'
+import { admitHost, replaceAccess, updateMetalHost } from '../store/host-admin.ts'
 import { endTurn, prolongTurn, takeTurn } from '../store/lease.ts'
 
 const MAX_HOSTS = 10_000
@@ -36,15 +36,12 @@ export async function changeMetalHost(
   const before = known.access === null ? undefined : sealed.parse(JSON.parse(app.vault.open(known.access)))
   const hostKey = said.access.hostKey ?? before?.access.hostKey
   const access: MetalAccess = { ...said.access, ...(hostKey === undefined ? {} : { hostKey }) }
-  await app.database.db
-    .updateTable('host')
-    .set({
-      access: sealMetal(app, access, said.declared),
-      address: JSON.stringify(said.address),
-      offer: JSON.stringify(said.offer),
-    })
-    .where('id', '=', known.id)
-    .execute()
+  await updateMetalHost(app.database.db, {
+    id: known.id,
+    offer: said.offer,
+    access: sealMetal(app, access, said.declared),
+    address: said.address,
+  })
 }
 
 export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): MetalWorld {
@@ -96,29 +93,13 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): Meta
       })
     },
     async admit(id) {
-      await transact(database, async (tx) => {
-        // An operator may have taken it out of service meanwhile.
-        const host = await tx.db.selectFrom('host').select('state').where('id', '=', id).forUpdate().executeTakeFirst()
-        if (host?.state !== 'cleaning') return
-        await setHostState(tx, id, 'ready', null)
-        // It was just looked at.
-        await tx.db
-          .updateTable('host')
-          .set({ seen_at: toDate(clock.now()) })
-          .where('id', '=', id)
-          .execute()
-      })
+      await transact(database, (tx) => admitHost(tx, id))
     },
     async learnHostKey(id, fingerprint) {
       const row = await findHost(db, id)
       if (row?.access === undefined || row.access === null) return
       const { access, declared } = sealed.parse(JSON.parse(vault.open(row.access)))
-      await db
-        .updateTable('host')
-        .set({ access: sealMetal(app, { ...access, hostKey: fingerprint }, declared) })
-        .where('id', '=', id)
-        .where('access', '=', row.access)
-        .execute()
+      await replaceAccess(db, id, row.access, sealMetal(app, { ...access, hostKey: fingerprint }, declared))
     },
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The data folder and the database behind it. Apart from serve.ts because it comes first and takes longest: while
- * PostgreSQL starts, main.ts loads the rest of the program.
+ * Opens the data folder and the database. Separate from serve.ts because it takes longest: while PostgreSQL starts,
+ * main.ts loads the rest of the program.
  */
 import { openDataFolder } from './data-folder.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
@@ -9,7 +9,7 @@ import type { Settings } from './settings.ts'
 export interface OpenData {
   readonly dir: string
   readonly databaseUrl: string
-  /** Resolves when our own PostgreSQL has ended by itself. */
+  /** Resolves if the embedded PostgreSQL exits on its own. */
   readonly broken: Promise<string>
   close(): Promise<void>
 }
@@ -25,7 +25,7 @@ export async function openData(settings: Settings, log: (line: string) => void =
     return {
       dir: folder.dir,
       databaseUrl: postgres.url,
-      broken: postgres.exited.then(() => 'PostgreSQL has ended'),
+      broken: postgres.exited.then(() => 'PostgreSQL has exited unexpectedly'),
       close: async () => {
         await postgres.stop()
         await folder.release()

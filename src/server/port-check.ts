@@ -1,10 +1,10 @@
-/** Whether the server will be able to listen, asked before anything is written, and why not in one sentence. */
+/** Checks that the server's ports are free before anything is written to disk. */
 import net from 'node:net'
 import { SettingsError, type Settings } from './settings.ts'
 
 type Ports = Pick<Settings, 'host' | 'port' | 'metricsPort'>
 
-/** Somebody else may still take a port before the server listens; `listenFailure` has the words for that too. */
+/** Another program may still take a port before the server listens; `listenFailure` covers that case. */
 export async function checkPorts(settings: Ports): Promise<void> {
   await tryListen(settings, settings.host, settings.port)
   if (settings.metricsPort !== undefined) await tryListen(settings, '127.0.0.1', settings.metricsPort)
@@ -37,7 +37,7 @@ export function listenFailure({ host, port, metricsPort }: Ports, error: unknown
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return new SettingsError(`This machine has no address ${host}. Set BERTH_HOST to one that it has.`)
+      return new SettingsError(`This machine has no address ${host}. Set BERTH_HOST to one of its addresses.`)
     default:
       return undefined
   }

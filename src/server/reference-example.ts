@@ -10,7 +10,7 @@ export function renderCurl(operationId: string, endpoint: Endpoint): Markup {
 
 export function writeCurl(operationId: string, endpoint: Endpoint): string {
   const body = (exampleBodies as Readonly<Record<string, unknown>>)[operationId]
-  const followed = endpoint.media === 'text/event-stream' ? '-N ' : ''
+  const followed = endpoint.answers === 'events' ? '-N ' : ''
   const impliedMethod = body === undefined ? 'GET' : 'POST'
   const method = endpoint.method === impliedMethod ? '' : `-X ${endpoint.method} `
   const query = exampleQueries[operationId as OperationId]

@@ -3,7 +3,7 @@
  * anything. It holds under `default-src 'none'; style-src 'unsafe-inline'; img-src data:`.
  */
 import { api } from '../contract/api.ts'
-import { tags, type Access, type Endpoint, type Tag } from '../contract/endpoint.ts'
+import { isInference, tags, type Access, type Endpoint, type Tag } from '../contract/endpoint.ts'
 import { describeApi, statusesAnywhere, statusMeanings, tagDescriptions } from '../contract/openapi.ts'
 import type { JsonObject } from '../contract/openapi-schema.ts'
 import { html, join, prose, type Markup } from './markup.ts'
@@ -183,7 +183,7 @@ function renderAnswers({ endpoint, described }: Operation, schemas: Components):
   </p>`
   return html`<h4>Answer</h4>
     ${answers.map(([media, { schema }]) => renderAnswer(media, schema, endpoint, schemas))}
-    ${endpoint.inference === true ? costs : undefined}`
+    ${isInference(endpoint) ? costs : undefined}`
 }
 
 function renderAnswer(media: string, schema: JsonObject, endpoint: Endpoint, schemas: Components): Markup {

@@ -1,10 +1,10 @@
 /** What a server uses up: its event loop, its disk, the database, the journal; and which version it is. */
 import { readdir, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
-import { sql } from 'kysely'
 import type { App } from '../app/app.ts'
-import { toDate } from '../base/instant.ts'
 import type { Metrics } from '../base/metrics.ts'
+import { readDatabaseBytes, readVolumeGb } from '../store/gauge.ts'
+import { findLastLedgerCheck } from '../store/ledger-verify.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 
 const LAG_EVERY_MS = 500
@@ -70,14 +70,12 @@ function watchDatabase(app: App, metrics: Metrics): void {
   const findings = metrics.gauge('berth_ledger_check_findings', 'What the last recount found wrong')
   metrics.collect(async () => {
     const { db } = app.database
-    const size = await sql<{ bytes: bigint }>`select pg_database_size(current_database()) as bytes`.execute(db)
-    bytes.set(Number.parseInt(String(size.rows[0]?.bytes ?? 0), 10))
-    const sums = await sql<{ state: string; gb: number }>`
-      select state, sum(size_gb)::float8 as gb from volume where state <> 'deleted' group by state`.execute(db)
-    for (const state of ['creating', 'active', 'suspended', 'deleting', 'failed'])
-      volumes.set((sums.rows.find((row) => row.state === state)?.gb ?? 0) * 1e9, { state })
-    const last = await db.selectFrom('ledger_check').select(['at', 'findings']).orderBy('id', 'desc').limit(1).execute()
-    checkedAt.set(last[0] === undefined ? 0 : toDate(last[0].at).getTime() / 1_000)
-    findings.set(last[0]?.findings ?? 0)
+    bytes.set(await readDatabaseBytes(db))
+    const gb = await readVolumeGb(db)
+    for (const state of ['creating', 'active', 'suspended', 'deleting', 'failed'] as const)
+      volumes.set((gb.get(state) ?? 0) * 1e9, { state })
+    const last = await findLastLedgerCheck(db)
+    checkedAt.set((last?.at ?? 0) / 1_000)
+    findings.set(last?.findings ?? 0)
   })
 }

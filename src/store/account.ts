@@ -21,10 +21,11 @@ export interface Member {
   readonly created_at: Instant
 }
 
+/** undefined: the id is taken, and that account stays as it is. */
 export async function insertAccount(
   tx: Tx,
   account: { id: string; name: string; platformFeeBp: number | null },
-): Promise<Account> {
+): Promise<Account | undefined> {
   return tx.db
     .insertInto('account')
     .values({
@@ -33,8 +34,9 @@ export async function insertAccount(
       platform_fee_bp: account.platformFeeBp,
       created_at: toDate(tx.clock.now()),
     })
+    .onConflict((conflict) => conflict.doNothing())
     .returningAll()
-    .executeTakeFirstOrThrow()
+    .executeTakeFirst()
 }
 
 export async function findAccount(db: Db, id: string): Promise<Account | undefined> {

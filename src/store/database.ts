@@ -84,6 +84,11 @@ function watchedPool(pool: pg.Pool, silence: SilenceWatch): PostgresPool {
   return { connect: connect as unknown as PostgresPool['connect'], end: () => pool.end() }
 }
 
+/** Past the silence watch: the caller has a time limit of its own. */
+export async function pingDatabase(database: Database): Promise<void> {
+  await database.pool.query('select 1')
+}
+
 /** Runs `work` in one transaction. A returned failure rolls it back and is the answer. */
 export async function transact<T>(database: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
@@ -101,6 +106,24 @@ export async function transact<T>(database: Database, work: (tx: Tx) => Promise<
       if (error instanceof RolledBack) return error.failure as T
       if (attempt >= RETRIES || !isRetryable(error)) throw error
     }
+  }
+}
+
+/** Runs part of a transaction so that it can fail alone: an error or a returned failure undoes its writes and events. */
+export async function undoOnFailure<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
+  const events = tx.events.length
+  const undo = async (): Promise<void> => {
+    await sql`rollback to savepoint part`.execute(tx.db)
+    tx.events.length = events
+  }
+  await sql`savepoint part`.execute(tx.db)
+  try {
+    const outcome = await work()
+    if (isFailure(outcome)) await undo()
+    return outcome
+  } catch (error) {
+    await undo()
+    throw error
   }
 }
 

@@ -121,17 +121,43 @@ export async function updateOffer(tx: Tx, id: string, offer: HostOffer): Promise
   return changed !== undefined
 }
 
-/** A bare-metal machine that had been taken away, or was declared otherwise before, begins again. */
-export async function replaceMetalHost(
-  tx: Tx,
-  host: { id: string; offer: HostOffer; access: string; address: HostAddress },
-): Promise<void> {
-  await tx.db
+export interface MetalRecord {
+  readonly id: string
+  readonly offer: HostOffer
+  /** Sealed. */
+  readonly access: string
+  readonly address: HostAddress
+}
+
+export async function updateMetalHost(db: Db, host: MetalRecord): Promise<void> {
+  await db
     .updateTable('host')
     .set({ offer: JSON.stringify(host.offer), access: host.access, address: JSON.stringify(host.address) })
     .where('id', '=', host.id)
     .execute()
+}
+
+/** A bare-metal machine that was removed, or declared differently before, starts again. */
+export async function replaceMetalHost(tx: Tx, host: MetalRecord): Promise<void> {
+  await updateMetalHost(tx.db, host)
   await setHostState(tx, host.id, 'cleaning', 'new')
+}
+
+/** Replaces sealed credentials, unless someone else has replaced them since they were read. */
+export async function replaceAccess(db: Db, id: string, before: string, after: string): Promise<void> {
+  await db.updateTable('host').set({ access: after }).where('id', '=', id).where('access', '=', before).execute()
+}
+
+/** Puts a host on sale that was just cleaned and inspected, unless an operator has taken it out of service meanwhile. */
+export async function admitHost(tx: Tx, id: string): Promise<void> {
+  const host = await lockHost(tx, { id })
+  if (host?.state !== 'cleaning') return
+  await setHostState(tx, id, 'ready', null)
+  await tx.db
+    .updateTable('host')
+    .set({ seen_at: toDate(tx.clock.now()) })
+    .where('id', '=', id)
+    .execute()
 }
 
 /** Takes a locked host away for good, whatever state it is in, if nothing of a customer is left on it. */

@@ -1,36 +1,52 @@
 /**
- * The reconcilers' claim on rows: take what is due and unclaimed, work with no transaction open, write back only while
- * the claim is still yours. A claim outlives its holder by `leaseMs` at most.
+ * Leases on rows and turns of loops, for the reconcilers: lease what is due, work with no transaction open, write back
+ * only while the lease is still yours. A lease outlives a crashed holder by `leaseMs`.
  */
 import { randomUUID } from 'node:crypto'
-import { sql } from 'kysely'
-import { addMs, toDate, type Instant } from '../base/instant.ts'
+import { sql, type RawBuilder, type Selectable, type Updateable } from 'kysely'
+import { addMs, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { Db } from './database.ts'
+import type { Tables } from './tables.ts'
 
-type LeasedTable = 'rental' | 'volume' | 'attachment' | 'webhook_delivery'
+interface Keys {
+  rental: { readonly id: number }
+  volume: { readonly id: number }
+  attachment: { readonly volume_id: number; readonly rental_id: number }
+  webhook_delivery: { readonly id: string }
+  loop: { readonly name: string }
+}
 
-const keys = {
+type LeasedTable = keyof Keys
+
+const keyColumns: { readonly [Table in LeasedTable]: ReadonlyArray<keyof Keys[Table] & string> } = {
   rental: ['id'],
   volume: ['id'],
   attachment: ['volume_id', 'rental_id'],
   webhook_delivery: ['id'],
-} as const satisfies Record<LeasedTable, readonly string[]>
+  loop: ['name'],
+}
 
-export interface Claim<Row> {
+export interface Leased<Row> {
   readonly token: string
   readonly rows: Row[]
 }
 
-/** Claims up to `limit` rows that are due and match `where` (SQL on alias `t`), and answers them whole. */
-export async function claimDue<Row>(
+export interface LeaseOptions {
+  readonly now: Instant
+  readonly leaseMs: number
+  readonly limit: number
+}
+
+/** Leases up to `limit` rows that are due and match `where` (SQL on alias `t`), and returns them whole. */
+export async function leaseDue<Table extends Exclude<LeasedTable, 'loop'>>(
   db: Db,
-  table: LeasedTable,
-  where: ReturnType<typeof sql>,
-  options: { now: Instant; leaseMs: number; limit: number },
-): Promise<Claim<Row>> {
+  table: Table,
+  where: RawBuilder<unknown>,
+  options: LeaseOptions,
+): Promise<Leased<Selectable<Tables[Table]>>> {
   const token = randomUUID()
-  const key = sql.join(keys[table].map((column) => sql.ref(`t.${column}`)))
-  const claimed = await sql<Row>`
+  const key = sql.join(keyColumns[table].map((column) => sql.ref(`t.${column}`)))
+  const leased = await sql<Selectable<Tables[Table]>>`
     update ${sql.table(table)} t
     set lease_token = ${token}, lease_until = ${toDate(addMs(options.now, options.leaseMs))}, attempts = attempts + 1
     where (${key}) in (
@@ -43,7 +59,50 @@ export async function claimDue<Row>(
       for update skip locked
     )
     returning t.*`.execute(db)
-  return { token, rows: claimed.rows }
+  return { token, rows: leased.rows }
+}
+
+/** For updates that end whatever lease a row has. */
+export const noLease = { lease_token: null, lease_until: null }
+
+/** Ends the lease and writes `change` with it. False: the lease was lost, and nothing is written. */
+export async function releaseLease<Table extends LeasedTable>(
+  db: Db,
+  table: Table,
+  row: Keys[Table],
+  token: string,
+  change: {
+    readonly [Column in keyof Updateable<Tables[Table]>]: Updateable<Tables[Table]>[Column] | RawBuilder<unknown>
+  },
+): Promise<boolean> {
+  const set = Object.entries({ ...noLease, ...change }).map(([column, value]) => sql`${sql.ref(column)} = ${value}`)
+  const released = await sql`
+    update ${sql.table(table)} set ${sql.join(set)}
+    where ${matches(table, row)} and lease_token = ${token} returning 1`.execute(db)
+  return released.rows.length > 0
+}
+
+/** A row on whose behalf engines are called. */
+export type EngineRow = {
+  [Table in 'rental' | 'volume' | 'attachment']: { readonly table: Table; readonly key: Keys[Table] }
+}['rental' | 'volume' | 'attachment']
+
+/** Keeps the cause of a failed call to an engine on the row, where operators see it. null: clears it. */
+export async function writeLastError(
+  db: Db,
+  { table, key }: EngineRow,
+  cause: string | null,
+  now: Instant,
+): Promise<void> {
+  const at = toDateOrNull(cause === null ? null : now)
+  await sql`update ${sql.table(table)} set last_error = ${cause}, last_error_at = ${at}
+    where ${matches(table, key)}`.execute(db)
+}
+
+function matches(table: LeasedTable, row: Keys[LeasedTable]): RawBuilder<unknown> {
+  const values: Readonly<Record<string, unknown>> = { ...row }
+  const pairs = keyColumns[table].map((column) => sql`${sql.ref(column)} = ${values[column]}`)
+  return sql.join(pairs, sql` and `)
 }
 
 /** Takes the turn of a loop that runs on one server at a time. undefined: another server has it. */
@@ -82,16 +141,7 @@ export async function prolongTurn(
 
 /** `doneAt`: when a good turn began; leave it out for one that failed. */
 export async function endTurn(db: Db, name: string, token: string, doneAt?: Instant): Promise<void> {
-  await db
-    .updateTable('loop')
-    .set({
-      lease_token: null,
-      lease_until: null,
-      ...(doneAt === undefined ? {} : { done_at: toDate(doneAt) }),
-    })
-    .where('name', '=', name)
-    .where('lease_token', '=', token)
-    .execute()
+  await releaseLease(db, 'loop', { name }, token, doneAt === undefined ? {} : { done_at: toDate(doneAt) })
 }
 
 /** When the last good turn of a loop began. null: there was none yet. */

@@ -4,7 +4,7 @@
  * backup or a hand in the database has done. All of them read the same moment.
  */
 import { sql, type RawBuilder } from 'kysely'
-import { toDate } from '../base/instant.ts'
+import { toDate, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { readSnapshot } from './billing.ts'
 import { transact, type Database, type Db } from './database.ts'
@@ -65,6 +65,10 @@ export async function saveLedgerCheck(database: Database, check: { tookMs: numbe
       .where('id', '<=', id - BigInt(CHECKS_KEPT))
       .execute()
   })
+}
+
+export async function findLastLedgerCheck(db: Db): Promise<{ at: Instant; findings: number } | undefined> {
+  return db.selectFrom('ledger_check').select(['at', 'findings']).orderBy('id', 'desc').limit(1).executeTakeFirst()
 }
 
 /** The house keeps no balances: they are the sums of its transfers. */

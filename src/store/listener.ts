@@ -5,6 +5,7 @@
  * notification without a word.
  */
 import { Client } from 'pg'
+import type { Database } from './database.ts'
 
 const HEARTBEAT_MS = 250
 const SILENCE_MS = 700
@@ -16,6 +17,10 @@ const backoffMs = [50, 100, 200, 500, 1_000, 2_000] as const
 /** What a pino logger is, as far as it is used here. */
 export interface Log {
   warn(detail: object, message: string): void
+}
+
+export async function notify(database: Database, channel: string, payloads: readonly string[]): Promise<void> {
+  await database.pool.query('select pg_notify($1, payload) from unnest($2::text[]) payload', [channel, payloads])
 }
 
 export interface Listener {

@@ -141,3 +141,14 @@ export async function updateDeployment(
 export async function deleteDeployment(tx: Tx, id: string): Promise<Deployment | undefined> {
   return tx.db.deleteFrom('deployment').where('id', '=', id).returningAll().executeTakeFirst()
 }
+
+/** Notes that a model which comes with Berth was offered. False: it was before. */
+export async function noteOffered(tx: Tx, name: string): Promise<boolean> {
+  const noted = await tx.db
+    .insertInto('offered_model')
+    .values({ name, at: toDate(tx.clock.now()) })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('name')
+    .executeTakeFirst()
+  return noted !== undefined
+}

@@ -5,7 +5,6 @@ import { randomName } from '../base/id.ts'
 import { formatInstant, formatInstantOrNull, toDate, type Instant } from '../base/instant.ts'
 import type { Quota } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
-import type { Result } from '../base/result.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
@@ -69,14 +68,6 @@ export type OrderOutcome =
 function candidateNames(): string[] {
   const number = (digits: number): string => String(randomInt(10 ** digits)).padStart(digits, '0')
   return [randomName(), randomName(), `${randomName()}-${number(4)}`, `${randomName()}-${number(9)}`]
-}
-
-/** Rolls back what a failed attempt has taken: held money, GPUs of half a cluster. */
-export async function undoOnFailure<T>(tx: Tx, work: () => Promise<Result<T>>): Promise<Result<T>> {
-  await sql`savepoint before_try`.execute(tx.db)
-  const outcome = await work()
-  if (!outcome.ok) await sql`rollback to savepoint before_try`.execute(tx.db)
-  return outcome
 }
 
 /** After any outcome but `written` the transaction must be rolled back, or to where it was before. */

@@ -142,12 +142,18 @@ export async function listAllRentals(
   return select.orderBy('id', 'desc').limit(query.limit).execute()
 }
 
-type Change = Partial<
+export type RentalColumns = Partial<
   Pick<
     Rental,
+    | 'label'
+    | 'convert_on_expiry'
+    | 'auto_terminate_at'
+    | 'spending_limit_nano'
     | 'status_reason'
     | 'termination_note'
+    | 'updated_at'
     | 'started_at'
+    | 'stuck_at'
     | 'terminate_requested_at'
     | 'terminated_at'
     | 'released_at'
@@ -160,8 +166,13 @@ type Change = Partial<
   >
 >
 
-/** Moves a rental, if the table of moves allows it from where it is. undefined: it does not. */
-export async function moveRental(tx: Tx, id: number, to: RentalStatus, change: Change): Promise<Rental | undefined> {
+/** Moves a rental, if the table of moves allows it from its current status. undefined: it does not. */
+export async function moveRental(
+  tx: Tx,
+  id: number,
+  to: RentalStatus,
+  change: RentalColumns,
+): Promise<Rental | undefined> {
   const now = toDate(tx.clock.now())
   return tx.db
     .updateTable('rental')
@@ -172,7 +183,7 @@ export async function moveRental(tx: Tx, id: number, to: RentalStatus, change: C
       updated_at: now,
       due_at: now,
       attempts: 0,
-      ...toColumns(change),
+      ...toUpdate(change),
     })
     .where('id', '=', id)
     .where('status', 'in', statesBefore(to))
@@ -180,18 +191,28 @@ export async function moveRental(tx: Tx, id: number, to: RentalStatus, change: C
     .executeTakeFirst()
 }
 
-function toColumns(change: Change) {
-  const { provider_data: data, status_reason, termination_note, external_id, incarnation, ...instants } = change
+/** Changes a rental within its status. */
+export async function updateRental(tx: Tx, id: number, change: RentalColumns): Promise<Rental> {
+  return tx.db.updateTable('rental').set(toUpdate(change)).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+}
+
+/** Undefined columns stay as they are: Kysely leaves them out. */
+function toUpdate(change: RentalColumns) {
+  const { provider_data: data, label, convert_on_expiry, spending_limit_nano, ...rest } = change
+  const { status_reason, termination_note, external_id, incarnation, ...instants } = rest
   const dates = Object.fromEntries(
-    Object.entries(instants).map(([column, value]) => [column, toDateOrNull(value ?? null)]),
-  ) as Record<keyof typeof instants, Date | null>
+    Object.entries(instants).map(([column, value]) => [column, value === undefined ? undefined : toDateOrNull(value)]),
+  ) as Partial<Record<keyof typeof instants, Date | null>>
   return {
     ...dates,
-    ...(status_reason === undefined ? {} : { status_reason }),
-    ...(termination_note === undefined ? {} : { termination_note }),
-    ...(external_id === undefined ? {} : { external_id }),
-    ...(incarnation === undefined ? {} : { incarnation }),
-    ...(data === undefined ? {} : { provider_data: data === null ? null : JSON.stringify(data) }),
+    label,
+    convert_on_expiry,
+    spending_limit_nano,
+    status_reason,
+    termination_note,
+    external_id,
+    incarnation,
+    provider_data: data && JSON.stringify(data),
   }
 }
 

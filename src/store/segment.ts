@@ -93,6 +93,62 @@ async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> 
   return rows.rows[0]?.allowance ?? null
 }
 
+export interface DueSegment extends Segment {
+  /** Up to when the engine has shown it, and not past the end of its term: the time after that has another price. */
+  readonly proved_until: Instant | null
+}
+
+/**
+ * Due segments, their rentals and volumes locked; rows that another transaction has locked wait for the next pass.
+ * `rentals` of the batch at most, so that many rentals do not keep volumes waiting.
+ */
+export async function lockDueSegments(tx: Tx, batch: { rentals: number; total: number }): Promise<DueSegment[]> {
+  const now = toDate(tx.clock.now())
+  const rentals = await sql<{ id: number }>`
+    select r.id from rental r join segment s on s.rental_id = r.id
+    where s.ended_at is null and s.due_at <= ${now}
+    order by s.due_at limit ${batch.rentals} for update of r skip locked`.execute(tx.db)
+  const volumes = await sql<{ id: number }>`
+    select v.id from volume v join segment s on s.volume_id = v.id
+    where s.ended_at is null and s.due_at <= ${now}
+    order by s.due_at limit ${batch.total - rentals.rows.length} for update of v skip locked`.execute(tx.db)
+  const due = await sql<DueSegment>`
+    select s.*, case
+        when s.volume_id is not null then coalesce(lv.done_at, ${now}::timestamptz)
+        when r.status = 'Unknown' then least(r.seen_at, r.auto_terminate_at, t.reservation_ends_at)
+        else least(l.done_at, r.auto_terminate_at, t.reservation_ends_at)
+      end as proved_until
+    from segment s
+    left join rental r on r.id = s.rental_id
+    left join loop l on l.name = 'observe:' || r.driver
+    left join volume v on v.id = s.volume_id
+    left join loop lv on lv.name = 'observe-volumes:' || v.driver
+    left join lateral (select reservation_ends_at from term where rental_id = r.id order by n desc limit 1) t on true
+    where s.ended_at is null and s.due_at <= ${now}
+      and (s.rental_id = any (${rentals.rows.map((row) => row.id)}) or s.volume_id = any (${volumes.rows.map((row) => row.id)}))
+    order by s.account_id, s.id`.execute(tx.db)
+  return due.rows
+}
+
+export async function postponeSegment(tx: Tx, id: bigint, dueAt: Instant): Promise<void> {
+  await tx.db
+    .updateTable('segment')
+    .set({ due_at: toDate(dueAt) })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Makes the running segment of a rental due now. */
+export async function meterNow(tx: Tx, rentalId: number): Promise<void> {
+  await tx.db
+    .updateTable('segment')
+    .set({ due_at: toDate(tx.clock.now()) })
+    .where('rental_id', '=', rentalId)
+    .where('ended_at', 'is', null)
+    .execute()
+  tx.wake.add('meter')
+}
+
 export function openSegmentOf(row: Segment): OpenSegment {
   return {
     startedAt: row.started_at,

@@ -5,6 +5,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { volumeMoves, type VolumeState } from '../domain/volume.ts'
 import type { Db, Tx } from './database.ts'
+import { leaseDue, noLease, type Leased, type LeaseOptions } from './lease.ts'
 import type { Tables } from './tables.ts'
 
 export type Volume = Selectable<Tables['volume']>
@@ -109,8 +110,7 @@ export async function moveVolume(tx: Tx, id: number, to: VolumeState, change: Ch
       updated_at: now,
       due_at: now,
       attempts: 0,
-      lease_token: null,
-      lease_until: null,
+      ...noLease,
       ...texts,
       ...(started_at === undefined ? {} : { started_at: toDateOrNull(started_at) }),
       ...(terminated_at === undefined ? {} : { terminated_at: toDateOrNull(terminated_at) }),
@@ -121,24 +121,24 @@ export async function moveVolume(tx: Tx, id: number, to: VolumeState, change: Ch
     .executeTakeFirst()
 }
 
-/** When the next step of a claimed row is due; only while the claim is still the caller's. */
-export async function postponeVolume(
+/** Due volumes that the loop creates, resumes or deletes. Those of drivers that this server lacks are left to others. */
+export async function leaseVolumes(
   db: Db,
-  id: number,
-  token: string,
-  dueAt: Instant,
-  change: { createAskedAt?: Instant } = {},
-): Promise<boolean> {
+  drivers: readonly ProviderId[],
+  options: LeaseOptions,
+): Promise<Leased<Volume>> {
+  const where = sql`t.state in ('creating', 'suspended', 'deleting') and t.driver = any (${drivers}::text[])`
+  return leaseDue(db, 'volume', where, options)
+}
+
+/** Notes that the engine is about to be asked. False: the volume has left `creating`, or the lease was lost. */
+export async function noteVolumeAsked(db: Db, id: number, token: string, now: Instant): Promise<boolean> {
   const row = await db
     .updateTable('volume')
-    .set({
-      due_at: toDate(dueAt),
-      lease_token: null,
-      lease_until: null,
-      ...(change.createAskedAt === undefined ? {} : { create_asked_at: toDate(change.createAskedAt) }),
-    })
+    .set({ create_asked_at: toDate(now) })
     .where('id', '=', id)
     .where('lease_token', '=', token)
+    .where('state', '=', 'creating')
     .returning('id')
     .executeTakeFirst()
   return row !== undefined
@@ -175,9 +175,43 @@ export async function detach(
   return rows.map((row) => row.rental_id)
 }
 
-export async function deleteAttachments(tx: Tx, rentalId: number): Promise<number[]> {
-  const rows = await tx.db.deleteFrom('attachment').where('rental_id', '=', rentalId).returning('volume_id').execute()
+/** Returns the volumes that they were of. */
+export async function deleteAttachments(
+  tx: Tx,
+  of: { rentalId: number } | { volumeId: number; rentalId?: number },
+): Promise<number[]> {
+  let query = tx.db.deleteFrom('attachment')
+  if ('volumeId' in of) query = query.where('volume_id', '=', of.volumeId)
+  if (of.rentalId !== undefined) query = query.where('rental_id', '=', of.rentalId)
+  const rows = await query.returning('volume_id').execute()
   return rows.map((row) => row.volume_id)
+}
+
+/** Attachments with both sides in place. A rental that is ending takes its mounts with it; `observe` clears those rows. */
+export async function leaseAttachments(db: Db, options: LeaseOptions): Promise<Leased<Attachment>> {
+  const where = sql`
+    (t.state = 'attaching'
+      and exists (select 1 from rental r where r.id = t.rental_id and r.status = 'Running' and r.external_id is not null)
+      and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
+    or (t.state = 'detaching'
+      and exists (select 1 from rental r where r.id = t.rental_id and r.status in ('Pending', 'Running', 'Unknown')))`
+  return leaseDue(db, 'attachment', where, options)
+}
+
+/** undefined: the lease was lost. */
+export async function lockLeasedAttachment(
+  tx: Tx,
+  attachment: Attachment,
+  token: string,
+): Promise<Attachment | undefined> {
+  return tx.db
+    .selectFrom('attachment')
+    .selectAll()
+    .where('volume_id', '=', attachment.volume_id)
+    .where('rental_id', '=', attachment.rental_id)
+    .where('lease_token', '=', token)
+    .forUpdate()
+    .executeTakeFirst()
 }
 
 export interface AttachedVolume {

@@ -5,6 +5,7 @@ import type { EventRecord, EventType } from '../contract/event.ts'
 import type { DisabledReason } from '../domain/webhook.ts'
 import { at, type Db, type Tx } from './database.ts'
 import { eventRecord } from './event.ts'
+import { leaseDue, noLease, releaseLease, type Leased } from './lease.ts'
 import type { Tables } from './tables.ts'
 
 export type Delivery = Selectable<Tables['webhook_delivery']>
@@ -43,7 +44,7 @@ export async function restartDelivery(tx: Tx, id: string): Promise<void> {
   const now = tx.clock.now()
   await tx.db
     .updateTable('webhook_delivery')
-    .set({ state: 'pending', due_at: toDate(now), attempts: 0, lease_token: null, lease_until: null })
+    .set({ state: 'pending', due_at: toDate(now), attempts: 0, ...noLease })
     .where('id', '=', id)
     .where((row) => row.or([row('lease_token', 'is', null), row('lease_until', '<=', at(now))]))
     .execute()
@@ -54,7 +55,7 @@ export async function restartDelivery(tx: Tx, id: string): Promise<void> {
 export async function dropDeliveries(tx: Tx, webhookId: string): Promise<void> {
   await tx.db
     .updateTable('webhook_delivery')
-    .set({ state: 'failed', last_error: 'The webhook was turned off', lease_token: null, lease_until: null })
+    .set({ state: 'failed', last_error: 'The webhook was turned off', ...noLease })
     .where('webhook_id', '=', webhookId)
     .where('state', '=', 'pending')
     .where((row) => row.or([row('lease_token', 'is', null), row('lease_until', '<=', at(tx.clock.now()))]))
@@ -97,8 +98,22 @@ export interface Outgoing {
   readonly event: EventRecord
 }
 
-/** What sending needs. One whose webhook was deleted meanwhile is left out. */
-export async function loadOutgoing(db: Db, ids: readonly string[]): Promise<Outgoing[]> {
+/**
+ * Leases those of `ids` that are still pending, with all that sending needs. Deliveries that another server leased
+ * first, or whose webhook was deleted meanwhile, are left out.
+ */
+export async function leaseDeliveries(
+  db: Db,
+  ids: readonly string[],
+  options: { now: Instant; leaseMs: number },
+): Promise<Leased<Outgoing>> {
+  const chosen = sql`t.state = 'pending' and t.id = any (${ids}::text[])`
+  const { token, rows } = await leaseDue(db, 'webhook_delivery', chosen, { ...options, limit: ids.length })
+  const leased = rows.map((row) => row.id)
+  return { token, rows: leased.length === 0 ? [] : await loadOutgoing(db, leased) }
+}
+
+async function loadOutgoing(db: Db, ids: readonly string[]): Promise<Outgoing[]> {
   const rows = await db
     .selectFrom('webhook_delivery as d')
     .innerJoin('webhook as w', 'w.id', 'd.webhook_id')
@@ -127,57 +142,39 @@ export interface Attempt {
   readonly error: string | null
 }
 
-/** Writes back an attempt that is the last one, well or not. False: the claim is no longer the caller's. */
+interface LeasedDelivery {
+  readonly id: string
+  readonly token: string
+}
+
+/** Writes the last attempt. False: the lease was lost. */
 export async function finishDelivery(
   db: Db,
-  claim: { id: string; token: string },
+  leased: LeasedDelivery,
   state: 'delivered' | 'failed',
   attempt: Attempt,
 ): Promise<boolean> {
-  const row = await db
-    .updateTable('webhook_delivery')
-    .set({ state, lease_token: null, lease_until: null, ...lastOf(attempt) })
-    .where('id', '=', claim.id)
-    .where('lease_token', '=', claim.token)
-    .returning('id')
-    .executeTakeFirst()
-  return row !== undefined
+  return releaseLease(db, 'webhook_delivery', leased, leased.token, { state, ...lastOf(attempt) })
 }
 
-/** Writes back an attempt that will be followed by another, unless the webhook was turned off meanwhile. */
+/** Writes an attempt that another will follow, unless the webhook was turned off meanwhile. */
 export async function postponeDelivery(
   db: Db,
-  claim: { id: string; token: string },
+  leased: LeasedDelivery,
   dueAt: Instant,
   attempt: Attempt,
 ): Promise<void> {
-  await db
-    .updateTable('webhook_delivery')
-    .set((row) => ({
-      state: row
-        .case()
-        .when(row.selectFrom('webhook as w').select('w.enabled').whereRef('w.id', '=', 'webhook_delivery.webhook_id'))
-        .then(sql.lit<'pending' | 'failed'>('pending'))
-        .else(sql.lit<'pending' | 'failed'>('failed'))
-        .end(),
-      due_at: toDate(dueAt),
-      lease_token: null,
-      lease_until: null,
-      ...lastOf(attempt),
-    }))
-    .where('id', '=', claim.id)
-    .where('lease_token', '=', claim.token)
-    .execute()
+  const isEnabled = sql`(select w.enabled from webhook w where w.id = webhook_id)`
+  await releaseLease(db, 'webhook_delivery', leased, leased.token, {
+    state: sql`case when ${isEnabled} then 'pending' else 'failed' end`,
+    due_at: toDate(dueAt),
+    ...lastOf(attempt),
+  })
 }
 
-/** As if it had never been claimed: this server stops, another one may send it at once. */
-export async function returnDelivery(db: Db, claim: { id: string; token: string }): Promise<void> {
-  await db
-    .updateTable('webhook_delivery')
-    .set((row) => ({ attempts: row('attempts', '-', 1), lease_token: null, lease_until: null }))
-    .where('id', '=', claim.id)
-    .where('lease_token', '=', claim.token)
-    .execute()
+/** Undoes the lease: this server stops, and another one may send it at once. */
+export async function returnDelivery(db: Db, leased: LeasedDelivery): Promise<void> {
+  await releaseLease(db, 'webhook_delivery', leased, leased.token, { attempts: sql`attempts - 1` })
 }
 
 /** Deliveries that failed since one last arrived or the webhook was last changed, and when the first of them did. */

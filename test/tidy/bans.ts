@@ -41,6 +41,9 @@ function nameOf(node: Node): string {
   return `${nameOf(node.object)}.${property.name ?? String(property.value)}`
 }
 
+const queryMethod =
+  /\.(selectFrom|selectNoFrom|insertInto|updateTable|deleteFrom|mergeInto|executeQuery)$|\bpool\.query$/
+
 const moneyName = /nano|usd|amount|price|cost|balance/i
 
 /** Whether a name in the expression looks like money. */
@@ -119,6 +122,22 @@ export const bans: readonly Ban[] = [
         if (isLookup && first !== undefined && isProviderId(first)) found(node)
       },
       TemplateElement: (node) => /\bdriver\s*(=|<>|!=|in)\s*\(?'/.test(node.value.raw) && found(node),
+    }),
+  },
+  {
+    name: 'queries the database outside the store',
+    instead: 'a named verb in src/store; lease rows and release them with store/lease.ts',
+    sample:
+      "import { sql } from 'kysely'; await tx.db.updateTable('rental').execute(); await database.pool.query('select 1')",
+    counts: (path) => isCode(path) && !path.startsWith('src/store/'),
+    except: {
+      'src/server/embedded-postgres.ts': 'starts the database, and connects before there is one to open',
+      'src/server/backup.ts': 'sets up a replication slot for pg_basebackup, on a connection of its own',
+    },
+    handlers: (found) => ({
+      ImportDeclaration: (node) => ['kysely', 'pg'].includes(node.source.value) && found(node),
+      TaggedTemplateExpression: (node) => nameOf(node.tag) === 'sql' && found(node),
+      MemberExpression: (node) => queryMethod.test(nameOf(node)) && found(node),
     }),
   },
   {

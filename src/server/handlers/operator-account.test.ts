@@ -22,7 +22,14 @@ beforeAll(async () => {
 })
 afterAll(() => fixture.close())
 
-const rest = { query: undefined, params: undefined, body: undefined, requestId: 'req_1', idempotencyKey: undefined }
+const rest = {
+  query: undefined,
+  params: undefined,
+  body: undefined,
+  allowedModels: null,
+  requestId: 'req_1',
+  idempotencyKey: undefined,
+}
 
 function valueOf<T>(result: Result<T>, schema: { parse(value: unknown): unknown }): T {
   if (!result.ok) throw new Error(result.message)

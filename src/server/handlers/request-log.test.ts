@@ -64,7 +64,7 @@ function valueOf<T>(result: Result<T>, schema: { parse(value: unknown): unknown 
 }
 
 type Query = QueryOf<typeof api.listInferenceRequests>
-const rest = { body: undefined, requestId: 'req_x', idempotencyKey: undefined }
+const rest = { body: undefined, allowedModels: null, requestId: 'req_x', idempotencyKey: undefined }
 const ask = (query: Query, by = account) =>
   handlers.listInferenceRequests(fixture.app, {
     ...rest,

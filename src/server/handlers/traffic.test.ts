@@ -21,6 +21,7 @@ test('traffic in the form of the contract', async () => {
   const found = await trafficHandlers.getTraffic(books.app, {
     ...asked,
     query: api.getTraffic.query?.parse({ minutes: '2' }) ?? { minutes: 2 },
+    allowedModels: null,
     requestId: 'req_1',
     idempotencyKey: undefined,
   })

@@ -1,16 +1,13 @@
 /**
- * The inference operations on the wire, as far as they come through node:http: the contract has been checked, the key
- * counted; here they are put into the gateway's words.
+ * Inference requests on the full path: access and schema are checked; here they become work for the gateway, and its
+ * answers become HTTP.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { nanoUsdOf, usdToNumber } from '../base/money.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
-import { api, type OperationId } from '../contract/api.ts'
-import type { BodyOf, ResponseOf } from '../contract/endpoint.ts'
+import { failField, ok, type Failure, type Result } from '../base/result.ts'
+import { api, type Api, type OperationsAnswering } from '../contract/api.ts'
+import type { BodyOf, Endpoint } from '../contract/endpoint.ts'
 import { pictureSide } from '../contract/media.ts'
 import type { Caller } from '../gateway/call.ts'
-import type { ServedModel } from '../gateway/catalog.ts'
-import { isReady } from '../gateway/chat-call.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { bareAudio, embeddingWork, imageWork, speechWork } from '../gateway/media-work.ts'
 import { streamMedia } from '../gateway/media-stream.ts'
@@ -20,22 +17,55 @@ import { errorPage, failurePage } from './error-page.ts'
 import { NodeReply } from './node-reply.ts'
 import { endUnread } from './unread-answer.ts'
 
-type Api = typeof api
-
 export function inferencePage(failure: Failure): { status: number; body: string } {
   const { status, body } = failurePage(api.createChatCompletion, failure)
   return { status, body: JSON.stringify(body) }
 }
 
-/** Answers by itself, on the raw response. */
-export async function answerChat(
+type InferenceOperation = OperationsAnswering<'inference' | 'audio'>
+
+export interface InferenceCall {
+  readonly operation: InferenceOperation
+  readonly caller: Caller
+  /** As the contract's schema parsed it; `request.body` has it as it was sent. */
+  readonly body: unknown
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+}
+
+/** undefined: the answer was written to the raw response. */
+export async function answerInference(gateway: Gateway, call: InferenceCall): Promise<Result<unknown> | undefined> {
+  const work = works[call.operation] as ChatOperation | WorkOf<unknown>
+  if (typeof work === 'string') {
+    await answerChat(gateway, work, call)
+    return undefined
+  }
+  const media = work(call.body, new Set(Object.keys(call.request.body as object)))
+  if (isStreamed(call)) {
+    await streamMediaAnswer(gateway, media, call)
+    return undefined
+  }
+  const gone = new AbortController()
+  const { raw } = call.reply
+  const leave = (): void => {
+    if (!raw.writableFinished) gone.abort()
+  }
+  if (raw.destroyed) leave()
+  else raw.once('close', leave)
+  return runMedia(gateway, media, call, { signal: gone.signal })
+}
+
+function isStreamed({ operation, body }: InferenceCall): boolean {
+  const endpoint: Endpoint = api[operation]
+  return endpoint.chunk !== undefined && (body as { stream?: unknown }).stream === true
+}
+
+async function answerChat(
   gateway: Gateway,
-  caller: Caller,
-  operation: 'chat' | 'completion',
-  request: FastifyRequest,
-  reply: FastifyReply,
-  requestId: string,
+  operation: ChatOperation,
+  { caller, request, reply }: InferenceCall,
 ): Promise<void> {
+  const requestId = requestIdOf(reply)
   const answer = takeOver(reply)
   const { bodyBytes } = request
   const body = request.body as Record<string, unknown>
@@ -46,48 +76,35 @@ export async function answerChat(
   })
 }
 
-export interface MediaRequest {
-  readonly caller: Caller
-  readonly operation: OperationId
-  readonly parsed: unknown
-  readonly request: FastifyRequest
-  readonly reply: FastifyReply
-  readonly requestId: string
-}
-
-export async function answerMedia(gateway: Gateway, asked: MediaRequest): Promise<Result<unknown>> {
-  const { reply } = asked
-  const gone = new AbortController()
-  const leave = (): void => {
-    if (!reply.raw.writableFinished) gone.abort()
-  }
-  if (reply.raw.destroyed) leave()
-  else reply.raw.once('close', leave)
-  return runMedia(gateway, asked, { signal: gone.signal })
-}
-
-/** With events on the way. Answers by itself, on the raw response. */
-export async function streamMediaAnswer(gateway: Gateway, asked: MediaRequest): Promise<void> {
-  const answer = takeOver(asked.reply)
-  await answered(answer, asked.request, () =>
+async function streamMediaAnswer(gateway: Gateway, work: Result<MediaWork>, call: InferenceCall): Promise<void> {
+  const answer = takeOver(call.reply)
+  await answered(answer, call.request, () =>
     streamMedia(answer, {
-      run: (onProgress, signal) => runMedia(gateway, asked, { signal, onProgress }),
+      run: (onProgress, signal) => runMedia(gateway, work, call, { signal, onProgress }),
       errorOf: (failure) => {
-        const { error } = failurePage(api.generateImage, failure).body as { error: object }
+        const { error } = failurePage(api[call.operation], failure).body as { error: object }
         return { ...error, code: failure.reason ?? failure.kind }
       },
     }),
   )
 }
 
-async function runMedia(gateway: Gateway, asked: MediaRequest, client: MediaClient): Promise<Result<unknown>> {
-  const { caller, operation, parsed, request, requestId } = asked
-  const work = workOf(operation, parsed, request.body)
+async function runMedia(
+  gateway: Gateway,
+  work: Result<MediaWork>,
+  { caller, request, reply }: InferenceCall,
+  client: MediaClient,
+): Promise<Result<unknown>> {
   if (!work.ok) return work
   await gateway.whenStarted(work.value.modelName, work.value.kind)
-  const answer = await gateway.media.run(gateway.catalog, caller, work.value, headersOf(request, requestId), client)
-  endUnread(asked.reply.raw)
+  const headers = headersOf(request, requestIdOf(reply))
+  const answer = await gateway.media.run(gateway.catalog, caller, work.value, headers, client)
+  endUnread(reply.raw)
   return answer
+}
+
+function requestIdOf(reply: FastifyReply): string {
+  return String(reply.getHeader('X-Inference-Request-Id'))
 }
 
 function takeOver(reply: FastifyReply): NodeReply {
@@ -110,10 +127,13 @@ async function answered(answer: NodeReply, request: FastifyRequest, work: () => 
   }
 }
 
+type ChatOperation = 'chat' | 'completion'
+/** `named`: the parameters that the client has sent, where the others are defaults. */
 type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
 
-/** `named`: the parameters that the client has sent, where the others are defaults. */
-const works: { readonly [Op in OperationId]?: WorkOf<BodyOf<Api[Op]>> } = {
+const works: { readonly [Op in InferenceOperation]: ChatOperation | WorkOf<BodyOf<Api[Op]>> } = {
+  createChatCompletion: 'chat',
+  createCompletion: 'completion',
   createEmbedding: (body) => ok(embeddingWork(body)),
   generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name' })),
   generateImageBySecondPath: secondImageWork,
@@ -122,12 +142,6 @@ const works: { readonly [Op in OperationId]?: WorkOf<BodyOf<Api[Op]>> } = {
     const speaker = typeof voice === 'string' ? voice : voice?.id
     return ok(bareAudio(speechWork({ text, model, speaker, speed: speed ?? 1 })))
   },
-}
-
-function workOf(operation: OperationId, parsed: unknown, sent: unknown): Result<MediaWork> {
-  const work = works[operation] as WorkOf<unknown> | undefined
-  if (work === undefined) return fail('invalid', 'This operation does not run models')
-  return work(parsed, new Set(Object.keys(sent as object)))
 }
 
 /** The names of the OpenAI convention beside ours: which of two is needed is more than a schema of fields can say. */
@@ -163,43 +177,4 @@ function headersOf(request: FastifyRequest, requestId: string): CallHeaders {
     return typeof value === 'string' ? value : undefined
   }
   return { requestId, traceparent: text('traceparent'), session: text('x-session-id') }
-}
-
-export function listServedModels(gateway: Gateway, caller: Caller): ResponseOf<Api['listModels']> {
-  const models = [...gateway.catalog.values()].filter(
-    (model) => caller.allowedModels === null || caller.allowedModels.includes(model.name),
-  )
-  return { object: 'list', data: models.map(modelView) }
-}
-
-export function findServedModel(gateway: Gateway, caller: Caller, id: string): Result<ResponseOf<Api['getModel']>> {
-  const model = caller.allowedModels === null || caller.allowedModels.includes(id) ? gateway.catalog.get(id) : undefined
-  if (model !== undefined) return ok(modelView(model))
-  return fail('not_found', `The model ${JSON.stringify(id)} does not exist; GET /v1/models lists those that do`, {
-    reason: 'model_not_found',
-  })
-}
-
-function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][number] {
-  const perMillion = (price: bigint): number => usdToNumber(nanoUsdOf(price))
-  return {
-    id: model.name,
-    object: 'model',
-    created: Math.floor(model.createdAt / 1_000),
-    owned_by: 'berth',
-    context_length: model.contextTokens,
-    ...(model.kind === 'image'
-      ? { input_price: null, output_price: null, pixel_step_price: perMillion(model.prices.pixelStep) }
-      : { input_price: perMillion(model.prices.input), output_price: perMillion(model.prices.output) }),
-    supports_chat: model.kind === 'chat',
-    supports_tools: model.supportsTools,
-    supports_image_input: model.supportsImageInput,
-    kind: model.kind,
-    status: statusOf(model),
-  }
-}
-
-function statusOf(model: ServedModel): 'ready' | 'loading' | 'unavailable' {
-  if (isReady(model)) return 'ready'
-  return model.notReady === undefined || model.notReady.phase === 'failed' ? 'unavailable' : 'loading'
 }

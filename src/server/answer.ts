@@ -1,0 +1,160 @@
+/**
+ * One function for each kind of answer that the contract declares (`answers` of an operation). A kind without a function
+ * does not compile, nor does an operation without an entry in its kind's table.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { App } from '../app/app.ts'
+import type { Failure, Result } from '../base/result.ts'
+import type { OperationId, OperationsAnswering } from '../contract/api.ts'
+import type { AnswerKind, Endpoint } from '../contract/endpoint.ts'
+import { countRefusal, inferenceCaller, mayStillCall, type AccessOptions, type Admitted } from './access.ts'
+import { answerInference } from './answer-inference.ts'
+import { credentialsOf } from './credentials.ts'
+import { failurePage, type ErrorPage } from './error-page.ts'
+import { resumeAfter, type EventStreamOptions, type EventStreams } from './event-stream.ts'
+import type { HandlerRequest, Handlers } from './handler.ts'
+import { isPackable, sendJson } from './json-answer.ts'
+import type { LogStreams } from './rental-logs.ts'
+
+export interface AnswerOptions extends AccessOptions {
+  readonly handlers: Handlers
+  readonly streams: EventStreams
+  readonly logs: LogStreams
+  /** Parses every answer by its schema: for tests and development. */
+  readonly checkResponses: boolean
+}
+
+/** A request that has passed access control and validation. */
+export interface Call {
+  readonly operation: OperationId
+  readonly endpoint: Endpoint
+  readonly caller: Admitted
+  readonly input: { readonly params: unknown; readonly query: unknown; readonly body: unknown }
+  readonly idempotencyKey: string | undefined
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+}
+
+type Answer = (options: AnswerOptions, call: Call) => Promise<unknown>
+
+export const answers: { readonly [Kind in AnswerKind]: Answer } = {
+  json: async (options, call) => {
+    const { operation, endpoint, request, reply } = call
+    const result = await runHandler(options, call)
+    if (!result.ok) return sendFailure(options, call, result)
+    return sendJson(request, reply, { value: result.value, mayPack: isPackable(operation, endpoint) })
+  },
+
+  html: async (options, call) => {
+    const result = await runHandler(options, call)
+    if (!result.ok) return sendFailure(options, call, result)
+    return call.reply
+      .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+      .type('text/html; charset=utf-8')
+      .send(result.value)
+  },
+
+  events: async (options, call) => {
+    const { caller, input, request, reply } = call
+    const lastId = request.headers['last-event-id']
+    const { after } = input.query as { after?: string }
+    const stream = {
+      of: eventSources[call.operation as keyof typeof eventSources],
+      after: resumeAfter(typeof lastId === 'string' ? lastId : undefined, after),
+      stillValid: stillValid(options, call),
+    }
+    copyHeaders(reply)
+    return hijack(options, call, await options.streams.open(caller, stream, reply.raw))
+  },
+
+  text: async (options, call) => {
+    copyHeaders(call.reply)
+    return hijack(options, call, await textStreams[call.operation as keyof typeof textStreams](options, call))
+  },
+
+  inference: runModel,
+  audio: runModel,
+}
+
+const eventSources: { readonly [Op in OperationsAnswering<'events'>]: EventStreamOptions['of'] } = {
+  followEvents: 'account',
+  followAllEvents: 'everyone',
+}
+
+type OpenTextStream = (options: AnswerOptions, call: Call) => Promise<Result<void>>
+
+const textStreams: { readonly [Op in OperationsAnswering<'text'>]: OpenTextStream } = {
+  getRentalLogs: (options, call) => {
+    const { id } = call.input.params as { id: string }
+    const { follow = false, tail } = call.input.query as { follow?: boolean; tail: number }
+    const log = { id, follow, tail, stillValid: stillValid(options, call) }
+    return options.logs.open(call.caller, log, call.reply.raw)
+  },
+}
+
+async function runModel(options: AnswerOptions, call: Call): Promise<unknown> {
+  const { operation, endpoint, caller, input, request, reply } = call
+  const result = await answerInference(options.gateway, {
+    operation: operation as OperationsAnswering<'inference' | 'audio'>,
+    caller: inferenceCaller(options, caller),
+    body: input.body,
+    request,
+    reply,
+  })
+  if (result === undefined) return reply
+  if (!result.ok) return sendFailure(options, call, result)
+  if (endpoint.answers === 'audio') return reply.type('audio/mpeg').send(result.value)
+  if (options.checkResponses) endpoint.response.parse(result.value)
+  return sendJson(request, reply, { value: result.value, mayPack: false })
+}
+
+async function runHandler(options: AnswerOptions, call: Call): Promise<Result<unknown>> {
+  const { operation, endpoint, caller, request } = call
+  const handler = options.handlers[operation as keyof Handlers] as (
+    app: App,
+    request: HandlerRequest<OperationId>,
+  ) => Promise<Result<unknown>>
+  const result = await handler(options.app, {
+    ...call.input,
+    operation,
+    actor: caller,
+    allowedModels: 'key' in caller ? caller.key.allowed_models : null,
+    requestId: request.id,
+    baseUrl: baseUrlOf(request),
+    idempotencyKey: call.idempotencyKey,
+  } as HandlerRequest<OperationId>)
+  if (result.ok && options.checkResponses) endpoint.response.parse(result.value)
+  return result
+}
+
+function stillValid(options: AnswerOptions, { endpoint, request }: Call): () => Promise<boolean> {
+  const credentials = credentialsOf(request)
+  return () => mayStillCall(options, endpoint, credentials)
+}
+
+/** For an answer that is written to the raw response. */
+function copyHeaders(reply: FastifyReply): void {
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value)
+  }
+}
+
+/** A stream that has opened owns the socket. */
+function hijack(options: AnswerOptions, call: Call, opened: Result<void>): FastifyReply {
+  return opened.ok ? call.reply.hijack() : sendFailure(options, call, opened)
+}
+
+/** Only characters that are safe in a command line: the URL is shown in commands to copy. */
+function baseUrlOf(request: FastifyRequest): string | undefined {
+  return /^[\w.:[\]-]{1,260}$/.test(request.host) ? `${request.protocol}://${request.host}` : undefined
+}
+
+function sendFailure(options: AnswerOptions, { endpoint, request, reply }: Call, failure: Failure): FastifyReply {
+  const counted = countRefusal(options, endpoint, failure, request, reply)
+  return send(reply, failurePage(endpoint, counted), counted)
+}
+
+export function send(reply: FastifyReply, page: ErrorPage, failure?: Failure): FastifyReply {
+  if (failure?.retryAfterMs !== undefined) reply.header('Retry-After', Math.ceil(failure.retryAfterMs / 1_000))
+  return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
+}

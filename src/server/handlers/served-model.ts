@@ -1,0 +1,49 @@
+/** The models that the gateway serves, as `/v1/models` shows them: read from the catalog in memory, not the database. */
+import { nanoUsdOf, usdToNumber } from '../../base/money.ts'
+import { fail, ok } from '../../base/result.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import type { ServedModel } from '../../gateway/catalog.ts'
+import { isReady } from '../../gateway/chat-call.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import type { Handlers } from '../handler.ts'
+
+export function servedModelHandlers(gateway: Pick<Gateway, 'catalog'>): Pick<Handlers, 'listModels' | 'getModel'> {
+  return {
+    listModels: async (_app, { allowedModels }) => {
+      const models = [...gateway.catalog.values()].filter(({ name }) => allowedModels?.includes(name) ?? true)
+      return ok({ object: 'list', data: models.map(modelView) })
+    },
+    getModel: async (_app, { allowedModels, params: { id } }) => {
+      const model = (allowedModels?.includes(id) ?? true) ? gateway.catalog.get(id) : undefined
+      if (model !== undefined) return ok(modelView(model))
+      return fail('not_found', `The model ${JSON.stringify(id)} does not exist; GET /v1/models lists those that do`, {
+        reason: 'model_not_found',
+      })
+    },
+  }
+}
+
+function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][number] {
+  const perMillion = (price: bigint): number => usdToNumber(nanoUsdOf(price))
+  return {
+    id: model.name,
+    object: 'model',
+    created: Math.floor(model.createdAt / 1_000),
+    owned_by: 'berth',
+    context_length: model.contextTokens,
+    ...(model.kind === 'image'
+      ? { input_price: null, output_price: null, pixel_step_price: perMillion(model.prices.pixelStep) }
+      : { input_price: perMillion(model.prices.input), output_price: perMillion(model.prices.output) }),
+    supports_chat: model.kind === 'chat',
+    supports_tools: model.supportsTools,
+    supports_image_input: model.supportsImageInput,
+    kind: model.kind,
+    status: statusOf(model),
+  }
+}
+
+function statusOf(model: ServedModel): 'ready' | 'loading' | 'unavailable' {
+  if (isReady(model)) return 'ready'
+  return model.notReady === undefined || model.notReady.phase === 'failed' ? 'unavailable' : 'loading'
+}

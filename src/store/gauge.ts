@@ -1,0 +1,41 @@
+/** Counts for the metrics page, read at each scrape. */
+import { sql } from 'kysely'
+import { addMs, toDate, type Instant } from '../base/instant.ts'
+import type { RentalStatus } from '../contract/rental.ts'
+import { SILENT_MS, type HostState } from '../domain/host.ts'
+import type { VolumeState } from '../domain/volume.ts'
+import type { Db } from './database.ts'
+
+export type Count =
+  | { readonly of: 'rental'; readonly label: RentalStatus; readonly n: number }
+  | { readonly of: 'gpu'; readonly label: 'total' | 'claimed' | 'sick'; readonly n: number }
+  | { readonly of: 'host'; readonly label: HostState | 'silent'; readonly n: number }
+  | { readonly of: 'stuck rental' | 'pending delivery'; readonly label: ''; readonly n: number }
+
+/** Labels that count nothing may be absent. */
+export async function readCounts(db: Db, now: Instant): Promise<Count[]> {
+  const counted = await sql<Count>`
+    select 'rental' as of, status as label, count(*)::integer as n from rental where status <> 'Terminated' group by status
+    union all select 'stuck rental', '', count(*)::integer from rental where stuck_at is not null and released_at is null
+    union all select 'gpu', 'total', coalesce(sum(gpus_total), 0)::integer from machine
+    union all select 'gpu', 'claimed', coalesce(sum(gpus_claimed), 0)::integer from machine
+    union all select 'gpu', 'sick', coalesce(sum(cardinality(gpus_sick)), 0)::integer from machine
+    union all select 'host', case when seen_at >= ${toDate(addMs(now, -SILENT_MS))} then state else 'silent' end,
+      count(*)::integer from host where state <> 'left' group by 2
+    union all select 'pending delivery', '', count(*)::integer from webhook_delivery where state = 'pending'`.execute(
+    db,
+  )
+  return counted.rows
+}
+
+export async function readDatabaseBytes(db: Db): Promise<number> {
+  const size = await sql<{ bytes: bigint }>`select pg_database_size(current_database()) as bytes`.execute(db)
+  return Number.parseInt(String(size.rows[0]?.bytes ?? 0), 10)
+}
+
+/** Without deleted volumes. */
+export async function readVolumeGb(db: Db): Promise<ReadonlyMap<VolumeState, number>> {
+  const sums = await sql<{ state: VolumeState; gb: number }>`
+    select state, sum(size_gb)::float8 as gb from volume where state <> 'deleted' group by state`.execute(db)
+  return new Map(sums.rows.map(({ state, gb }) => [state, gb]))
+}
