@@ -5,7 +5,8 @@
 import { setImmediate } from 'node:timers/promises'
 import { z } from 'zod'
 import { failField, ok, type Result } from '../../base/result.ts'
-import { readFields, WorkQueue, type EngineCall } from '../engine-http.ts'
+import { readFields, type EngineCall } from '../engine-http.ts'
+import { WorkQueue } from '../engine-queue.ts'
 import { DIMENSIONS, MAX_TOKENS, type EmbeddingModel } from './mini-lm.ts'
 import type { Tokens } from './word-piece.ts'
 

@@ -3,7 +3,8 @@
  * uses all threads. Nothing is cut in silence: where a prompt is longer than what the model reads, the answer says so.
  */
 import { fail, ok, type Result } from '../../base/result.ts'
-import { WorkQueue, type EngineCall } from '../engine-http.ts'
+import type { EngineCall } from '../engine-http.ts'
+import { WorkQueue } from '../engine-queue.ts'
 import type { PictureFacts } from './model-folder.ts'
 import { gaussianNoise } from './noise.ts'
 import type { Painter, Words } from './painter-process.ts'

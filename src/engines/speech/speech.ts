@@ -1,7 +1,8 @@
 /** Requests for speech: what they may ask for, and the way from a text to an MP3, piece by piece. */
 import { z } from 'zod'
 import { ok, type Result } from '../../base/result.ts'
-import { readFields, WorkQueue, type EngineCall } from '../engine-http.ts'
+import { readFields, type EngineCall } from '../engine-http.ts'
+import { WorkQueue } from '../engine-queue.ts'
 import { AudioReply } from './audio-reply.ts'
 import { cutPieces, type Piece } from './piece.ts'
 import type { PieceJob, SpokenPiece } from './voice-thread.ts'
