@@ -32,19 +32,14 @@ async function repeat<T>(load: () => Promise<T>): Promise<T> {
   return load()
 }
 
-type Pages<Name extends string> = { readonly [name in Name]: ComponentType }
-
 /** `preload` is how the router has it loaded before the page is shown. It never rejects: rendering throws instead. */
-export function lazyPage<Name extends string>(
-  load: () => Promise<Pages<Name>>,
-  name: Name,
-): (() => ReactNode) & { preload: () => Promise<void> } {
+export function lazyPage(load: () => Promise<ComponentType>): (() => ReactNode) & { preload: () => Promise<void> } {
   let page: ComponentType | undefined
   let failure: PageLoadError | undefined
   let loading: Promise<void> | undefined
   const start = async (): Promise<void> => {
     try {
-      page = (await repeat(load))[name]
+      page = await repeat(load)
       failure = undefined
     } catch (cause) {
       failure = new PageLoadError(cause, async () => {

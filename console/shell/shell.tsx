@@ -10,7 +10,7 @@ import { Button } from '../ui/button.tsx'
 import { cx } from '../ui/class.ts'
 import { SkeletonText } from '../ui/skeleton.tsx'
 import { toast } from '../ui/toast.tsx'
-import { sections } from './places.ts'
+import { pages, sections } from '../pages.ts'
 import { ThemeButton } from './theme-button.tsx'
 
 export function Shell() {
@@ -69,21 +69,22 @@ export function Shell() {
 }
 
 function Navigation({ me }: { me: Me }) {
+  const visible = pages.filter(({ scopes }) => scopes.some((scope) => mayUse(me, scope)))
   return sections.map((section) => {
-    const places = section.places.filter((place) => place.scopes.some((scope) => mayUse(me, scope)))
-    if (places.length === 0) return null
+    const inSection = visible.filter((page) => page.in === section)
+    if (inSection.length === 0) return null
     return (
-      <div key={section.title} className="mt-3 first:mt-0">
-        <h2 className="px-2 py-1 text-xs font-semibold text-muted">{section.title}</h2>
+      <div key={section} className="mt-3 first:mt-0">
+        <h2 className="px-2 py-1 text-xs font-semibold text-muted">{section}</h2>
         <ul>
-          {places.map((place) => (
-            <li key={place.to}>
+          {inSection.map(({ path, title }) => (
+            <li key={path}>
               <Link
-                to={place.to}
-                activeOptions={{ exact: ['/', '/supply', '/operator'].includes(place.to), includeSearch: false }}
+                to={path}
+                activeOptions={{ exact: ['/', '/supply', '/operator'].includes(path), includeSearch: false }}
                 className="block rounded-md px-2 py-1.5 text-sm text-muted hover:bg-sunken hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:font-medium aria-[current=page]:text-ink"
               >
-                {place.label}
+                {title}
               </Link>
             </li>
           ))}

@@ -31,7 +31,6 @@ export function AccountsPage() {
   const [isOpening, setOpening] = useState(false)
   return (
     <Page
-      title="Accounts"
       intro="Customers and suppliers of this installation. Open one to give it money, change its quota or suspend it."
       actions={
         <Button look="primary" onClick={() => setOpening(true)}>

@@ -34,10 +34,7 @@ export function AuditPage() {
   const audit = useCall('listAudit', { query })
   const [opened, setOpened] = useState<AuditRecord | undefined>()
   return (
-    <Page
-      title="Audit"
-      intro="Everything that was done with an operator’s or a supplier’s rights, newest first. Nothing is ever removed from it."
-    >
+    <Page intro="Everything that was done with an operator’s or a supplier’s rights, newest first. Nothing is ever removed from it.">
       <AccountFilter key={accountId ?? ''} />
       <Answer of={audit} skeleton={<Skeleton rows={10} />}>
         {(page) => (

@@ -35,7 +35,7 @@ export function BillingPage() {
   const { tab = 'statement' } = route.useSearch()
   const navigate = route.useNavigate()
   return (
-    <Page title="Billing" intro="Everything is paid in advance. What runs is charged to the millisecond.">
+    <Page intro="Everything is paid in advance. What runs is charged to the millisecond.">
       <Balance />
       <AddMoney />
       <Tabs

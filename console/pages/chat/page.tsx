@@ -28,7 +28,7 @@ const END_PX = 80
 export function ChatPage() {
   const { model: wanted } = route.useSearch()
   return (
-    <Page title="Chat" intro="Try a model, see what it costs, and take the code along. Nothing said here is kept.">
+    <Page intro="Try a model, see what it costs, and take the code along. Nothing said here is kept.">
       <WithModel kind="chat" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Chat model={model} models={models} />}
       </WithModel>

@@ -37,7 +37,6 @@ export function EarningsPage() {
   )
   return (
     <Page
-      title="Earnings"
       intro="What your machines have earned, with the operator’s fee taken off. What runs is charged every few minutes."
       actions={
         <SelectField

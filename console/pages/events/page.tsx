@@ -19,7 +19,7 @@ export function EventsPage() {
   const events = useEventPages(type)
   const all = events.data?.pages.flatMap((page) => page.events)
   return (
-    <Page title="Events" intro="What has happened, newest first. The list is live: it needs no reload.">
+    <Page intro="What has happened, newest first. The list is live: it needs no reload.">
       <SelectField
         label="Kind"
         className="max-w-xs"

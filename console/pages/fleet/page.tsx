@@ -40,7 +40,7 @@ export function FleetPage() {
   const navigate = route.useNavigate()
   useOperatorEvents()
   return (
-    <Page title="Fleet" intro="Every machine that can be sold, whoever supplies it, and what runs on it.">
+    <Page intro="Every machine that can be sold, whoever supplies it, and what runs on it.">
       <Tabs label="Fleet" tabs={tabs} chosen={tab} onChoose={(name) => void navigate({ search: { tab: name } })}>
         {panels[tab]()}
       </Tabs>

@@ -18,7 +18,7 @@ import { ParameterFields, readParameters, seedParameter, type Parameter, type Ty
 import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
 import { pictureSnippets } from '../playground/snippet.ts'
 
-const route = getRouteApi('/shell/pictures')
+const route = getRouteApi('/shell/images')
 
 const EXAMPLE = 'a red apple'
 const MAX_CHARS = 10_000
@@ -38,13 +38,10 @@ const others: readonly Parameter[] = [
   seedParameter,
 ]
 
-export function PicturesPage() {
+export function ImagesPage() {
   const { model: wanted } = route.useSearch()
   return (
-    <Page
-      title="Pictures"
-      intro="Say what is to be seen. The pictures stay in this page: download those that you want."
-    >
+    <Page intro="Say what is to be seen. The pictures stay in this page: download those that you want.">
       <WithModel kind="image" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Pictures model={model} models={models} />}
       </WithModel>

@@ -42,7 +42,6 @@ export function JoinPage() {
   const maySupply = me.account.supplier || mayUse(me, 'operator')
   return (
     <Page
-      title="Join a machine"
       intro="Choose how the machine is offered and paste one command on it. It dials out, so no port has to be opened."
       actions={<ButtonLink to="/supply">My machines</ButtonLink>}
     >

@@ -39,7 +39,6 @@ export function KeysPage() {
   )
   return (
     <Page
-      title="API keys"
       intro="For programs, the command line and this console. A key can do what its scopes say, for this account only."
       actions={create}
     >

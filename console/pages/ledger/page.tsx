@@ -28,10 +28,7 @@ export function LedgerPage() {
   const verify = useAction('verifyLedger')
   const audit = useAction('auditEngines')
   return (
-    <Page
-      title="Ledger"
-      intro="Recount the books from their first rows, and compare what the engines run with what is written down. Neither changes anything."
-    >
+    <Page intro="Recount the books from their first rows, and compare what the engines run with what is written down. Neither changes anything.">
       <Card
         title="The books"
         actions={

@@ -25,7 +25,6 @@ export function MarketplacePage() {
   const { rows, isReading, error, retry } = useMachines()
   return (
     <Page
-      title="Marketplace"
       intro="Containers on machines of many suppliers, paid by the GPU and hour. Press a column’s name to sort."
       actions={<ButtonLink to="/rent">Virtual machines and bare metal</ButtonLink>}
     >

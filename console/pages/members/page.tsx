@@ -37,7 +37,6 @@ export function MembersPage() {
   const whyNot = me.role !== 'owner' ? ONLY_OWNERS : mayManage ? undefined : NO_SCOPE
   return (
     <Page
-      title="Members"
       intro="People of the account. They act through API keys; there is no login with a password, and nothing is sent to them."
       actions={
         <Button look="primary" disabledReason={whyNot} onClick={() => setAdding(true)}>

@@ -33,7 +33,7 @@ export function ModelsPage() {
     </Button>
   )
   return (
-    <Page title="Models" intro="Run by this server’s own engines, or by servers of yours." actions={add}>
+    <Page intro="Run by this server’s own engines, or by servers of yours." actions={add}>
       <Answer of={models} skeleton={<Skeleton rows={8} />}>
         {(reply) => {
           const found = reply.models.filter((model) => model.name.toLowerCase().includes(q.trim().toLowerCase()))

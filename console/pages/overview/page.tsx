@@ -29,7 +29,6 @@ export function OverviewPage() {
   const mayInfer = useMay('inference')
   return (
     <Page
-      title="Overview"
       actions={
         <>
           <ButtonLink to="/tour">Tour</ButtonLink>

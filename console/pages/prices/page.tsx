@@ -28,10 +28,7 @@ const FAULTS_SHOWN = 3
 export function PricesPage() {
   const book = useCall('getPriceBook')
   return (
-    <Page
-      title="Prices"
-      intro="What virtual machines, bare metal and storage cost. Marketplace machines are priced by their suppliers. Rentals that run keep their price."
-    >
+    <Page intro="What virtual machines, bare metal and storage cost. Marketplace machines are priced by their suppliers. Rentals that run keep their price.">
       <Answer of={book} skeleton={<Skeleton rows={12} />}>
         {(value) => <Book book={value} />}
       </Answer>

@@ -36,7 +36,6 @@ export function RentPage() {
     void navigate({ search: (before) => ({ ...before, ...changed }), replace: true, resetScroll: false })
   return (
     <Page
-      title="Rent a machine"
       intro="Virtual machines with some GPUs, or whole machines for yourself. One hour of the price is set aside when you order; you pay for the time it runs."
       actions={
         <Button onClick={() => setAsking(true)} disabledReason={mayRent ? undefined : 'This key may not rent'}>

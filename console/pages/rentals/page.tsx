@@ -28,7 +28,6 @@ export function RentalsPage() {
   const mayRent = useMay('compute:write')
   return (
     <Page
-      title="Rentals"
       intro="Virtual machines, bare metal and containers of the marketplace."
       actions={
         mayRent && (

@@ -27,7 +27,7 @@ export function RequestsPage() {
   const { model, outcome, request } = search
   const change = (more: Partial<typeof search>): void => void navigate({ search: { ...search, ...more } })
   return (
-    <Page title="Requests" intro="What models were asked with the keys of this account, and what became of it.">
+    <Page intro="What models were asked with the keys of this account, and what became of it.">
       <Filters model={model} outcome={outcome} onChange={change} />
       {/* Another filter begins at its first page. */}
       <Log key={`${model} ${outcome}`} model={model} outcome={outcome} onOpen={(id) => change({ request: id })} />

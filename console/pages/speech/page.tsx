@@ -34,7 +34,7 @@ const parameters: readonly Parameter[] = [
 export function SpeechPage() {
   const { model: wanted } = route.useSearch()
   return (
-    <Page title="Speech" intro="Have a text spoken. What was said stays in this page: download what you want to keep.">
+    <Page intro="Have a text spoken. What was said stays in this page: download what you want to keep.">
       <WithModel kind="speech" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Speech model={model} models={models} />}
       </WithModel>

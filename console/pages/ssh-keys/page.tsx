@@ -36,7 +36,6 @@ export function SshKeysPage() {
   )
   return (
     <Page
-      title="SSH keys"
       intro="New machines let in whoever holds one of these. Machines that run keep those they were started with."
       actions={add}
     >

@@ -35,7 +35,6 @@ export function SupplyPage() {
   const machines = useCall('listSuppliedMachines', { query }, { everyMs: HOSTS_EVERY_MS })
   return (
     <Page
-      title="My machines"
       intro="What you offer, how it is doing and what it costs. A change of price counts for new rentals; what runs keeps its price."
       actions={
         <ButtonLink to="/supply/join" look="primary">

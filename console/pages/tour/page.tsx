@@ -22,7 +22,7 @@ export function TourPage() {
   const usage = useCall('getUsageSummary', {}, { enabled: seesMoney })
   const spent = usage.data === undefined ? 0n : (parseUsd(usage.data.totalUsd) ?? 0n)
   return (
-    <Page title="Tour" intro="Three steps through the whole. Each is ticked off when you have done it.">
+    <Page intro="Three steps through the whole. Each is ticked off when you have done it.">
       <ol className="flex flex-col gap-3">
         <Step
           number={1}

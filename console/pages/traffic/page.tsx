@@ -36,7 +36,7 @@ export function TrafficPage() {
     />
   )
   return (
-    <Page title="Traffic" intro="Calls of models and events of every account, as they happen." actions={chooseSpan}>
+    <Page intro="Calls of models and events of every account, as they happen." actions={chooseSpan}>
       <StuckWarning />
       <Answer of={traffic} skeleton={<TrafficSkeleton />}>
         {(reply) => (

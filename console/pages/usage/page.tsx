@@ -49,7 +49,7 @@ export function UsagePage() {
   )
   const setRange = (next: Range): void => void navigate({ search: { ...search, ...next }, replace: true })
   return (
-    <Page title="Usage" intro="What was spent, less what was given back. Days are those of UTC.">
+    <Page intro="What was spent, less what was given back. Days are those of UTC.">
       <RangeBar range={range} fault={fault} presets={presetsAt(now)} onChange={setRange} />
       {fault === undefined && (
         <>

@@ -43,7 +43,6 @@ export function VolumesPage() {
   const close = (): void => setOpen(undefined)
   return (
     <Page
-      title="Volumes"
       intro="Storage of one region that outlives machines. A volume can be mounted on several bare-metal rentals at a time."
       actions={volumes.data?.length === 0 ? undefined : create}
     >

@@ -28,7 +28,7 @@ export function WebhookPage() {
   const found = webhooks.data?.webhooks.find((one) => one.id === id)
   if (found !== undefined) return <OneWebhook webhook={found} />
   return (
-    <Page title="Webhook">
+    <Page>
       <Answer of={webhooks}>
         {() => (
           <Empty title="There is no such webhook" action={<ButtonLink to="/webhooks">All webhooks</ButtonLink>}>
@@ -53,7 +53,6 @@ function OneWebhook({ webhook }: { webhook: Webhook }) {
     )
   return (
     <Page
-      title="Webhook"
       intro={<TextLink to="/webhooks">All webhooks</TextLink>}
       actions={
         <>

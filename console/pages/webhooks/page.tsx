@@ -62,7 +62,6 @@ export function WebhooksPage() {
   )
   return (
     <Page
-      title="Webhooks"
       intro="Events are sent to your server as they happen, signed, and again for about 20 hours until it answers."
       actions={create}
     >

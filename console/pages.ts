@@ -1,0 +1,284 @@
+/**
+ * Every page of the console. Routes, navigation, breadcrumbs, document titles and the tests' list of pages come from
+ * this table. A page's code is loaded when it is first opened.
+ */
+import type { ComponentType } from 'react'
+import { z } from 'zod'
+import type { Scope } from '../src/contract/endpoint.ts'
+import { accountsSearch } from './pages/accounts/search.ts'
+import { auditSearch } from './pages/audit/search.ts'
+import { billingSearch } from './pages/billing/search.ts'
+import { eventsSearch } from './pages/events/search.ts'
+import { fleetSearch } from './pages/fleet/search.ts'
+import { marketplaceSearch } from './pages/marketplace/search.ts'
+import { playgroundSearch } from './pages/playground/search.ts'
+import { rentSearch } from './pages/rent/search.ts'
+import { rentalSearch } from './pages/rental/search.ts'
+import { rentalsSearch } from './pages/rentals/search.ts'
+import { requestsSearch } from './pages/requests/search.ts'
+import { usageSearch } from './pages/usage/search.ts'
+
+export const sections = ['Machines', 'Models', 'Account', 'Supply', 'Operator'] as const
+type Section = (typeof sections)[number]
+
+export interface PageRow<Path extends string = string, Search extends z.ZodObject = z.ZodObject> {
+  readonly path: Path
+  readonly title: string
+  /** Its place in the navigation, or the page that leads to it. */
+  readonly in: Section | `/${string}`
+  /** In the navigation for keys with one of these scopes. */
+  readonly scopes: readonly [Scope, ...Scope[]]
+  readonly search: Search
+  readonly load: () => Promise<ComponentType>
+}
+
+const noSearch = z.object({})
+
+function page<const Path extends string, Search extends z.ZodObject = typeof noSearch>(
+  row: Omit<PageRow<Path, Search>, 'search'> & { readonly search?: Search },
+): PageRow<Path, Search> {
+  return { search: noSearch as z.ZodObject as Search, ...row }
+}
+
+const anyKey = ['compute:read', 'billing:read', 'inference', 'keys', 'supply', 'operator'] as const
+const compute = ['compute:read', 'compute:write'] as const
+
+export const pages = [
+  page({
+    path: '/',
+    title: 'Overview',
+    in: 'Machines',
+    scopes: anyKey,
+    load: async () => (await import('./pages/overview/page.tsx')).OverviewPage,
+  }),
+  page({
+    path: '/tour',
+    title: 'Tour',
+    in: '/',
+    scopes: anyKey,
+    load: async () => (await import('./pages/tour/page.tsx')).TourPage,
+  }),
+  page({
+    path: '/marketplace',
+    title: 'Marketplace',
+    in: 'Machines',
+    scopes: compute,
+    search: marketplaceSearch,
+    load: async () => (await import('./pages/marketplace/page.tsx')).MarketplacePage,
+  }),
+  page({
+    path: '/rent',
+    title: 'Rent a machine',
+    in: 'Machines',
+    scopes: compute,
+    search: rentSearch,
+    load: async () => (await import('./pages/rent/page.tsx')).RentPage,
+  }),
+  page({
+    path: '/rentals',
+    title: 'Rentals',
+    in: 'Machines',
+    scopes: compute,
+    search: rentalsSearch,
+    load: async () => (await import('./pages/rentals/page.tsx')).RentalsPage,
+  }),
+  page({
+    path: '/rentals/$id',
+    title: 'Rental',
+    in: '/rentals',
+    scopes: compute,
+    search: rentalSearch,
+    load: async () => (await import('./pages/rental/page.tsx')).RentalPage,
+  }),
+  page({
+    path: '/rentals/containers/$id',
+    title: 'Container',
+    in: '/rentals',
+    scopes: compute,
+    search: rentalSearch,
+    load: async () => (await import('./pages/instance/page.tsx')).InstancePage,
+  }),
+  page({
+    path: '/volumes',
+    title: 'Volumes',
+    in: 'Machines',
+    scopes: compute,
+    load: async () => (await import('./pages/volumes/page.tsx')).VolumesPage,
+  }),
+  page({
+    path: '/events',
+    title: 'Events',
+    in: 'Machines',
+    scopes: ['compute:read', 'billing:read'],
+    search: eventsSearch,
+    load: async () => (await import('./pages/events/page.tsx')).EventsPage,
+  }),
+  page({
+    path: '/chat',
+    title: 'Chat',
+    in: 'Models',
+    scopes: ['inference'],
+    search: playgroundSearch,
+    load: async () => (await import('./pages/chat/page.tsx')).ChatPage,
+  }),
+  page({
+    path: '/images',
+    title: 'Images',
+    in: 'Models',
+    scopes: ['inference'],
+    search: playgroundSearch,
+    load: async () => (await import('./pages/images/page.tsx')).ImagesPage,
+  }),
+  page({
+    path: '/speech',
+    title: 'Speech',
+    in: 'Models',
+    scopes: ['inference'],
+    search: playgroundSearch,
+    load: async () => (await import('./pages/speech/page.tsx')).SpeechPage,
+  }),
+  page({
+    path: '/requests',
+    title: 'Requests',
+    in: 'Models',
+    scopes: ['inference', 'billing:read'],
+    search: requestsSearch,
+    load: async () => (await import('./pages/requests/page.tsx')).RequestsPage,
+  }),
+  page({
+    path: '/usage',
+    title: 'Usage',
+    in: 'Account',
+    scopes: ['billing:read'],
+    search: usageSearch,
+    load: async () => (await import('./pages/usage/page.tsx')).UsagePage,
+  }),
+  page({
+    path: '/billing',
+    title: 'Billing',
+    in: 'Account',
+    scopes: ['billing:read'],
+    search: billingSearch,
+    load: async () => (await import('./pages/billing/page.tsx')).BillingPage,
+  }),
+  page({
+    path: '/keys',
+    title: 'API keys',
+    in: 'Account',
+    scopes: ['keys'],
+    load: async () => (await import('./pages/keys/page.tsx')).KeysPage,
+  }),
+  page({
+    path: '/ssh-keys',
+    title: 'SSH keys',
+    in: 'Account',
+    scopes: ['keys', 'compute:read'],
+    load: async () => (await import('./pages/ssh-keys/page.tsx')).SshKeysPage,
+  }),
+  page({
+    path: '/webhooks',
+    title: 'Webhooks',
+    in: 'Account',
+    scopes: ['keys'],
+    load: async () => (await import('./pages/webhooks/page.tsx')).WebhooksPage,
+  }),
+  page({
+    path: '/webhooks/$id',
+    title: 'Webhook',
+    in: '/webhooks',
+    scopes: ['keys'],
+    load: async () => (await import('./pages/webhook/page.tsx')).WebhookPage,
+  }),
+  page({
+    path: '/members',
+    title: 'Members',
+    in: 'Account',
+    scopes: ['keys'],
+    load: async () => (await import('./pages/members/page.tsx')).MembersPage,
+  }),
+  page({
+    path: '/supply',
+    title: 'My machines',
+    in: 'Supply',
+    scopes: ['supply'],
+    load: async () => (await import('./pages/supply/page.tsx')).SupplyPage,
+  }),
+  page({
+    path: '/supply/join',
+    title: 'Join a machine',
+    in: 'Supply',
+    scopes: ['supply'],
+    load: async () => (await import('./pages/join/page.tsx')).JoinPage,
+  }),
+  page({
+    path: '/supply/earnings',
+    title: 'Earnings',
+    in: 'Supply',
+    scopes: ['supply'],
+    load: async () => (await import('./pages/earnings/page.tsx')).EarningsPage,
+  }),
+  page({
+    path: '/operator',
+    title: 'Traffic',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/traffic/page.tsx')).TrafficPage,
+  }),
+  page({
+    path: '/operator/accounts',
+    title: 'Accounts',
+    in: 'Operator',
+    scopes: ['operator'],
+    search: accountsSearch,
+    load: async () => (await import('./pages/accounts/page.tsx')).AccountsPage,
+  }),
+  page({
+    path: '/operator/accounts/$id',
+    title: 'Account',
+    in: '/operator/accounts',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/account/page.tsx')).AccountPage,
+  }),
+  page({
+    path: '/operator/prices',
+    title: 'Prices',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/prices/page.tsx')).PricesPage,
+  }),
+  page({
+    path: '/operator/models',
+    title: 'Models',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/models/page.tsx')).ModelsPage,
+  }),
+  page({
+    path: '/operator/fleet',
+    title: 'Fleet',
+    in: 'Operator',
+    scopes: ['operator'],
+    search: fleetSearch,
+    load: async () => (await import('./pages/fleet/page.tsx')).FleetPage,
+  }),
+  page({
+    path: '/operator/audit',
+    title: 'Audit',
+    in: 'Operator',
+    scopes: ['operator'],
+    search: auditSearch,
+    load: async () => (await import('./pages/audit/page.tsx')).AuditPage,
+  }),
+  page({
+    path: '/operator/ledger',
+    title: 'Ledger',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/ledger/page.tsx')).LedgerPage,
+  }),
+] as const
+
+/** The page that leads to this one; undefined: it is in the navigation. */
+export function parentOf(row: Pick<PageRow, 'in'>): PageRow | undefined {
+  return pages.find(({ path }) => path === row.in)
+}
