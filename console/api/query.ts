@@ -11,9 +11,13 @@ import {
   type UseMutationResult,
   type UseQueryResult,
 } from '@tanstack/react-query'
+import { useState } from 'react'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
 import { ApiError, isClientError, type ClientError } from '../../src/client/error.ts'
+import { api } from '../../src/contract/api.ts'
+import type { Endpoint } from '../../src/contract/endpoint.ts'
 import { client } from './client.ts'
+import { makeOnceKey, nextOnceKey } from './once.ts'
 
 /** Events say when something has changed; an answer that nothing was heard about is read again after this long. */
 const STALE_MS = 30_000
@@ -72,14 +76,20 @@ export function useCall<Op extends CallableId>(
   })
 }
 
-/** Changes something. `changes` names the reads that are asked again when it went well. */
+/**
+ * Changes something. `changes` names the reads that it makes stale. Creates carry an idempotency key, so that one sent
+ * again after a lost answer happens once.
+ */
 export function useAction<Op extends CallableId>(
   operation: Op,
   changes: readonly CallableId[] = [],
 ): UseMutationResult<Reply<Op>, ClientError, CallInput<Op>> {
+  const [idempotencyKey, setKey] = useState(makeOnceKey)
+  const endpoint: Endpoint = api[operation]
   return useMutation<Reply<Op>, ClientError, CallInput<Op>>({
-    mutationFn: (input) => call(operation, input),
+    mutationFn: (input) => call(operation, endpoint.idempotent === true ? { ...input, idempotencyKey } : input),
     onSuccess: () => refresh(changes),
+    onSettled: (_, error) => setKey((key) => nextOnceKey(key, error)),
   })
 }
 

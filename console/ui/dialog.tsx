@@ -165,7 +165,11 @@ export function ConfirmDialog({ title, children, action, word, busy, error, onCo
       <form onSubmit={submit} className="flex flex-col gap-3">
         <div className="text-sm text-muted">{children}</div>
         {word !== undefined && (
-          <TextField label={`Type ${word} to go on`} value={typed} onChange={(event) => setTyped(event.target.value)} />
+          <TextField
+            label={`Type ${word} to confirm`}
+            value={typed}
+            onChange={(event) => setTyped(event.target.value)}
+          />
         )}
         {error !== null && <ErrorNotice error={error} />}
         <DialogButtons>

@@ -6,15 +6,16 @@ import type { Account } from './record.tsx'
 /** As it is typed. */
 export interface MoneyWish {
   readonly move: 'credit' | 'adjust' | 'refund' | 'payout'
-  readonly amount: string
+  readonly amountUsd: string
   readonly kind: 'purchase' | 'credit'
   readonly direction: 'up' | 'down'
-  readonly rental: string
+  readonly rentalId: string
+  readonly reason: string
 }
 
 /** Only of a wish without faults. */
 export function booksSentence(account: Account, wish: MoneyWish): string {
-  const amount = money(wish.amount)
+  const amount = money(wish.amountUsd)
   switch (wish.move) {
     case 'credit': {
       const from =
@@ -26,13 +27,13 @@ export function booksSentence(account: Account, wish: MoneyWish): string {
         ? `${amount} from adjustments to the balance of ${account.name}. ${becomes(account, wish)}`
         : `${amount} from the balance of ${account.name} to adjustments. ${becomes(account, wish)}`
     case 'refund':
-      return `${amount} from revenue back to the balance of ${account.name}, for rental ${wish.rental}. ${becomes(account, wish)} A supplier keeps its share.`
+      return `${amount} from revenue back to the balance of ${account.name}, for rental ${wish.rentalId}. ${becomes(account, wish)} A supplier keeps its share.`
     case 'payout':
       return `${amount} from the earnings of ${account.name} to payouts. ${becomes(account, wish)} The money itself moves at your bank.`
   }
 }
 
-export function doneSentence(account: Account, { move, amount, direction }: MoneyWish): string {
+export function doneSentence(account: Account, { move, amountUsd: amount, direction }: MoneyWish): string {
   switch (move) {
     case 'credit':
       return `${account.name} has got ${money(amount)}.`
@@ -46,7 +47,7 @@ export function doneSentence(account: Account, { move, amount, direction }: Mone
 }
 
 /** What is left after it; that it cannot go below zero is for the server to say, whose balance is the newest. */
-function becomes(account: Account, { move, amount, direction }: MoneyWish): string {
+function becomes(account: Account, { move, amountUsd: amount, direction }: MoneyWish): string {
   const isPayout = move === 'payout'
   const before = parseUsd(isPayout ? account.earningsUsd : account.availableUsd) ?? zeroUsd
   const moved = parseUsd(amount) ?? zeroUsd

@@ -1,16 +1,12 @@
 /** How much an account may hold. Only what was changed is sent, so that a raised default reaches the rest. */
-import { useState, type FormEvent } from 'react'
-import { defaultQuota, type Quota } from '../../../src/base/limits.ts'
-import { reasonText } from '../../../src/contract/shared.ts'
 import { number } from '../../../src/view/number.ts'
-import { useAction } from '../../api/query.ts'
-import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { defaultQuota, type Quota } from '../../../src/base/limits.ts'
+import { FormDialog } from '../../form/dialog.tsx'
+import { optionalNumber } from '../../form/read.ts'
 import { TextField } from '../../ui/field.tsx'
-import { toast } from '../../ui/toast.tsx'
+import { ReasonField } from '../../ui/reason-field.tsx'
 import type { Account } from './record.tsx'
-
-const MAX_DIGITS = 10
+import { useAccountForm } from './standing.tsx'
 
 export const quotaWords: ReadonlyArray<{ readonly name: keyof Quota; readonly label: string }> = [
   { name: 'gpus', label: 'GPUs in use' },
@@ -24,75 +20,47 @@ export const quotaWords: ReadonlyArray<{ readonly name: keyof Quota; readonly la
   { name: 'streams', label: 'Model requests at a time' },
 ]
 
+type Field = `quota.${keyof Quota}`
+const fieldOf = (name: keyof Quota): Field => `quota.${name}`
+
 export function QuotaDialog({ account, onClose }: { account: Account; onClose: () => void }) {
-  const [texts, setTexts] = useState<Readonly<Record<string, string>>>(() =>
-    Object.fromEntries(quotaWords.map(({ name }) => [name, String(account.quota[name] ?? defaultQuota[name])])),
+  const before = (name: keyof Quota): number => account.quota[name] ?? defaultQuota[name]
+  const texts = Object.fromEntries(quotaWords.map(({ name }) => [fieldOf(name), String(before(name))]))
+  const form = useAccountForm(
+    account,
+    { ...(texts as Record<Field, string>), reason: '' },
+    ({ reason, ...quota }) => ({
+      quota: Object.fromEntries(
+        quotaWords
+          .map(({ name }) => [name, optionalNumber(quota[fieldOf(name)]) ?? Number.NaN] as const)
+          .filter(([name, value]) => value !== before(name)),
+      ),
+      reason,
+    }),
+    () => `The quota of ${account.name} is changed.`,
+    onClose,
   )
-  const [reason, setReason] = useState('')
-  const [isChecked, setChecked] = useState(false)
-  const change = useAction('changeAccount', ['getAccount', 'listAccounts', 'listAudit'])
-  const changed = quotaWords.filter(({ name }) => texts[name] !== String(account.quota[name] ?? defaultQuota[name]))
-  const faultOf = (name: keyof Quota): string | undefined =>
-    isWhole(texts[name] ?? '') ? undefined : 'Write a whole number.'
-  const reasonFault = faultOfReason(reason)
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setChecked(true)
-    if (quotaWords.some(({ name }) => faultOf(name) !== undefined) || reasonFault !== undefined) return
-    const quota = Object.fromEntries(changed.map(({ name }) => [name, Number.parseInt(texts[name] ?? '', 10)]))
-    change.mutate(
-      { params: { id: account.id }, body: { quota, reason } },
-      {
-        onSuccess: () => {
-          toast(`The quota of ${account.name} is changed.`)
-          onClose()
-        },
-      },
-    )
-  }
   return (
-    <Dialog title={`Quota of ${account.name}`} wide onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
-        <div className="grid items-start gap-4 sm:grid-cols-3">
-          {quotaWords.map(({ name, label }) => (
-            <TextField
-              key={name}
-              label={label}
-              inputMode="numeric"
-              value={texts[name] ?? ''}
-              onChange={(event) => setTexts({ ...texts, [name]: event.target.value.trim() })}
-              error={isChecked ? faultOf(name) : undefined}
-              hint={`Default ${number(defaultQuota[name])}`}
-            />
-          ))}
-        </div>
-        <TextField
-          label="Reason"
-          value={reason}
-          onChange={(event) => setReason(event.target.value)}
-          error={isChecked ? reasonFault : undefined}
-          hint="Stands in the audit log."
-        />
-        {change.error !== null && <ErrorNotice error={change.error} />}
-        <DialogButtons>
-          <CancelButton onClick={onClose} />
-          <SubmitButton
-            busy={change.isPending}
-            disabledReason={changed.length === 0 ? 'Nothing is changed' : undefined}
-          >
-            Save the quota
-          </SubmitButton>
-        </DialogButtons>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Quota of ${account.name}`}
+      wide
+      form={form}
+      action="Save the quota"
+      disabledReason={form.isDirty ? undefined : 'Nothing is changed'}
+      onClose={onClose}
+    >
+      <div className="grid items-start gap-4 sm:grid-cols-3">
+        {quotaWords.map(({ name, label }) => (
+          <TextField
+            key={name}
+            label={label}
+            inputMode="numeric"
+            hint={`Default ${number(defaultQuota[name])}`}
+            {...form.text(fieldOf(name))}
+          />
+        ))}
+      </div>
+      <ReasonField {...form.text('reason')} />
+    </FormDialog>
   )
-}
-
-/** undefined: it will do. */
-export function faultOfReason(reason: string): string | undefined {
-  return reasonText.safeParse(reason).success ? undefined : 'Say why, in three letters to 500.'
-}
-
-function isWhole(text: string): boolean {
-  return /^\d+$/.test(text) && text.length <= MAX_DIGITS
 }

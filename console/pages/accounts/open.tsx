@@ -1,18 +1,17 @@
 /** Opening an account. Its first key is shown once, here. */
-import { useState, type FormEvent, type ReactNode } from 'react'
-import { z } from 'zod'
+import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { scopes, type Scope } from '../../../src/contract/endpoint.ts'
-import { useCreate } from '../../api/create.ts'
+import { FormDialog } from '../../form/dialog.tsx'
+import { optionalNumber } from '../../form/read.ts'
+import { useCallForm } from '../../form/use-form.ts'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
-import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 import { CheckField, TextField } from '../../ui/field.tsx'
-import { feeOf } from '../account/fee.ts'
 
 /** What the first key of a customer may do; `supply` comes with the fee. */
-const customerScopes = scopes.filter((scope) => scope !== 'operator' && scope !== 'supply')
+const customerScopes: Scope[] = scopes.filter((scope) => scope !== 'operator' && scope !== 'supply')
 
 const scopeWords: Readonly<Record<Scope, string>> = {
   inference: 'Call models',
@@ -26,88 +25,39 @@ const scopeWords: Readonly<Record<Scope, string>> = {
 }
 
 export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
-  const create = useCreate('createAccount', ['listAccounts', 'listAudit'])
-  if (create.data !== undefined) return <Opened opened={create.data} onClose={onClose} />
+  const [opened, setOpened] = useState<Reply<'createAccount'>>()
+  const form = useCallForm('createAccount', {
+    refreshes: ['listAccounts', 'listAudit'],
+    initial: { name: '', ownerEmail: '', platformFeePercentage: '', scopes: customerScopes },
+    body: (values) => ({
+      name: values.name,
+      ownerEmail: values.ownerEmail.trim(),
+      scopes: values.scopes,
+      platformFeePercentage: optionalNumber(values.platformFeePercentage),
+    }),
+    onDone: setOpened,
+  })
+  if (opened !== undefined) return <Opened opened={opened} onClose={onClose} />
+  const { scopes: chosen, platformFeePercentage: fee } = form.values
+  const scopesWith = (scope: Scope, isIn: boolean): Scope[] =>
+    scopes.filter((one) => (one === scope ? isIn : chosen.includes(one)))
+  const scopesError = form.error('scopes')
+  const feeField = form.text('platformFeePercentage')
   return (
-    <Dialog title="Open an account" onClose={onClose}>
-      <OpenForm
-        busy={create.isPending}
-        onClose={onClose}
-        onSubmit={(body) => create.mutate({ body })}
-        error={create.error === null ? null : <ErrorNotice error={create.error} />}
-      />
-    </Dialog>
-  )
-}
-
-interface NewAccount {
-  readonly name: string
-  readonly ownerEmail: string
-  readonly scopes: Scope[]
-  readonly platformFeePercentage?: number
-}
-
-interface OpenFormProps {
-  readonly busy: boolean
-  readonly error: ReactNode
-  readonly onSubmit: (account: NewAccount) => void
-  readonly onClose: () => void
-}
-
-function OpenForm({ busy, error, onSubmit, onClose }: OpenFormProps) {
-  const [name, setName] = useState('')
-  const [email, setEmail] = useState('')
-  const [fee, setFee] = useState('')
-  const [chosen, setChosen] = useState<ReadonlySet<Scope>>(new Set(customerScopes))
-  const [isChecked, setChecked] = useState(false)
-  const feeValue = feeOf(fee)
-  const faults = {
-    name: name.trim() === '' ? 'Give it a name.' : undefined,
-    email: z.email().safeParse(email).success ? undefined : 'Write an e-mail address.',
-    fee: fee !== '' && feeValue === undefined ? 'Write a percentage from 0 to 100, such as 12.5.' : undefined,
-    scopes: chosen.size === 0 ? 'Choose at least one.' : undefined,
-  }
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setChecked(true)
-    if (Object.values(faults).some((fault) => fault !== undefined)) return
-    onSubmit({
-      name: name.trim(),
-      ownerEmail: email,
-      scopes: scopes.filter((scope) => chosen.has(scope)),
-      ...(feeValue === undefined ? {} : { platformFeePercentage: feeValue }),
-    })
-  }
-  const toggle = (scope: Scope): void =>
-    setChosen(chosen.has(scope) ? without(chosen, scope) : new Set([...chosen, scope]))
-  const changeFee = (text: string): void => {
-    setFee(text)
-    // A supplier's key can supply, unless one unticks it.
-    if (fee === '' && text !== '') setChosen(new Set([...chosen, 'supply']))
-    if (text === '') setChosen(without(chosen, 'supply'))
-  }
-  return (
-    <form onSubmit={submit} noValidate className="flex flex-col gap-4">
-      <TextField
-        label="Name"
-        value={name}
-        onChange={(event) => setName(event.target.value)}
-        error={isChecked ? faults.name : undefined}
-      />
-      <TextField
-        label="E-mail of the owner"
-        type="email"
-        value={email}
-        onChange={(event) => setEmail(event.target.value.trim())}
-        error={isChecked ? faults.email : undefined}
-      />
+    <FormDialog title="Open an account" form={form} action="Open the account" onClose={onClose}>
+      <TextField label="Name" {...form.text('name')} />
+      <TextField label="E-mail of the owner" type="email" {...form.text('ownerEmail')} />
       <TextField
         label="Supplier fee in percent"
         inputMode="decimal"
-        value={fee}
-        onChange={(event) => changeFee(event.target.value.trim())}
-        error={isChecked ? faults.fee : undefined}
         hint="Only for suppliers: what the house keeps of their prices. Empty: a customer."
+        {...feeField}
+        onChange={(event) => {
+          feeField.onChange(event)
+          // A supplier's key can supply, unless one unticks it.
+          const isSupplier = event.target.value.trim() !== ''
+          if (isSupplier !== (fee.trim() !== '')) form.set({ scopes: scopesWith('supply', isSupplier) })
+        }}
       />
       <fieldset className="flex flex-col gap-2">
         <legend className="mb-1 text-sm font-medium">What its first key may do</legend>
@@ -118,19 +68,14 @@ function OpenForm({ busy, error, onSubmit, onClose }: OpenFormProps) {
               <CheckField
                 key={scope}
                 label={scopeWords[scope]}
-                checked={chosen.has(scope)}
-                onChange={() => toggle(scope)}
+                checked={chosen.includes(scope)}
+                onChange={(event) => form.set({ scopes: scopesWith(scope, event.target.checked) })}
               />
             ))}
         </div>
-        {isChecked && faults.scopes !== undefined && <p className="text-sm text-bad">{faults.scopes}</p>}
+        {scopesError !== undefined && <p className="text-sm text-bad">{scopesError}</p>}
       </fieldset>
-      {error}
-      <DialogButtons>
-        <CancelButton onClick={onClose} />
-        <SubmitButton busy={busy}>Open the account</SubmitButton>
-      </DialogButtons>
-    </form>
+    </FormDialog>
   )
 }
 
@@ -153,8 +98,4 @@ function Opened({ opened, onClose }: { opened: Reply<'createAccount'>; onClose: 
       </DialogButtons>
     </Dialog>
   )
-}
-
-function without(set: ReadonlySet<Scope>, scope: Scope): ReadonlySet<Scope> {
-  return new Set([...set].filter((one) => one !== scope))
 }

@@ -1,10 +1,9 @@
 /** What an operator does with a host. The table of the domain says from which states; each asks for a reason. */
-import { useState } from 'react'
 import { hostActions, type HostState } from '../../../src/domain/host.ts'
-import { useAction } from '../../api/query.ts'
+import { FormDialog } from '../../form/dialog.tsx'
+import { useCallForm } from '../../form/use-form.ts'
 import { Button } from '../../ui/button.tsx'
-import { ConfirmDialog } from '../../ui/dialog.tsx'
-import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
+import { TextField } from '../../ui/field.tsx'
 import { ReasonField } from '../../ui/reason-field.tsx'
 import { toast } from '../../ui/toast.tsx'
 import type { FleetHost } from './read.ts'
@@ -53,31 +52,30 @@ interface HostActionDialogProps {
 }
 
 export function HostActionDialog({ host, action, onClose }: HostActionDialogProps) {
-  const [reason, setReason] = useState('')
-  const change = useAction('changeHost', ['listHosts', 'listFleet'])
   const { verb, effect } = words[action]
-  const confirm = (): void =>
-    change.mutate(
-      { params: { id: host.id }, body: { action, reason: reason.trim() } },
-      {
-        onSuccess: (after) => {
-          toast(`${host.id} is ${after.state}.`)
-          onClose()
-        },
-      },
-    )
+  const form = useCallForm('changeHost', {
+    input: { params: { id: host.id } },
+    refreshes: ['listHosts', 'listFleet'],
+    initial: { reason: '', typed: '' },
+    body: ({ reason }) => ({ action, reason }),
+    onDone: (after) => {
+      toast(`${host.id} is ${after.state}.`)
+      onClose()
+    },
+  })
+  const isConfirmed = action !== 'remove' || form.values.typed === host.id
   return (
-    <ConfirmDialog
+    <FormDialog
       title={`${verb} ${host.id}`}
+      form={form}
       action={verb}
-      {...(action === 'remove' ? { word: host.id } : {})}
-      busy={change.isPending}
-      error={errorBesideFields(change.error, ['reason'])}
-      onConfirm={confirm}
+      look={action === 'remove' ? 'danger' : 'primary'}
+      disabledReason={isConfirmed ? undefined : `Type ${host.id} first`}
       onClose={onClose}
     >
-      <p className="mb-3">{effect}</p>
-      <ReasonField value={reason} onChange={setReason} error={fieldError(change.error, 'reason')} required />
-    </ConfirmDialog>
+      <p className="text-sm text-muted">{effect}</p>
+      <ReasonField {...form.text('reason')} />
+      {action === 'remove' && <TextField label={`Type ${host.id} to confirm`} {...form.text('typed')} />}
+    </FormDialog>
   )
 }

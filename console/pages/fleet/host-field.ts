@@ -1,6 +1,10 @@
 /** The fields of a bare-metal host: their labels, and how what is typed becomes the body of the call. */
+import type { Api } from '../../../src/contract/api.ts'
+import type { BodyInputOf } from '../../../src/contract/endpoint.ts'
 import { bareMetalRegion } from '../../../src/contract/region.ts'
 import { gpuFormFactor, gpuType, networkType } from '../../../src/contract/shared.ts'
+import { optionalNumber } from '../../form/read.ts'
+import type { Loose } from '../../form/use-form.ts'
 
 /** By path in the body: `hardware.cpuCores`. */
 export type Values = Readonly<Record<string, string>>
@@ -92,7 +96,7 @@ export const groups: ReadonlyArray<{ readonly title: string; readonly fields: re
   },
 ]
 
-export const allFields: readonly HostField[] = groups.flatMap((group) => group.fields)
+const allFields: readonly HostField[] = groups.flatMap((group) => group.fields)
 
 /** What these GPUs usually are. */
 export const gpuPresets: Readonly<Record<(typeof gpuType.options)[number], Values>> = {
@@ -113,6 +117,7 @@ function preset(model: string, ramMib: string, form: string, clock: string, tflo
 }
 
 export const firstValues: Values = {
+  ...Object.fromEntries(allFields.map(({ path }) => [path, ''])),
   region: 'us-central-1',
   networkType: 'ethernet',
   gpuType: 'h100',
@@ -120,8 +125,8 @@ export const firstValues: Values = {
   ...gpuPresets.h100,
 }
 
-/** What is empty is left out; what is no number stays a text, which the server refuses at its field. */
-export function bodyOf(values: Values): Record<string, unknown> {
+/** Values by path as the nested body. */
+export function bodyOf(values: Values): Loose<BodyInputOf<Api['addHost']>> {
   const body: Record<string, unknown> = {}
   for (const one of allFields) {
     const value = valueOf(one, values[one.path] ?? '')
@@ -132,14 +137,14 @@ export function bodyOf(values: Values): Record<string, unknown> {
   }
   if (body['bmc'] !== undefined) body['bmc'] = { kind: 'redfish', ...(body['bmc'] as Record<string, unknown>) }
   // So that each of its missing fields is named, not the group.
-  return { ...body, hardware: body['hardware'] ?? {} }
+  return { ...body, hardware: body['hardware'] ?? {} } as Loose<BodyInputOf<Api['addHost']>>
 }
 
 function valueOf(one: HostField, text: string): unknown {
   if (text.trim() === '') return undefined
   switch (one.kind) {
     case 'number':
-      return Number.isFinite(Number(text)) ? Number(text) : text
+      return optionalNumber(text)
     case 'check':
       return text === 'true'
     case 'list':

@@ -1,17 +1,15 @@
 /** Images that virtual machines start from: hosts fetch one once and hold it against its checksum. */
-import { useState, type FormEvent } from 'react'
-import type { Reply } from '../../../src/client/client.ts'
 import { localDate } from '../../../src/view/time.ts'
-import { useAction, useCall } from '../../api/query.ts'
-import { useCreate } from '../../api/create.ts'
+import { useState } from 'react'
+import type { Reply } from '../../../src/client/client.ts'
+import { useCall } from '../../api/query.ts'
+import { ConfirmCall, FormDialog } from '../../form/dialog.tsx'
+import { useCallForm } from '../../form/use-form.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
-import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
@@ -91,82 +89,51 @@ function columnsOf(remove: (image: Image) => void): ReadonlyArray<Column<Image>>
 }
 
 function DeleteImage({ image, onClose }: { image: Image; onClose: () => void }) {
-  const action = useAction('deleteBaseImage', ['listBaseImages'])
-  const confirm = (): void =>
-    action.mutate(
-      { params: { id: image.name } },
-      {
-        onSuccess: () => {
-          toast(`${image.name} is forgotten.`)
-          onClose()
-        },
-      },
-    )
   return (
-    <ConfirmDialog
+    <ConfirmCall
       title={`Delete ${image.name}`}
       action="Delete"
-      busy={action.isPending}
-      error={action.error}
-      onConfirm={confirm}
+      operation="deleteBaseImage"
+      input={{ params: { id: image.name } }}
+      refreshes={['listBaseImages']}
+      done={`${image.name} is forgotten.`}
       onClose={onClose}
     >
       Machines that have started from it run on. New ones cannot start from it any more.
-    </ConfirmDialog>
+    </ConfirmCall>
   )
 }
 
-const fields = ['name', 'arch', 'source', 'sha256', 'loginUser']
-
 function ImageForm({ onClose }: { onClose: () => void }) {
-  const [values, setValues] = useState({ name: '', source: '', sha256: '', loginUser: '' })
-  const [arch, setArch] = useState<(typeof arches)[number]>('x64')
-  const [isDefault, setDefault] = useState(false)
-  const action = useCreate('addBaseImage', ['listBaseImages'])
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    action.mutate(
-      { body: { ...values, sha256: values.sha256.trim().toLowerCase(), arch, isDefault } },
-      {
-        onSuccess: (image) => {
-          toast(`${image.name} is there.`)
-          onClose()
-        },
-      },
-    )
-  }
-  const of = (name: keyof typeof values) => ({
-    value: values[name],
-    error: fieldError(action.error, name),
-    onChange: (event: { target: { value: string } }) =>
-      setValues((before) => ({ ...before, [name]: event.target.value })),
+  const form = useCallForm('addBaseImage', {
+    refreshes: ['listBaseImages'],
+    initial: { name: '', source: '', sha256: '', loginUser: '', arch: 'x64', isDefault: false },
+    body: ({ sha256, arch, ...values }) => ({
+      ...values,
+      sha256: sha256.trim().toLowerCase(),
+      arch: arch as Image['arch'],
+    }),
+    onDone: (image) => {
+      toast(`${image.name} is there.`)
+      onClose()
+    },
   })
-  const beside = errorBesideFields(action.error, fields)
   return (
-    <Dialog title="Add a base image" onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
-        <TextField label="Name" hint="What orders call it: debian-12" required {...of('name')} />
-        <TextField label="Comes from" hint="https://…, or file:/… on the hosts themselves" required {...of('source')} />
-        <TextField label="SHA-256" hint="64 hexadecimal digits, as sha256sum prints them" required {...of('sha256')} />
-        <TextField label="Log in as" hint="The user that its cloud-init makes: debian" required {...of('loginUser')} />
-        <SelectField
-          label="Processor"
-          choices={arches.map((value) => ({ value, label: value }))}
-          value={arch}
-          onChange={(event) => setArch(arches.find((one) => one === event.target.value) ?? 'x64')}
-        />
-        <CheckField
-          label="For orders that name none"
-          hint="There is one of each processor; it takes the place of the one before."
-          checked={isDefault}
-          onChange={(event) => setDefault(event.target.checked)}
-        />
-        {beside !== null && <ErrorNotice error={beside} />}
-        <DialogButtons>
-          <CancelButton onClick={onClose} />
-          <SubmitButton busy={action.isPending}>Add it</SubmitButton>
-        </DialogButtons>
-      </form>
-    </Dialog>
+    <FormDialog title="Add a base image" form={form} action="Add it" onClose={onClose}>
+      <TextField label="Name" hint="What orders call it: debian-12" {...form.text('name')} />
+      <TextField label="Comes from" hint="https://…, or file:/… on the hosts themselves" {...form.text('source')} />
+      <TextField label="SHA-256" hint="64 hexadecimal digits, as sha256sum prints them" {...form.text('sha256')} />
+      <TextField label="Log in as" hint="The user that its cloud-init makes: debian" {...form.text('loginUser')} />
+      <SelectField
+        label="Processor"
+        choices={arches.map((value) => ({ value, label: value }))}
+        {...form.text('arch')}
+      />
+      <CheckField
+        label="For orders that name none"
+        hint="There is one of each processor; it takes the place of the one before."
+        {...form.check('isDefault')}
+      />
+    </FormDialog>
   )
 }

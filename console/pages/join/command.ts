@@ -4,7 +4,8 @@
  */
 import { hostName } from '../../../src/contract/agent.ts'
 import { virtualMachineRegion } from '../../../src/contract/region.ts'
-import { faultOfPrice } from '../supply/price.tsx'
+import { priceUsdText } from '../../../src/contract/shared.ts'
+import { faultOf } from '../../form/read.ts'
 
 export interface JoinWish {
   readonly offering: 'marketplace' | 'virtual-machine'
@@ -16,6 +17,9 @@ export interface JoinWish {
   readonly region: string
   /** '' : three random words. */
   readonly name: string
+  /** How many machines may join with the token, and for how long. */
+  readonly uses: string
+  readonly expiresInHours: string
 }
 
 export const firstWish: JoinWish = {
@@ -25,6 +29,8 @@ export const firstWish: JoinWish = {
   price: '1.20',
   region: 'local',
   name: '',
+  uses: '1',
+  expiresInHours: '24',
 }
 
 /** Some of the models that the agent can declare; it prints all of them when it is given a wrong word. */
@@ -42,7 +48,7 @@ const orderedModels: ReadonlySet<string> = new Set(['h100', 'h200', 'b200'])
 const MAX_GPUS = 64
 const regionWord = /^[a-z0-9][a-z0-9-]{0,62}$/
 
-export type JoinFaults = { readonly [field in keyof JoinWish]?: string | undefined }
+type JoinFaults = { readonly [field in keyof JoinWish]?: string | undefined }
 
 export function faultsOf(wish: JoinWish): JoinFaults {
   const isSimulated = wish.simulated !== ''
@@ -54,12 +60,16 @@ export function faultsOf(wish: JoinWish): JoinFaults {
         ? 'Virtual machines are sold with H100, H200 or B200.'
         : undefined,
     gpuCount: isSimulated && (gpus < 1 || gpus > MAX_GPUS) ? `Write a number from 1 to ${MAX_GPUS}.` : undefined,
-    price: needsPrice ? faultOfPrice(wish.price) : undefined,
+    price: needsPrice ? faultOf(priceUsdText, wish.price) : undefined,
     region: faultOfRegion(wish),
     name:
       wish.name === '' || hostName.safeParse(wish.name).success
         ? undefined
         : 'Lower-case letters, digits and hyphens, 63 at most.',
+    uses:
+      wish.name !== '' && Number(wish.uses) > 1
+        ? 'Several machines cannot have one name; leave the name empty.'
+        : undefined,
   }
 }
 
@@ -68,10 +78,6 @@ function faultOfRegion({ offering, region }: JoinWish): string | undefined {
     return virtualMachineRegion.safeParse(region).success ? undefined : 'Choose one of the regions.'
   }
   return regionWord.test(region) ? undefined : 'One word of lower-case letters, digits and hyphens.'
-}
-
-export function hasFault(faults: JoinFaults): boolean {
-  return Object.values(faults).some((fault) => fault !== undefined)
 }
 
 /** Only of a wish without faults. */

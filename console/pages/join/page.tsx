@@ -8,7 +8,9 @@ import { count } from '../../../src/view/number.ts'
 import { span } from '../../../src/view/time.ts'
 import { mayUse, useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
-import { useCreate } from '../../api/create.ts'
+import { FormProblems } from '../../form/dialog.tsx'
+import { optionalNumber } from '../../form/read.ts'
+import { useCallForm } from '../../form/use-form.ts'
 import { Button, ButtonLink, Spinner } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
@@ -17,13 +19,12 @@ import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
-import { faultsOf, firstWish, hasFault, joinCommand, type JoinWish } from './command.ts'
+import { faultsOf, firstWish, joinCommand } from './command.ts'
 import { JoinedHost } from './host.tsx'
 import { JoinTerms } from './terms.tsx'
 import { JoinTokens } from './tokens.tsx'
 import { MACHINES_SHOWN } from '../supply/words.ts'
 
-const MAX_USES = 1_000
 /** While somebody looks at the page and waits. */
 const ARRIVALS_EVERY_MS = 2_000
 
@@ -60,57 +61,39 @@ function NotASupplier({ accountId }: { accountId: string }) {
 }
 
 function JoinForm() {
-  const [wish, setWish] = useState<JoinWish>(firstWish)
-  const [uses, setUses] = useState('1')
-  const [hours, setHours] = useState('24')
-  const [isChecked, setChecked] = useState(false)
-  // Once one is made, the next press makes another.
-  const create = useCreate('createJoinToken', ['listJoinTokens'])
-  const faults = faultsOf(wish)
-  const usesFault = faultOfUses(uses, wish.name)
-  const make = (): void => {
-    setChecked(true)
-    if (hasFault(faults) || usesFault !== undefined) return
-    create.mutate({ body: { uses: Number.parseInt(uses, 10), expiresInHours: Number.parseInt(hours, 10) } })
-  }
-  const made = create.data
+  const [made, setMade] = useState<Token>()
+  const form = useCallForm('createJoinToken', {
+    refreshes: ['listJoinTokens'],
+    initial: firstWish,
+    body: ({ uses, expiresInHours }) => ({
+      uses: optionalNumber(uses) ?? Number.NaN,
+      expiresInHours: Number(expiresInHours),
+    }),
+    check: faultsOf,
+    onDone: setMade,
+  })
+  const { values: wish } = form
   return (
     <>
       <div className="grid items-start gap-5 xl:grid-cols-2">
         <Card title="1. What it sells">
-          <JoinTerms wish={wish} faults={isChecked ? faults : {}} onChange={setWish} />
-          <div className="mt-4 grid gap-4 border-t border-line pt-4 sm:grid-cols-2">
-            <TextField
-              label="Machines that may join"
-              inputMode="numeric"
-              value={uses}
-              onChange={(event) => setUses(event.target.value.trim())}
-              error={isChecked ? usesFault : undefined}
-            />
-            <SelectField
-              label="The command is good for"
-              choices={lifetimes}
-              value={hours}
-              onChange={(event) => setHours(event.target.value)}
-            />
-          </div>
-          {create.error !== null && (
-            <div className="mt-4">
-              <ErrorNotice error={create.error} />
+          <form onSubmit={form.submit} noValidate className="flex flex-col gap-4">
+            <JoinTerms form={form} />
+            <div className="grid gap-4 border-t border-line pt-4 sm:grid-cols-2">
+              <TextField label="Machines that may join" inputMode="numeric" {...form.text('uses')} />
+              <SelectField label="The command is good for" choices={lifetimes} {...form.text('expiresInHours')} />
             </div>
-          )}
-          <Button look="primary" className="mt-4" busy={create.isPending} onClick={make}>
-            {made === undefined ? 'Make the command' : 'Make another command'}
-          </Button>
+            <FormProblems form={form} />
+            <Button type="submit" look="primary" className="self-start" busy={form.isPending}>
+              {made === undefined ? 'Make the command' : 'Make another command'}
+            </Button>
+          </form>
         </Card>
         <Card title="2. On the machine">
           {made === undefined ? (
             <Needs />
           ) : (
-            <Paste
-              token={made}
-              command={hasFault(faults) ? undefined : joinCommand(wish, location.origin, made.token)}
-            />
+            <Paste token={made} command={form.isValid ? joinCommand(wish, location.origin, made.token) : undefined} />
           )}
         </Card>
       </div>
@@ -190,10 +173,4 @@ function Arrivals({ token }: { token: Token }) {
       </div>
     </section>
   )
-}
-
-function faultOfUses(text: string, name: string): string | undefined {
-  const uses = /^\d{1,4}$/.test(text) ? Number.parseInt(text, 10) : 0
-  if (uses < 1 || uses > MAX_USES) return `Write a number from 1 to ${MAX_USES}.`
-  return uses > 1 && name !== '' ? 'Several machines cannot have one name; leave the name empty.' : undefined
 }

@@ -4,8 +4,7 @@ import { instantOf } from '../../../src/base/instant.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { scopes, type Scope } from '../../../src/contract/endpoint.ts'
 import { mayUse, useMe } from '../../api/me.ts'
-import { useCall } from '../../api/query.ts'
-import { useCreate } from '../../api/create.ts'
+import { useAction, useCall } from '../../api/query.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
@@ -68,7 +67,7 @@ function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => 
   const now = instantOf(useNow())
   const [draft, setDraft] = useState<KeyDraft>(emptyDraft)
   const [wasTried, setTried] = useState(false)
-  const create = useCreate('createApiKey', ['listApiKeys'])
+  const create = useAction('createApiKey', ['listApiKeys'])
   const sent = useRef<{ readonly draft: KeyDraft; readonly body: ReturnType<typeof bodyOf> }>(undefined)
   const faults: DraftFaults = wasTried ? draftFaults(draft, now) : {}
   const set = (part: Partial<KeyDraft>): void => setDraft({ ...draft, ...part })

@@ -1,4 +1,5 @@
 /** Renting GPUs of one machine: what it costs and how long the balance lasts stand there before anything is ordered. */
+import { count, number } from '../../../src/view/number.ts'
 import { useNavigate } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import { systemClock } from '../../../src/base/instant.ts'
@@ -6,9 +7,7 @@ import { formatUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { shareOfMachine } from '../../../src/domain/machine.ts'
 import { pricePerHour } from '../../../src/domain/term.ts'
 import type { ClientError } from '../../../src/client/error.ts'
-import { count, number } from '../../../src/view/number.ts'
-import { useCreate } from '../../api/create.ts'
-import { refresh } from '../../api/query.ts'
+import { useAction, refresh } from '../../api/query.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { SelectField, TextField } from '../../ui/field.tsx'
@@ -66,7 +65,7 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
   const [draft, setDraft] = useState<Draft>(usualDraft)
   const [isTried, setTried] = useState(false)
   const navigate = useNavigate()
-  const rent = useCreate('createInstance', ['listMachines', 'listInstances', 'getCustomerBalance'])
+  const rent = useAction('createInstance', ['listMachines', 'listInstances', 'getCustomerBalance'])
   const perHour = pricePerHour(machine.pricePerGpu, draft.gpus)
   const affordable = useAffordable(perHour)
   const { body, faults } = readDraft(draft, machine, perHour)

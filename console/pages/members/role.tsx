@@ -3,7 +3,6 @@ import { useState, type FormEvent } from 'react'
 import type { CallInput, Reply } from '../../../src/client/client.ts'
 import { useMe } from '../../api/me.ts'
 import { useAction } from '../../api/query.ts'
-import { useCreate } from '../../api/create.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
@@ -40,7 +39,7 @@ export function AddMemberDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [role, setRole] = useState<Role>('member')
   const [wasTried, setTried] = useState(false)
-  const add = useCreate('addMember', ['listMembers'])
+  const add = useAction('addMember', ['listMembers'])
   const fault = /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(email.trim())
     ? undefined
     : 'An e-mail address, such as name@example.com.'

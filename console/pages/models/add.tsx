@@ -3,173 +3,159 @@
  * is refused the model goes again, so that the form can be corrected and sent anew.
  */
 import { useMutation } from '@tanstack/react-query'
-import { useState, type FormEvent } from 'react'
-import type { CallInput } from '../../../src/client/client.ts'
+import type { z } from 'zod'
 import { ApiError, type ClientError } from '../../../src/client/error.ts'
-import { modelKind } from '../../../src/contract/model.ts'
+import type { CallInput } from '../../../src/client/client.ts'
+import { api } from '../../../src/contract/api.ts'
 import { call, refresh } from '../../api/query.ts'
 import { makeOnceKey } from '../../api/once.ts'
-import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
+import { FormDialog } from '../../form/dialog.tsx'
+import { optionalNumber, optionalText } from '../../form/read.ts'
+import { useForm } from '../../form/use-form.ts'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { readWhole } from './change.tsx'
 import { deploymentBody, emptyDeployment, UpstreamFields } from './deployment.tsx'
-import { changedPrices, PriceFields, type Prices } from './price.tsx'
-import { pricesOfKind, type Model } from './state.ts'
+import { changedPrices, PriceFields, pricesOf } from './price.tsx'
+import type { Model } from './state.ts'
 
 const engines = { chat: 'llama', embedding: 'embedding', image: 'picture', speech: 'speech' } as const
 const kinds = [
   { value: 'chat', label: 'Chat' },
   { value: 'embedding', label: 'Embeddings' },
-  { value: 'image', label: 'Pictures' },
+  { value: 'image', label: 'Images' },
   { value: 'speech', label: 'Speech' },
 ]
-const SOURCE = 'files.0.source'
-const SHA256 = 'files.0.sha256'
+
+const empty = {
+  ...emptyDeployment,
+  ...pricesOf(),
+  name: '',
+  kind: 'chat',
+  place: 'server',
+  contextTokens: '',
+  source: '',
+  sha256: '',
+}
+type Values = typeof empty
+
+type NewModel = CallInput<'createModel'>['body']
+type NewDeployment = CallInput<'createDeployment'>['body']
+interface Offer {
+  readonly model: NewModel
+  readonly deployment: NewDeployment | undefined
+}
 
 export function AddModelDialog({ onClose }: { onClose: () => void }) {
-  const [kind, setKind] = useState<Model['kind']>('chat')
-  const [place, setPlace] = useState<'server' | 'engine'>('server')
-  const [name, setName] = useState('')
-  const [context, setContext] = useState('')
-  const [file, setFile] = useState({ source: '', sha256: '' })
-  const [prices, setPrices] = useState<Prices>({})
-  const [deployment, setDeployment] = useState(emptyDeployment)
-  const hasFile = place === 'engine' && kind === 'chat'
-  const action = useMutation<void, ClientError>({
-    mutationFn: () =>
-      offerModel(
-        {
-          name: name.trim(),
-          kind,
-          ...(place === 'engine' ? { engine: engines[kind] } : {}),
-          ...(hasFile ? { files: [fileOf(name, file)] } : {}),
-          ...(context.trim() === '' ? {} : { contextTokens: readWhole(context) }),
-          ...changedPrices(kind, prices),
+  const action = useMutation<void, ClientError, Offer>({ mutationFn: offerModel })
+  const form = useForm({
+    initial: empty,
+    body: offerOf,
+    schema: offerSchema,
+    paths: { source: 'files.0.source', sha256: 'files.0.sha256' },
+    action,
+    send: (offer) =>
+      action.mutate(offer, {
+        onSuccess: () => {
+          toast(`${offer.model.name} is offered.`)
+          onClose()
         },
-        place === 'server' ? deploymentBody(deployment) : undefined,
-      ),
-    onSuccess: () => {
-      toast(`${name.trim()} is offered.`)
-      onClose()
-    },
+      }),
   })
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    action.mutate()
-  }
-  const { error } = action
-  const beside = errorBesideFields(error, [
-    'name',
-    'contextTokens',
-    ...pricesOfKind[kind].map(([price]) => price),
-    ...(place === 'server' ? ['url', 'protocol', 'upstreamModel', 'apiKey', 'weight', 'concurrency'] : []),
-    ...(hasFile ? [SOURCE, SHA256] : []),
-  ])
+  const kind = form.values.kind as Model['kind']
   return (
-    <Dialog title="Add a model" onClose={onClose} wide>
-      <form onSubmit={submit} noValidate className="flex flex-col gap-4">
-        <div className="grid gap-3 sm:grid-cols-2">
+    <FormDialog title="Add a model" wide form={form} action="Offer it" onClose={onClose}>
+      <div className="grid gap-3 sm:grid-cols-2">
+        <TextField label="Name" hint="What customers call it: owner/model" {...form.text('name')} />
+        <SelectField label="Kind" choices={kinds} {...form.text('kind')} />
+        <SelectField
+          label="Run by"
+          choices={[
+            { value: 'server', label: 'A server elsewhere' },
+            { value: 'engine', label: `This server, with its engine ${engines[kind]}` },
+          ]}
+          {...form.text('place')}
+        />
+        {(kind === 'chat' || kind === 'embedding') && (
           <TextField
-            label="Name"
-            hint="What customers call it: owner/model"
-            value={name}
-            onChange={(event) => setName(event.target.value)}
-            error={fieldError(error, 'name')}
+            label="Context in tokens"
+            hint="Empty: what the engine says"
+            inputMode="numeric"
+            {...form.text('contextTokens')}
           />
-          <SelectField
-            label="Kind"
-            choices={kinds}
-            value={kind}
-            onChange={(event) => setKind(modelKind.options.find((one) => one === event.target.value) ?? 'chat')}
-          />
-          <SelectField
-            label="Run by"
-            choices={[
-              { value: 'server', label: 'A server elsewhere' },
-              { value: 'engine', label: `This server, with its engine ${engines[kind]}` },
-            ]}
-            value={place}
-            onChange={(event) => setPlace(event.target.value === 'engine' ? 'engine' : 'server')}
-          />
-          {(kind === 'chat' || kind === 'embedding') && (
-            <TextField
-              label="Context in tokens"
-              hint="Empty: what the engine says"
-              inputMode="numeric"
-              value={context}
-              onChange={(event) => setContext(event.target.value)}
-              error={fieldError(error, 'contextTokens')}
-            />
-          )}
-        </div>
-        <fieldset>
-          <legend className="mb-2 text-sm font-semibold">Prices</legend>
-          <div className="grid gap-3 sm:grid-cols-2">
-            <PriceFields kind={kind} prices={prices} onChange={setPrices} error={error} />
-          </div>
-        </fieldset>
-        {place === 'server' ? (
-          <fieldset>
-            <legend className="mb-2 text-sm font-semibold">The server that runs it</legend>
-            <UpstreamFields kind={kind} values={deployment} onChange={setDeployment} error={error} hasKey={false} />
-          </fieldset>
-        ) : hasFile ? (
-          <fieldset className="flex flex-col gap-3">
-            <legend className="mb-2 text-sm font-semibold">Its GGUF file</legend>
-            <TextField
-              label="Comes from"
-              hint="hf:OWNER/REPO/PATH, npm:PACKAGE@VERSION/PATH, https://… or file:PATH on this server"
-              value={file.source}
-              onChange={(event) => setFile({ ...file, source: event.target.value })}
-              error={fieldError(error, SOURCE)}
-            />
-            <TextField
-              label="SHA-256"
-              hint="Empty: the first download is believed, and pinned from then on"
-              value={file.sha256}
-              onChange={(event) => setFile({ ...file, sha256: event.target.value })}
-              error={fieldError(error, SHA256)}
-            />
-          </fieldset>
-        ) : (
-          <p className="text-sm text-muted">The engine {engines[kind]} brings its own model.</p>
         )}
-        {beside !== null && <ErrorNotice error={beside} />}
-        <DialogButtons>
-          <CancelButton onClick={onClose} />
-          <SubmitButton busy={action.isPending}>Offer it</SubmitButton>
-        </DialogButtons>
-      </form>
-    </Dialog>
+      </div>
+      <fieldset>
+        <legend className="mb-2 text-sm font-semibold">Prices</legend>
+        <div className="grid gap-3 sm:grid-cols-2">
+          <PriceFields kind={kind} form={form} />
+        </div>
+      </fieldset>
+      {form.values.place === 'server' ? (
+        <fieldset>
+          <legend className="mb-2 text-sm font-semibold">The server that runs it</legend>
+          <UpstreamFields kind={kind} form={form} hasKey={false} />
+        </fieldset>
+      ) : hasFile(form.values) ? (
+        <fieldset className="flex flex-col gap-3">
+          <legend className="mb-2 text-sm font-semibold">Its GGUF file</legend>
+          <TextField
+            label="Comes from"
+            hint="hf:OWNER/REPO/PATH, npm:PACKAGE@VERSION/PATH, https://… or file:PATH on this server"
+            {...form.text('source')}
+          />
+          <TextField label="SHA-256" hint="Leave empty to trust and pin the first download." {...form.text('sha256')} />
+        </fieldset>
+      ) : (
+        <p className="text-sm text-muted">The engine {engines[kind]} brings its own model.</p>
+      )}
+    </FormDialog>
   )
 }
 
-type NewModel = CallInput<'createModel'>['body']
+function hasFile({ place, kind }: Values): boolean {
+  return place === 'engine' && kind === 'chat'
+}
 
-function fileOf(
-  name: string,
-  { source, sha256 }: { source: string; sha256: string },
-): NonNullable<NewModel['files']>[number] {
+function offerOf(values: Values): Offer {
+  const kind = values.kind as Model['kind']
+  const name = values.name.trim()
+  const model = {
+    name,
+    kind,
+    engine: values.place === 'engine' ? engines[kind] : undefined,
+    files: hasFile(values) ? [fileOf(name, values)] : undefined,
+    contextTokens: optionalNumber(values.contextTokens),
+    ...changedPrices(kind, values),
+  }
+  return { model, deployment: values.place === 'server' ? { model: name, ...deploymentBody(values) } : undefined }
+}
+
+function fileOf(name: string, { source, sha256 }: Values): NonNullable<NewModel['files']>[number] {
   const file = `${name
-    .trim()
     .replaceAll(/[^A-Za-z0-9._-]/g, '-')
     .replace(/^[^A-Za-z0-9]+/, '')
     .slice(0, 190)}.gguf`
-  const digest = sha256.trim().toLowerCase()
-  return { source: source.trim(), file, bytes: null, sha256: digest === '' ? null : digest }
+  return { source: source.trim(), file, bytes: null, sha256: optionalText(sha256)?.toLowerCase() ?? null }
 }
 
-async function offerModel(model: NewModel, deployment: ReturnType<typeof deploymentBody> | undefined): Promise<void> {
+/** The errors of both requests, each at its field. */
+const offerSchema = {
+  safeParse: ({ model, deployment }: Offer, params: z.core.ParseContext<z.core.$ZodIssue>) => {
+    const issues = [
+      ...(api.createModel.body?.safeParse(model, params).error?.issues ?? []),
+      ...(deployment === undefined
+        ? []
+        : (api.createDeployment.body?.safeParse(deployment, params).error?.issues ?? [])),
+    ].filter(({ path }) => path[0] !== 'model')
+    return { error: { issues } }
+  },
+}
+
+async function offerModel({ model, deployment }: Offer): Promise<void> {
   // Each try is a new one: after a refused server the model before has gone again.
   await call('createModel', { body: model, idempotencyKey: makeOnceKey() })
   try {
-    if (deployment !== undefined) {
-      const body = { model: model.name, ...deployment }
-      await call('createDeployment', { body, idempotencyKey: makeOnceKey() })
-    }
+    if (deployment !== undefined) await call('createDeployment', { body: deployment, idempotencyKey: makeOnceKey() })
   } catch (error) {
     if (error instanceof ApiError) await call('deleteModel', { query: { name: model.name } })
     throw error

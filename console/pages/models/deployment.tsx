@@ -1,40 +1,24 @@
 /** A server that runs a model: named, or changed. Its key goes in and never comes out. */
-import { useState, type FormEvent } from 'react'
-import type { CallInput } from '../../../src/client/client.ts'
-import type { ClientError } from '../../../src/client/error.ts'
 import { deploymentProtocol, protocolKinds, type DeploymentProtocol } from '../../../src/contract/model.ts'
-import { useAction } from '../../api/query.ts'
-import { useCreate } from '../../api/create.ts'
-import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
+import { FormDialog } from '../../form/dialog.tsx'
+import { optionalNumber, optionalText } from '../../form/read.ts'
+import { useCallForm, type Form } from '../../form/use-form.ts'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { readWhole } from './change.tsx'
 import type { Deployment, Model } from './state.ts'
 
-const fields = ['url', 'protocol', 'upstreamModel', 'apiKey', 'weight', 'concurrency']
-
-export interface DeploymentValues {
-  readonly url: string
-  readonly protocol: DeploymentProtocol | undefined
-  readonly upstreamModel: string
-  readonly apiKey: string
-  /** Forget the key that is there. */
-  readonly dropsKey: boolean
-  readonly weight: string
-  readonly concurrency: string
-}
-
-export const emptyDeployment: DeploymentValues = {
+export const emptyDeployment = {
   url: '',
-  protocol: undefined,
+  /** Empty: the first that serves the kind. */
+  protocol: '',
   upstreamModel: '',
   apiKey: '',
+  /** Forget the key that is there. */
   dropsKey: false,
   weight: '',
   concurrency: '',
 }
+type DeploymentValues = typeof emptyDeployment
 
 interface DeploymentDialogProps {
   readonly model: Model
@@ -44,62 +28,48 @@ interface DeploymentDialogProps {
 }
 
 export function DeploymentDialog({ model, deployment, onClose }: DeploymentDialogProps) {
-  const [values, setValues] = useState(() => (deployment === undefined ? emptyDeployment : valuesOf(deployment)))
-  const create = useCreate('createDeployment', ['listOperatedModels'])
-  const change = useAction('changeDeployment', ['listOperatedModels'])
-  const action = deployment === undefined ? create : change
-  const done = (): void => {
-    toast(deployment === undefined ? `${model.name} has another server.` : 'The server is changed.')
+  const done = (said: string) => () => {
+    toast(said)
     onClose()
   }
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    if (deployment === undefined) {
-      create.mutate({ body: { model: model.name, ...deploymentBody(values) } }, { onSuccess: done })
-    } else {
-      const body = deploymentChange(values, deployment)
-      change.mutate({ params: { id: deployment.id }, body }, { onSuccess: done })
-    }
-  }
-  const beside = errorBesideFields(action.error, fields)
+  const create = useCallForm('createDeployment', {
+    refreshes: ['listOperatedModels'],
+    initial: emptyDeployment,
+    body: (values) => ({ model: model.name, ...deploymentBody(values) }),
+    onDone: done(`${model.name} has another server.`),
+  })
+  const change = useCallForm('changeDeployment', {
+    input: { params: { id: deployment?.id ?? '' } },
+    refreshes: ['listOperatedModels'],
+    initial: deployment === undefined ? emptyDeployment : valuesOf(deployment),
+    body: (values) => deploymentChange(values, deployment),
+    onDone: done('The server is changed.'),
+  })
+  const isNew = deployment === undefined
+  const form = isNew ? create : change
   return (
-    <Dialog title={deployment === undefined ? `Add a server to ${model.name}` : 'Change the server'} onClose={onClose}>
-      <form onSubmit={submit} noValidate className="flex flex-col gap-4">
-        <UpstreamFields
-          kind={model.kind}
-          values={values}
-          onChange={setValues}
-          error={action.error}
-          hasKey={deployment?.hasApiKey ?? false}
-          isFixed={deployment !== undefined}
-        />
-        {beside !== null && <ErrorNotice error={beside} />}
-        <DialogButtons>
-          <CancelButton onClick={onClose} />
-          <SubmitButton busy={action.isPending}>{deployment === undefined ? 'Add it' : 'Change it'}</SubmitButton>
-        </DialogButtons>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={isNew ? `Add a server to ${model.name}` : 'Change the server'}
+      form={form}
+      action={isNew ? 'Add it' : 'Change it'}
+      onClose={onClose}
+    >
+      <UpstreamFields kind={model.kind} form={form} hasKey={deployment?.hasApiKey ?? false} isFixed={!isNew} />
+    </FormDialog>
   )
 }
 
 interface UpstreamFieldsProps {
   readonly kind: Model['kind']
-  readonly values: DeploymentValues
-  readonly onChange: (values: DeploymentValues) => void
-  readonly error: ClientError | null
+  readonly form: Pick<Form<DeploymentValues>, 'text' | 'check' | 'values'>
   readonly hasKey: boolean
   /** It is there already: how it is spoken to does not change. */
   readonly isFixed?: boolean
 }
 
-export function UpstreamFields({ kind, values, onChange, error, hasKey, isFixed = false }: UpstreamFieldsProps) {
+export function UpstreamFields({ kind, form, hasKey, isFixed = false }: UpstreamFieldsProps) {
   const protocols = deploymentProtocol.options.filter((one) => (protocolKinds[one] as readonly string[]).includes(kind))
-  const of = (name: 'url' | 'upstreamModel' | 'apiKey' | 'weight' | 'concurrency') => ({
-    value: values[name],
-    error: fieldError(error, name),
-    onChange: (event: { target: { value: string } }) => onChange({ ...values, [name]: event.target.value }),
-  })
+  const protocol = form.text('protocol')
   return (
     <div className="grid gap-3 sm:grid-cols-2">
       <TextField
@@ -107,41 +77,34 @@ export function UpstreamFields({ kind, values, onChange, error, hasKey, isFixed 
         label="URL"
         hint="With or without /v1 at its end"
         placeholder="http://10.0.0.17:8000"
-        {...of('url')}
+        {...form.text('url')}
       />
-      <TextField label="What the model is called there" placeholder="the same" {...of('upstreamModel')} />
+      <TextField label="What the model is called there" placeholder="the same" {...form.text('upstreamModel')} />
       <SelectField
         label="Protocol"
         disabled={isFixed || protocols.length === 1}
         choices={protocols.map((value) => ({ value, label: value }))}
-        value={values.protocol ?? protocols[0] ?? ''}
-        onChange={(event) => onChange({ ...values, protocol: protocols.find((one) => one === event.target.value) })}
-        error={fieldError(error, 'protocol')}
+        {...protocol}
+        value={protocol.value || (protocols[0] ?? '')}
       />
       <TextField
         label="API key"
         type="password"
         autoComplete="new-password"
-        disabled={values.dropsKey}
+        disabled={form.values.dropsKey}
         placeholder={hasKey ? 'kept as it is' : 'none'}
         hint="Sent as a bearer token; never shown again"
-        {...of('apiKey')}
+        {...form.text('apiKey')}
       />
-      {hasKey && (
-        <CheckField
-          label="Send no key any more"
-          checked={values.dropsKey}
-          onChange={(event) => onChange({ ...values, dropsKey: event.target.checked })}
-        />
-      )}
+      {hasKey && <CheckField label="Send no key any more" {...form.check('dropsKey')} />}
       <TextField
         label="Weight"
         inputMode="numeric"
         placeholder="1"
         hint="Its share beside the others; 0 takes nothing new"
-        {...of('weight')}
+        {...form.text('weight')}
       />
-      <TextField label="Requests at a time" inputMode="numeric" placeholder="as usual" {...of('concurrency')} />
+      <TextField label="Requests at a time" inputMode="numeric" placeholder="as usual" {...form.text('concurrency')} />
     </div>
   )
 }
@@ -153,27 +116,18 @@ function valuesOf({ url, protocol, upstreamModel, weight, concurrency }: Deploym
 
 /** What is empty is left to the server. */
 export function deploymentBody(values: DeploymentValues) {
-  const { url, protocol, upstreamModel, apiKey, weight, concurrency } = values
   return {
-    url: url.trim(),
-    ...(protocol === undefined ? {} : { protocol }),
-    ...(upstreamModel.trim() === '' ? {} : { upstreamModel: upstreamModel.trim() }),
-    ...(apiKey === '' ? {} : { apiKey }),
-    ...(weight.trim() === '' ? {} : { weight: readWeight(weight) }),
-    ...(concurrency.trim() === '' ? {} : { concurrency: readWhole(concurrency) }),
+    url: values.url.trim(),
+    protocol: (optionalText(values.protocol) ?? undefined) as DeploymentProtocol | undefined,
+    upstreamModel: optionalText(values.upstreamModel),
+    apiKey: values.apiKey === '' ? undefined : values.apiKey,
+    weight: optionalNumber(values.weight),
+    concurrency: optionalNumber(values.concurrency),
   }
 }
 
-function deploymentChange(
-  values: DeploymentValues,
-  before: Deployment,
-): NonNullable<CallInput<'changeDeployment'>['body']> {
+function deploymentChange(values: DeploymentValues, before: Deployment | undefined) {
   const { protocol: _, ...body } = deploymentBody(values)
-  const changed = Object.entries(body).filter(([name, value]) => value !== before[name as keyof Deployment])
+  const changed = Object.entries(body).filter(([name, value]) => value !== before?.[name as keyof Deployment])
   return { ...Object.fromEntries(changed), ...(values.dropsKey ? { apiKey: null } : {}) }
-}
-
-/** 0 means something here, so that a text that is no number becomes one that is refused. */
-function readWeight(text: string): number {
-  return /^\d{1,6}$/.test(text.trim()) ? Number.parseInt(text, 10) : -1
 }

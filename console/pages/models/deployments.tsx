@@ -1,10 +1,10 @@
 /** The servers of a model: whether they answer, how busy they are, and what an operator does with them. */
-import { useState } from 'react'
 import { number } from '../../../src/view/number.ts'
+import { useState } from 'react'
 import { useAction } from '../../api/query.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
-import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { DeploymentDialog } from './deployment.tsx'
@@ -143,27 +143,17 @@ function DrainButton({ deployment }: { deployment: Deployment }) {
 }
 
 function DeleteDeployment({ deployment, onClose }: { deployment: Deployment; onClose: () => void }) {
-  const action = useAction('deleteDeployment', ['listOperatedModels'])
-  const confirm = (): void =>
-    action.mutate(
-      { params: { id: deployment.id } },
-      {
-        onSuccess: () => {
-          toast('The server is forgotten.')
-          onClose()
-        },
-      },
-    )
   return (
-    <ConfirmDialog
+    <ConfirmCall
       title="Delete the server"
       action="Delete"
-      busy={action.isPending}
-      error={action.error}
-      onConfirm={confirm}
+      operation="deleteDeployment"
+      input={{ params: { id: deployment.id } }}
+      refreshes={['listOperatedModels']}
+      done="The server is forgotten."
       onClose={onClose}
     >
       {deployment.url} gets no more requests of {deployment.model}. Requests under way end as they would.
-    </ConfirmDialog>
+    </ConfirmCall>
   )
 }

@@ -1,17 +1,16 @@
 /** What the house offers of models: what they cost, how far their engines are, which servers run them and how that goes. */
-import { useState } from 'react'
 import { count, number } from '../../../src/view/number.ts'
-import { useAction, useCall } from '../../api/query.ts'
+import { useState } from 'react'
+import { useCall } from '../../api/query.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
-import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { AddModelDialog } from './add.tsx'
 import { ChangeModelDialog } from './change.tsx'
 import { DeploymentDialog } from './deployment.tsx'
@@ -63,7 +62,7 @@ export function ModelsPage() {
   )
 }
 
-const kindWords = { chat: 'Chat', embedding: 'Embeddings', image: 'Pictures', speech: 'Speech' } as const
+const kindWords = { chat: 'Chat', embedding: 'Embeddings', image: 'Images', speech: 'Speech' } as const
 
 function ModelCard({ model }: { model: Model }) {
   const [open, setOpen] = useState<'change' | 'delete' | 'deploy' | undefined>()
@@ -125,29 +124,19 @@ function limitsOf(model: Model): ReadonlyArray<readonly [string, string]> {
 }
 
 function DeleteModel({ model, onClose }: { model: Model; onClose: () => void }) {
-  const action = useAction('deleteModel', ['listOperatedModels', 'listModels'])
-  const confirm = (): void =>
-    action.mutate(
-      { query: { name: model.name } },
-      {
-        onSuccess: () => {
-          toast(`${model.name} is no longer offered.`)
-          onClose()
-        },
-      },
-    )
   return (
-    <ConfirmDialog
+    <ConfirmCall
       title={`Delete ${model.name}`}
       action="Delete"
       word={model.name}
-      busy={action.isPending}
-      error={action.error}
-      onConfirm={confirm}
+      operation="deleteModel"
+      input={{ query: { name: model.name } }}
+      refreshes={['listOperatedModels', 'listModels']}
+      done={`${model.name} is no longer offered.`}
       onClose={onClose}
     >
       Customers can no longer call it, and its {count(model.deployments.length, 'server')} here{' '}
       {model.deployments.length === 1 ? 'is' : 'are'} forgotten. What it earned stays in the books.
-    </ConfirmDialog>
+    </ConfirmCall>
   )
 }

@@ -1,13 +1,10 @@
 /** What will be changed, old and new side by side, and why. */
-import { useState, type FormEvent } from 'react'
 import { count } from '../../../src/view/number.ts'
-import { useAction } from '../../api/query.ts'
-import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { FormDialog } from '../../form/dialog.tsx'
+import { useCallForm } from '../../form/use-form.ts'
 import { ReasonField } from '../../ui/reason-field.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { faultOfReason } from '../account/quota.tsx'
 import type { Change, changesOf } from './draft.ts'
 
 interface SavePricesProps {
@@ -29,44 +26,29 @@ const columns: ReadonlyArray<Column<Change>> = [
 ]
 
 export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesProps) {
-  const [reason, setReason] = useState('')
-  const [isChecked, setChecked] = useState(false)
-  const change = useAction('changePriceBook', [
-    'getPriceBook',
-    'listRentalOptions',
-    'listStorageOptions',
-    'listReserveOptions',
-    'listAudit',
-  ])
-  const fault = faultOfReason(reason)
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setChecked(true)
-    if (fault !== undefined) return
-    change.mutate(
-      { body: { ...body, reason } },
-      {
-        onSuccess: () => {
-          toast(`${count(list.length, 'change')} saved.`)
-          onSaved()
-        },
-      },
-    )
-  }
+  const form = useCallForm('changePriceBook', {
+    refreshes: ['getPriceBook', 'listRentalOptions', 'listStorageOptions', 'listReserveOptions', 'listAudit'],
+    initial: { reason: '' },
+    body: ({ reason }) => ({ ...body, reason }),
+    onDone: () => {
+      toast(`${count(list.length, 'change')} saved.`)
+      onSaved()
+    },
+  })
   return (
-    <Dialog title={`Save ${count(list.length, 'change')}?`} wide onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
-        <p className="text-sm text-muted">New rentals and volumes pay the new price. Rentals that run keep theirs.</p>
-        <div className="max-h-72 overflow-y-auto">
-          <Table label="Changes" columns={columns} rows={list} rowKey={(row) => row.key} empty={null} />
-        </div>
-        <ReasonField value={reason} onChange={setReason} error={isChecked ? fault : undefined} />
-        {change.error !== null && <ErrorNotice error={change.error} />}
-        <DialogButtons>
-          <CancelButton onClick={onClose}>Go on editing</CancelButton>
-          <SubmitButton busy={change.isPending}>Save</SubmitButton>
-        </DialogButtons>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Save ${count(list.length, 'change')}?`}
+      wide
+      form={form}
+      action="Save"
+      cancel="Go on editing"
+      onClose={onClose}
+    >
+      <p className="text-sm text-muted">New rentals and volumes pay the new price. Rentals that run keep theirs.</p>
+      <div className="max-h-72 overflow-y-auto">
+        <Table label="Changes" columns={columns} rows={list} rowKey={(row) => row.key} empty={null} />
+      </div>
+      <ReasonField {...form.text('reason')} />
+    </FormDialog>
   )
 }

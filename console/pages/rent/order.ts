@@ -5,8 +5,7 @@ import type { CallInput } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import type { RentalRecord, RentalType } from '../../../src/contract/rental.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
-import { useCreate } from '../../api/create.ts'
-import { refresh } from '../../api/query.ts'
+import { useAction, refresh } from '../../api/query.ts'
 import { toast } from '../../ui/toast.tsx'
 import type { Guards } from './guards.tsx'
 import type { Choices } from './option.ts'
@@ -45,8 +44,8 @@ interface Renting {
 export function useRent(kind: RentalType): Renting {
   const navigate = useNavigate()
   const changed = ['listRentalOptions', 'getCustomerBalance', 'listVolumes'] as const
-  const machine = useCreate('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])
-  const metal = useCreate('createBareMetalRental', ['listBareMetalRentals', ...changed])
+  const machine = useAction('createVirtualMachineRental', ['listVirtualMachineRentals', ...changed])
+  const metal = useAction('createBareMetalRental', ['listBareMetalRentals', ...changed])
   const onSuccess = ({ id, label, name }: RentalRecord): void => {
     toast(`${label ?? name ?? 'The rental'} is starting`)
     void navigate({ to: '/rentals/$id', params: { id: String(id) } })

@@ -4,7 +4,6 @@ import type { Reply } from '../../../src/client/client.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
 import { useMay } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
-import { useCreate } from '../../api/create.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
@@ -101,7 +100,7 @@ function AddDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [publicKey, setPublicKey] = useState('')
   const [wasTried, setTried] = useState(false)
-  const add = useCreate('addSshKey', ['listSshKeys'])
+  const add = useAction('addSshKey', ['listSshKeys'])
   const keyFault = sshKeyFault(publicKey)
   const nameFault = name.trim() === '' ? 'Give it a name, so that you know it again.' : undefined
   const submit = (event: FormEvent): void => {

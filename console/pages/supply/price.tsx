@@ -1,8 +1,7 @@
 /** The price of a machine, changed where it stands. */
-import { useEffect, useRef, useState, type FormEvent } from 'react'
-import { priceUsdText } from '../../../src/contract/shared.ts'
 import { editableUsd, gpuHourPrice, money } from '../../../src/view/money.ts'
-import { useAction } from '../../api/query.ts'
+import { useEffect, useRef, useState } from 'react'
+import { useCallForm } from '../../form/use-form.ts'
 import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
@@ -26,50 +25,37 @@ export function PriceEditor({ machine }: { machine: Machine }) {
 }
 
 function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void }) {
-  const [text, setText] = useState(() => editableUsd(machine.pricePerGpuHourUsd))
-  const [isChecked, setChecked] = useState(false)
-  const form = useRef<HTMLFormElement>(null)
-  // Whoever has pressed Change wants to type.
-  useEffect(() => form.current?.querySelector('input')?.select(), [])
-  const change = useAction('changeSuppliedMachine', ['listSuppliedMachines', 'listMachines'])
-  const wrong = faultOfPrice(text)
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setChecked(true)
-    if (wrong !== undefined) return
-    change.mutate(
-      { params: { id: machine.id }, body: { pricePerGpuHourUsd: text } },
-      {
-        onSuccess: () => {
-          toast(`${machine.id} costs ${gpuHourPrice(text)}. What runs keeps its price.`)
-          onClose()
-        },
-      },
-    )
-  }
+  const element = useRef<HTMLFormElement>(null)
+  // Pressing Change puts the cursor into the price.
+  useEffect(() => element.current?.querySelector('input')?.select(), [])
+  const form = useCallForm('changeSuppliedMachine', {
+    input: { params: { id: machine.id } },
+    refreshes: ['listSuppliedMachines', 'listMachines'],
+    initial: { pricePerGpuHourUsd: editableUsd(machine.pricePerGpuHourUsd) },
+    body: ({ pricePerGpuHourUsd: price }) => ({ pricePerGpuHourUsd: price.trim() }),
+    onDone: (_, { pricePerGpuHourUsd: price }) => {
+      toast(`${machine.id} costs ${gpuHourPrice(price)}. What runs keeps its price.`)
+      onClose()
+    },
+  })
+  const field = form.text('pricePerGpuHourUsd')
   return (
-    <form ref={form} onSubmit={submit} className="flex min-w-56 items-start gap-2">
+    <form ref={element} onSubmit={form.submit} className="flex min-w-56 items-start gap-2">
       <TextField
         label={`Price of ${machine.id} in USD a GPU and hour`}
         hideLabel
         inputMode="decimal"
         className="w-32"
-        value={text}
-        onChange={(event) => setText(event.target.value.trim())}
-        onKeyDown={(event) => event.key === 'Escape' && !change.isPending && onClose()}
-        error={isChecked && wrong !== undefined ? wrong : (change.error?.message ?? undefined)}
+        {...field}
+        onKeyDown={(event) => event.key === 'Escape' && !form.isPending && onClose()}
+        error={field.error ?? form.elsewhere().error?.message}
       />
-      <Button type="submit" look="primary" busy={change.isPending}>
+      <Button type="submit" look="primary" busy={form.isPending}>
         Save
       </Button>
-      <Button look="quiet" disabled={change.isPending} onClick={onClose}>
+      <Button look="quiet" disabled={form.isPending} onClick={onClose}>
         Cancel
       </Button>
     </form>
   )
-}
-
-/** undefined: it is a price. */
-export function faultOfPrice(text: string): string | undefined {
-  return priceUsdText.safeParse(text).success ? undefined : 'Write a price from 0 to 1000, such as 1.20.'
 }

@@ -1,12 +1,11 @@
 /** A new volume: where, how large, and what that costs. */
+import { money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
 import { useState, type FormEvent } from 'react'
 import { DAY_MS } from '../../../src/base/instant.ts'
 import { costOfSpan, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { storageRegion } from '../../../src/contract/region.ts'
-import { money } from '../../../src/view/money.ts'
-import { number } from '../../../src/view/number.ts'
-import { useCall } from '../../api/query.ts'
-import { useCreate } from '../../api/create.ts'
+import { useAction, useCall } from '../../api/query.ts'
 import { Facts } from '../../ui/card.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
@@ -27,7 +26,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
   const region = wished ?? regions[0] ?? ''
   const [texts, setTexts] = useState<VolumeTexts>(usualVolume)
   const [isTried, setTried] = useState(false)
-  const create = useCreate('createVolume', ['listVolumes', 'getCustomerBalance'])
+  const create = useAction('createVolume', ['listVolumes', 'getCustomerBalance'])
   const { label, sizeGb, faults } = readVolume(texts)
   const option = useStorageOption(region)
   const price = priceOfVolume(option, sizeGb)

@@ -3,7 +3,6 @@ import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { eventTypes, type EventType } from '../../../src/contract/event.ts'
 import { useAction } from '../../api/query.ts'
-import { useCreate } from '../../api/create.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { CheckField, TextField } from '../../ui/field.tsx'
@@ -52,7 +51,7 @@ function Fields({ webhook, onMade, onClose }: FieldsProps) {
   const [description, setDescription] = useState(webhook?.description ?? '')
   const [types, setTypes] = useState<readonly EventType[] | null>(webhook?.eventTypes ?? null)
   const [wasTried, setTried] = useState(false)
-  const create = useCreate('createWebhook', ['listWebhooks'])
+  const create = useAction('createWebhook', ['listWebhooks'])
   const change = useAction('changeWebhook', ['listWebhooks'])
   const error = create.error ?? change.error
   const urlFault = faultOfUrl(url)

@@ -1,0 +1,18 @@
+/** Typed text as values of a request. Empty text is left out; what is no number becomes NaN, which schemas refuse. */
+import type { z } from 'zod'
+import { faultWords } from '../../src/contract/fault-words.ts'
+
+export function optionalText(text: string): string | undefined {
+  return text.trim() || undefined
+}
+
+export function optionalNumber(text: string): number | undefined {
+  const typed = text.trim()
+  if (typed === '') return undefined
+  return /^-?\d+(\.\d+)?$/.test(typed) ? Number(typed) : Number.NaN
+}
+
+/** The schema's first error about a value; undefined: it is valid. */
+export function faultOf(schema: z.ZodType, value: unknown): string | undefined {
+  return schema.safeParse(value, { error: faultWords }).error?.issues[0]?.message
+}
