@@ -348,7 +348,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByRole('button', { name: 'Delete scratch' }).click()
     const remove = page.getByRole('dialog', { name: 'Delete scratch' })
     expect(await remove.getByRole('button', { name: 'Delete the volume' }).isDisabled()).toBe(true)
-    await remove.getByLabel('Type scratch to go on').fill('scratch')
+    await remove.getByLabel('Type scratch to confirm').fill('scratch')
     await remove.getByRole('button', { name: 'Delete the volume' }).click()
     await scratch.waitFor({ state: 'detached' })
     expect((await call('GET', '/v2/alpha/on-demand/storage-volumes')).body).toMatchObject([
