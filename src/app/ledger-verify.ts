@@ -4,7 +4,7 @@ import { ok, type Result } from '../base/result.ts'
 import {
   ledgerChecks,
   readHouse,
-  readWholeBooks,
+  readWholeLedger,
   runCheck,
   saveLedgerCheck,
   type Finding,
@@ -35,7 +35,7 @@ export async function verifyLedger(app: App): Promise<Result<LedgerVerdict>> {
 }
 
 async function recount(app: App): Promise<Result<LedgerVerdict>> {
-  return readWholeBooks(app.database, async (db) => {
+  return readWholeLedger(app.database, async (db) => {
     const checks: LedgerVerdict['checks'] = []
     const findings: Finding[] = []
     for (const check of ledgerChecks) {

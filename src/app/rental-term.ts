@@ -61,12 +61,7 @@ async function convertTerm(
     await closeCommitmentAt(tx, rental, commitment, end, false)
     // What the term did not use is the customer's again; the meter sets the next hour aside from there. The posting is
     // told apart from the release at the end, by which the recount sees whether the money had run out.
-    await releaseHold(
-      tx,
-      holdKey(metered),
-      `term:${rental.id}`,
-      `Not used by the reserved term of ${rentalMemo(rental)}`,
-    )
+    await releaseHold(tx, holdKey(metered), `term:${rental.id}`, `Unused by the reserved term of ${rentalMemo(rental)}`)
   }
   await insertTerm(tx, rental.id, term.n + 1, next)
   if (isRunning) {

@@ -129,7 +129,7 @@ async function insertPaidVolume(
     holdKey: holdKey({ rentalId: null, volumeId: volume.id }),
     accountId: actor.accountId,
     amount: firstHour,
-    memo: `Set aside for the first hour of volume ${volume.label}`,
+    memo: `Held for the first hour of volume ${volume.label}`,
   })
   if (held === 'insufficient') {
     return fail(

@@ -1,10 +1,10 @@
-/** Every reconciler of a server. */
+/** All reconcilers of a server. */
 import type { App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'
-import { tendAttachments } from './attachments.ts'
+import { reconcileAttachments } from './attachments.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { sweepExpired, expireStates, expireTerms } from './expire.ts'
-import { tendGateways } from './gateways.ts'
+import { cleanUpGateways } from './gateways.ts'
 import { takeInventory } from './inventory.ts'
 import { checkLedger } from './ledger-check.ts'
 import type { Reconciler } from './loop.ts'
@@ -14,17 +14,17 @@ import { observe } from './observe.ts'
 import { provision } from './provision.ts'
 import { reap } from './reap.ts'
 import type { Retention } from '../domain/retention.ts'
-import { keepRetention } from './retention.ts'
+import { applyRetention } from './retention.ts'
 import { watchRunway } from './runway.ts'
 import { terminate } from './terminate.ts'
-import { tendVolumes } from './volumes.ts'
+import { reconcileVolumes } from './volumes.ts'
 
 export interface Notices {
   readonly massLoss: (driver: string, missing: number) => void
   readonly reaped: (driver: string, externalId: string, why: string) => void
-  /** The daily recount of the ledger has found something wrong. */
-  readonly ledgerFaults: (findings: number) => void
-  /** A partition of old requests is gone. */
+  /** The daily ledger check found something wrong. */
+  readonly ledgerFindings: (findings: number) => void
+  /** A partition of old requests was dropped. */
   readonly dropped: (partition: string) => void
 }
 
@@ -45,12 +45,12 @@ export function allReconcilers(
     expireStates(app),
     sweepExpired(app),
     watchRunway(app),
-    tendVolumes(app),
-    tendAttachments(app),
+    reconcileVolumes(app),
+    reconcileAttachments(app),
     reap(app, notices.reaped),
-    tendGateways(app),
-    checkLedger(app, notices.ledgerFaults),
-    keepRetention(app, retention, notices.dropped),
+    cleanUpGateways(app),
+    checkLedger(app, notices.ledgerFindings),
+    applyRetention(app, retention, notices.dropped),
     {
       name: 'deliver-webhooks',
       everyMs: SECOND_MS,

@@ -6,7 +6,7 @@ import { usd } from '../base/money.ts'
 import type { Driver, VolumeEngine } from '../engines/driver.ts'
 import { openAccount, openBooks, startRental, startVolume, type Books } from '../../test/harness/books.ts'
 import { waitFor } from '../../test/harness/wait.ts'
-import { tendAttachments } from './attachments.ts'
+import { reconcileAttachments } from './attachments.ts'
 
 /** As many as one pass takes. */
 const DEAD = 64
@@ -85,7 +85,7 @@ test('the volumes of a dead host take the time of one call all together, and are
   const good = await askFor(alive)
   const called: string[] = []
   const late: string[] = []
-  const loop = tendAttachments(engineWithDeadHost(called, late))
+  const loop = reconcileAttachments(engineWithDeadHost(called, late))
   const { signal } = new AbortController()
   const stateOf = async (volumeId: number): Promise<string | undefined> =>
     (await books.database.db.selectFrom('attachment').select('state').where('volume_id', '=', volumeId).execute())[0]

@@ -1,7 +1,7 @@
 /**
- * Mounts and unmounts volumes on rentals, once both sides are there. A host may take long, or be dead: a call is given
- * up after a few seconds and comes again later, where it finds what was done meanwhile. So one host holds up the
- * others for that long at most, however many volumes wait for it.
+ * Mounts and unmounts volumes on rentals once both exist. A host may be slow or dead, so a call times out after a few
+ * seconds and is retried later; attach and detach are idempotent. One host therefore delays the others by one timeout
+ * at most, however many volumes wait for it.
  */
 import { addMs, toDate } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
@@ -20,12 +20,12 @@ import { attachmentConcern, attempt } from './attempt.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
-/** All of a batch at once: most of the time they wait for hosts. */
+/** A whole batch at once: most of the time goes into waiting for hosts. */
 const WIDTH = BATCH
 const CALL_MS = 5_000
 const LEASE_SLACK_MS = 5_000
 
-export function tendAttachments(app: App): Reconciler {
+export function reconcileAttachments(app: App): Reconciler {
   return {
     name: 'attachments',
     everyMs: 1_000,
@@ -35,17 +35,16 @@ export function tendAttachments(app: App): Reconciler {
         leaseMs: CALL_MS + LEASE_SLACK_MS,
         limit: BATCH,
       })
-      await eachOf(leased.rows, WIDTH, (attachment) => tendOne(app, attachment, leased.token, signal))
+      await eachOf(leased.rows, WIDTH, (attachment) => reconcileOne(app, attachment, leased.token, signal))
       return leased.rows.length === BATCH
     },
   }
 }
 
-async function tendOne(app: App, attachment: Attachment, token: string, signal: AbortSignal): Promise<void> {
+async function reconcileOne(app: App, attachment: Attachment, token: string, signal: AbortSignal): Promise<void> {
   const rental = await findRental(app.database.db, attachment.rental_id)
   const volume = (await readVolumes(app.database.db, [attachment.volume_id])).get(attachment.volume_id)
   const driver = volume === undefined ? undefined : app.drivers.get(volume.driver)
-  // What fails is tried again below; attach and detach are idempotent.
   const concern = attachmentConcern('attachments', volume?.driver ?? 'none', attachment)
   const outcome = await attempt(app, concern, signal, async () => {
     if (rental?.external_id && volume?.external_id && driver?.volumes) {
@@ -54,7 +53,7 @@ async function tendOne(app: App, attachment: Attachment, token: string, signal: 
       else await driver.volumes.detach(volume.external_id, rental.external_id, call)
       return 'done'
     }
-    // One of the two was never made: there is nothing to unmount.
+    // One of the two was never created: there is nothing to unmount.
     return attachment.state === 'detaching' ? 'done' : 'waiting'
   })
   const done = outcome === 'done'
@@ -62,7 +61,7 @@ async function tendOne(app: App, attachment: Attachment, token: string, signal: 
     const current = await lockLeasedAttachment(tx, attachment, token)
     if (current === undefined) return
     const { volume_id: volumeId, rental_id: rentalId } = attachment
-    // Asked for otherwise meanwhile: the next pass does that.
+    // The desired state changed meanwhile: the next pass applies it.
     const changed = current.state !== attachment.state
     if (done && !changed && attachment.state === 'detaching') await deleteAttachments(tx, { volumeId, rentalId })
     else {

@@ -5,12 +5,12 @@ import { MINUTE_MS } from '../base/instant.ts'
 import type { Driver, VolumeEngine } from '../engines/driver.ts'
 import { startJourney, succeed, LIST_LAG_MS, type Journey } from '../../test/harness/journey.ts'
 import type { Call } from '../../test/harness/server.ts'
-import { tendAttachments } from './attachments.ts'
+import { reconcileAttachments } from './attachments.ts'
 import type { Reconciler } from './loop.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { provision } from './provision.ts'
 import { terminate } from './terminate.ts'
-import { tendVolumes } from './volumes.ts'
+import { reconcileVolumes } from './volumes.ts'
 
 const machines = '/v2/alpha/on-demand/virtual-machine-rentals'
 const metal = '/v2/alpha/on-demand/bare-metal-rentals'
@@ -110,7 +110,7 @@ const cases: readonly Case[] = [
   {
     loop: 'volumes',
     call: 'volumes.create',
-    make: tendVolumes,
+    make: reconcileVolumes,
     arrange: async () => {
       const id = await newVolume()
       return () => rowOf('volume', id)
@@ -119,7 +119,7 @@ const cases: readonly Case[] = [
   {
     loop: 'volumes',
     call: 'volumes.destroy',
-    make: tendVolumes,
+    make: reconcileVolumes,
     arrange: async () => {
       const id = await newVolume()
       await settle()
@@ -130,7 +130,7 @@ const cases: readonly Case[] = [
   {
     loop: 'attachments',
     call: 'volumes.attach',
-    make: tendAttachments,
+    make: reconcileAttachments,
     arrange: async () => {
       const order = { gpuCount: 8, networkType: 'ethernet' }
       const [{ id: rentalId }, volumeId] = [await succeed(ada.call, 'POST', metal, order), await newVolume()]

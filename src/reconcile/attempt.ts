@@ -1,8 +1,7 @@
 /**
- * How the loops ask an engine for something on behalf of a row. Whatever goes wrong there, in the engine or in our own
- * code, is kept: counted by loop and engine, logged when the cause is another than last time, and written on the row,
- * where operators see it. It stays there until the work has succeeded, so a cause that comes and goes with each retry
- * is one line in the log.
+ * Engine calls that the loops make on behalf of a row. A failure, in the engine or in our own code, is counted by loop
+ * and engine, logged when its cause differs from the last one, and stored on the row for operators. It stays there until
+ * the call succeeds, so a cause that returns with every retry is one line in the log.
  */
 import { inspect } from 'node:util'
 import type { App } from '../app/app.ts'
@@ -10,7 +9,7 @@ import { writeLastError, type EngineRow } from '../store/lease.ts'
 import type { Rental } from '../store/rental.ts'
 import type { Attachment, Volume } from '../store/volume.ts'
 
-/** As the schema has it: an engine may say a lot. */
+/** The limit of the column; error messages of engines can be long. */
 const MAX_CAUSE_CHARS = 500
 const MAX_CAUSES = 5
 
@@ -35,10 +34,10 @@ export function attachmentConcern(loop: string, driver: string, attachment: Atta
   return { loop, driver, table: 'attachment', key: { volume_id, rental_id }, lastError }
 }
 
-/** `waiting`: nothing went wrong, and nothing was achieved either, so what is known of the last failure stays. */
+/** `waiting`: the work neither failed nor succeeded, so the last failure stays on the row. */
 export type Progress = 'done' | 'waiting'
 
-/** Does the work. `failed`: it threw, and everything about that is written down. */
+/** `failed`: the work threw, and the failure is recorded. */
 export async function attempt(
   app: App,
   concern: Concern,
@@ -51,7 +50,7 @@ export async function attempt(
       await writeLastError(app.database.db, concern, null, app.clock.now())
     return progress
   } catch (error) {
-    // The server is being stopped, and cuts off its own calls.
+    // The server is shutting down and aborts its own calls.
     if (stop.aborted) return 'failed'
     await noteFailure(app, concern, error)
     return 'failed'
@@ -66,17 +65,17 @@ export async function noteFailure(app: App, concern: Concern, error: unknown): P
   await writeLastError(app.database.db, concern, cause, app.clock.now())
 }
 
-/** What went wrong, with the causes behind it, in one line. */
+/** The error message and its causes, in one line. */
 function causeOf(error: unknown): string {
-  const said: string[] = []
+  const texts: string[] = []
   let one: unknown = error
   for (let depth = 0; depth < MAX_CAUSES && one !== undefined; depth += 1) {
     const text = one instanceof Error ? one.message || one.name : inspect(one)
-    if (!said.some((before) => before.includes(text))) said.push(text)
+    if (!texts.some((before) => before.includes(text))) texts.push(text)
     one = one instanceof Error ? one.cause : undefined
   }
-  // PostgreSQL takes no NUL, and a log line no line breaks.
-  return said
+  // PostgreSQL rejects NUL, and a log line has no line breaks.
+  return texts
     .join(': ')
     .replaceAll(/\p{Cc}+/gu, ' ')
     .slice(0, MAX_CAUSE_CHARS)

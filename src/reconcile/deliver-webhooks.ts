@@ -1,8 +1,8 @@
 /**
- * Sends what is due to webhooks. A pass goes on until nothing more is due: whenever a delivery is over, the next is
- * claimed for its place, so a slow endpoint holds up nobody but itself. It can hold few places, and all webhooks of one
- * account together hold no more than half of them. A server that dies between the request and the write-back leaves a
- * claim that expires; the delivery is then sent again with the same message id.
+ * Sends due webhook deliveries. A pass continues until nothing is due: whenever a delivery ends, the next takes its
+ * slot, so a slow endpoint delays only itself. A webhook can use few slots, and all webhooks of one account at most half
+ * of them. A server that dies between the request and the write-back leaves a lease that expires; the delivery is then
+ * sent again with the same message id.
  */
 import { setMaxListeners } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
@@ -25,17 +25,17 @@ import {
 } from '../store/webhook-delivery.ts'
 import { sendWebhook, type Outcome } from './webhook-request.ts'
 
-const PLACES = 16
-const PLACES_PER_WEBHOOK = 3
-const PLACES_PER_ACCOUNT = 8
-/** How far to look for deliveries that may start, past those of webhooks that have their share. */
+const SLOTS = 16
+const SLOTS_PER_WEBHOOK = 3
+const SLOTS_PER_ACCOUNT = 8
+/** Due deliveries to read, so that some are left when those of busy webhooks are skipped. */
 const LOOK_AHEAD = 500
-/** While only slow endpoints are left to wait for. */
+/** How soon to look for newly due deliveries while slow endpoints are pending. */
 const LOOK_AGAIN_MS = 500
 const GONE = 410
 
 export interface DeliverWebhooks {
-  /** One pass: sends until nothing is due or `signal` is given. Answers how many deliveries it attempted. */
+  /** One pass: sends until nothing is due or `signal` aborts. Returns the number of attempted deliveries. */
   run(signal: AbortSignal): Promise<number>
   close(): Promise<void>
 }
@@ -51,7 +51,7 @@ export function deliverWebhooks(
     ...(resolve === undefined ? {} : { resolve }),
   })
   const { db } = app.database
-  // Shared by passes that overlap, so that they keep the limits together.
+  // Shared by overlapping passes, so that the limits apply to all of them together.
   const sending = new Map<DueDelivery, Promise<void>>()
   let finished = 0
   let lastStart: Promise<unknown> = Promise.resolve()
@@ -65,11 +65,11 @@ export function deliverWebhooks(
     else await writeBack(app, delivery, token, outcome, random)
   }
 
-  /** Starts what may start. Answers how many that were. */
+  /** Starts what fits into free slots. Returns the number of deliveries. */
   const startMore = async (signal: AbortSignal, errors: unknown[]): Promise<number> => {
     const now = app.clock.now()
     const busy = [...sending.keys()]
-    if (signal.aborted || busy.length >= PLACES) return 0
+    if (signal.aborted || busy.length >= SLOTS) return 0
     const due = await listDueDeliveries(db, { now, limit: LOOK_AHEAD, ...fullyBusy(busy) })
     const ids = fairShare(due, busy).map((delivery) => delivery.id)
     if (ids.length === 0) return 0
@@ -98,7 +98,7 @@ export function deliverWebhooks(
           lastStart = start.catch(() => undefined)
           const started = await start
           attempted += started
-          // A place that was left while we looked may be what was missing.
+          // A slot that became free during the query may have been the missing one.
           if (started > 0 || finished > finishedBefore) continue
           if (sending.size === 0) break
           await nextChange(sending.values())
@@ -113,7 +113,7 @@ export function deliverWebhooks(
   }
 }
 
-/** One of them is over, or it is time to look for what has become due meanwhile. */
+/** Waits until a delivery ends or it is time to look for newly due ones. */
 async function nextChange(sending: Iterable<Promise<void>>): Promise<void> {
   const timer = new AbortController()
   const lookAgain = setTimeout(LOOK_AGAIN_MS, undefined, { signal: timer.signal }).catch(() => undefined)
@@ -121,26 +121,26 @@ async function nextChange(sending: Iterable<Promise<void>>): Promise<void> {
   timer.abort()
 }
 
-/** `signal` for one pass: many requests listen to it, and the signal of the whole process shall not keep them. */
+/** `signal` for one pass, so that the listeners of its requests do not pile up on the signal of the process. */
 function passSignal(signal: AbortSignal): { signal: AbortSignal; detach(): void } {
   const controller = new AbortController()
-  setMaxListeners(2 * PLACES, controller.signal)
+  setMaxListeners(2 * SLOTS, controller.signal)
   const abort = (): void => controller.abort()
   if (signal.aborted) abort()
   signal.addEventListener('abort', abort)
   return { signal: controller.signal, detach: () => signal.removeEventListener('abort', abort) }
 }
 
-/** Which of `due`, in their order, can start beside those that are being sent, without anyone having too much. */
+/** Those of `due`, in order, that can start now without exceeding the slots of a webhook or account. */
 export function fairShare(due: readonly DueDelivery[], sending: readonly DueDelivery[]): DueDelivery[] {
   const webhooks = countBy(sending, (delivery) => delivery.webhookId)
   const accounts = countBy(sending, (delivery) => delivery.accountId)
   const share: DueDelivery[] = []
   for (const delivery of due) {
-    if (sending.length + share.length >= PLACES) break
+    if (sending.length + share.length >= SLOTS) break
     const ofWebhook = webhooks.get(delivery.webhookId) ?? 0
     const ofAccount = accounts.get(delivery.accountId) ?? 0
-    if (ofWebhook >= PLACES_PER_WEBHOOK || ofAccount >= PLACES_PER_ACCOUNT) continue
+    if (ofWebhook >= SLOTS_PER_WEBHOOK || ofAccount >= SLOTS_PER_ACCOUNT) continue
     webhooks.set(delivery.webhookId, ofWebhook + 1)
     accounts.set(delivery.accountId, ofAccount + 1)
     share.push(delivery)
@@ -154,11 +154,11 @@ function fullyBusy(sending: readonly DueDelivery[]): { busyWebhooks: string[]; b
   return {
     busyWebhooks: keysFrom(
       countBy(sending, (delivery) => delivery.webhookId),
-      PLACES_PER_WEBHOOK,
+      SLOTS_PER_WEBHOOK,
     ),
     busyAccounts: keysFrom(
       countBy(sending, (delivery) => delivery.accountId),
-      PLACES_PER_ACCOUNT,
+      SLOTS_PER_ACCOUNT,
     ),
   }
 }

@@ -1,4 +1,4 @@
-/** Ends what has a time of its own: terms, `autoTerminateAt`, states that last too long, holds, old answers. */
+/** Applies time limits: terms, `autoTerminateAt`, states that last too long, expired holds and stored answers. */
 import { addMs, formatInstant, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
@@ -7,9 +7,9 @@ import { recordRentalEvent } from '../app/rental-event.ts'
 import { passTermEnd } from '../app/rental-term.ts'
 import { isLiving, stateLimits } from '../domain/rental.ts'
 import { transact, type Tx } from '../store/database.ts'
-import { forgetIdempotency } from '../store/idempotency.ts'
+import { deleteIdempotency } from '../store/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
-import { forgetRateWindows } from '../store/rate-window.ts'
+import { deleteRateWindows } from '../store/rate-window.ts'
 import { listEnding, listOverdue, lockRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
@@ -17,7 +17,7 @@ import { eachOf, type Reconciler } from './loop.ts'
 const BATCH = 100
 const WIDTH = 4
 
-/** Terms and ends that the customer has chosen. */
+/** Terms, and end times that customers set. */
 export function expireTerms(app: App): Reconciler {
   return {
     name: 'expire-terms',
@@ -42,13 +42,13 @@ async function expireOne(tx: Tx, id: number): Promise<void> {
     return
   }
   if (termEnd === null || termEnd > now) return
-  // What is Unknown may have stood still since; it goes over when it is seen again.
+  // An Unknown rental may have been stopped since; it is converted when the engine shows it again.
   if (rental.status === 'Unknown' && rental.convert_on_expiry !== false) return
   const forced = await passTermEnd(tx, rental, now)
   if (forced !== undefined) await terminateRental(tx, rental, forced.reason, forced.at)
 }
 
-/** States that last too long: failed or flagged, as the table says. */
+/** Fails or flags rentals whose state lasts too long (`stateLimits`). */
 export function expireStates(app: App): Reconciler {
   return {
     name: 'expire-states',
@@ -92,8 +92,8 @@ export function sweepExpired(app: App): Reconciler {
     run: async () => {
       const now = app.clock.now()
       await transact(app.database, (tx) => releaseExpiredHolds(tx, BATCH))
-      await forgetIdempotency(app.database.db, addMs(now, -limits.idempotencyKeptMs))
-      await forgetRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
+      await deleteIdempotency(app.database.db, addMs(now, -limits.idempotencyKeptMs))
+      await deleteRateWindows(app.database.db, addMs(now, -2 * MINUTE_MS))
       return false
     },
   }

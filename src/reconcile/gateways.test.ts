@@ -10,7 +10,7 @@ import { usd } from '../base/money.ts'
 import { transact } from '../store/database.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
 import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
-import { tendGateways } from './gateways.ts'
+import { cleanUpGateways } from './gateways.ts'
 
 let books: Books
 let actor: Actor
@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-const pass = () => tendGateways(books.app).run(new AbortController().signal)
+const pass = () => cleanUpGateways(books.app).run(new AbortController().signal)
 const treasuryOf = (gatewayId: string) => makeTreasury({ database: books.database, clock: books.clock, gatewayId })
 
 test('texts go after a week, a bounded number at a time', async () => {

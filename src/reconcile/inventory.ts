@@ -1,4 +1,4 @@
-/** Asks each engine which machines it has, and writes them down. */
+/** Lists the machines of each engine and saves them. */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
@@ -11,7 +11,7 @@ import { saveInventory } from '../store/machine.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const LEASE_MS = 2 * MINUTE_MS
-/** What the house keeps of a supplier that an engine names and the operator has not dealt with yet. */
+/** Platform fee of a supplier that an engine reports before the operator has set one. */
 const DEFAULT_FEE_BP = 1_500
 
 export function takeInventory(app: App): Reconciler {
@@ -19,7 +19,7 @@ export function takeInventory(app: App): Reconciler {
     name: 'inventory',
     everyMs: MINUTE_MS / 2,
     run: async (signal) => {
-      // One engine that does not answer must not keep the machines of the others from being seen.
+      // An engine that does not answer must not hide the machines of the others.
       await eachOf([...app.drivers.values()], 1, (driver) => inventoryOf(app, driver, signal))
       return false
     },

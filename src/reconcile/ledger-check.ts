@@ -1,4 +1,4 @@
-/** Recounts the whole ledger once a day, on one of the servers, so that a fault is noticed before a customer does. */
+/** Verifies the whole ledger once a day, on one of the servers, so that a fault is noticed before a customer does. */
 import type { App } from '../app/app.ts'
 import { verifyLedger } from '../app/ledger-verify.ts'
 import { DAY_MS, HOUR_MS } from '../base/instant.ts'
@@ -10,7 +10,7 @@ export function checkLedger(app: App, found: (findings: number) => void): Reconc
     name: 'ledger-check',
     everyMs: HOUR_MS,
     run: async () => {
-      // A turn that lasts for a day: whoever has it checks, and nobody else until it has ended.
+      // The turn lasts a day and is not ended early, so one server checks once a day.
       const turn = await takeTurn(app.database.db, 'ledger-check', { now: app.clock.now(), leaseMs: DAY_MS })
       if (turn === undefined) return false
       const verdict = await verifyLedger(app)

@@ -1,21 +1,21 @@
 /**
- * The runner of the reconcilers. A reconciler takes no input: it looks at the books, finds what is due and acts, so it
- * does not matter why or how often it is woken, and a missed wake-up costs a delay and nothing else. Each runs on a
- * timer and when woken, never twice at the same time on one server; several servers share the work by leases on rows
- * and turns on loops (store/lease.ts).
+ * Runs the reconcilers. A reconciler takes no input: it reads the database, finds what is due and acts, so it does not
+ * matter why or how often it is woken, and a missed wake-up costs only a delay. Each runs on a timer and when woken,
+ * never twice at once on one server; several servers share the work by leases on rows and turns of loops
+ * (store/lease.ts).
  */
 import type { Metrics } from '../base/metrics.ts'
 
 export interface Reconciler {
   readonly name: string
   readonly everyMs: number
-  /** One pass. True: there may be more to do right away. */
+  /** One pass. True: there may be more to do immediately. */
   run(signal: AbortSignal): Promise<boolean>
 }
 
 export interface Loops {
   wake(name: string): void
-  /** Ends after the passes that are under way. */
+  /** Resolves when the passes in progress have ended. */
   stop(): Promise<void>
 }
 
@@ -26,10 +26,10 @@ export function startLoops(
   reconcilers: readonly Reconciler[],
   tools: { onError: (name: string, error: unknown) => void; metrics?: Metrics },
 ): Loops {
-  const passes = tools.metrics?.counter('berth_reconcile_passes_total', 'Passes of each reconciler, by outcome')
+  const passes = tools.metrics?.counter('berth_reconcile_passes_total', 'Reconciler passes, by loop and outcome')
   const seconds = tools.metrics?.histogram(
     'berth_reconcile_seconds',
-    'How long a pass takes',
+    'Duration of a reconciler pass',
     [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
   )
   const stop = new AbortController()
@@ -69,7 +69,7 @@ export function startLoops(
         }
         seconds?.observe((performance.now() - startedAt) / 1_000, { loop: reconciler.name })
         if (waitMs > 0) await pause(waitMs)
-        // Under load wake-ups come one upon the other; a moment's patience makes one pass of many.
+        // Under load, wake-ups arrive in bursts; a short wait turns a burst into one pass.
         if (woken) await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
       }
     })()
@@ -84,7 +84,7 @@ export function startLoops(
   }
 }
 
-/** Works through all `items`, at most `width` at a time; what failed is thrown when all have had their turn. */
+/** Runs `work` on all items, `width` at a time; errors are thrown after the last item. */
 export async function eachOf<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
   const queue = [...items]
   const worker = async (): Promise<void> => {
@@ -98,13 +98,13 @@ export async function eachOf<T>(items: readonly T[], width: number, work: (item:
   throwAll(errors)
 }
 
-/** One error as it is, several as one that has them all: none of the causes is lost. */
+/** Throws a single error as it is, and several as one AggregateError. */
 export function throwAll(errors: readonly unknown[]): void {
-  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} of them failed`)
+  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} items failed`)
   if (errors.length === 1) throw errors[0]
 }
 
-/** A signal that ends with the server or with the driver's own time limit, whichever comes first. */
+/** Aborts when the server stops or the call times out, whichever comes first. */
 export function callSignal(signal: AbortSignal, timeoutMs: number): AbortSignal {
   return AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
 }

@@ -1,7 +1,8 @@
 /**
- * Charges what runs. A pass takes the stretches that are due, a batch a transaction: it locks what they belong to, then
- * the balances, plans each settlement (domain/metering.ts) and writes it. Time is charged only as far as the engine has
- * shown the thing. A stretch whose money has ended is closed at that instant and its rental ends.
+ * Charges running rentals and volumes. A pass settles the due segments, one batch per transaction: it locks their
+ * rentals and volumes, then the balances, plans each settlement (domain/metering.ts) and writes it. Time is charged only
+ * up to the last time the engine showed the resource. A segment whose money runs out ends at that instant, and its
+ * rental with it.
  */
 import { addMs, earlier, later, SECOND_MS, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
@@ -25,9 +26,8 @@ import { detach, lockVolume, moveVolume } from '../store/volume.ts'
 import type { Reconciler } from './loop.ts'
 
 const BATCH = 50
-/** Of a batch, so that many rentals do not keep volumes waiting. */
-const RENTALS_OF_BATCH = 40
-/** An engine whose last good list is older than this is away; until it is back there is nothing to charge. */
+const MAX_RENTALS_PER_BATCH = 40
+/** An engine whose last good list is older than this is unreachable; nothing is charged until it is back. */
 const STALE_MS = 30_000
 const STUCK_MS = 60_000
 
@@ -45,9 +45,9 @@ export function meter(app: App): Reconciler {
 
 async function settleBatch(tx: Tx): Promise<{ settled: number; errors: unknown[] }> {
   const now = tx.clock.now()
-  const due = await lockDueSegments(tx, { rentals: RENTALS_OF_BATCH, total: BATCH })
+  const due = await lockDueSegments(tx, { limit: BATCH, maxRentals: MAX_RENTALS_PER_BATCH })
   if (due.length === 0) return { settled: 0, errors: [] }
-  // Suppliers too, whose earnings the charges touch: all locks of the batch are taken here, in one order.
+  // Suppliers too, because charges touch their earnings: all locks of the batch are taken here, in one order.
   await lockAvailable(
     tx,
     due.flatMap(({ account_id, supplier_id }) => (supplier_id === null ? [account_id] : [account_id, supplier_id])),
@@ -68,7 +68,7 @@ async function settleBatch(tx: Tx): Promise<{ settled: number; errors: unknown[]
 async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<void> {
   const upTo = later(segment.settled_until, earlier(now, segment.proved_until ?? segment.settled_until))
   const plan = planSettlement(openSegmentOf(segment), await lockFunds(tx, segment), upTo)
-  // Something that is due but not proved yet is looked at again in a moment, or later when its engine is away.
+  // A segment that is due but not proved yet is retried in a second, or later while its engine is unreachable.
   const stale = now - (segment.proved_until ?? segment.settled_until) > STALE_MS
   const dueAt = plan.endsAt === null ? later(plan.dueAt, addMs(now, stale ? STALE_MS : SECOND_MS)) : plan.dueAt
   if (stale && plan.charge === 0n && plan.topUp === 0n && plan.endsAt === null)
@@ -87,7 +87,7 @@ async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<voi
   await settleSegment(tx, segment, { ...plan, dueAt }, volumeMemo(volume))
   if (plan.endsAt === null) return
   if ((await moveVolume(tx, volume.id, 'suspended', { state_reason: plan.endReason })) === undefined) return
-  // What is not paid for is not used: its data stays, its mounts go.
+  // An unpaid volume keeps its data and loses its mounts.
   await detach(tx, { volumeId: volume.id })
   tx.wake.add('attachments')
   recordVolumeEvent(tx, volume, 'volume.suspended', { reason: plan.endReason })
@@ -95,7 +95,7 @@ async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<voi
 }
 
 function recordBalanceEmpty(tx: Tx, accountId: string): void {
-  const told = tx.events.some((event) => event.type === 'balance.empty' && event.accountId === accountId)
-  if (!told)
+  const isRecorded = tx.events.some((event) => event.type === 'balance.empty' && event.accountId === accountId)
+  if (!isRecorded)
     recordEvent(tx, { accountId, type: 'balance.empty', subject: { kind: 'balance', id: accountId }, data: {} })
 }

@@ -1,7 +1,7 @@
 /**
- * Looks whether the data of each volume is still where its engine has put it. A volume that is not shown costs nothing
- * from the last time that it was: it is `unknown` until it is shown again, and its owner sees that. The meter never
- * charges a volume past the last good look (`loop.done_at`), so an engine that does not answer stops the bills as well.
+ * Checks that the engines still have the data of each volume. A volume missing from its engine's list becomes `unknown`
+ * and costs nothing from the last time it was listed until it is listed again; its owner sees that. The meter never
+ * charges a volume past the last good list (`loop.done_at`), so an engine that does not answer stops the bills too.
  */
 import { addMs, later, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
@@ -14,7 +14,7 @@ import { closeMeter, findOpenSegment } from '../store/segment.ts'
 import { detach, listWatchedVolumes, lockVolume, moveVolume, type Volume } from '../store/volume.ts'
 import { attempt, noteFailure, volumeConcern } from './attempt.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
-import { payAgain } from './volumes.ts'
+import { resumeMeter } from './volumes.ts'
 
 const LOOP = 'observe-volumes'
 const EVERY_MS = 5_000
@@ -44,7 +44,7 @@ async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, sig
   let good = false
   try {
     const lastGood = await readDoneAt(db, loop)
-    // The books first, then the engine: what is in the books and not shown was not made after we looked.
+    // The database first, then the engine: a row without a listed volume cannot be newer than the list.
     const volumes = await listWatchedVolumes(db, driver.id)
     const list = await engine.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
     good = true
@@ -68,7 +68,7 @@ async function lose(
   lastGood: Instant | null,
 ): Promise<void> {
   const isLost = await transact(app.database, async (tx) => {
-    if (!(await isStill(tx, volume))) return false
+    if (!(await isUnchanged(tx, volume))) return false
     const metered = { rentalId: null, volumeId: volume.id }
     const open = await findOpenSegment(tx.db, metered)
     const seenAt = later(open?.settled_until ?? tx.clock.now(), lastGood ?? tx.clock.now())
@@ -78,15 +78,15 @@ async function lose(
     return true
   })
   if (!isLost) return
-  const why = shown?.message ?? 'The engine does not show it.'
+  const why = shown?.message ?? 'The volume is not in the list of its engine.'
   await noteFailure(app, volumeConcern(LOOP, volume), new Error(why))
 }
 
 async function recover(app: App, volume: Volume, stop: AbortSignal): Promise<void> {
   await attempt(app, volumeConcern(LOOP, volume), stop, async () => {
     await transact(app.database, async (tx) => {
-      if (!(await isStill(tx, volume))) return
-      if (await payAgain(tx, volume)) {
+      if (!(await isUnchanged(tx, volume))) return
+      if (await resumeMeter(tx, volume)) {
         recordVolumeEvent(tx, volume, 'volume.recovered')
         tx.wake.add('attachments')
         return
@@ -100,7 +100,7 @@ async function recover(app: App, volume: Volume, stop: AbortSignal): Promise<voi
   })
 }
 
-/** Nobody has moved it since it was read. */
-async function isStill(tx: Tx, volume: Volume): Promise<boolean> {
+/** Whether the state has not changed since the row was read. */
+async function isUnchanged(tx: Tx, volume: Volume): Promise<boolean> {
   return (await lockVolume(tx, volume.id))?.state === volume.state
 }

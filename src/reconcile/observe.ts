@@ -1,9 +1,9 @@
 /**
- * Compares what each engine shows with the books, in one list per engine, and writes down what follows. This is the
- * only place where a rental becomes Running, Unknown or gone.
+ * Compares the machine list of each engine with the database and records the differences. This is the only place where
+ * a rental becomes Running, Unknown or gone.
  *
- * What runs needs no write: that an engine's list was good at a certain time is one row (`loop.done_at`), and the meter
- * never charges past it. So an engine that we cannot reach stops the bills of its machines by itself.
+ * A running rental needs no write: the time of an engine's last good list is one row (`loop.done_at`), and the meter
+ * never charges past it. So an unreachable engine stops the bills of its machines without further code.
  */
 import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -32,23 +32,23 @@ import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 const EVERY_MS = 2_000
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
-/** More of an engine's machines missing at once than this share (and number) is taken for a fault of the engine. */
+/** If more machines than this share (and number) are missing at once, the list is suspected to be wrong. */
 const MASS_SHARE = 0.5
 const MASS_COUNT = 10
-/** After so many passes in a row the engine is believed. */
+/** After this many such lists in a row the machines count as missing. */
 const MASS_PASSES = 5
-/** How long a machine must be left out of the list before it is given up: while it starts, and after it had to go. */
+/** How long a machine must be missing from the list to count as gone: while it starts, and after its teardown. */
 const ABSENT_AT_START_MS = MINUTE_MS
 const ABSENT_AT_END_MS = 10 * MINUTE_MS
 
 export function observe(app: App, onMassLoss: (driver: string, missing: number) => void = () => {}): Reconciler {
-  const doubtful = new Map<string, number>()
+  const suspectLists = new Map<string, number>()
   return {
     name: 'observe',
     everyMs: EVERY_MS,
     run: async (signal) => {
       const results = await Promise.allSettled(
-        [...app.drivers.values()].map((driver) => observeDriver(app, driver, doubtful, onMassLoss, signal)),
+        [...app.drivers.values()].map((driver) => observeDriver(app, driver, suspectLists, onMassLoss, signal)),
       )
       throwAll(results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : [])))
       return false
@@ -59,7 +59,7 @@ export function observe(app: App, onMassLoss: (driver: string, missing: number) 
 async function observeDriver(
   app: App,
   driver: Driver,
-  doubtful: Map<string, number>,
+  suspectLists: Map<string, number>,
   onMassLoss: (driver: string, missing: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
@@ -74,21 +74,21 @@ async function observeDriver(
   let good = false
   try {
     const lastGood = await readDoneAt(db, loop)
-    // The books first, then the engine: what is in the books and not shown was not made after we looked.
+    // The database first, then the engine: a row without a listed machine cannot be newer than the list.
     const rows = await listUnreleased(db, driver.id)
     const shown = groupByTag(await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs)))
     const steps = rows.flatMap((row) => stepFor(driver, row, shown.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
     const vanished = steps.filter((step) => step.kind === 'lost' || step.kind === 'missing').length
     const expected = rows.filter((row) => row.status === 'Running' || row.status === 'Pending').length
-    const believed = vanished < MASS_COUNT || vanished <= expected * MASS_SHARE
-    doubtful.set(driver.id, believed ? 0 : (doubtful.get(driver.id) ?? 0) + 1)
-    const doubted = !believed && (doubtful.get(driver.id) ?? 0) < MASS_PASSES
-    if (doubted) onMassLoss(driver.id, vanished)
-    const taken = await eachOf(doubted ? steps.filter((step) => 'machine' in step) : steps, WIDTH, (step) =>
+    const isSuspect = vanished >= MASS_COUNT && vanished > expected * MASS_SHARE
+    suspectLists.set(driver.id, isSuspect ? (suspectLists.get(driver.id) ?? 0) + 1 : 0)
+    const isRejected = isSuspect && (suspectLists.get(driver.id) ?? 0) < MASS_PASSES
+    if (isRejected) onMassLoss(driver.id, vanished)
+    const taken = await eachOf(isRejected ? steps.filter((step) => 'machine' in step) : steps, WIDTH, (step) =>
       transact(app.database, (tx) => takeStep(tx, driver, step, startedAt, lastGood)),
     ).catch((error: unknown) => ({ error }))
-    // One row that cannot be written does not make the list any less good.
-    good = !doubted
+    // A row that cannot be written does not make the list wrong.
+    good = !isRejected
     if (taken !== undefined) throw taken.error
   } finally {
     await endTurn(db, loop, token, good ? startedAt : undefined)
@@ -110,9 +110,9 @@ type Step =
   | { readonly kind: 'lost'; readonly id: number; readonly seenAt?: Instant }
   | { readonly kind: 'shown_again' | 'missing' | 'never_came' | 'gone'; readonly id: number }
 
-/** What a row and what the engine shows of it call for. undefined: nothing. */
+/** The step that a row and its machine at the engine call for. undefined: none. */
 function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], now: Instant): Step | undefined {
-  // With duplicates ours is the one in the books, else the first by id; `reap` ends the others.
+  // Of duplicates, the one in the database counts, else the first by id; `reap` destroys the others.
   const machine =
     shown.find((one) => one.externalId === row.external_id) ??
     (row.external_id === null ? [...shown].sort((a, b) => (a.externalId < b.externalId ? -1 : 1))[0] : undefined)
@@ -126,21 +126,21 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
     if (row.status === 'Running' && machine.state === 'unreachable') {
       return { kind: 'lost', id, ...(machine.seenAt === undefined ? {} : { seenAt: machine.seenAt }) }
     }
-    // It stands still, since its host or the engine there was restarted. Whether it comes back is not known yet.
+    // Stopped because its host or the engine restarted. Whether it comes back is not known yet.
     if (row.status === 'Running' && machine.state === 'starting') return { kind: 'lost', id }
     if (row.external_id === null) return { kind: 'adopt', id, machine }
-    // Between two looks it stood still for no longer than that.
+    // It restarted between two lists, so the downtime is too short to leave out of the bill.
     if (row.status === 'Running' && machine.state === 'running' && isAnotherRun(row, machine)) {
       return { kind: 'another_run', id, machine }
     }
     return row.missing_since === null ? undefined : { kind: 'shown_again', id }
   }
-  // Nothing is shown. While a call may still be under way, or the list may lag, that means nothing.
+  // Not in the list. While a create call may be in progress, or the list may lag, that proves nothing.
   const asked = row.create_asked_at
   const visible = asked === null || addMs(asked, driver.callTimeoutMs + driver.listLagMs) <= now
   const known = row.external_id !== null && asked !== null && addMs(asked, driver.listLagMs) <= now
   const idle = row.lease_until === null || row.lease_until <= now
-  // What the engine has named must have been asked to go before its absence counts.
+  // The absence of a machine with an engine id counts only after a destroy call.
   const askedToGo = row.external_id === null || row.destroy_asked_at !== null
   const missing = row.missing_since
   switch (row.status) {
@@ -152,7 +152,7 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
       return addMs(missing, ABSENT_AT_START_MS) <= now ? { kind: 'never_came', id } : undefined
     case 'Failed':
     case 'Terminating': {
-      // One that the list had left out before it was asked to go proves nothing by being left out still, for a while.
+      // If it was missing before the destroy call, its absence proves nothing for a while.
       const absent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
       return (known || visible) && idle && askedToGo && absent && shown.length === 0 ? { kind: 'gone', id } : undefined
     }
@@ -172,7 +172,7 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
       return becomeRunning(tx, rental, step.machine, now)
     case 'failed':
       await adopt(tx, rental, step.machine)
-      // It is paid for as long as the engine has shown it running, and no longer.
+      // Billed up to the last time the engine showed it running.
       await failRental(tx, rental, step.machine.failure ?? 'engine_failure', step.machine.message, lastGood ?? now)
       return
     case 'another_run':
@@ -187,7 +187,8 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
     case 'lost':
       return becomeUnknown(tx, rental, step.seenAt ?? lastGood)
     case 'never_came':
-      if (rental.status === 'Pending') await failRental(tx, rental, 'machine_lost', `${driver.id} no longer shows it`)
+      if (rental.status === 'Pending')
+        await failRental(tx, rental, 'machine_lost', `${driver.id} no longer lists the machine`)
       return
     case 'gone':
       if (rental.status === 'Terminating' || rental.status === 'Failed') await releaseRental(tx, rental)
@@ -210,12 +211,12 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   }
   if (rental.status === 'Unknown') {
     if (await endedWithTerm(tx, rental, now)) return
-    const stoodStill = isAnotherRun(rental, machine)
+    const restarted = isAnotherRun(rental, machine)
     const moved = await moveRental(tx, rental.id, 'Running', change)
     if (moved === undefined) return
-    // Unless it stood still it ran all the while, and its open stretch covers that time.
-    const free = stoodStill ? await leaveOut(tx, moved, rental.seen_at, now) : {}
-    recordRentalEvent(tx, rental, 'rental.recovered', { restarted: stoodStill, ...free })
+    // Unless it restarted, it kept running, and its open segment covers that time.
+    const free = restarted ? await leaveOut(tx, moved, rental.seen_at, now) : {}
+    recordRentalEvent(tx, rental, 'rental.recovered', { restarted, ...free })
     tx.wake.add('meter')
     return
   }
@@ -227,7 +228,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     startedAt: started,
     pricePerHour: await readPrice(tx, rental.id),
     supplier: await supplierOf(tx, rental),
-    // At once: the meter then knows how far the money and the limits reach, and when to look again.
+    // At once: the meter then works out how far money and limits reach, and when it is due next.
     dueAt: started,
   })
   recordRentalEvent(tx, rental, 'rental.running', { sshNetworking: machine.data?.sshNetworking ?? [] })
@@ -235,14 +236,14 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   tx.wake.add('attachments')
 }
 
-/** Whether it is known to have stood still since it was last seen. */
+/** Whether it is known to have restarted since it was last seen. */
 function isAnotherRun(rental: Pick<Rental, 'incarnation'>, machine: EngineMachine): boolean {
   return rental.incarnation !== null && machine.incarnation !== undefined && rental.incarnation !== machine.incarnation
 }
 
 /**
- * The time from when it was last seen costs nothing. It stands in the books all the same, at no price. A term that
- * ended before or in that time goes over to on demand, so what follows has the price of the term of today.
+ * Makes the time since the machine was last seen free, as a segment at price zero. A term that ended before or in that
+ * time is converted to on demand, so the next segment has the price of the current term.
  */
 async function leaveOut(
   tx: Tx,
@@ -277,7 +278,7 @@ async function readPrice(tx: Tx, rentalId: number): Promise<NanoUsd> {
   return term.costPerHour
 }
 
-/** Whether it ends with a term that is over: then it does not come back. */
+/** Whether it ends with its term, and the term is over: then it does not come back. */
 async function endedWithTerm(tx: Tx, rental: Rental, now: Instant): Promise<boolean> {
   if (rental.convert_on_expiry !== false) return false
   const end = (await readTerms(tx.db, [rental.id])).get(rental.id)?.reservation?.endsAt
@@ -292,7 +293,7 @@ async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; 
   return { accountId: machine.supplier_id, platformFeeBp: supplier?.platform_fee_bp ?? 0 }
 }
 
-/** Not shown any more. The bill stands still at the last time that it was shown, or where it has got to already. */
+/** No longer listed. The bill stops at the last time it was listed, or where it has been settled up to. */
 async function becomeUnknown(tx: Tx, rental: Rental, shownAt: Instant | null): Promise<void> {
   if (rental.status !== 'Running' || rental.started_at === null) return
   const segment = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })

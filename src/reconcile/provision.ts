@@ -1,7 +1,7 @@
 /**
- * Makes Pending rentals true. Before an engine is asked, the asking is written down; so after a crash or a time-out we
- * know that the outcome is unknown, and look for the tag instead of asking again. Only when the engine, past its list
- * lag, shows nothing under the tag, is the first asking void and the engine asked anew.
+ * Creates the machines of Pending rentals. The create call is noted in the database before it is made, so after a crash
+ * or timeout the outcome is known to be unknown, and the next pass looks for the tag instead of calling again. Only when
+ * the engine, past its list lag, lists nothing under the tag is the call repeated.
  */
 import { addMs, toDate, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
@@ -17,7 +17,7 @@ import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
 const WIDTH = 16
-/** A claim outlives its holder by the call's own limit and this much. */
+/** A lease lasts for the call's timeout and this much longer. */
 const LEASE_SLACK_MS = 5_000
 
 export function provision(app: App): Reconciler {
@@ -39,20 +39,20 @@ export function provision(app: App): Reconciler {
 async function provisionOne(app: App, rental: Rental, token: string, signal: AbortSignal): Promise<void> {
   const driver = app.drivers.get(rental.driver)
   if (driver === undefined) return postpone(app, rental, token)
-  // One limit over the look and the asking together, so that both end before the claim does.
+  // One timeout for the list and create calls together, so that both end before the lease.
   const call = callSignal(signal, driver.callTimeoutMs)
   const outcome = await attempt(app, rentalConcern('provision', rental), signal, () =>
-    askFor(app, driver, rental, token, call),
+    create(app, driver, rental, token, call),
   )
   // The outcome is unknown; the next pass looks for the tag.
   if (outcome === 'failed') await postpone(app, rental, token)
 }
 
-async function askFor(app: App, driver: Driver, rental: Rental, token: string, signal: AbortSignal): Promise<Progress> {
+async function create(app: App, driver: Driver, rental: Rental, token: string, signal: AbortSignal): Promise<Progress> {
   if (rental.create_asked_at !== null) {
     const known = await findByTag(app, driver, rental, signal)
     if (known !== undefined) {
-      await settle(app, rental, token, { kind: 'created', externalId: known })
+      await saveOutcome(app, rental, token, { kind: 'created', externalId: known })
       return 'done'
     }
     const visibleAt = addMs(rental.create_asked_at, driver.callTimeoutMs + driver.listLagMs)
@@ -62,10 +62,10 @@ async function askFor(app: App, driver: Driver, rental: Rental, token: string, s
     }
   }
   if (!(await noteCreateAsked(app.database.db, rental.id, token, app.clock.now()))) {
-    await letGo(app, rental, token)
+    await releaseEnded(app, rental, token)
     return 'waiting'
   }
-  await settle(app, rental, token, await driver.create(rentalTag(app, rental), rental.spec, signal))
+  await saveOutcome(app, rental, token, await driver.create(rentalTag(app, rental), rental.spec, signal))
   return 'done'
 }
 
@@ -78,13 +78,13 @@ async function findByTag(app: App, driver: Driver, rental: Rental, signal: Abort
     .sort()[0]
 }
 
-/** It was ended before anyone was asked: without the claim `observe` sees that nothing is left to wait for. */
-async function letGo(app: App, rental: Rental, token: string): Promise<void> {
+/** Ended before the engine was called: once the lease is released, `observe` ends it. */
+async function releaseEnded(app: App, rental: Rental, token: string): Promise<void> {
   await postpone(app, rental, token, app.clock.now())
   app.database.onCommit(new Set(['observe']))
 }
 
-async function settle(app: App, rental: Rental, token: string, outcome: CreateOutcome): Promise<void> {
+async function saveOutcome(app: App, rental: Rental, token: string, outcome: CreateOutcome): Promise<void> {
   await transact(app.database, async (tx) => {
     const isCreated = outcome.kind === 'created'
     const locked = await saveCreateAnswer(tx, rental, token, isCreated ? outcome.externalId : null)

@@ -1,7 +1,7 @@
 /**
- * Ends what carries our tag at an engine and is not in the books as alive: machines of rentals that have ended, volumes
- * that were deleted, and second ones under one tag. A tag whose rental the books have never heard of is left alone and shown by the audit:
- * it means that the database was set back, and a person must decide.
+ * Destroys orphans at the engines: machines of ended rentals, deleted volumes, and duplicates under one tag. A tag that
+ * the database does not know is left alone and reported by the audit: the database was restored from a backup, and a
+ * person must decide.
  */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
@@ -38,7 +38,7 @@ async function reapDriver(
   if (token === undefined) return
   try {
     const { orphans, orphanVolumes } = await compareEngine(app, driver, callSignal(signal, driver.callTimeoutMs))
-    // One that will not go does not keep the others.
+    // One failed destroy call must not keep the others.
     await eachOf(
       orphans.filter((one) => one.endIt),
       1,

@@ -18,7 +18,7 @@ import { readRequestCosts, sumUsage, type UsageGrouping } from '../store/billing
 import { countMonthRequests } from '../store/invoice.ts'
 import { migrate } from '../store/migrate.ts'
 import { findLoggedRequest } from '../store/request-log.ts'
-import { keepRetention } from './retention.ts'
+import { applyRetention } from './retention.ts'
 
 const START = instantOf(Date.UTC(2026, 0, 15, 12))
 const retention = { requestLogDays: 30, requestCostDays: 400 }
@@ -37,7 +37,7 @@ async function open(): Promise<{ books: Books; actor: Actor }> {
 /** Passes until nothing is left to do; answers the partitions that went. */
 async function pass(books: Books): Promise<string[]> {
   const dropped: string[] = []
-  const loop = keepRetention(books.app, retention, (name) => dropped.push(name))
+  const loop = applyRetention(books.app, retention, (name) => dropped.push(name))
   while (await loop.run(new AbortController().signal));
   return dropped
 }

@@ -1,17 +1,17 @@
 /**
- * Keeps the tables that grow with every model call within their retention: makes the partitions of the coming days and
- * months, and drops the oldest one when all of it is old enough. One partition per pass, so that no pass takes long.
+ * Applies retention to the tables that grow with every inference request: creates the partitions of the coming days and
+ * months, and drops the oldest one when all of it is past retention. One partition per pass, so that no pass takes long.
  */
 import type { App } from '../app/app.ts'
 import { addMs, DAY_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
 import type { Retention } from '../domain/retention.ts'
-import { dropRequestPartition, forgetRequests, makeRequestPartitions } from '../store/request-log.ts'
+import { dropRequestPartition, deleteRequests, makeRequestPartitions } from '../store/request-log.ts'
 import type { Reconciler } from './loop.ts'
 
-/** Rows that stand among newer ones in their partition, as after an upgrade. */
+/** Old rows that share a partition with newer ones, as after an upgrade, are deleted in batches of this size. */
 const BATCH = 1_000
 
-export function keepRetention(app: App, retention: Retention, dropped: (partition: string) => void): Reconciler {
+export function applyRetention(app: App, retention: Retention, dropped: (partition: string) => void): Reconciler {
   return {
     name: 'retention',
     everyMs: 10 * MINUTE_MS,
@@ -25,7 +25,7 @@ export function keepRetention(app: App, retention: Retention, dropped: (partitio
         await dropRequestPartition(database, 'request_cost', before(retention.requestCostDays)),
       ].filter((name) => name !== null)
       for (const name of gone) dropped(name)
-      const rows = await forgetRequests(database.db, before(retention.requestLogDays), BATCH)
+      const rows = await deleteRequests(database.db, before(retention.requestLogDays), BATCH)
       return gone.length > 0 || rows === BATCH
     },
   }

@@ -1,4 +1,4 @@
-/** Warns each account once when its balance comes to last for less than 24, 6 and 1 hours. */
+/** Warns each account once when its balance lasts for less than 24, 6 and 1 hours. */
 import { MINUTE_MS } from '../base/instant.ts'
 import { formatUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
@@ -10,7 +10,7 @@ import { recordEvent } from '../store/event.ts'
 import { listWatched, readStandings, setRunwayWarned, type Watched } from '../store/standing.ts'
 import type { Reconciler } from './loop.ts'
 
-/** Accounts read at a time, with all that runs for them. */
+/** Accounts read at a time, each with all its running resources. */
 const BATCH = 200
 
 export function watchRunway(app: App): Reconciler {
@@ -29,7 +29,7 @@ export function watchRunway(app: App): Reconciler {
           if (standing === undefined) continue
           const balance = balanceOf(standing, app.clock.now())
           const change = runwayChange(balance.runway.funds, balance.runway.hourlySpend, account.warnedH)
-          if (change.kind !== 'none') await transact(app.database, (tx) => tell(tx, account, balance, change))
+          if (change.kind !== 'none') await transact(app.database, (tx) => warn(tx, account, balance, change))
         }
         const last = accounts.at(-1)
         if (last === undefined || accounts.length < BATCH) return false
@@ -39,13 +39,13 @@ export function watchRunway(app: App): Reconciler {
   }
 }
 
-async function tell(
+async function warn(
   tx: Tx,
   account: Watched,
   balance: Balance,
   change: Exclude<RunwayChange, { kind: 'none' }>,
 ): Promise<void> {
-  // Two servers may look at once: only the one that changes the mark tells.
+  // Two servers may look at once: only the one that changes the mark records the event.
   const changed = await setRunwayWarned(tx, account, change.kind === 'clear' ? null : change.hours)
   if (!changed || change.kind !== 'warn') return
   recordEvent(tx, {

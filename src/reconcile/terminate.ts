@@ -1,4 +1,4 @@
-/** Asks engines to let go of what has ended or failed. Whether it is gone is for `observe` to see. */
+/** Tells engines to destroy the machines of ended and failed rentals. `observe` finds out when they are gone. */
 import { addMs, toDate } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { releaseLease } from '../store/lease.ts'
@@ -11,8 +11,8 @@ import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 const BATCH = 64
 const WIDTH = 16
 const LEASE_SLACK_MS = 5_000
-/** How long an asked engine is given before it is asked again. */
-const ASK_AGAIN_MS = 10_000
+/** How long a destroy call gets to take effect before it is repeated. */
+const RETRY_MS = 10_000
 
 export function terminate(app: App): Reconciler {
   return {
@@ -36,7 +36,7 @@ export function terminate(app: App): Reconciler {
 
 async function terminateOne(app: App, rental: Rental, token: string, signal: AbortSignal): Promise<boolean> {
   const driver = app.drivers.get(rental.driver)
-  // Refused or unknown: the row stays as it is and the engine is asked again.
+  // After an error the row stays as it is, and the call is repeated.
   const outcome = await attempt(app, rentalConcern('terminate', rental), signal, async () => {
     if (driver === undefined || rental.external_id === null) return 'waiting'
     await driver.destroy(rental.external_id, callSignal(signal, driver.callTimeoutMs))
@@ -45,7 +45,7 @@ async function terminateOne(app: App, rental: Rental, token: string, signal: Abo
   const asked = outcome === 'done'
   const now = app.clock.now()
   await releaseLease(app.database.db, 'rental', rental, token, {
-    due_at: toDate(addMs(now, asked ? ASK_AGAIN_MS : backOffMs(rental.attempts))),
+    due_at: toDate(addMs(now, asked ? RETRY_MS : backOffMs(rental.attempts))),
     // The first call counts: `observe` takes the machine for gone once it has been off the list for long enough since.
     ...(asked && rental.destroy_asked_at === null ? { destroy_asked_at: toDate(now) } : {}),
   })

@@ -1,4 +1,4 @@
-/** Makes volumes true: created, resumed when they are paid again, deleted when that was asked for or nobody pays. */
+/** Creates volumes, resumes them when they are paid for again, and deletes them on request or when unpaid. */
 import { addMs, toDate, type Instant } from '../base/instant.ts'
 import { costOfSpan } from '../base/money.ts'
 import type { App } from '../app/app.ts'
@@ -30,10 +30,10 @@ const BATCH = 32
 const WIDTH = 8
 const LEASE_SLACK_MS = 5_000
 const RESUME_EVERY_MS = 30_000
-/** An engine that cannot make a volume after so many tries will not. */
+/** After this many failed attempts the volume fails for good. */
 const CREATE_ATTEMPTS = 8
 
-export function tendVolumes(app: App): Reconciler {
+export function reconcileVolumes(app: App): Reconciler {
   return {
     name: 'volumes',
     everyMs: 1_000,
@@ -43,13 +43,13 @@ export function tendVolumes(app: App): Reconciler {
         leaseMs: longestCallMs(app) + LEASE_SLACK_MS,
         limit: BATCH,
       })
-      await eachOf(leased.rows, WIDTH, (volume) => tendOne(app, volume, leased.token, signal))
+      await eachOf(leased.rows, WIDTH, (volume) => reconcileOne(app, volume, leased.token, signal))
       return leased.rows.length === BATCH
     },
   }
 }
 
-async function tendOne(app: App, volume: Volume, token: string, signal: AbortSignal): Promise<void> {
+async function reconcileOne(app: App, volume: Volume, token: string, signal: AbortSignal): Promise<void> {
   const driver = app.drivers.get(volume.driver)
   const retryAt = addMs(app.clock.now(), backOffMs(volume.attempts))
   if (driver?.volumes === undefined) return postpone(app.database.db, volume, token, retryAt)
@@ -57,7 +57,7 @@ async function tendOne(app: App, volume: Volume, token: string, signal: AbortSig
   const outcome = await attempt(app, volumeConcern('volumes', volume), signal, async () => {
     if (volume.state === 'creating') return create(app, volume, call)
     if (volume.state === 'deleting') return remove(app, volume, call)
-    await resumeOrGiveUp(app, volume, token)
+    await resumeOrDelete(app, volume, token)
     return 'waiting'
   })
   if (outcome !== 'failed') return
@@ -77,9 +77,9 @@ interface Call {
   readonly token: string
 }
 
-/** As with rentals: an asking whose outcome is unknown is resolved by looking for the tag. */
+/** As with rentals: after a create call with an unknown outcome, the tag is looked up. */
 async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
-  const made = await findOrMake(app, volume, call)
+  const made = await findOrCreate(app, volume, call)
   if (made === undefined) return 'waiting'
   if (made.kind === 'refused') {
     await transact(app.database, (tx) => giveUp(tx, volume, made.reason))
@@ -102,24 +102,24 @@ async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
   return 'done'
 }
 
-/** undefined: it was ended, or the claim was lost, before anyone was asked. */
-async function findOrMake(app: App, volume: Volume, call: Call): Promise<VolumeOutcome | undefined> {
+/** undefined: the volume was ended, or the lease was lost, before the engine was called. */
+async function findOrCreate(app: App, volume: Volume, call: Call): Promise<VolumeOutcome | undefined> {
   const tag = tagOf(app.installationId, 'volume', volume)
   if (volume.create_asked_at !== null) {
     const known = (await call.engine.list(tag, call.signal)).find((one) => one.tag === tag)
-    // One that is not ready is asked for again: the engine goes on with it, and says what keeps it.
+    // One that is not ready is requested again: the engine continues with it, or reports the obstacle.
     if (known !== undefined && known.ready !== false) {
       return { kind: 'created', externalId: known.externalId, vip: known.vip }
     }
   }
   if (!(await noteVolumeAsked(app.database.db, volume.id, call.token, app.clock.now()))) return undefined
-  const near = await beside(app, volume)
+  const near = await findMachineNear(app, volume)
   const order = { region: volume.region, label: volume.label, sizeGb: volume.size_gb, ...near }
   return call.engine.create(tag, order, call.signal)
 }
 
-/** The machine that it will be attached to, where there is one. */
-async function beside(app: App, volume: Volume): Promise<{ near?: string }> {
+/** The machine that it will be attached to, if any. */
+async function findMachineNear(app: App, volume: Volume): Promise<{ near?: string }> {
   const [attachment] = await listAttachments(app.database.db, { volumeIds: [volume.id] })
   const rental = attachment === undefined ? undefined : await findRental(app.database.db, attachment.rentalId)
   return rental?.external_id ? { near: rental.external_id } : {}
@@ -136,7 +136,7 @@ async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {
   })
 }
 
-/** For good: nothing is charged, and its owner gets a reason without the engine's own words. */
+/** Fails the volume for good: nothing is charged, and its owner gets a reason without the engine's own message. */
 async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
   if ((await moveVolume(tx, volume.id, 'failed', { state_reason: reason })) === undefined) return
   await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
@@ -144,7 +144,7 @@ async function giveUp(tx: Tx, volume: Volume, reason: string): Promise<void> {
   recordVolumeEvent(tx, volume, 'volume.failed', { reason })
 }
 
-/** Deleted is said only when the engine no longer shows it. */
+/** The volume is `deleted` only once the engine no longer lists it. */
 async function remove(app: App, volume: Volume, call: Call): Promise<Progress> {
   const tag = tagOf(app.installationId, 'volume', volume)
   const shown = (await call.engine.list(tag, call.signal)).filter((one) => one.tag === tag)
@@ -163,11 +163,11 @@ async function remove(app: App, volume: Volume, call: Call): Promise<Progress> {
   return left.length > 0 ? 'waiting' : 'done'
 }
 
-async function resumeOrGiveUp(app: App, volume: Volume, token: string): Promise<void> {
+async function resumeOrDelete(app: App, volume: Volume, token: string): Promise<void> {
   await transact(app.database, async (tx) => {
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== token || locked.state !== 'suspended') return
-    if (await payAgain(tx, locked)) {
+    if (await resumeMeter(tx, locked)) {
       recordVolumeEvent(tx, volume, 'volume.resumed')
       return
     }
@@ -178,8 +178,8 @@ async function resumeOrGiveUp(app: App, volume: Volume, token: string): Promise<
   })
 }
 
-/** From now on it is metered again, if the account can pay for it. False: it cannot, and nothing is changed. */
-export async function payAgain(tx: Tx, volume: Volume): Promise<boolean> {
+/** Starts the meter again, if the account can pay for it. False: it cannot, and nothing is changed. */
+export async function resumeMeter(tx: Tx, volume: Volume): Promise<boolean> {
   const now = tx.clock.now()
   const hour = costOfSpan(volume.cost_nano_per_hour, HOLD_COVERS_MS)
   const budget =
@@ -190,7 +190,7 @@ export async function payAgain(tx: Tx, volume: Volume): Promise<boolean> {
     holdKey: holdKey({ rentalId: null, volumeId: volume.id }),
     accountId: volume.account_id,
     amount: hour,
-    memo: `Set aside for volume ${volume.label}`,
+    memo: `Held for volume ${volume.label}`,
   })
   if (held === 'insufficient') return false
   await moveVolume(tx, volume.id, 'active', { state_reason: null })

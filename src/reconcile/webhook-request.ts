@@ -1,7 +1,7 @@
 /**
- * One attempt at a delivery: the message by the Standard Webhooks convention, sent, and its outcome in a sentence for
- * the webhook's owner. The id of a message is its event's, the same over all attempts, so that a receiver can drop what
- * it has seen: a message comes at least once.
+ * One attempt at a delivery: sends a Standard Webhooks message and describes the outcome for the webhook's owner. The
+ * message id is that of the event and the same for all attempts, so that a receiver can drop duplicates: delivery is at
+ * least once.
  */
 import { Webhook } from 'standardwebhooks'
 import { request, type Dispatcher } from 'undici'
@@ -12,7 +12,7 @@ import type { EventRecord } from '../contract/event.ts'
 
 export interface WebhookRequest {
   readonly url: string
-  /** `whsec_…`; each signs. */
+  /** `whsec_…`; the message carries a signature of each. */
   readonly secrets: readonly string[]
   readonly event: EventRecord
   readonly at: Instant
@@ -30,8 +30,8 @@ export async function sendWebhook(
   const body = formatMessage(message.event)
   const controller = new AbortController()
   const stop = (): void => controller.abort()
-  // The time-out runs over all of it: a trickle of bytes does not make it longer.
-  const timer = setTimeout(() => controller.abort(new DOMException('too late', 'TimeoutError')), options.timeoutMs)
+  // The timeout covers the whole exchange: a trickle of bytes does not extend it.
+  const timer = setTimeout(() => controller.abort(new DOMException('timed out', 'TimeoutError')), options.timeoutMs)
   options.signal.addEventListener('abort', stop, { once: true })
   try {
     const answer = await request(message.url, {
@@ -41,7 +41,7 @@ export async function sendWebhook(
       body,
       signal: controller.signal,
     })
-    // The status is the answer. The rest is read a little, so that the connection can be used again, and dropped.
+    // Only the status counts. A short body is read, so that the connection can be reused; a long one is dropped.
     await answer.body
       .dump({ limit: limits.webhookResponseBytes, signal: controller.signal })
       .catch(() => answer.body.destroy())
@@ -73,35 +73,35 @@ function outcomeOf(status: number, retryAfter: string | string[] | undefined): O
   if (status >= 200 && status < 300) return { kind: 'delivered', status }
   const error =
     status >= 300 && status < 400
-      ? `Answered ${status}; redirects are not followed`
-      : `Answered ${status} instead of a status from 200 to 299`
+      ? `HTTP ${status}; redirects are not followed`
+      : `HTTP ${status}; expected a status from 200 to 299`
   return { kind: 'refused', status, error, retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined }
 }
 
 const sentences: ReadonlyMap<string, string> = new Map([
   ['ENOTFOUND', new OutboundRefused().message],
   ['ENODATA', new OutboundRefused().message],
-  ['ETIMEOUT', 'The host name could not be looked up'],
-  ['ESERVFAIL', 'The host name could not be looked up'],
-  ['EAI_AGAIN', 'The host name could not be looked up'],
+  ['ETIMEOUT', 'The host name could not be resolved'],
+  ['ESERVFAIL', 'The host name could not be resolved'],
+  ['EAI_AGAIN', 'The host name could not be resolved'],
   ['ECONNREFUSED', 'The connection was refused'],
-  ['ECONNRESET', 'The connection was closed before an answer came'],
-  ['UND_ERR_SOCKET', 'The connection was closed before an answer came'],
+  ['ECONNRESET', 'The connection was closed before a response arrived'],
+  ['UND_ERR_SOCKET', 'The connection was closed before a response arrived'],
   ['EHOSTUNREACH', 'The host could not be reached'],
   ['ENETUNREACH', 'The host could not be reached'],
-  ['UND_ERR_CONNECT_TIMEOUT', 'No answer came in time'],
-  ['UND_ERR_HEADERS_TIMEOUT', 'No answer came in time'],
-  ['ETIMEDOUT', 'No answer came in time'],
-  ['UND_ERR_HEADERS_OVERFLOW', 'The answer was not valid HTTP'],
+  ['UND_ERR_CONNECT_TIMEOUT', 'The request timed out'],
+  ['UND_ERR_HEADERS_TIMEOUT', 'The request timed out'],
+  ['ETIMEDOUT', 'The request timed out'],
+  ['UND_ERR_HEADERS_OVERFLOW', 'The response was not valid HTTP'],
 ])
 
-/** Our own words for it: what a library says may hold an address. */
+/** Our own text: the message of a library may contain an address. */
 function sentenceOf(error: unknown): string {
   if (error instanceof OutboundRefused) return error.message
   if (!(error instanceof Error)) return 'The request failed'
-  if (error.name === 'TimeoutError') return 'No answer came in time'
+  if (error.name === 'TimeoutError') return 'The request timed out'
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-  if (code.startsWith('HPE_')) return 'The answer was not valid HTTP'
-  if (/TLS|SSL|CERT|SIGNATURE|^EPROTO$/.test(code)) return 'The TLS connection failed; is the certificate valid?'
+  if (code.startsWith('HPE_')) return 'The response was not valid HTTP'
+  if (/TLS|SSL|CERT|SIGNATURE|^EPROTO$/.test(code)) return 'The TLS handshake failed; check the certificate'
   return sentences.get(code) ?? 'The request failed'
 }

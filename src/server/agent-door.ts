@@ -109,11 +109,11 @@ class Door {
       url: options.databaseUrl,
       channel: HOSTS_CHANNEL,
       log,
-      heard: (hostId) => {
+      onNotification: (hostId) => {
         for (const session of this.#sessions.values()) if (session.hostId === hostId) this.#tellSoon(session)
         links.tell(hostId)
       },
-      lost: () => this.#tellAll(),
+      onGap: () => this.#tellAll(),
     })
     this.#seconds = setInterval(() => this.#everySecond(), SECOND_MS).unref()
   }

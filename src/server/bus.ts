@@ -23,10 +23,10 @@ export function openBus(options: { database: Database; url: string; log: Log; on
     url: options.url,
     channel: CHANNEL,
     log: options.log,
-    heard: (payload) => {
+    onNotification: (payload) => {
       for (const name of payload.split(',')) if (name !== '') options.onWake(name)
     },
-    lost: () => {},
+    onGap: () => {},
   })
 
   const flush = (): void => {

@@ -78,7 +78,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
     }
   }
   const { connectionString: url } = database.pool.options
-  const listener = listen({ url, channel: KEY_CHANNEL, log, heard: forget, lost })
+  const listener = listen({ url, channel: KEY_CHANNEL, log, onNotification: forget, onGap: lost })
 
   const lookUp = async (publicId: string): Promise<KnownKey | undefined> => {
     const looking = findKnownKey(database.db, publicId)

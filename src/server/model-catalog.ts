@@ -88,7 +88,7 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
   })
 
   const { connectionString: url } = database.pool.options
-  const listener = listen({ url, channel: MODELS_CHANNEL, log, heard: reader.read, lost: () => {} })
+  const listener = listen({ url, channel: MODELS_CHANNEL, log, onNotification: reader.read, onGap: () => {} })
   let wasTrusted = false
   const ticking = setInterval(() => {
     const trusted = listener.isTrusted()

@@ -5,7 +5,7 @@ import { startIdentityTest, type IdentityTest } from '../../test/harness/identit
 import { MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { openDatabase } from '../store/database.ts'
-import { forgetRateWindows } from '../store/rate-window.ts'
+import { deleteRateWindows } from '../store/rate-window.ts'
 import { makeRateLimiter, type RateAnswer } from './rate-limit.ts'
 
 let fixture: IdentityTest
@@ -74,7 +74,7 @@ describe('the limit over all servers', () => {
     await start().take('old', 10)
     fixture.clock.advance(MINUTE_MS)
     await start().take('new', 10)
-    expect(await forgetRateWindows(fixture.database.db, fixture.clock.now())).toBeGreaterThan(0n)
+    expect(await deleteRateWindows(fixture.database.db, fixture.clock.now())).toBeGreaterThan(0n)
     const left = await fixture.database.db.selectFrom('rate_window').select('subject').execute()
     expect(left.map((row) => row.subject)).not.toContain('old')
   })

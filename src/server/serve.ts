@@ -182,7 +182,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
                   log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
                 reaped: (driver, externalId, why) =>
                   log.warn({ driver, externalId, why }, 'ended what was not in the books'),
-                ledgerFaults: (findings) =>
+                ledgerFindings: (findings) =>
                   log.error({ findings }, 'the ledger does not add up; see berth ledger verify'),
                 dropped: (partition) => log.info({ partition }, 'dropped a partition of old requests'),
               },

@@ -1,4 +1,4 @@
-/** Accounts, the people in them, and what each may do there. */
+/** Accounts, their members and their members' roles. */
 import { sql, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import { randomId } from '../base/id.ts'
@@ -44,8 +44,8 @@ export async function findAccount(db: Db, id: string): Promise<Account | undefin
 }
 
 /**
- * Queues those who count against a quota or the number of owners. `no key update` lets the rest go on that only
- * refers to the account.
+ * Serialises checks against a quota or the number of owners. `no key update` does not block inserts that only refer to
+ * the account.
  */
 export async function lockAccount(tx: Tx, id: string): Promise<Account | undefined> {
   return tx.db.selectFrom('account').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
@@ -79,7 +79,7 @@ export async function findAccountWithStanding(db: Db, id: string): Promise<Accou
   return account === undefined ? undefined : { ...account, standing: await readStanding(db, id) }
 }
 
-/** Newest first. Accounts are never deleted, so the id of the last one seen is enough to go on from. */
+/** Newest first. Accounts are never deleted, so the id of the last one is a stable cursor. */
 export async function listAccounts(db: Db, query: { after?: string; limit: number }): Promise<AccountWithStanding[]> {
   let select = db.selectFrom('account').selectAll()
   if (query.after !== undefined) {
@@ -98,7 +98,7 @@ export async function listAccounts(db: Db, query: { after?: string; limit: numbe
   })
 }
 
-/** The person with this e-mail address. One that exists is left as it is: a name is the person's own. */
+/** The person with this e-mail address. An existing person keeps their name. */
 export async function findOrInsertPerson(tx: Tx, person: { email: string; name: string | null }): Promise<Person> {
   const email = person.email.toLowerCase()
   await tx.db
@@ -130,7 +130,7 @@ export async function findMember(db: Db, accountId: string, personId: string): P
   return selectMembers(db, accountId).where('person.id', '=', personId).executeTakeFirst()
 }
 
-/** False when the person is in the account already. */
+/** False: the person is a member already. */
 export async function insertMember(
   tx: Tx,
   member: { accountId: string; personId: string; role: Role; name: string | null },
@@ -164,8 +164,8 @@ export async function deleteMember(tx: Tx, accountId: string, personId: string):
 }
 
 /**
- * Whether someone but this person could still manage the account: an owner with a live key that holds `keys`. An owner
- * without one can change nothing. Ask it under `lockAccount`.
+ * Whether someone else could still manage the account: an owner with a live key that has the scope `keys`. An owner
+ * without one can change nothing. Call it under `lockAccount`.
  */
 export async function hasOtherActiveOwner(tx: Tx, accountId: string, personId: string): Promise<boolean> {
   const other = await tx.db
@@ -187,7 +187,7 @@ export async function hasOtherActiveOwner(tx: Tx, accountId: string, personId: s
   return other !== undefined
 }
 
-/** People by id, whatever accounts they are in. */
+/** People by id, of any account. */
 export async function listPeople(db: Db, ids: readonly string[]): Promise<Map<string, Person>> {
   if (ids.length === 0) return new Map()
   const rows = await db.selectFrom('person').selectAll().where('id', 'in', ids).execute()

@@ -1,13 +1,12 @@
 /**
- * The events of every account, in the order of their ids. Those of one account commit in that order; those of two do
- * not: the one with the higher id may be there first (see schema/0006_events.sql). So a reader who only remembered the
- * highest id would leave out what commits late.
+ * The events of all accounts, in the order of their ids. Events of one account commit in that order; events of two
+ * accounts may not (see schema/0006_events.sql), so a reader that only remembers the highest id would miss one that
+ * commits late.
  *
- * Whoever writes events takes an advisory lock before it is given ids, and holds it until its events can be seen. So an
- * id that is missing below one that is there either belongs to a transaction that holds such a lock right now, or was
- * rolled back and never comes. A reader who finds one missing waits until those who hold a lock at that moment are
- * done, and reads again: then nothing is missing that may still come. It does not wait for those who come after, since
- * their ids are higher than any that it has seen.
+ * A writer takes an advisory lock before it gets ids, and holds it until its events are visible. So a gap in the ids
+ * belongs either to a transaction that holds such a lock now, or to one that was rolled back. A reader that finds a gap
+ * waits until the transactions that hold a lock at that moment have ended, and reads again: a gap that remains is
+ * permanent. Later transactions do not matter, because their ids are higher.
  */
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
@@ -15,9 +14,9 @@ import type { AccountEvent, EventType } from '../contract/event.ts'
 import type { Db } from './database.ts'
 import { eventColumns, eventRecord, type EventRow } from './event.ts'
 
-/** Events are written last in their transaction, so their writers are mostly done at the next look. */
+/** Events are written last in their transaction, so most writers have ended at the next check. */
 const LOOK_AGAIN_MS = 10
-/** One who hangs for longer holds up the others no more than this at a time. */
+/** How long a reader waits for a stuck writer before it returns what it has. */
 const LOOKS = 200
 
 /** Newest first. */
@@ -32,7 +31,7 @@ export async function listAllEvents(
   return rows.map(accountEvent)
 }
 
-/** Oldest first, for followers. Never leaves one out that may still come; those after it wait for it. */
+/** Oldest first, for followers. Stops before a gap that may still be filled. */
 export async function listAllEventsAfter(db: Db, after: bigint, limit: number): Promise<AccountEvent[]> {
   const found = await readAfter(db, after, limit)
   const missing = found.findIndex((row, index) => row.id !== after + BigInt(index) + 1n)
@@ -42,7 +41,7 @@ export async function listAllEventsAfter(db: Db, after: bigint, limit: number): 
   return (await readAfter(db, after, limit, last.id)).map(accountEvent)
 }
 
-/** All events up to this one can be seen, so that who follows after it misses none. undefined: a writer hangs. */
+/** All events up to this id are visible, so a follower that starts after it misses none. undefined: a writer is stuck. */
 export async function newestEventId(db: Db): Promise<bigint | undefined> {
   const newest = await db.selectFrom('event').select('id').orderBy('id', 'desc').limit(1).executeTakeFirst()
   return (await writersAreDone(db)) ? (newest?.id ?? 0n) : undefined
@@ -60,7 +59,7 @@ function readAfter(db: Db, after: bigint, limit: number, upTo?: bigint) {
   return select.orderBy('id').limit(limit).execute()
 }
 
-/** Whether everyone who was writing events when this was asked has ended, one way or the other. */
+/** Whether all transactions that were writing events at the call have committed or rolled back. */
 async function writersAreDone(db: Db): Promise<boolean> {
   let writers = await listWriters(db)
   for (let look = 1; writers.length > 0; look += 1) {
@@ -72,7 +71,7 @@ async function writersAreDone(db: Db): Promise<boolean> {
   return true
 }
 
-/** Transactions that hold an advisory lock. A server that migrates has one too, which costs a wait and no more. */
+/** Transactions that hold an advisory lock. A migration holds one too, which costs a wait and nothing else. */
 async function listWriters(db: Db): Promise<string[]> {
   const found = await sql<{ writer: string }>`
     select distinct virtualtransaction as writer from pg_locks

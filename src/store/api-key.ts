@@ -1,6 +1,6 @@
 /**
- * API keys. Servers keep keys in memory, so each write that takes rights away also tells all of them, by a
- * notification that PostgreSQL sends when the transaction commits: a key's public id, or `account:<id>`.
+ * API keys. Servers cache keys in memory, so each write that removes rights also sends all of them a notification,
+ * which PostgreSQL delivers when the transaction commits: a key's public id, or `account:<id>`.
  */
 import { sql, type Selectable } from 'kysely'
 import { formatInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
@@ -84,7 +84,7 @@ export async function insertApiKey(
     .executeTakeFirstOrThrow()
 }
 
-/** Newest first, revoked ones too. */
+/** Newest first, including revoked keys. */
 export async function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
   return db
     .selectFrom('api_key')
@@ -105,7 +105,7 @@ export async function findApiKey(db: Db, accountId: string, publicId: string): P
     .executeTakeFirst()
 }
 
-/** Ask it under `lockAccount`. */
+/** Call it under `lockAccount`. */
 export async function countLiveApiKeys(tx: Tx, accountId: string): Promise<number> {
   const row = await tx.db
     .selectFrom('api_key')
@@ -117,7 +117,7 @@ export async function countLiveApiKeys(tx: Tx, accountId: string): Promise<numbe
   return row.keys
 }
 
-/** Of one person. Ask it under `lockAccount`. */
+/** Of one person. Call it under `lockAccount`. */
 export async function listLiveApiKeys(tx: Tx, accountId: string, personId: string): Promise<ApiKey[]> {
   return tx.db
     .selectFrom('api_key')
@@ -129,7 +129,7 @@ export async function listLiveApiKeys(tx: Tx, accountId: string, personId: strin
     .execute()
 }
 
-/** Revokes those of the account's keys that are named and are not revoked yet, and answers them. */
+/** Revokes those of the named keys that are active, and returns them. */
 export async function revokeApiKeys(
   tx: Tx,
   accountId: string,
@@ -147,23 +147,23 @@ export async function revokeApiKeys(
   )
     .returning(columns)
     .execute()
-  // All servers forget what they know of it.
+  // All servers drop it from their caches.
   for (const key of revoked) await notify(tx, key.public_id)
   return revoked
 }
 
-/** Tells all servers to forget what they know of the keys of an account: its standing or the roles in it have changed. */
+/** Drops the keys of an account from the caches of all servers: its status or a role in it has changed. */
 export async function notifyAccountKeys(tx: Tx, accountId: string): Promise<void> {
   await notify(tx, ACCOUNT_PREFIX + accountId)
 }
 
-/** The server that does it forgets before it answers; the others when they hear of it. */
+/** This server drops it before it responds, the others when they receive the notification. */
 async function notify(tx: Tx, payload: string): Promise<void> {
   await sql`select pg_notify(${KEY_CHANNEL}, ${payload})`.execute(tx.db)
   tx.wake.add(KEY_WAKE + payload)
 }
 
-/** All that authentication needs to know of a key. */
+/** A key as authentication needs it. */
 export interface KnownKey {
   readonly public_id: string
   readonly name: string
@@ -178,7 +178,7 @@ export interface KnownKey {
   readonly revoked_at: Instant | null
   readonly account_id: string
   readonly account_name: string
-  /** What the operator has set; the rest is the default. */
+  /** Set by the operator; the rest is the default. */
   readonly account_quota: Partial<Quota>
   readonly keeps_bodies: boolean
   readonly suspended_at: Instant | null
@@ -186,7 +186,7 @@ export interface KnownKey {
   readonly role: Role
 }
 
-/** A key whose person has left the account is as good as unknown. */
+/** A key whose person has left the account counts as unknown. */
 export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey | undefined> {
   return db
     .selectFrom('api_key as k')
@@ -219,8 +219,8 @@ export async function findKnownKey(db: Db, publicId: string): Promise<KnownKey |
 }
 
 /**
- * Writes when keys were last used, many at once. A row that someone else holds is skipped, not waited for: another
- * server is writing the same, and two servers that wait for each other's rows would deadlock.
+ * Writes when keys were last used, many at once. Locked rows are skipped: another server is writing the same, and two
+ * servers that waited for each other's rows would deadlock.
  */
 export async function writeLastUsed(db: Db, used: ReadonlyMap<string, Instant>): Promise<void> {
   await sql`

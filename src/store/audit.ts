@@ -1,4 +1,4 @@
-/** What operators and the house did, to whom and why. Written in the transaction of the deed itself; append-only. */
+/** The audit log: actions of operators and of Berth itself. Written in the transaction of the action; append-only. */
 import type { Selectable } from 'kysely'
 import { toDate } from '../base/instant.ts'
 import type { AuditAction } from '../domain/audit.ts'
@@ -8,7 +8,7 @@ import type { Tables } from './tables.ts'
 export type AuditRecord = Selectable<Tables['audit']>
 
 export interface NewAuditRecord {
-  /** The public id of a key, or the name of a part of Berth. */
+  /** The public id of a key, or the name of a component of Berth. */
   readonly actor: string
   readonly action: AuditAction
   readonly accountId?: string

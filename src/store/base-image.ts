@@ -1,4 +1,4 @@
-/** Images that virtual machines start from. One of each architecture can be the default. */
+/** Images that virtual machines boot from. One per architecture can be the default. */
 import { sql, type Selectable } from 'kysely'
 import { toDate } from '../base/instant.ts'
 import type { Db, Tx } from './database.ts'
@@ -18,10 +18,10 @@ export async function countBaseImages(tx: Tx): Promise<number> {
   return Number.parseInt(count.toString(), 10)
 }
 
-/** Takes the place of the default before it, where it is to be one. undefined: the name is taken. */
+/** A new default replaces the one before. undefined: the name is taken. */
 export async function insertBaseImage(tx: Tx, image: Omit<BaseImage, 'created_at'>): Promise<BaseImage | undefined> {
   if (image.is_default) {
-    // Two that both want to be the default take turns.
+    // Two inserts of a default image take turns.
     await sql`lock table base_image in share row exclusive mode`.execute(tx.db)
     await tx.db
       .updateTable('base_image')

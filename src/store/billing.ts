@@ -1,9 +1,9 @@
 /**
- * What the ledger says to its customer. A line is a posting that moved money over the border of what is the customer's
- * (`available` and `held` together); setting money aside and giving it back stay inside and are no lines.
+ * Statements and usage from the ledger. A statement line is a posting that changes the total of the customer's money
+ * (`available` plus `held`); holds and releases only move it between the two and are not lines.
  *
- * Sums over a long past are reckoned backwards from the balance of today: the newest page and the newest month, which
- * are what people open, then read only what they show.
+ * Balances in the past are computed backwards from the current one, so the newest page and the newest month, which are
+ * the ones people open, read only the rows they show.
  */
 import { sql, type RawBuilder } from 'kysely'
 import type { Instant } from '../base/instant.ts'
@@ -12,7 +12,7 @@ import type { PurchaseSource } from '../contract/billing.ts'
 import { at, type Database, type Db } from './database.ts'
 import type { Tables } from './tables.ts'
 
-/** Several reads that must agree see the database as it is at one moment. */
+/** Runs several reads on one snapshot of the database. */
 export async function readSnapshot<T>(database: Database, read: (db: Db) => Promise<T>): Promise<T> {
   return database.db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only').execute(read)
 }
@@ -21,7 +21,7 @@ function ownIds(accountId: string): RawBuilder<unknown> {
   return sql`array(select id from ledger_account where account_id = ${accountId} and kind in ('available', 'held'))`
 }
 
-/** Above zero: money came in. */
+/** Above zero: money received. */
 function crossed(accountId: string): RawBuilder<unknown> {
   const own = ownIds(accountId)
   return sql`case when t.to_id = any (${own}) then t.amount_nano else 0 end
@@ -29,8 +29,8 @@ function crossed(accountId: string): RawBuilder<unknown> {
 }
 
 /**
- * The account's lines, one row each, with their `amount`: for pages, which stop early. To be used as
- * `from ${lines(…)} line`; conditions on `at`, `id` and `kind` reach the index through it.
+ * The account's lines, one row each, with their `amount`: for pages, which stop early. Use it as
+ * `from ${lines(…)} line`; conditions on `at`, `id` and `kind` use the index.
  */
 export function lines(accountId: string): RawBuilder<unknown> {
   const own = ownIds(accountId)
@@ -47,7 +47,7 @@ export function lines(accountId: string): RawBuilder<unknown> {
   )`
 }
 
-/** The same, one row a transfer: for sums, which read everything and are five times faster so (300,000 lines: 0.5 s). */
+/** The same, one row per transfer: for sums, which read everything and are five times faster this way (300,000 lines: 0.5 s). */
 export function lineTransfers(accountId: string): RawBuilder<unknown> {
   const own = ownIds(accountId)
   return sql`(
@@ -58,7 +58,7 @@ export function lineTransfers(accountId: string): RawBuilder<unknown> {
   )`
 }
 
-/** What is the account's now, set aside or not. */
+/** The account's money now, held or not. */
 export function balanceNow(accountId: string): RawBuilder<NanoUsd> {
   return sql<NanoUsd>`(
     select sum(balance_nano)::bigint from ledger_account
@@ -77,13 +77,13 @@ export interface StatementLine {
   readonly reason: string | null
 }
 
-/** The place of a line in the statement. */
+/** The position of a line in the statement. */
 export interface StatementPlace {
   readonly at: Instant
   readonly id: bigint
 }
 
-/** Newest first, each with the balance that it left behind. */
+/** Newest first, each with the balance after it. */
 export async function listStatement(
   db: Db,
   accountId: string,
@@ -107,7 +107,7 @@ export async function listStatement(
   return found.rows
 }
 
-/** The posting of an account's welcome credit, by which it is told from other credits. */
+/** The posting key of an account's welcome credit, which tells it apart from other credits. */
 export function welcomeKey(accountId: string): string {
   return `first-start:${accountId}`
 }
@@ -119,7 +119,7 @@ export interface Purchase {
   readonly memo: string
 }
 
-/** Money that came in: paid, given or given back, newest first. */
+/** Purchases, credits and refunds, newest first. */
 export async function listPurchases(db: Db, accountId: string, limit: number): Promise<Purchase[]> {
   const found = await sql<Purchase>`
     select line.at, line.amount, line.memo,
@@ -137,7 +137,7 @@ export interface RequestCost {
   readonly cost: NanoUsd
 }
 
-/** Ids that are unknown, or another account's, are left out. */
+/** Unknown ids, and those of other accounts, are left out. */
 export async function readRequestCosts(
   db: Db,
   accountId: string,
@@ -162,8 +162,8 @@ export interface UsageGroup {
 }
 
 /**
- * What a posting and a request are counted under. Whatever the grouping, each falls into exactly one group, so that
- * the groups always add up to what was spent.
+ * The group of a posting and of a request. In every grouping each belongs to exactly one group, so that the groups add
+ * up to the total spend.
  */
 const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: RawBuilder<string> }> = {
   day: {
@@ -175,7 +175,7 @@ const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: R
     request: sql`q.model`,
   },
   key: {
-    // A refund names the rental and not the key that had asked for it.
+    // A refund names the rental, not the key that ordered it.
     posting: sql`coalesce(line.api_key_id, (select r.api_key_id from rental r where r.id = line.rental_id), 'no key')`,
     request: sql`coalesce(q.api_key_id, 'no key')`,
   },
@@ -186,9 +186,9 @@ const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: R
 }
 
 /**
- * Machines and storage come from the ledger, less refunds. Inference comes from the costs of the single requests: they
- * are posted in batches, which would put a request into the day of its batch. Days whose requests were thinned count
- * whole, from their first instant.
+ * Machines and storage come from the ledger, less refunds. Inference comes from the costs of single requests, because
+ * postings are batches and would put a request into the day of its batch. Days whose requests were summed up count
+ * as a whole, from their first instant.
  */
 export async function sumUsage(
   db: Db,

@@ -13,12 +13,12 @@ export async function insertCommitment(tx: Tx, rentalId: number, commitment: Com
 }
 
 export interface FoundCommitment extends Commitment {
-  /** null: its term runs. */
+  /** null: its term is running. */
   readonly closedAt: Instant | null
   readonly rerated: NanoUsd
 }
 
-/** What a reserved rental is bound to. undefined: on demand, or reserved before there were commitments. */
+/** undefined: the rental is on demand, or was reserved before commitments existed. */
 export async function findCommitment(db: Db, rentalId: number): Promise<FoundCommitment | undefined> {
   const row = await db
     .selectFrom('commitment as c')

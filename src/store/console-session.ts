@@ -1,8 +1,8 @@
-/** Who is signed in to the console. Only hashes of tokens are kept. */
+/** Console sessions. Only hashes of tokens are stored. */
 import { at, type Db, type Tx } from './database.ts'
 import { toDate, type Instant } from '../base/instant.ts'
 
-/** Locks the key, so that sign-ins at a time wait for each other and `keepNewestConsoleSessions` counts all of them. */
+/** Locks the key, so that concurrent sign-ins take turns and `keepNewestConsoleSessions` counts all of them. */
 export async function insertConsoleSession(
   tx: Tx,
   session: { tokenHash: Buffer; keyId: string; expiresAt: Instant },
@@ -43,7 +43,7 @@ export async function deleteExpiredConsoleSessions(tx: Tx): Promise<void> {
   await tx.db.deleteFrom('console_session').where('expires_at', '<=', at(tx.clock.now())).execute()
 }
 
-/** The public id of the key that a live session is of. */
+/** The public id of the key behind a live session. */
 export async function findConsoleSessionKey(db: Db, tokenHash: Buffer, now: Instant): Promise<string | undefined> {
   const row = await db
     .selectFrom('console_session')

@@ -1,7 +1,7 @@
 /**
- * The way to PostgreSQL. A transaction is a `Tx`: it collects the events and wake-ups of the work, writes the events
- * last (see schema/0006_events.sql) and hands the wake-ups on after the commit. Work that returns a failure is rolled
- * back whole, so nothing is ever half done.
+ * Access to PostgreSQL. A transaction is a `Tx`: it collects the events and wake-ups of the work, writes the events last
+ * (see schema/0006_events.sql) and sends the wake-ups after the commit. If the work returns a failure, the whole
+ * transaction is rolled back.
  */
 import { Kysely, PostgresDialect, sql, type PostgresPool, type RawBuilder, type Transaction } from 'kysely'
 import pg from 'pg'
@@ -21,7 +21,7 @@ export interface Tx {
   readonly clock: Clock
   /** Written at the end of the transaction. */
   readonly events: NewEvent[]
-  /** Loops to wake and accounts to tell, once it is committed. */
+  /** Loops to wake and accounts to notify after the commit. */
   readonly wake: Set<string>
 }
 
@@ -29,7 +29,7 @@ export interface Database {
   readonly db: Db
   readonly pool: pg.Pool
   readonly clock: Clock
-  /** Ends the waiting for a database that says nothing; serve.ts tells it how to find out. */
+  /** Times out statements on an unresponsive database; serve.ts connects it to the heartbeats. */
   readonly silence: SilenceWatch
   /** Called with the wake-ups of each committed transaction. */
   onCommit: (wake: ReadonlySet<string>) => void
@@ -48,7 +48,7 @@ export function openDatabase(options: { url: string; clock: Clock; poolSize?: nu
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 60_000,
     statement_timeout: limits.statementTimeoutMs,
-    // Where nothing comes back at all, the limit of the database is no help: then the system ends the connection.
+    // On a dead network the statement timeout does not help; TCP keep-alive ends the connection.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     idle_in_transaction_session_timeout: 2 * limits.statementTimeoutMs,
@@ -56,7 +56,7 @@ export function openDatabase(options: { url: string; clock: Clock; poolSize?: nu
   })
   // A broken idle connection is replaced by the pool; without a listener it would end the process.
   pool.on('error', () => {})
-  // One that breaks while it is in use rejects what was asked of it; the event beside would end the process too.
+  // A connection that breaks in use rejects its query; its error event without a listener would end the process too.
   pool.on('connect', (client) => client.on('error', () => {}))
   const silence = new SilenceWatch()
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: watchedPool(pool, silence) }) })
@@ -84,12 +84,12 @@ function watchedPool(pool: pg.Pool, silence: SilenceWatch): PostgresPool {
   return { connect: connect as unknown as PostgresPool['connect'], end: () => pool.end() }
 }
 
-/** Past the silence watch: the caller has a time limit of its own. */
+/** Bypasses the silence watch: the caller has a timeout of its own. */
 export async function pingDatabase(database: Database): Promise<void> {
   await database.pool.query('select 1')
 }
 
-/** Runs `work` in one transaction. A returned failure rolls it back and is the answer. */
+/** Runs `work` in one transaction. A returned failure rolls it back and is the result. */
 export async function transact<T>(database: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -150,7 +150,7 @@ function isRetryable(error: unknown): boolean {
   return code === DEADLOCK || code === SERIALIZATION_FAILURE
 }
 
-/** An instant on the right side of a comparison. */
+/** An instant as an SQL value in a comparison. */
 export function at(instant: Instant): RawBuilder<Instant> {
   return sql<Instant>`${new Date(instant)}::timestamptz`
 }
@@ -159,7 +159,7 @@ const INT8 = 20
 const TIMESTAMPTZ = 1184
 const DATE = 1082
 
-/** int8 as bigint, timestamptz as an instant, date as its text; the rest as pg has it. */
+/** int8 as bigint, timestamptz as an instant, date as text; the rest as in pg. */
 function getTypeParser(oid: number, format?: 'text' | 'binary'): (text: string) => unknown {
   if (format !== 'binary') {
     if (oid === INT8) return BigInt

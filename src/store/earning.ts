@@ -1,6 +1,6 @@
 /**
- * What suppliers have earned and sold. Money is what the ledger has moved to their earnings; time is what was charged,
- * by the segments. A rental of several machines is shared among them by their GPUs, to the last nano-dollar.
+ * Earnings and sales of suppliers. Money comes from ledger transfers to their earnings, time from the charged segments.
+ * A rental of several machines is divided among them by GPUs, to the last nano-dollar.
  */
 import { sql } from 'kysely'
 import type { Instant } from '../base/instant.ts'
@@ -17,7 +17,7 @@ export interface MachineEarning {
   readonly earned: NanoUsd
 }
 
-/** What each machine has earned since the beginning. */
+/** Total earnings per machine. */
 export async function listEarnings(db: Db, supplierId: string): Promise<MachineEarning[]> {
   const found = await sql<MachineEarning>`
     select part.machine_id as "machineId", sum(${shareOf(sql`s.supplier_nano`)})::bigint as earned
@@ -27,7 +27,7 @@ export async function listEarnings(db: Db, supplierId: string): Promise<MachineE
   return found.rows
 }
 
-/** What each machine has earned in a span, by when it was posted. */
+/** Earnings per machine in a period, by posting time. */
 export async function listEarningsWithin(db: Db, supplierId: string, span: Span): Promise<MachineEarning[]> {
   const found = await sql<MachineEarning>`
     select part.machine_id as "machineId", sum(${shareOf(sql`earned.amount_nano`)})::bigint as earned
@@ -36,7 +36,7 @@ export async function listEarningsWithin(db: Db, supplierId: string, span: Span)
   return found.rows
 }
 
-/** The same by day. Only days with a posting. */
+/** The same per day. Only days with a posting. */
 export async function listEarningsByDay(
   db: Db,
   supplierId: string,
@@ -49,7 +49,7 @@ export async function listEarningsByDay(
   return found.rows
 }
 
-/** GPU-milliseconds that were charged, by machine. Time at no price was not sold. */
+/** Charged GPU-milliseconds per machine. Time at price zero was not sold. */
 export async function listSoldByMachine(
   db: Db,
   supplierId: string,
@@ -65,7 +65,7 @@ export async function listSoldByMachine(
   return found.rows
 }
 
-/** The same by day. Only days on which something was sold. */
+/** The same per day. Only days with sales. */
 export async function listSoldByDay(
   db: Db,
   supplierId: string,
@@ -85,12 +85,12 @@ export async function listSoldByDay(
 
 type Fragment = ReturnType<typeof sql>
 
-/** How long a segment was charged for between two instants. */
+/** The charged time of a segment between two instants. */
 function overlapMs(from: Fragment | ReturnType<typeof at>, until: Fragment | ReturnType<typeof at>): Fragment {
   return sql`(extract(epoch from least(s.settled_until, ${until}) - greatest(s.started_at, ${from})) * 1000)`
 }
 
-/** Every transfer to the supplier's earnings. They are found by their rentals: transfers have no index by receiver. */
+/** All transfers to the supplier's earnings, found by rental: transfers have no index by receiver. */
 function earnedWithin(supplierId: string, span: Span): Fragment {
   return sql`(
     select p.at, p.rental_id, t.amount_nano
@@ -99,7 +99,7 @@ function earnedWithin(supplierId: string, span: Span): Fragment {
     join transfer t on t.posting_id = p.id and t.to_id = ledger_account_id(${supplierId}, 'earnings'))`
 }
 
-/** The machines of the supplier's rentals: of how many GPUs each has how many, and how many those up to it have. */
+/** The machines of the supplier's rentals: GPUs of the rental, of the machine, and of all machines up to it. */
 function partsOf(supplierId: string): Fragment {
   return sql`(
     select r.id as rental_id, node ->> 'machineId' as machine_id, jsonb_array_length(node -> 'gpuIndexes') as gpus,
@@ -109,7 +109,7 @@ function partsOf(supplierId: string): Fragment {
     where r.id in (select rental_id from segment where supplier_id = ${supplierId}))`
 }
 
-/** Rounded on what was shared out so far, so that the parts sum to the whole. */
+/** Rounded on the running total, so that the parts add up to the whole. */
 function shareOf(amount: Fragment): Fragment {
   return sql`(div(${amount} * part.gpus_so_far, part.gpus_in_all)
     - div(${amount} * (part.gpus_so_far - part.gpus), part.gpus_in_all))`

@@ -1,4 +1,4 @@
-/** Hosts as they come, go and are looked after by their owners. What is wanted of them is in host.ts. */
+/** Hosts as their owners and operators manage them. Their desired state is in host.ts. */
 import { sql } from 'kysely'
 import { toDate } from '../base/instant.ts'
 import { fail, ok, type Result } from '../base/result.ts'
@@ -8,9 +8,9 @@ import type { Db, Tx } from './database.ts'
 import { setHostState, type HostRow } from './host.ts'
 
 export interface HostRecord extends HostRow {
-  /** Machines of customers that it has now. */
+  /** Workloads of customers on the host. */
   readonly tenants: number
-  /** Bare metal: a tenant has ended and is not cleaned away yet, since the host is off or busy with it. */
+  /** Bare metal: a tenant has ended and the host is not cleaned yet, because it is off or busy cleaning. */
   readonly awaits_cleaning: boolean
 }
 
@@ -35,7 +35,7 @@ function selectRecords(db: Db) {
 export async function listHostRecords(
   db: Db,
   query: {
-    /** null: the house's own. undefined: everyone's. */
+    /** null: the platform's own hosts. undefined: all. */
     supplierId?: string | null | undefined
     state?: HostState | 'cleaning_pending' | undefined
     driver?: HostRow['driver'] | undefined
@@ -66,7 +66,7 @@ export async function lockHost(tx: Tx, where: { id: string } | { publicKey: stri
     : select.where('public_key', '=', where.publicKey).executeTakeFirst()
 }
 
-/** Hosts and machines share their names: a host becomes the machine of its name. */
+/** Hosts and machines share names: a host becomes the machine of its name. */
 export async function isNameTaken(db: Db, id: string): Promise<boolean> {
   const found = await sql<{ taken: boolean }>`
     select exists (select 1 from host where id = ${id}) or exists (select 1 from machine where id = ${id}) as taken`.execute(
@@ -80,7 +80,7 @@ export type NewHost = { readonly id: string; readonly supplierId: string | null;
   | { readonly driver: 'private-cloud'; readonly access: string; readonly address: HostAddress }
 )
 
-/** False: its name or its key is taken. */
+/** False: the name or the key is taken. */
 export async function insertHost(tx: Tx, host: NewHost): Promise<boolean> {
   const inserted = await tx.db
     .insertInto('host')
@@ -95,7 +95,7 @@ export async function insertHost(tx: Tx, host: NewHost): Promise<boolean> {
         : {
             access: host.access,
             address: JSON.stringify(host.address),
-            // Nothing is known of it yet: it is sold once it was cleaned and found to be what was declared.
+            // It goes on sale once it has been cleaned and its hardware matches the declaration.
             state: 'cleaning' as const,
             state_reason: 'new',
           }),
@@ -108,7 +108,7 @@ export async function insertHost(tx: Tx, host: NewHost): Promise<boolean> {
   return true
 }
 
-/** Whether it is another one than before. */
+/** Returns whether the offer changed. */
 export async function updateOffer(tx: Tx, id: string, offer: HostOffer): Promise<boolean> {
   const changed = await tx.db
     .updateTable('host')
@@ -160,7 +160,7 @@ export async function admitHost(tx: Tx, id: string): Promise<void> {
     .execute()
 }
 
-/** Takes a locked host away for good, whatever state it is in, if nothing of a customer is left on it. */
+/** Removes a locked host, in any state, if it has no tenants or volumes. */
 export async function removeHost(tx: Tx, id: string, reason: string): Promise<Result<void>> {
   const held = await sql<{ busy: boolean }>`
     select exists (select 1 from workload_node where host_id = ${id})

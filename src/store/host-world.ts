@@ -1,6 +1,6 @@
 /**
- * What is wanted of our own hosts, in PostgreSQL. It has the shape of `HostWorld` (engines/host/world.ts) without
- * importing it, since the store knows no engine.
+ * The desired state of our own hosts, in PostgreSQL. It has the shape of `HostWorld` (engines/host/world.ts) without
+ * importing it, because the store does not import engines.
  */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
@@ -18,7 +18,7 @@ export interface PortRange {
   readonly to: number
 }
 
-/** So many random ports are tried before the range counts as full. */
+/** Random ports to try before the range counts as full. */
 const PORT_TRIES = 200
 
 export function postgresHostWorld(database: Database, ports: PortRange) {
@@ -110,7 +110,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
         if (found === undefined || found.volume_want === 'gone') return 'There is no such volume or no such machine.'
         if (found.want === 'gone') return 'The machine is ending.'
         if (found.host_id !== null && !found.on_host) return 'The volume is on another host than the machine.'
-        // A file on a host is a disk; what the file server holds can be shared. Asked after the lock was had.
+        // A file on a host is a disk; a volume on the file server can be shared. Read after the lock was taken.
         const elsewhere = await tx.db
           .selectFrom('workload_disk')
           .select('workload_id')
@@ -198,7 +198,7 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
   return { kind: 'added', id }
 }
 
-/** It stays the machine's own: another default must not change what it finds at its next start. */
+/** The image stays with the machine: a new default must not change what it boots next time. */
 async function defaultImage(tx: Tx, hostId: string): Promise<string | null> {
   const found = await sql<{ name: string; source: string; sha256: string; login_user: string }>`
     select i.name, i.source, i.sha256, i.login_user from base_image i, host h
@@ -217,7 +217,7 @@ interface HostStanding {
   readonly fault: HostFault | null
 }
 
-/** An order that was placed before a drain began is still served. */
+/** An order placed before a drain began is still served. */
 function whyNot(host: HostStanding, now: Instant): string | undefined {
   if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
   if (host.fault !== null) return `takes no tenants (${host.fault.reason})`

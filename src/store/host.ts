@@ -1,7 +1,7 @@
 /**
- * Hosts and what is wanted of them. Every change of what is wanted grows the host's generation, and a trigger tells
- * the servers; a report names the generation that it has acted on, so what it leaves out is known to be gone only when
- * the host had been asked to end it before it looked.
+ * Hosts and their desired state. Every change of the desired state increments the host's generation, and a trigger
+ * notifies the servers. A report names the generation that it has acted on, so a workload missing from it counts as gone
+ * only if the host had been told to end it before it looked.
  */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
@@ -34,12 +34,12 @@ export async function listHosts(
   return select.orderBy('id').limit(query.limit).execute()
 }
 
-/** From now on only reports of this connection count. A connection is no sight of what runs: a report is. */
+/** From now on only reports of this connection count. A connection alone proves nothing about workloads. */
 export async function beginSession(db: Db, hostId: string, session: string, agentVersion: string): Promise<void> {
   await db.updateTable('host').set({ session, agent_version: agentVersion }).where('id', '=', hostId).execute()
 }
 
-/** The connection is known to be over: the host is silent from when it was last heard. */
+/** The connection has ended: the host is silent from its last heartbeat. */
 export async function endSession(db: Db, hostId: string, session: string): Promise<void> {
   await db.updateTable('host').set({ session: null }).where('id', '=', hostId).where('session', '=', session).execute()
 }
@@ -65,12 +65,12 @@ export async function saveMetrics(db: Db, hostId: string, metrics: HostMetrics, 
     .execute()
 }
 
-/** Why a host drains that its owner must not put back on sale. */
+/** The state reason of a host that its owner must not put back on sale. */
 const DRAINED_BY_OPERATOR = 'drained by the operator'
 
 /**
- * Takes a host off sale, puts it back, or takes it away for good, which needs it to be empty. One that has left comes
- * back by joining again only, and what the operator drains the owner does not put back.
+ * Takes a host off sale, puts it back, or removes it, which needs it to be empty. A host that has left comes back only
+ * by joining again, and an owner cannot put back a host that the operator drained.
  */
 export async function moveHost(
   tx: Tx,
@@ -109,17 +109,17 @@ export async function moveHost(
   return ok(to)
 }
 
-/** Moves the machine that is sold with it, in the same transaction (trigger machine_follows_host). */
+/** The trigger machine_follows_host moves the machine of the host in the same transaction. */
 export async function setHostState(tx: Tx, hostId: string, state: HostState, reason: string | null): Promise<void> {
   const words = reason === null ? null : storableText(reason)
   await tx.db.updateTable('host').set({ state, state_reason: words }).where('id', '=', hostId).execute()
   tx.wake.add('inventory').add('metal')
 }
 
-/** Tells hosts that something about them is wanted otherwise; answers the new generations. */
+/** Notifies hosts of a changed desired state; returns the new generations. */
 export async function bumpHosts(tx: Tx, hostIds: readonly string[]): Promise<Map<string, bigint>> {
   tx.wake.add('metal')
-  // In the order of ids, so that two that bump the same hosts do not wait for each other.
+  // In the order of ids, so that two transactions that bump the same hosts do not deadlock.
   await sql`select 1 from host where id = any (${hostIds}::text[]) order by id for update`.execute(tx.db)
   const rows = await sql<{ id: string; generation: bigint }>`
     update host set generation = generation + 1 where id = any (${hostIds}::text[]) returning id, generation`.execute(
@@ -128,9 +128,9 @@ export async function bumpHosts(tx: Tx, hostIds: readonly string[]): Promise<Map
   return new Map(rows.rows.map((row) => [row.id, row.generation]))
 }
 
-/** The whole of what is wanted of a host. undefined: there is no such host. */
+/** The complete desired state of a host. undefined: there is no such host. */
 export async function readDesired(db: Db, hostId: string): Promise<Desired | undefined> {
-  // One statement, so that generation and rows are of one moment.
+  // One statement, so that generation and rows agree.
   const found = await sql<{
     generation: bigint
     state: HostState
@@ -225,8 +225,8 @@ function asNumber(generation: bigint): number {
 }
 
 /**
- * Writes what a host says there is. `session` is null for a host that the server keeps itself. False: a newer
- * connection has taken over, and this one no longer counts.
+ * Saves the report of a host. `session` is null for a host that the server manages over SSH. False: a newer connection
+ * has taken over, and this one no longer counts.
  */
 export async function saveReport(
   tx: Tx,
@@ -269,8 +269,8 @@ export async function saveReport(
 }
 
 /**
- * What a host says, for PostgreSQL, which keeps neither U+0000 nor half a surrogate pair. Agents that send those are
- * refused before; of hosts over SSH we write down what their programs printed, and that is anything.
+ * Text of a host without U+0000 and lone surrogates, which PostgreSQL rejects. Reports of agents are validated earlier,
+ * but the output of programs on hosts over SSH can be anything.
  */
 function hostJson(value: unknown): string {
   return JSON.stringify(value, (_, one: unknown) => (typeof one === 'string' ? storableText(one) : one))
@@ -280,10 +280,10 @@ function storableText(text: string): string {
   return text.replaceAll(/\0|\p{Surrogate}/gu, '\uFFFD')
 }
 
-/** So many are shown of one host. One that has more is broken, or lies. */
+/** Unknown workloads saved per host. A host with more is broken, or lies. */
 const STRANGERS = 100
 
-/** What a host has and the books have not: it gets a row, so that it is seen and someone can end it. */
+/** A workload that is not in the database gets a row, so that it is visible and can be ended. */
 async function adoptStrangers(
   tx: Tx,
   host: Pick<HostRow, 'id' | 'driver'>,
@@ -295,7 +295,7 @@ async function adoptStrangers(
       select r.id, r.tag, r.state from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
         id text, tag text, state text)
       where not exists (select 1 from workload_node n where n.workload_id = r.id and n.host_id = ${host.id})
-        -- What it is about to remove as asked is no stranger.
+        -- A workload that is being removed as told is not unknown.
         and r.state <> 'stopping'
         -- Under the tag of a rental that was never on this host it could keep that rental from ending.
         and not exists (select 1 from rental x, installation i
@@ -306,7 +306,7 @@ async function adoptStrangers(
       limit greatest(0, ${STRANGERS} - (select count(*) from workload_node n join workload w on w.id = n.workload_id
         where n.host_id = ${host.id} and w.spec is null))
     ), added as (
-      -- An id that is known already is another host's: this one has no say in it.
+      -- A known id belongs to another host: this one must not change it.
       insert into workload (id, driver, tag, spec, created_at)
       select id, ${host.driver}, tag, null, ${toDate(now)} from stranger
       on conflict do nothing returning id
@@ -317,7 +317,7 @@ async function adoptStrangers(
     on conflict do nothing`.execute(tx.db)
 }
 
-/** What was wanted gone in the generation that the host has acted on, and that it no longer mentions, is gone. */
+/** Deletes workloads to be removed that are missing from a report about the same or a later generation. */
 async function forgetGone(tx: Tx, hostId: string, report: HostReport): Promise<void> {
   const mentioned = report.workloads.map((one) => one.id)
   await sql`
@@ -344,7 +344,7 @@ async function forgetGone(tx: Tx, hostId: string, report: HostReport): Promise<v
   )
 }
 
-/** Ports of workloads that are wanted, on the hosts that this server has the connections of. */
+/** Ports of running workloads on the hosts that are connected to this server. */
 export async function listRelayPorts(
   db: Db,
   hostIds: readonly string[],
@@ -369,7 +369,7 @@ export async function findVolumeHost(db: Db, externalId: string): Promise<string
   return row?.host_id ?? undefined
 }
 
-/** A part of a workload that will never be heard of again: its host was taken out of service with what it held. */
+/** Drops a node of a workload whose host was taken out of service. */
 export async function dropNode(tx: Tx, hostId: string, workloadId: string): Promise<void> {
   await tx.db.deleteFrom('workload_node').where('host_id', '=', hostId).where('workload_id', '=', workloadId).execute()
   await sql`
@@ -381,7 +381,7 @@ export async function hasTenants(db: Db, hostId: string): Promise<boolean> {
   return (await listTenanted(db, [hostId])).has(hostId)
 }
 
-/** Those of the hosts that have something on them. */
+/** Those of the hosts that have tenants. */
 export async function listTenanted(db: Db, hostIds: readonly string[]): Promise<Set<string>> {
   if (hostIds.length === 0) return new Set()
   const rows = await db

@@ -1,8 +1,8 @@
-/** Stored first answers. */
+/** Stored responses of idempotent requests. */
 import { toDate, type Instant } from '../base/instant.ts'
 import { at, type Db, type Tx } from './database.ts'
 
-/** False when the key is taken; waits for a transaction that is just taking it. */
+/** False: the key is taken. Waits for a transaction that is taking it now. */
 export async function startIdempotency(
   tx: Tx,
   row: { accountId: string; key: string; operation: string; bodyHash: Buffer },
@@ -51,8 +51,7 @@ export async function findIdempotency(
   return { operation: row.operation, bodyHash: row.body_hash, responseSealed: row.response_sealed }
 }
 
-/** Answers older than a day are forgotten. */
-export async function forgetIdempotency(db: Db, before: Instant): Promise<bigint> {
+export async function deleteIdempotency(db: Db, before: Instant): Promise<bigint> {
   const deleted = await db.deleteFrom('idempotency').where('created_at', '<', at(before)).executeTakeFirst()
   return deleted.numDeletedRows
 }

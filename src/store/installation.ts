@@ -1,15 +1,15 @@
-/** The one row that names this installation. Several servers may start at once on an empty database. */
+/** The row that identifies this installation. Several servers may start at once on an empty database. */
 import { toDate, type Instant } from '../base/instant.ts'
 import type { Db } from './database.ts'
 
 export interface Installation {
   readonly id: string
-  /** A known text under the secret key. null: none was written yet. */
+  /** A known text sealed with the secret key. null: not written yet. */
   readonly keyCheck: string | null
   readonly createdAt: Instant
 }
 
-/** Answers the row, whoever wrote it: the loser of a race gets the winner's, never its own. */
+/** Returns the row that won the race, never one that was not written. */
 export async function readOrCreateInstallation(db: Db, make: () => Installation): Promise<Installation> {
   const found = await readInstallation(db)
   if (found !== undefined) return found

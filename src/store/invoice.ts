@@ -1,4 +1,4 @@
-/** What a month's invoice is made of. A charge belongs to the month in which it was posted. */
+/** The rows of a monthly invoice. A charge belongs to the month in which it was posted. */
 import { sql } from 'kysely'
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
@@ -27,7 +27,7 @@ export interface Month {
   readonly until: Instant
 }
 
-/** What the account had at the first instant of a month. */
+/** The balance at the first instant of a month. */
 export async function readOpeningBalance(db: Db, accountId: string, month: Month): Promise<NanoUsd> {
   const found = await sql<{ balance: NanoUsd }>`
     select (${balanceNow(accountId)} - coalesce(sum(line.amount), 0))::bigint as balance
@@ -37,17 +37,17 @@ export async function readOpeningBalance(db: Db, accountId: string, month: Month
   return row.balance
 }
 
-/** What one stretch of time, or one model, was charged in the month. */
+/** The charge of one segment, or one model, in the month. */
 export interface MonthCharge {
   readonly rentalId: number | null
   readonly volumeId: number | null
   readonly model: string | null
   readonly postings: number
   readonly amount: NanoUsd
-  /** null: the charge is for no stretch of time. */
+  /** null: the charge is not for a segment. */
   readonly stretch: {
     readonly pricePerHour: NanoUsd
-    /** What the stretch had been charged in all, when the month began and when it ended. */
+    /** The segment's total charge at the beginning and at the end of the month. */
     readonly before: NanoUsd
     readonly after: NanoUsd
   } | null
@@ -61,7 +61,7 @@ interface MonthChargeRow extends Omit<MonthCharge, 'stretch'> {
 
 export async function listMonthCharges(db: Db, accountId: string, month: Month): Promise<MonthCharge[]> {
   const inMonth = sql`filter (where line.at < ${at(month.until)})`
-  // A stretch knows what it was charged in all; less what came later, that is where the month left it.
+  // A segment has its total charge; less later charges, that is its total at the end of the month.
   const found = await sql<MonthChargeRow>`
     select line.rental_id as "rentalId", line.volume_id as "volumeId", line.model,
            (count(distinct line.id) ${inMonth})::integer as postings,
@@ -89,7 +89,7 @@ export interface MonthPayment {
   readonly amount: NanoUsd
 }
 
-/** Everything of the month that is not a charge, oldest first. */
+/** All postings of the month that are not charges, oldest first. */
 export async function listMonthPayments(db: Db, accountId: string, month: Month): Promise<MonthPayment[]> {
   const found = await sql<MonthPayment>`
     select line.at, line.kind, line.memo, line.reason, line.amount from ${lines(accountId)} line

@@ -1,4 +1,4 @@
-/** The words that let machines join. Only hashes are kept. */
+/** Join tokens. Only hashes are stored. */
 import type { Selectable } from 'kysely'
 import { addMs, DAY_MS, toDate, type Instant } from '../base/instant.ts'
 import type { NewJoinToken } from '../base/join-token.ts'
@@ -7,7 +7,7 @@ import type { Tables } from './tables.ts'
 
 export type JoinToken = Selectable<Tables['join_token']>
 
-/** Expired ones are shown for a while, so that one can see why a machine was refused. */
+/** Expired tokens are listed for a while, so that it is visible why a machine was refused. */
 const KEPT_MS = 7 * DAY_MS
 
 export async function insertJoinToken(
@@ -54,7 +54,7 @@ export async function countJoinTokens(tx: Tx, accountId: string): Promise<number
   return Number.parseInt(count.toString(), 10)
 }
 
-/** Locked: machines that join with one word at a time wait for each other, so that it is not used too often. */
+/** Locks the token: concurrent joins take turns, so that it is not used too often. */
 export async function lockJoinToken(tx: Tx, hash: Buffer): Promise<JoinToken | undefined> {
   return tx.db.selectFrom('join_token').selectAll().where('hash', '=', hash).forUpdate().executeTakeFirst()
 }
@@ -67,7 +67,7 @@ export async function useJoinToken(tx: Tx, id: string): Promise<void> {
     .execute()
 }
 
-/** False: the account has no such word. */
+/** False: the account has no such token. */
 export async function deleteJoinToken(tx: Tx, accountId: string, id: string): Promise<boolean> {
   const gone = await tx.db
     .deleteFrom('join_token')

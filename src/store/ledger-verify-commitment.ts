@@ -1,8 +1,8 @@
-/** Checks of the recount for reserved terms and credit lines; see ledger-verify.ts. */
+/** Ledger checks of reserved terms and credit lines; see ledger-verify.ts. */
 import { sql } from 'kysely'
 import type { LedgerCheck } from './ledger-verify.ts'
 
-/** By commitment: its term, what its segments in that term say, and what was posted for an early end. */
+/** Per commitment: its term, the sums of its segments in that term, and the postings for an early end. */
 const committed = sql`(
   select c.*, t.effective_at, t.reservation_ends_at, t.cost_nano_per_hour, r.status, r.status_reason,
          coalesce(u.ms, 0) as ms, coalesce(u.charged, 0) as charged,
@@ -25,7 +25,7 @@ const committed = sql`(
     join ledger_account l on l.id = m.from_id join ledger_account e on e.id = m.to_id
     where p.key = 'rerate:' || c.rental_id) p on true)`
 
-/** The price of the longest term completed by the end; days are 86,400 seconds, whatever the clock of the session. */
+/** The price of the longest term completed by the end; days are 86,400 seconds, in any session time zone. */
 const earnedRate = sql`(
   select (step ->> 'nanoPerHour')::bigint from jsonb_array_elements(m.rates) step
   where m.effective_at + make_interval(secs => (step ->> 'days')::numeric::double precision * 86400) <= m.closed_at
@@ -52,8 +52,8 @@ export const commitmentChecks: readonly LedgerCheck[] = [
   {
     name: 'early_end_is_rerated',
     over: sql`(select from commitment where closed_at is not null)`,
-    // An end by the customer has the rate of the longest completed term. Every other end (the term's own, a failure, a
-    // machine that was out of reach, which events tell of) keeps the price of the term.
+    // If the customer ends it early, the rate is that of the longest completed term. Every other end (the end of the
+    // term, a failure, an unreachable machine, all visible in events) keeps the price of the term.
     offending: sql`
       select 'rental ' || m.rental_id as subject,
              format('closed at a rate of %s (due %s) with %s on top (due %s, posted %s)', m.closed_rate_nano, due.rate,

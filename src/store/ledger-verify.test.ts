@@ -19,7 +19,7 @@ import type { Actor } from '../app/app.ts'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import { transact, type Db } from './database.ts'
 import { placeHold, releaseExpiredHolds } from './ledger.ts'
-import { ledgerChecks, readHouse, readWholeBooks, runCheck } from './ledger-verify.ts'
+import { ledgerChecks, readHouse, readWholeLedger, runCheck } from './ledger-verify.ts'
 import { moveRental } from './rental.ts'
 import { saveCreditLine } from './standing.ts'
 
@@ -135,7 +135,7 @@ test('the names are told apart', () => {
 })
 
 test('an honest house has no findings, and every check had something to look at', async () => {
-  const outcomes = await readWholeBooks(books.database, async (db) => {
+  const outcomes = await readWholeLedger(books.database, async (db) => {
     const seen: Array<{ name: string; rows: number; findings: unknown[] }> = []
     for (const check of ledgerChecks) {
       const { rows, findings } = await runCheck(db, check, 10)
@@ -159,13 +159,13 @@ test('the house’s accounts are the other side of its customers’', async () =
 })
 
 test('the books are read as they were when the recount began, and cannot be written', async () => {
-  await readWholeBooks(books.database, async (db) => {
+  await readWholeLedger(books.database, async (db) => {
     const count = async () => (await sql<{ n: bigint }>`select count(*) as n from posting`.execute(db)).rows[0]?.n
     const before = await count()
     await buy(books, 'acc_verify', usd('1'))
     expect(await count()).toBe(before)
   })
-  const write = readWholeBooks(books.database, (db) => sql`delete from hold`.execute(db))
+  const write = readWholeLedger(books.database, (db) => sql`delete from hold`.execute(db))
   await expect(write).rejects.toMatchObject({ code: '25006' })
 })
 

@@ -1,7 +1,7 @@
 /**
- * The books recounted from their first rows. Each check is one query for the rows that break a promise, and repeats
- * nothing of the code that should have kept it: where a constraint forbids the fault, the check finds what a restored
- * backup or a hand in the database has done. All of them read the same moment.
+ * Verifies the ledger from its first rows. Each check is one query for the rows that violate an invariant, and shares no
+ * code with the code that maintains it: where a constraint forbids the fault, the check finds damage by a restored backup
+ * or a manual change. All checks read one snapshot.
  */
 import { sql, type RawBuilder } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
@@ -18,18 +18,18 @@ export interface Finding {
 
 export interface LedgerCheck {
   readonly name: string
-  /** What it goes over, to be counted. */
+  /** The rows it checks, to be counted. */
   readonly over: RawBuilder<unknown>
-  /** Selects `subject` and `detail` of what is at fault. */
+  /** Selects `subject` and `detail` of each violation. */
   readonly offending: RawBuilder<unknown>
 }
 
-/** A recount reads every row there is, which takes longer than any request may. */
-const RECOUNT_TIMEOUT_MS = 10 * 60_000
+/** The checks read every row, which takes longer than the limit of a request. */
+const VERIFY_TIMEOUT_MS = 10 * 60_000
 
-export async function readWholeBooks<T>(database: Database, read: (db: Db) => Promise<T>): Promise<T> {
+export async function readWholeLedger<T>(database: Database, read: (db: Db) => Promise<T>): Promise<T> {
   return readSnapshot(database, async (db) => {
-    await sql`select set_config('statement_timeout', ${RECOUNT_TIMEOUT_MS.toString()}, true)`.execute(db)
+    await sql`select set_config('statement_timeout', ${VERIFY_TIMEOUT_MS.toString()}, true)`.execute(db)
     return read(db)
   })
 }
@@ -50,7 +50,7 @@ export async function runCheck(
   }
 }
 
-/** Enough to see when something went wrong. */
+/** Enough to see when a fault appeared. */
 const CHECKS_KEPT = 100
 
 export async function saveLedgerCheck(database: Database, check: { tookMs: number; findings: number }): Promise<void> {
@@ -80,18 +80,18 @@ export async function readHouse(db: Db): Promise<Map<string, NanoUsd>> {
   return new Map(found.rows.map((row) => [row.kind, nanoUsdOf(BigInt(row.balance))]))
 }
 
-/** By ledger account: what came in less what went out. */
+/** Per ledger account: incoming less outgoing transfers. */
 const moved = sql`(
   select id, sum(change) as change
   from (select to_id as id, amount_nano as change from transfer
         union all select from_id, -amount_nano from transfer) legs
   group by id)`
 
-/** Of the keys of its charges, `segment:<id>:<n>`. (Capturing the id by the pattern takes three times as long.) */
+/** The segment id in a posting key `segment:<id>:<n>`. (Capturing it with a pattern takes three times as long.) */
 const segmentId = sql`case when p.key ~ '^segment:[0-9]+:[0-9]+$' and length(split_part(p.key, ':', 2)) < 19
   then split_part(p.key, ':', 2)::bigint end`
 
-/** By stretch of time: what its charges took from the customer, and handed on to its supplier. */
+/** Per segment: the sum of its charges, and of the supplier's share. */
 const charged = sql`(
   select p.segment_id,
          coalesce(sum(t.amount_nano) filter (where f.kind in ('held', 'available')), 0) as charged,
@@ -107,7 +107,7 @@ const charged = sql`(
 /** Whole milliseconds between two instants, as a numeric. */
 const ms = (from: string, until: string) => sql`floor(extract(epoch from ${sql.ref(until)} - ${sql.ref(from)}) * 1000)`
 
-/** By rental: where its stretches begin and end; `bill_ends` is null while one of them runs. */
+/** Per rental: start and end of its segments; `bill_ends` is null while one is open. */
 const metered = sql`(
   select r.id, r.status, r.status_since, r.started_at, r.terminate_requested_at, r.seen_at,
          min(s.started_at) as bill_starts,
@@ -116,7 +116,7 @@ const metered = sql`(
   from rental r join segment s on s.rental_id = r.id
   group by r.id)`
 
-/** What a rental's hold gave back when it closed. */
+/** The amount released when a rental's hold closed. */
 const givenBack = sql`(
   select split_part(p.key, ':', 3) as rental_id, sum(t.amount_nano) as amount
   from posting p join transfer t on t.posting_id = p.id
@@ -167,7 +167,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       from posting p where not exists (select 1 from transfer t where t.posting_id = p.id)`,
   },
   {
-    // Else a statement would not add up to the balance.
+    // Otherwise a statement would not add up to the balance.
     name: 'posting_moves_its_own_balance',
     over: sql`transfer`,
     offending: sql`
@@ -221,7 +221,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
                    max(coalesce(ended_at, 'infinity')) over (partition by rental_id, volume_id
                      order by started_at, id rows between unbounded preceding and 1 preceding) as before
             from segment) s
-      -- A volume that could not be paid is not metered for a while; a rental has no such while.
+      -- A volume that was suspended for lack of money has gaps; a rental never has.
       where started_at < before or (rental_id is not null and started_at > before)`,
   },
   {
@@ -235,8 +235,8 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   {
     name: 'bill_ends_with_the_rental',
     over: sql`(select from rental where terminate_requested_at is not null)`,
-    // It may end sooner: at the last sight of a machine that was lost, with a failure, or when the money had run out,
-    // which shows in a hold that had not even a millisecond's worth to give back.
+    // It may end sooner: when a lost machine was last seen, with a failure, or when the money ran out, which shows in
+    // a hold that released less than the price of a millisecond.
     offending: sql`
       select 'rental ' || m.id as subject, format('metered until %s, ended at %s', m.bill_ends, m.terminate_requested_at) as detail
       from ${metered} m
@@ -308,7 +308,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       where coalesce(k.spent_nano, 0) <> coalesce(c.charged, 0)`,
   },
   {
-    // Settling writes both in one transaction, so at no moment do they differ.
+    // A settlement writes both in one transaction, so they never differ.
     name: 'requests_are_what_is_charged',
     over: sql`request_usage`,
     offending: sql`
@@ -334,7 +334,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       where (c.cost_nano, c.model, c.account_id) is distinct from (l.cost_nano, l.model, l.account_id)`,
   },
   {
-    // Else its money would not be found again, or go back to somebody else.
+    // Otherwise its money would be lost, or be released to another account.
     name: 'purse_is_a_hold_with_an_end',
     over: sql`purse`,
     offending: sql`

@@ -48,7 +48,7 @@ export async function post(tx: Tx, posting: Posting): Promise<PostAnswer> {
   return outcome
 }
 
-/** Draws from the credit line what the balance lacks of `needed`. `insufficient`: more than the line still allows. */
+/** Draws the part of `needed` that the balance lacks from the credit line. `insufficient`: the line does not cover it. */
 export async function drawCredit(
   tx: Tx,
   accountId: string,
@@ -83,11 +83,11 @@ export async function placeHold(
   )
 }
 
-/** held → available, all that the hold still has. */
+/** held → available, the whole rest of the hold. */
 export async function releaseHold(tx: Tx, holdKey: string, postingKey: string, memo: string): Promise<void> {
   const owner = await tx.db.selectFrom('hold').select('account_id').where('key', '=', holdKey).executeTakeFirst()
   if (owner === undefined) return
-  // Balances are locked before holds, as the ledger's own functions do it; under that lock the amount stands still.
+  // Balances are locked before holds, as in the ledger's SQL functions; under that lock the amount cannot change.
   await lockAvailable(tx, [owner.account_id])
   const hold = await tx.db.selectFrom('hold').select('amount_nano').where('key', '=', holdKey).executeTakeFirstOrThrow()
   if (hold.amount_nano === 0n) return
@@ -105,7 +105,7 @@ export interface Charge {
   readonly rentalId: number | null
   readonly volumeId: number | null
   readonly apiKeyId: string | null
-  /** What was asked, where it is inference. */
+  /** The model, for inference. */
   readonly model?: string
 }
 
@@ -120,7 +120,7 @@ export async function chargeHold(tx: Tx, charge: Charge): Promise<void> {
       tx.db,
     ),
   )
-  // The hold was sized to cover it; if not, the books are wrong and nothing may be written.
+  // The hold was sized to cover it; if it does not, the ledger is wrong and nothing may be written.
   if (result === 'insufficient') throw new Error(`hold ${charge.holdKey} does not cover its charge`)
 }
 
@@ -146,7 +146,7 @@ export async function readBalances(db: Db, accountId: string): Promise<Balances>
   return { available: of('available'), held: of('held'), earnings: of('earnings') }
 }
 
-/** Locks the balances of the accounts, in the order that every poster uses, and reads what is available. */
+/** Locks the balances of the accounts, in the order that every posting uses, and returns the available ones. */
 export async function lockAvailable(tx: Tx, accountIds: readonly string[]): Promise<Map<string, NanoUsd>> {
   const rows = await tx.db
     .selectFrom('ledger_account')
@@ -163,7 +163,7 @@ export async function lockAvailable(tx: Tx, accountIds: readonly string[]): Prom
   return available
 }
 
-/** Holds past their time: what is left goes back to the customer. Of a gateway's purse the operator is told. */
+/** Releases expired holds. The release of a gateway's purse is written to the audit log. */
 export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number> {
   const now = toDate(tx.clock.now())
   const expired = await sql<{ key: string; account_id: string }>`
@@ -175,20 +175,20 @@ export async function releaseExpiredHolds(tx: Tx, limit: number): Promise<number
     tx,
     expired.rows.map((row) => row.account_id),
   )
-  // Looked at again under the lock, in the order of all who lock several holds: some may have been renewed meanwhile.
+  // Read again under the lock, in the common lock order of holds: some may have been renewed meanwhile.
   const due = await sql<{ key: string; account_id: string; amount_nano: NanoUsd; gateway_id: string | null }>`
     select h.key, h.account_id, h.amount_nano, p.gateway_id from hold h left join purse p on p.hold_key = h.key
     where h.key = any (${keys}::text[]) and h.expires_at <= ${now} and h.amount_nano > 0
     order by h.account_id, h.key for update of h`.execute(tx.db)
   for (const { key, account_id, amount_nano, gateway_id } of due.rows) {
-    await releaseHold(tx, key, `expire:${key}:${tx.clock.now()}`, 'Set aside and not used in time')
+    await releaseHold(tx, key, `expire:${key}:${tx.clock.now()}`, 'Hold expired unused')
     if (gateway_id === null) continue
     await writeAudit(tx, {
       actor: 'sweep-expired',
       action: 'purse.expired',
       accountId: account_id,
       subject: key,
-      reason: 'The gateway did not come back for it in time',
+      reason: 'The gateway did not renew it in time',
       detail: { gateway: gateway_id, amountUsd: formatUsd(amount_nano) },
     })
   }

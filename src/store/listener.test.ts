@@ -58,8 +58,8 @@ async function startListening(deadMs?: number) {
     url: relay.url,
     channel: 'berth_test',
     log: { warn: () => {} },
-    heard: (payload) => heard.push(payload),
-    lost: () => (losses += 1),
+    onNotification: (payload) => heard.push(payload),
+    onGap: () => (losses += 1),
     ...(deadMs === undefined ? {} : { deadMs }),
   })
   await waitFor('it to listen', () => listener.isTrusted())

@@ -1,8 +1,8 @@
 /**
- * A connection on which PostgreSQL tells this server that something has changed elsewhere. What was heard is complete
- * only while the connection is known to work: a heartbeat goes over it, and once the last answered one is older than
- * `SILENCE_MS` it is no longer trusted. So a revoked key stops within a second, even when the network swallows the
- * notification without a word.
+ * A connection for PostgreSQL notifications about changes made by other servers. Notifications are known to be complete
+ * only while the connection works: heartbeats run over it, and once the last answered one is older than `SILENCE_MS`,
+ * the connection is no longer trusted. So a revoked key stops working within a second, even when the network silently
+ * drops the notification.
  */
 import { Client } from 'pg'
 import type { Database } from './database.ts'
@@ -14,7 +14,7 @@ const CONNECT_MS = 5_000
 const GOODBYE_MS = 500
 const backoffMs = [50, 100, 200, 500, 1_000, 2_000] as const
 
-/** What a pino logger is, as far as it is used here. */
+/** The part of a pino logger that is used here. */
 export interface Log {
   warn(detail: object, message: string): void
 }
@@ -24,7 +24,7 @@ export async function notify(database: Database, channel: string, payloads: read
 }
 
 export interface Listener {
-  /** Whether what was notified until just now has been heard. */
+  /** Whether all notifications up to now have been received. */
   isTrusted(): boolean
   close(): Promise<void>
 }
@@ -34,10 +34,10 @@ export interface ListenerOptions {
   readonly channel: string
   readonly log: Log
   /** Called with the payload of each notification. */
-  readonly heard: (payload: string) => void
-  /** Notifications may have been missed. */
-  readonly lost: () => void
-  /** A connection that has been silent for so long is given up. */
+  readonly onNotification: (payload: string) => void
+  /** Called when notifications may have been missed. */
+  readonly onGap: () => void
+  /** A connection without an answer for this long is replaced. */
   readonly deadMs?: number
 }
 
@@ -47,25 +47,25 @@ export function listen(options: ListenerOptions): Listener {
   let closed = false
   let failures = 0
   let reconnect: NodeJS.Timeout | undefined
-  /** When the last heartbeat that was answered was sent. Real time, not the clock's: it measures a network. */
-  let soundAt = Number.NEGATIVE_INFINITY
+  /** When the last answered heartbeat was sent. Real time, because it measures the network. */
+  let answeredAt = Number.NEGATIVE_INFINITY
 
   const beat = async (on: Client): Promise<void> => {
     const sentAt = performance.now()
     await on.query('select 1')
-    if (on === client) soundAt = sentAt
+    if (on === client) answeredAt = sentAt
   }
 
   const drop = (broken: Client, error: unknown): void => {
     if (broken !== client) return
     client = undefined
-    soundAt = Number.NEGATIVE_INFINITY
-    options.lost()
+    answeredAt = Number.NEGATIVE_INFINITY
+    options.onGap()
     broken.end().catch(() => {})
     if (closed) return
     const waitMs = backoffMs[Math.min(failures, backoffMs.length - 1)] ?? CONNECT_MS
     failures += 1
-    options.log.warn({ err: error, waitMs }, `the connection that listens on ${options.channel} was lost`)
+    options.log.warn({ err: error, waitMs }, `lost the notification connection for ${options.channel}`)
     reconnect = setTimeout(() => void connect(), waitMs).unref()
   }
 
@@ -79,7 +79,7 @@ export function listen(options: ListenerOptions): Listener {
     client = made
     made.on('error', (error) => drop(made, error))
     made.on('end', () => drop(made, new Error('the server ended the connection')))
-    made.on('notification', (notice) => options.heard(notice.payload ?? ''))
+    made.on('notification', (notice) => options.onNotification(notice.payload ?? ''))
     try {
       await made.connect()
       await made.query(`listen ${options.channel}`)
@@ -93,10 +93,10 @@ export function listen(options: ListenerOptions): Listener {
   let unanswered: Client | undefined
   const heartbeat = setInterval(() => {
     const on = client
-    // Before the first sound it is `connect` that has the connection.
-    if (on === undefined || soundAt === Number.NEGATIVE_INFINITY) return
+    // Until the first heartbeat is answered, `connect` owns the connection.
+    if (on === undefined || answeredAt === Number.NEGATIVE_INFINITY) return
     if (on === unanswered) {
-      if (performance.now() - soundAt > deadMs) drop(on, new Error('no answer to a heartbeat'))
+      if (performance.now() - answeredAt > deadMs) drop(on, new Error('no answer to a heartbeat'))
       return
     }
     unanswered = on
@@ -108,15 +108,15 @@ export function listen(options: ListenerOptions): Listener {
 
   void connect()
   return {
-    isTrusted: () => performance.now() - soundAt < SILENCE_MS,
+    isTrusted: () => performance.now() - answeredAt < SILENCE_MS,
     close: async () => {
       closed = true
       clearInterval(heartbeat)
       clearTimeout(reconnect)
       const last = client
       client = undefined
-      soundAt = Number.NEGATIVE_INFINITY
-      // A network that swallows the goodbye must not hold up the end of the server.
+      answeredAt = Number.NEGATIVE_INFINITY
+      // A network that drops the goodbye must not delay the shutdown.
       const patience = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
       await Promise.race([last?.end().catch(() => {}), patience])
     },

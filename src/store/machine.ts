@@ -1,4 +1,4 @@
-/** Machines: what engines offer, what is claimed of it, and the marketplace's listing. */
+/** Machines: the offers of engines, their claimed GPUs, and the marketplace listing. */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import { usdFromNumber, type NanoUsd } from '../base/money.ts'
@@ -16,7 +16,7 @@ export async function findMachine(db: Db, id: string): Promise<Machine | undefin
   return db.selectFrom('machine').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Which engines have machines of which kind in these regions, on sale or not. */
+/** Engines that have machines of each kind in these regions, on sale or not. */
 export async function listEnginesOf(
   db: Db,
   regions: readonly string[],
@@ -32,7 +32,7 @@ export async function listEnginesOf(
     .execute()
 }
 
-/** A wake-up: what can be rented has changed. */
+/** A wake-up: availability has changed. */
 export const CAPACITY_WAKE = 'capacity'
 
 export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
@@ -40,7 +40,7 @@ export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
   await sql`select release_gpus(${rentalId})`.execute(tx.db)
 }
 
-/** What the listing shows. The rest of a row is not read: a page of a hundred is read often. */
+/** The columns of the listing. Pages are read often, so the rest of a row is not read. */
 const listedColumns = [
   'id',
   'driver',
@@ -61,7 +61,7 @@ const listedColumns = [
 ] as const
 export type ListedMachine = Pick<Machine, (typeof listedColumns)[number]>
 
-/** The marketplace, in the order of ids. Filters are part of the one query; see bench/listing.ts for its cost. */
+/** The marketplace, in the order of ids. Filters are part of one query; bench/listing.ts measures it. */
 export async function listMarketplace(
   db: Db,
   filters: MarketplaceFilters,
@@ -96,13 +96,13 @@ function selectListed(db: Db, filters: MarketplaceFilters) {
   if (filters.has_persistent_storage !== undefined) {
     select = select.where('has_persistent_storage', '=', filters.has_persistent_storage)
   }
-  // The wish may be larger than the column's type.
+  // The requested number may be larger than the column's type.
   if (filters.min_gpu_ram !== undefined)
     select = select.where(sql`gpu_ram_mib`, '>=', sql`${filters.min_gpu_ram}::bigint`)
   return select
 }
 
-/** Machines on sale that have so many GPUs free, cheapest first. */
+/** Machines on sale with enough free GPUs, cheapest first. */
 export async function listCheapest(
   db: Db,
   wanted: { gpuModel: string; gpuCount: number; limit: number },
@@ -122,7 +122,7 @@ export interface Occupant {
   readonly gpus: number
 }
 
-/** What runs on the machines, by name only: the listing shows how they are taken, never by whom. */
+/** Names of the workloads on the machines: the listing shows usage, never the customer. */
 export async function listOccupants(db: Db, machineIds: readonly string[]): Promise<Occupant[]> {
   if (machineIds.length === 0) return []
   const rows = await sql<{ machine_id: string; name: string; kind: RentalKind; gpus: number }>`
@@ -154,8 +154,9 @@ export interface ReportedMachine {
 }
 
 /**
- * Writes what an engine reports, the health of its GPUs included. Price and supplier are taken over only for a machine that is new: afterwards they are
- * the supplier's and the operator's to set. A machine that is no longer reported is lost, not deleted.
+ * Saves the machines that an engine reports, with the health of their GPUs. Price and supplier are taken from the report
+ * only for a new machine; afterwards the supplier and the operator set them. A machine that is no longer reported is
+ * marked lost, not deleted.
  */
 export async function saveInventory(
   tx: Tx,
@@ -171,7 +172,7 @@ export async function saveInventory(
         gpu_ram_mib, gpu_form_factor, network_type, ethernet_variant, gpus_total, gpus_sick, price_nano_per_gpu_hour,
         has_persistent_storage, hardware, simulation, seen_at, created_at)
       select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id,
-        -- A host that is not ready yet is not for sale from the first moment (schema/0010_hosts.sql moves it later).
+        -- A host that is not ready yet must not be on sale for a moment (schema/0010_hosts.sql moves it later).
         coalesce((select machine_status_of(h.state) from host h where h.id = m.id and h.driver = ${driver}), 'node_ready'),
         m.gpu_type, m.gpu_model,
         m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,
@@ -186,7 +187,7 @@ export async function saveInventory(
       on conflict (id) do update set
         cluster_name = excluded.cluster_name, region = excluded.region, gpu_model = excluded.gpu_model,
         gpu_ram_mib = excluded.gpu_ram_mib, gpus_total = greatest(excluded.gpus_total, machine.gpus_total),
-        -- A machine that has lost GPUs keeps their places, so that what is rented stays what it is: the lost ones are sick.
+        -- A machine that has lost GPUs keeps its numbering, so that rentals keep theirs: the lost GPUs count as sick.
         gpus_sick = excluded.gpus_sick || array(select generate_series(excluded.gpus_total, machine.gpus_total - 1)),
         hardware = excluded.hardware, simulation = excluded.simulation, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
         status = case when machine.status = 'node_lost' then excluded.status else machine.status end
@@ -244,7 +245,7 @@ export async function changeMachine(
     status?: Machine['status']
     gpusWithdrawn?: readonly number[]
   },
-  /** Only while it is theirs; null: the house's. Absent: whoever has it. */
+  /** Only if this supplier owns it; null: the platform. Absent: any owner. */
   owner?: string | null,
 ): Promise<Machine | undefined> {
   tx.wake.add(CAPACITY_WAKE)

@@ -1,7 +1,7 @@
 /**
  * The simulated cloud's state in PostgreSQL, so that its machines outlive the server and several servers share them.
- * It has the shape of `MockWorld` (engines/mock/world.ts) without importing it, since the store knows no engine.
- * Each operation is one statement: that is what makes it atomic.
+ * It has the shape of `MockWorld` (engines/mock/world.ts) without importing it, because the store does not import
+ * engines. Each operation is one statement and therefore atomic.
  */
 import { sql, type RawBuilder } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
@@ -42,7 +42,7 @@ export function postgresMockWorld(db: Db) {
       await sql`select 1 from mock.machine limit 1`.execute(db)
     },
 
-    /** What another server is forgetting at this moment is left to it: two that wait for each other would deadlock. */
+    /** Skips rows that another server is deleting now: waiting for each other would deadlock. */
     async forgetGone(before: Instant): Promise<void> {
       for (const table of [machineTable, volumeTable]) {
         await sql`
@@ -162,12 +162,12 @@ function isThere(alias: Sql, at: Instant): Sql {
   return sql`(${alias}.gone_at is null or ${alias}.gone_at > ${toDate(at)})`
 }
 
-/** `starts_with` alone finds no range of the index before PostgreSQL 15; and `like` would read `_` as any letter. */
+/** `starts_with` alone does not use the index before PostgreSQL 15, and `like` would treat `_` as a wildcard. */
 function isUnder(tagPrefix: string): Sql {
   return sql`t.tag >= ${tagPrefix} and starts_with(t.tag, ${tagPrefix})`
 }
 
-/** `blocked` holds it back without using up a refusal. Asking again does not put the end off. */
+/** `blocked` delays it without using up a refusal. A repeated call does not postpone the end. */
 function askedToGo(at: Instant, blocked: Sql = sql`false`): Sql {
   const refused = sql`(t.destroy_refusals_left > 0 or ${blocked})`
   return sql`

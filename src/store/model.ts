@@ -1,6 +1,6 @@
 /**
- * The registry of models and of the servers that run them. Gateways read all of it in one query, so what they see is
- * one state of it. Triggers tell every server of a change when it commits (schema/0008_inference.sql).
+ * The registry of models and their deployments. Gateways read all of it in one query and so see one consistent state.
+ * Triggers notify every server of a committed change (schema/0008_inference.sql).
  */
 import { sql, type Insertable, type Selectable, type Updateable } from 'kysely'
 import { parseInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
@@ -13,7 +13,7 @@ export type Model = Selectable<Tables['model']>
 export type Deployment = Selectable<Tables['deployment']>
 export type ModelWithDeployments = Model & { readonly deployments: readonly Deployment[] }
 
-/** Of a deployment, as JSON has it. */
+/** A deployment as JSON. */
 type DeploymentJson = Omit<Deployment, 'created_at' | 'drained_at'> & {
   readonly created_at: string
   readonly drained_at: string | null
@@ -62,7 +62,7 @@ export async function findModel(db: Db, name: string): Promise<ModelWithDeployme
   return row === undefined ? undefined : withInstants(row)
 }
 
-/** Queues those who change a model or what belongs to it. */
+/** Serialises changes of a model and its deployments. */
 export async function lockModel(tx: Tx, name: string): Promise<Model | undefined> {
   return tx.db.selectFrom('model').selectAll().where('name', '=', name).forUpdate().executeTakeFirst()
 }
@@ -75,7 +75,7 @@ export async function countModels(db: Db): Promise<number> {
   return row.models
 }
 
-/** False when there is one of that name. */
+/** False: the name is taken. */
 export async function insertModel(tx: Tx, model: Omit<Insertable<Tables['model']>, 'created_at'>): Promise<boolean> {
   const inserted = await tx.db
     .insertInto('model')
@@ -90,13 +90,13 @@ export async function updateModel(tx: Tx, name: string, change: Updateable<Table
   await tx.db.updateTable('model').set(change).where('name', '=', name).execute()
 }
 
-/** Its deployments go with it. */
+/** Deletes its deployments too. */
 export async function deleteModel(tx: Tx, name: string): Promise<boolean> {
   const deleted = await tx.db.deleteFrom('model').where('name', '=', name).returning('name').executeTakeFirst()
   return deleted !== undefined
 }
 
-/** Ask it under `lockModel`. */
+/** Call it under `lockModel`. */
 export async function countDeployments(tx: Tx, model: string): Promise<number> {
   const row = await tx.db
     .selectFrom('deployment')
@@ -142,7 +142,7 @@ export async function deleteDeployment(tx: Tx, id: string): Promise<Deployment |
   return tx.db.deleteFrom('deployment').where('id', '=', id).returningAll().executeTakeFirst()
 }
 
-/** Notes that a model which comes with Berth was offered. False: it was before. */
+/** Notes that a bundled model was offered. False: it was offered before. */
 export async function noteOffered(tx: Tx, name: string): Promise<boolean> {
   const noted = await tx.db
     .insertInto('offered_model')

@@ -1,4 +1,4 @@
-/** What an operator must know of earlier postings before making one: was this key used, and what can be refunded. */
+/** Earlier postings that matter for a new one by an operator: reuse of a key, and the refundable amount. */
 import { sql } from 'kysely'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { Tx } from './database.ts'
@@ -12,7 +12,7 @@ export interface FoundPosting {
   readonly amount_nano: NanoUsd
 }
 
-/** A posting of an operator has one transfer. Ask under `lockAvailable`, so that nobody is just writing it. */
+/** A posting by an operator has one transfer. Call it under `lockAvailable`, so that none is being written. */
 export async function findOperatorPosting(tx: Tx, key: string): Promise<FoundPosting | undefined> {
   const found = await sql<FoundPosting>`
     select p.kind, p.rental_id, f.kind as from_kind, t.kind as to_kind, m.amount_nano
@@ -25,8 +25,8 @@ export async function findOperatorPosting(tx: Tx, key: string): Promise<FoundPos
 }
 
 /**
- * What the account paid for the rental and has not got back. Of a charge only the leg that the customer paid counts;
- * the other one is the supplier's share. Ask under `lockAvailable`.
+ * The amount that the account paid for the rental, less refunds. Of a charge only the customer's transfer counts; the
+ * other one is the supplier's share. Call it under `lockAvailable`.
  */
 export async function readRefundable(tx: Tx, accountId: string, rentalId: number): Promise<NanoUsd> {
   const result = await sql<{ refundable: bigint }>`

@@ -1,4 +1,4 @@
-/** Orders: what one is held against, and how it is written down. */
+/** Orders: the facts they are checked against, and how they are written. */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../base/id.ts'
@@ -13,15 +13,15 @@ import type { Tx } from './database.ts'
 import type { Rental } from './rental.ts'
 
 export interface OrderFacts {
-  /** Only what differs from the default. */
+  /** Only the values that differ from the default. */
   readonly quota: Partial<Quota>
   readonly gpus_in_use: number
   readonly ssh_keys: string[]
-  /** What the key's limits still allow. null: it has none. */
+  /** Money left under the key's limits. null: it has none. */
   readonly key_budget: NanoUsd | null
 }
 
-/** Locks the account's balances and reads; other orders of the account wait until the transaction ends. */
+/** Locks the account's balances, so that its orders take turns, and reads. */
 export async function lockOrderFacts(tx: Tx, accountId: string, keyId: string): Promise<OrderFacts> {
   const found = await sql<OrderFacts>`
     select * from lock_order_facts(${accountId}, ${keyId}, ${toDate(tx.clock.now())})`.execute(tx.db)
@@ -41,19 +41,19 @@ export interface NewOrder {
   readonly gpuCount: number
   readonly networkType: NetworkType
   readonly driver: ProviderId
-  /** Name, cluster and nodes follow from the claim. */
+  /** Name, cluster and nodes are assigned with the GPUs. */
   readonly spec: Omit<EngineSpec, 'name' | 'clusterName' | 'nodes'>
   readonly convertOnExpiry: boolean | null
   readonly monitoringEnabled: boolean | null
   readonly autoTerminateAt: Instant | null
   readonly spendingLimit: NanoUsd | null
   readonly term: Term
-  /** Set aside with the order. */
+  /** Held with the order. */
   readonly hold: NanoUsd
   readonly places: readonly Place[]
 }
 
-/** Machines that serve an order together, each whole or not at all. */
+/** Machines that serve an order together. */
 export interface Place {
   readonly clusterName: string
   readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>
@@ -64,13 +64,13 @@ export type OrderOutcome =
   | { readonly kind: 'insufficient' }
   | { readonly kind: 'no_place' }
 
-/** Names are for ever; once many are taken, a number makes them long enough to go on. */
+/** Names are never reused; once many are taken, a number keeps them unique. */
 function candidateNames(): string[] {
   const number = (digits: number): string => String(randomInt(10 ** digits)).padStart(digits, '0')
   return [randomName(), randomName(), `${randomName()}-${number(4)}`, `${randomName()}-${number(9)}`]
 }
 
-/** After any outcome but `written` the transaction must be rolled back, or to where it was before. */
+/** After any outcome but `written` the transaction must be rolled back, at least to before this call. */
 export async function writeOrder(tx: Tx, order: NewOrder): Promise<OrderOutcome> {
   const { reservation } = order.term
   const rental = {

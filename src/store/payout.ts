@@ -1,4 +1,4 @@
-/** What suppliers were paid out. */
+/** Payouts to suppliers. */
 import { sql } from 'kysely'
 import type { Db } from './database.ts'
 

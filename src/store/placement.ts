@@ -1,14 +1,14 @@
-/** Machines as placement looks at them. The claim decides; what is read here may be a moment old. */
+/** Machines for placement. Rows may be slightly stale; claiming the GPUs decides. */
 import { sql } from 'kysely'
 import type { PlacementMachine, Wish } from '../domain/placement.ts'
 import type { Db } from './database.ts'
 
 export interface PlaceableMachine extends PlacementMachine {
-  /** The same on machines that are made alike, so that one order can be written for any of them. */
+  /** Equal for machines of the same hardware, so that one spec fits all of them. */
   readonly shape: string
 }
 
-/** Machines of the kind, place, GPU and network that an order wants, whatever state they are in. */
+/** Machines of the kind, region, GPU and network of an order, in any state. */
 export async function listPlaceable(
   db: Db,
   wish: Pick<Wish, 'machineType' | 'region' | 'gpuType' | 'networkType'>,
@@ -23,7 +23,7 @@ export async function listPlaceable(
   return rows.map((row) => ({ ...machineOf(row), shape: row.shape }))
 }
 
-/** All machines, for an operator who asks why an order found none. */
+/** All machines, for the operator's placement report. */
 export async function listAllMachines(db: Db, limit: number): Promise<PlacementMachine[]> {
   return (await selectMachines(db).orderBy('id').limit(limit).execute()).map(machineOf)
 }

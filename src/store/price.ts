@@ -46,7 +46,7 @@ export async function findStoragePrice(db: Db, region: string): Promise<StorageP
   return db.selectFrom('storage_price').selectAll().where('region', '=', region).executeTakeFirst()
 }
 
-/** What everyone gets, and what a contract of the account adds. */
+/** Terms for everyone, and those agreed with the account. */
 export async function listReserveOptions(db: Db, accountId: string): Promise<ReserveOption[]> {
   const rows = await db
     .selectFrom('reserve_option')
@@ -108,7 +108,7 @@ export async function saveStoragePrices(
     .execute()
 }
 
-/** One discount a term, for everyone or for one account; a discount of zero takes the row away. */
+/** One discount per term, for everyone or for one account; zero deletes the row. */
 export async function saveReserveOptions(
   tx: Tx,
   options: ReadonlyArray<ReserveOption & { readonly accountId: string | null }>,

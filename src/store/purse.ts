@@ -1,6 +1,6 @@
 /**
- * Money in the hands of gateways: the faces of the functions in schema/0009_purses.sql. A purse is a hold with an end,
- * so a gateway that never comes back leaves nothing behind but a row.
+ * Purses of gateways: calls of the functions in schema/0009_purses.sql. A purse is a hold that expires, so a gateway that
+ * never comes back leaves only a row behind.
  */
 import { sql } from 'kysely'
 import { formatInstant, toDate, type Instant } from '../base/instant.ts'
@@ -32,7 +32,7 @@ export interface TopUp {
   readonly amount: NanoUsd
 }
 
-/** One statement, so it needs no transaction around it. */
+/** One statement, so it needs no transaction. */
 export async function topUpPurse(
   db: Db,
   gatewayId: string,
@@ -61,14 +61,14 @@ export async function giveBackPurse(
     select give_back_purse(${holdKey}, ${upTo.toString()}::bigint, ${toDate(now)}, ${toDate(expiresAt)})`.execute(db)
 }
 
-/** Answers how many were emptied; at the limit there may be more. */
+/** Returns the number of emptied purses; at the limit there may be more. */
 export async function releasePurses(db: Db, gatewayId: string, now: Instant, limit: number): Promise<number> {
   const released = await sql<{ purses: number }>`
     select release_purses(${gatewayId}, ${toDate(now)}, ${limit}::integer) as purses`.execute(db)
   return released.rows[0]?.purses ?? 0
 }
 
-/** Holds are locked in the order of all who lock several. What has gone back already is not brought to life again. */
+/** Holds are locked in the common order. A released purse is not revived. */
 export async function renewPurses(
   db: Db,
   holdKeys: readonly string[],
@@ -90,12 +90,12 @@ export async function readPurses(db: Db, holdKeys: readonly string[]): Promise<M
   return new Map(rows.map((row) => [row.key, row.amount_nano]))
 }
 
-/** A purse that did not cover its requests any more. */
+/** A purse that did not cover its requests. */
 export interface ShortPurse {
   readonly hold_key: string
   readonly account_id: string
   readonly missing_nano: NanoUsd
-  /** Of it, what the account did not have. */
+  /** The part that the account could not pay. */
   readonly borne_nano: NanoUsd
 }
 
@@ -143,8 +143,8 @@ function wholeMs(ms: number): number {
   return Math.min(Math.max(0, Math.round(ms)), MAX_INT32)
 }
 
-/** Gateways that were not seen for long, with their empty purses; one that still holds money stays. */
-export async function forgetGateways(tx: Tx, seenBefore: Instant, limit: number): Promise<number> {
+/** Deletes gateways unseen for long, with their empty purses; a gateway that still holds money stays. */
+export async function deleteGateways(tx: Tx, seenBefore: Instant, limit: number): Promise<number> {
   const emptied = await sql<{ hold_key: string }>`
     delete from purse where hold_key in (
       select p.hold_key from purse p join gateway g on g.id = p.gateway_id join hold h on h.key = p.hold_key

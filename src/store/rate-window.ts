@@ -1,17 +1,17 @@
-/** How many requests of a minute were handed out to servers, by limited subject. */
+/** Requests per minute granted to servers, by rate-limited subject. */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import { at, type Db } from './database.ts'
 
 export interface RateSlice {
   readonly granted: number
-  /** Handed out to all servers in this minute, this slice included. */
+  /** Granted to all servers in this minute, this slice included. */
   readonly taken: number
 }
 
 /**
- * Takes up to `slice` requests out of the minute's budget. The counter may be raised past the limit by the last slice;
- * that part is not granted, so all servers together are granted the limit at most.
+ * Takes up to `slice` requests from the minute's budget. The last slice may raise the counter past the limit, but that
+ * part is not granted, so all servers together never exceed the limit.
  */
 export async function takeRateSlice(
   db: Db,
@@ -28,7 +28,7 @@ export async function takeRateSlice(
   return { granted: Math.max(0, Math.min(wish.slice, wish.limit - before)), taken: Math.min(taken, wish.limit) }
 }
 
-export async function forgetRateWindows(db: Db, before: Instant): Promise<bigint> {
+export async function deleteRateWindows(db: Db, before: Instant): Promise<bigint> {
   const deleted = await db.deleteFrom('rate_window').where('minute', '<', at(before)).executeTakeFirst()
   return deleted.numDeletedRows
 }

@@ -18,13 +18,13 @@ export interface OptionRow {
   readonly gpus_total: number
   readonly hardware: MachineHardware
   readonly available: number
-  /** null: not all of its machines are. */
+  /** null: some of its machines are real. */
   readonly simulated: Simulation | null
 }
 
 /**
- * Rows without any machine are left out: a price alone is not an offer. Machines are counted by shape and free GPUs in
- * one pass over the table; joining them to the price book one by one took 47 s for 100,000 machines, this 0.1 s.
+ * Prices without a machine are left out: a price alone is not an offer. Machines are counted by shape and free GPUs in
+ * one pass over the table; joining them to the price book one by one took 47 s for 100,000 machines, this takes 0.1 s.
  */
 export async function listOptionRows(db: Db): Promise<OptionRow[]> {
   const rows = await sql<OptionRow>`

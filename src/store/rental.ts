@@ -29,7 +29,7 @@ export async function insertTerm(tx: Tx, rentalId: number, n: number, term: Term
     .execute()
 }
 
-/** How rentals of the account are called, by id; other ids are left out. */
+/** Names of the account's rentals by id; ids of other accounts are left out. */
 export async function nameRentals(db: Db, accountId: string, ids: readonly number[]): Promise<Map<number, RentalName>> {
   if (ids.length === 0) return new Map()
   const rows = await db
@@ -80,7 +80,7 @@ export async function findRental(db: Db, id: number): Promise<Rental | undefined
   return db.selectFrom('rental').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** The row, locked: rentals come first in the order of locks (rental, volume, ledger, machine, events). */
+/** Rentals come first in the lock order (rental, volume, ledger, machine, events). */
 export async function lockRental(tx: Tx, id: number): Promise<Rental | undefined> {
   return tx.db.selectFrom('rental').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 }
@@ -99,7 +99,7 @@ export async function listRentals(
   query: {
     accountId: string
     kind: RentalKind
-    /** `wanted`: neither ended nor asked to end. */
+    /** `wanted`: neither ended nor ending. */
     which: 'ended' | 'not-ended' | 'wanted'
     before?: number
     limit: number
@@ -116,7 +116,7 @@ export async function listRentals(
   return select.orderBy('id', 'desc').limit(query.limit).execute()
 }
 
-/** Right after the order, in its transaction. */
+/** Called in the transaction of the order. */
 export async function setUserMetadata(
   tx: Tx,
   id: number,
@@ -229,7 +229,7 @@ export interface LiveRow {
   readonly lease_until: Instant | null
 }
 
-/** Everything of an engine whose GPUs are not back on sale, with just what a comparison needs. */
+/** Rentals of an engine whose GPUs are still claimed, with the columns that `observe` compares. */
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   return db
     .selectFrom('rental')
@@ -251,7 +251,7 @@ export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRo
     .execute()
 }
 
-/** Living rentals whose term or own end has come. */
+/** Live rentals whose term or `auto_terminate_at` has ended. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
   const rows = await sql<{ id: number }>`
     select id from rental
@@ -259,14 +259,14 @@ export async function listEnding(db: Db, now: Instant, limit: number): Promise<n
     union
     select r.id from term t join rental r on r.id = t.rental_id
     where t.reservation_ends_at <= ${toDate(now)}
-      -- A machine that is not shown is converted when it is shown again: until then its bill stands still.
+      -- An Unknown rental is converted when its machine is listed again: until then it is not billed.
       and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
       and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)
     order by id limit ${limit}`.execute(db)
   return rows.rows.map((row) => row.id)
 }
 
-/** Rentals that have been in a state since before `since` and are not flagged yet. */
+/** Rentals in the status since before `since` that are not flagged yet. */
 export async function listOverdue(db: Db, status: RentalStatus, since: Instant, limit: number): Promise<number[]> {
   const rows = await db
     .selectFrom('rental')

@@ -1,6 +1,6 @@
 /**
- * The log of inference requests: written when they are settled (store/purse.ts), read by customers, forgotten by age. It
- * and the costs of requests are partitioned by time (schema/0017_retention.sql).
+ * The log of inference requests: written at settlement (store/purse.ts), read by customers, deleted by age. The log and
+ * the costs of requests are partitioned by time (schema/0017_retention.sql).
  */
 import { sql, type Selectable } from 'kysely'
 import type { Instant } from '../base/instant.ts'
@@ -8,11 +8,11 @@ import type { InferenceRecord } from '../domain/purse.ts'
 import { at, transact, type Database, type Db } from './database.ts'
 import type { Tables } from './tables.ts'
 
-/** With the bodies as they are kept: sealed. */
+/** With the sealed bodies. */
 export type LoggedRequest = Selectable<Tables['request_log']>
 export type ListedRequest = Omit<LoggedRequest, 'request_body' | 'response_body'>
 
-/** The place of a request in the list: the newest first, those of one instant by their ids. */
+/** The position of a request in the list: newest first, then by id. */
 export interface RequestPlace {
   readonly at: Instant
   readonly requestId: string
@@ -59,7 +59,7 @@ export async function listLoggedRequests(
   if (since !== undefined) select = select.where('at', '>=', at(since))
   const { after } = page
   if (after !== undefined) {
-    // The first half alone is what the index can use.
+    // The index can use only the first condition.
     select = select
       .where('at', '<=', at(after.at))
       .where((e) => e.or([e('at', '<', at(after.at)), e('request_id', '>', after.requestId)]))
@@ -80,12 +80,12 @@ export async function findLoggedRequest(
     .executeTakeFirst()
 }
 
-/** For a lock on a table that settlements use all the time: they would wait behind a longer wait. */
+/** Lock timeout on tables that settlements use all the time: they queue behind a waiting lock. */
 const LOCK_TIMEOUT_MS = 2_000
-/** Adding up a month of costs reads all of them. */
+/** Summing up a month of costs reads every row. */
 const ADD_UP_TIMEOUT_MS = 10 * 60_000
 
-/** Makes the partitions for the coming days and months. */
+/** Creates the partitions for the coming days and months. */
 export async function makeRequestPartitions(database: Database, now: Instant): Promise<void> {
   await transact(database, async ({ db }) => {
     await limitWaits(db)
@@ -93,7 +93,7 @@ export async function makeRequestPartitions(database: Database, now: Instant): P
   })
 }
 
-/** Drops the oldest partition that has nothing newer in it; costs are added up by day first. null: there is none. */
+/** Drops the oldest partition whose rows are all past retention; costs are summed up by day first. null: there is none. */
 export async function dropRequestPartition(
   database: Database,
   table: 'request_log' | 'request_cost',
@@ -112,8 +112,8 @@ async function limitWaits(db: Db): Promise<void> {
     set_config('statement_timeout', ${ADD_UP_TIMEOUT_MS.toString()}, true)`.execute(db)
 }
 
-/** Answers how many rows went; at the limit there may be more. */
-export async function forgetRequests(db: Db, before: Instant, limit: number): Promise<number> {
+/** Returns the number of deleted rows; at the limit there may be more. */
+export async function deleteRequests(db: Db, before: Instant, limit: number): Promise<number> {
   const gone = await sql`
     delete from request_log where request_id in (
       select request_id from request_log where at < ${at(before)} order by at limit ${limit} for update skip locked)`.execute(
@@ -123,7 +123,7 @@ export async function forgetRequests(db: Db, before: Instant, limit: number): Pr
 }
 
 /** The same for their bodies. */
-export async function forgetRequestBodies(db: Db, before: Instant, limit: number): Promise<number> {
+export async function deleteRequestBodies(db: Db, before: Instant, limit: number): Promise<number> {
   const emptied = await sql`
     update request_log set request_body = null, response_body = null where request_id in (
       select request_id from request_log

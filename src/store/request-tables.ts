@@ -1,4 +1,4 @@
-/** The tables of single requests to models, and of their sums (schema/0017_retention.sql), as types; see tables.ts. */
+/** The tables of inference requests and their sums (schema/0017_retention.sql) as types; see tables.ts. */
 import type { ColumnType } from 'kysely'
 import type { InferenceRecord } from '../domain/purse.ts'
 import type { At, Nano, OrNull } from './tables.ts'
@@ -15,7 +15,7 @@ export interface RequestTables {
     cached_units: ColumnType<bigint, bigint | undefined, bigint>
     output_units: bigint
   }
-  /** A view: single requests, and the sums of those that were thinned. */
+  /** A view: single requests, and the daily sums of older ones. */
   request_usage: {
     account_id: string
     api_key_id: OrNull<string>

@@ -1,4 +1,4 @@
-/** Requests for large reservations, which an operator answers in person. */
+/** Requests for large reservations, which an operator handles in person. */
 import { toDate } from '../base/instant.ts'
 import type { Tx } from './database.ts'
 

@@ -1,4 +1,4 @@
-/** Metered stretches of time: opened, charged and closed together with the hold that pays for them. */
+/** Segments: opened, charged and closed together with the hold that pays for them. */
 import { randomUUID } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
@@ -11,7 +11,7 @@ import type { Tables } from './tables.ts'
 
 export type Segment = Selectable<Tables['segment']>
 
-/** What is metered: its hold is named after it. */
+/** The metered rental or volume; its hold is named after it. */
 export type Metered =
   | { readonly rentalId: number; readonly volumeId: null }
   | { readonly rentalId: null; readonly volumeId: number }
@@ -57,7 +57,7 @@ export async function findOpenSegment(db: Db, metered: Metered): Promise<Segment
   return select.executeTakeFirst()
 }
 
-/** What a segment can be paid from, its account's balances locked. */
+/** The money that a segment can be paid from; locks its account's balances. */
 export async function lockFunds(tx: Tx, segment: Segment): Promise<Funds> {
   const available = (await lockAvailable(tx, [segment.account_id])).get(segment.account_id) ?? nanoUsdOf(0n)
   const held = await readHold(tx.db, segment.hold_key)
@@ -66,8 +66,8 @@ export async function lockFunds(tx: Tx, segment: Segment): Promise<Funds> {
 }
 
 /**
- * What limits of a rental and of the key that asked for it still allow. What the key's purses and its commitments hold
- * is spoken for, so it is not allowed for anything else. null: no limit is set.
+ * Money left under the limits of a rental and of the key that ordered it. Money in the key's purses and commitments
+ * counts as spent. null: no limit is set.
  */
 async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> {
   const rows = await sql<{ allowance: NanoUsd | null }>`
@@ -94,24 +94,24 @@ async function readAllowance(db: Db, segment: Segment): Promise<NanoUsd | null> 
 }
 
 export interface DueSegment extends Segment {
-  /** Up to when the engine has shown it, and not past the end of its term: the time after that has another price. */
+  /** Until when the engine showed it, and not past the end of its term: the time after that has another price. */
   readonly proved_until: Instant | null
 }
 
 /**
  * Due segments, their rentals and volumes locked; rows that another transaction has locked wait for the next pass.
- * `rentals` of the batch at most, so that many rentals do not keep volumes waiting.
+ * `maxRentals` leaves room in the batch, so that many rentals do not keep volumes waiting.
  */
-export async function lockDueSegments(tx: Tx, batch: { rentals: number; total: number }): Promise<DueSegment[]> {
+export async function lockDueSegments(tx: Tx, batch: { limit: number; maxRentals: number }): Promise<DueSegment[]> {
   const now = toDate(tx.clock.now())
   const rentals = await sql<{ id: number }>`
     select r.id from rental r join segment s on s.rental_id = r.id
     where s.ended_at is null and s.due_at <= ${now}
-    order by s.due_at limit ${batch.rentals} for update of r skip locked`.execute(tx.db)
+    order by s.due_at limit ${batch.maxRentals} for update of r skip locked`.execute(tx.db)
   const volumes = await sql<{ id: number }>`
     select v.id from volume v join segment s on s.volume_id = v.id
     where s.ended_at is null and s.due_at <= ${now}
-    order by s.due_at limit ${batch.total - rentals.rows.length} for update of v skip locked`.execute(tx.db)
+    order by s.due_at limit ${batch.limit - rentals.rows.length} for update of v skip locked`.execute(tx.db)
   const due = await sql<DueSegment>`
     select s.*, case
         when s.volume_id is not null then coalesce(lv.done_at, ${now}::timestamptz)
@@ -169,9 +169,9 @@ export async function settleSegment(tx: Tx, row: Segment, plan: Settlement, memo
       holdKey: row.hold_key,
       accountId: row.account_id,
       amount: plan.topUp,
-      memo: `Set aside for ${memo}`,
+      memo: `Held for ${memo}`,
     })
-    if (topped === 'insufficient') throw new Error(`the balance changed under the meter of segment ${row.id}`)
+    if (topped === 'insufficient') throw new Error(`the balance of segment ${row.id} changed while it was locked`)
   }
   await chargeHold(tx, {
     postingKey: `segment:${row.id}:${n}`,
@@ -199,7 +199,7 @@ export async function settleSegment(tx: Tx, row: Segment, plan: Settlement, memo
     .execute()
 }
 
-/** The key that asked for what is metered, and whose limits count it. */
+/** The key that ordered the metered resource, and whose limits apply. */
 async function findKeyOf(db: Db, segment: Segment): Promise<string | null> {
   const [table, id] =
     segment.rental_id === null ? (['volume', segment.volume_id] as const) : (['rental', segment.rental_id] as const)
@@ -208,7 +208,7 @@ async function findKeyOf(db: Db, segment: Segment): Promise<string | null> {
   return row?.api_key_id ?? null
 }
 
-/** Who earns from it, as it was fixed when it began. */
+/** The supplier and fee fixed when the segment began. */
 export function supplierOfSegment(
   segment: Pick<Segment, 'supplier_id' | 'platform_fee_bp'>,
 ): { accountId: string; platformFeeBp: number } | null {
@@ -216,7 +216,7 @@ export function supplierOfSegment(
   return accountId === null || platformFeeBp === null ? null : { accountId, platformFeeBp }
 }
 
-/** Ends the running stretch at `end` and charges it. The hold stays; `closeMeter` gives it back. */
+/** Ends the open segment at `end` and charges it. The hold stays; `closeMeter` releases it. */
 export async function endSegment(
   tx: Tx,
   metered: Metered,
@@ -230,14 +230,14 @@ export async function endSegment(
   return plan
 }
 
-/** Ends the segment, if one runs, and gives back what is left of the hold. */
+/** Ends the open segment, if any, and releases the rest of the hold. */
 export async function closeMeter(tx: Tx, metered: Metered, end: Instant, memo: string): Promise<void> {
   await endSegment(tx, metered, end, memo)
   await releaseMeterHold(tx, metered, memo)
 }
 
 export async function releaseMeterHold(tx: Tx, metered: Metered, memo: string): Promise<void> {
-  await releaseHold(tx, holdKey(metered), `release:${holdKey(metered)}:${randomUUID()}`, `Not used by ${memo}`)
+  await releaseHold(tx, holdKey(metered), `release:${holdKey(metered)}:${randomUUID()}`, `Unused by ${memo}`)
 }
 
 async function readHold(db: Db, key: string): Promise<NanoUsd> {

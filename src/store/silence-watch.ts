@@ -1,9 +1,9 @@
 /**
- * Gives up on a database that says nothing. A frozen PostgreSQL, or a network that swallows everything, neither answers
- * nor closes connections, and its own statement timeout does not run; whoever waits would wait for half a minute. A
- * statement that is merely slow must not be cut off, so waiting ends only while the heartbeats of the connection that
- * listens for notifications are missed too. Both are counted in ticks and not in time: a process that was itself
- * stalled for seconds has missed one tick.
+ * Times out statements on an unresponsive database. A frozen PostgreSQL, or a network that drops everything, neither
+ * answers nor closes connections, and its own statement timeout does not fire; a caller would wait for half a minute. A
+ * statement that is merely slow must not be cut off, so waiting ends only while the heartbeats of the notification
+ * connection are missed too. Both are counted in ticks, not in time: a process that was itself stalled for seconds has
+ * missed one tick.
  */
 import type { PoolClient } from 'pg'
 
@@ -11,7 +11,7 @@ const TICK_MS = 1_000
 const MAX_TICKS = 2
 
 export class DatabaseSilent extends Error {
-  /** A commit was sent and not confirmed: it may take effect all the same. */
+  /** A commit was sent and not confirmed: it may still take effect. */
   readonly isOutcomeUnknown: boolean
 
   constructor(isOutcomeUnknown: boolean) {
@@ -26,7 +26,7 @@ interface Waiting {
 }
 
 export class SilenceWatch {
-  /** Whether the last heartbeat was answered. Until something listens, nobody is given up on. */
+  /** Whether the last heartbeat was answered. Until there is a notification connection, nothing times out here. */
   isAnswering: () => boolean = () => true
   readonly #waiting = new Set<Waiting>()
   readonly #timer: NodeJS.Timeout
@@ -36,7 +36,7 @@ export class SilenceWatch {
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref()
   }
 
-  /** The same promise, unless the database falls silent; then `dropped` is told and it rejects. */
+  /** The same promise, unless the database becomes unresponsive; then `dropped` is called and it rejects. */
   wait<T>(work: Promise<T>, isCommit: boolean, dropped: () => void): Promise<T> {
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
@@ -67,7 +67,7 @@ export class SilenceWatch {
 
 type Query = (text: string, values: unknown[]) => Promise<unknown>
 
-/** A connection of the pool, as far as Kysely uses it. One that was given up on is not given to anybody else. */
+/** The part of a pool connection that Kysely uses. One that timed out is not reused. */
 export class WatchedClient {
   readonly #client: PoolClient
   readonly #watch: SilenceWatch
@@ -79,7 +79,7 @@ export class WatchedClient {
   }
 
   query(text: string, values: unknown[]): Promise<unknown> {
-    // Closing the connection is what rolls back.
+    // Closing the connection rolls back.
     if (this.#isDropped)
       return text === 'rollback' ? Promise.resolve({ rows: [] }) : Promise.reject(new DatabaseSilent(false))
     const run = this.#client.query.bind(this.#client) as Query

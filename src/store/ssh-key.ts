@@ -9,7 +9,7 @@ import type { Tables } from './tables.ts'
 
 export type SshKey = Selectable<Tables['ssh_key']>
 
-/** undefined: the account has a key with this fingerprint. */
+/** undefined: the account has a key with this fingerprint already. */
 export async function insertSshKey(
   tx: Tx,
   key: { accountId: string; name: string; publicKey: SshPublicKey },

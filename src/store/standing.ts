@@ -1,10 +1,10 @@
-/** What accounts have and what is charged to them, as the ledger and the meters say. */
+/** Balances and current charges of accounts, from the ledger and the meters. */
 import { sql } from 'kysely'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { RunningSegment, Standing } from '../domain/balance.ts'
 import type { Db, Tx } from './database.ts'
 
-/** Several accounts at once. Read it in one snapshot: a charge between two reads would be counted twice, or not at all. */
+/** Several accounts at once. Run it on one snapshot: a charge between two reads would count twice or not at all. */
 export async function readStandings(db: Db, accountIds: readonly string[]): Promise<Map<string, Standing>> {
   if (accountIds.length === 0) return new Map()
   const ledger = await sql<Omit<Standing, 'segments'> & { accountId: string }>`
@@ -35,7 +35,7 @@ export async function readStanding(db: Db, accountId: string): Promise<Standing>
   return standing
 }
 
-/** What accounts pay for right now. The meter of a rental that the engine does not show stands still. */
+/** Resources that are charged now. A rental that its engine does not list is not. */
 async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<Map<string, RunningSegment[]>> {
   const rows = await db
     .selectFrom('segment as s')
@@ -66,13 +66,13 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
   return byAccount
 }
 
-/** An account whose runway is watched, and the warning that it was last given. */
+/** An account whose runway is watched, and its last warning. */
 export interface Watched {
   readonly accountId: string
   readonly warnedH: number | null
 }
 
-/** Accounts that something runs for, or that were warned and may be clear again, in the order of their ids. */
+/** Accounts with running resources, or with a warning that may be over, in the order of ids. */
 export async function listWatched(db: Db, after: string, limit: number): Promise<Watched[]> {
   const rows = await sql<Watched>`
     select a.id as "accountId", a.runway_warned_h as "warnedH" from account a
@@ -93,7 +93,7 @@ export async function setRunwayWarned(tx: Tx, account: Watched, hours: number | 
   return row !== undefined
 }
 
-/** The line that the operator grants an account. What is drawn already stays drawn. */
+/** The credit line of an account. Money drawn earlier stays drawn. */
 export async function saveCreditLine(tx: Tx, accountId: string, line: NanoUsd): Promise<void> {
   await tx.db
     .insertInto('credit_line')

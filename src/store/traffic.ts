@@ -1,4 +1,4 @@
-/** What models have answered lately, summed over the request log. Its rows are found by their age, not one by one. */
+/** Recent inference traffic, summed over the request log. Rows are found by age, through the index. */
 import { sql } from 'kysely'
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
@@ -18,7 +18,7 @@ export interface TrafficMinute extends Traffic {
 
 export interface TrafficModel extends Traffic {
   readonly model: string
-  /** The 50th and the 95th percentile. null: nothing was answered. */
+  /** The 50th and the 95th percentile. null: there were no responses. */
   readonly totalMs: readonly [number, number] | null
   readonly firstByteMs: readonly [number, number] | null
 }
@@ -28,7 +28,7 @@ interface Span {
   readonly until: Instant
 }
 
-/** Only those with a request, oldest first. */
+/** Only minutes with a request, oldest first. */
 export async function sumTrafficByMinute(db: Db, span: Span): Promise<TrafficMinute[]> {
   const found = await sql<TrafficMinute>`
     select date_trunc('minute', at) as minute, ${sums}
@@ -55,7 +55,7 @@ function isWithin({ from, until }: Span) {
   return sql`at >= ${at(from)} and at < ${at(until)}`
 }
 
-/** Units are tokens, characters or pixels, by what was asked for. */
+/** Units are tokens, characters or pixels, depending on the kind of model. */
 const hasTokens = sql`operation in ('chat', 'completion', 'embedding')`
 
 const sums = sql`

@@ -66,8 +66,8 @@ export async function countVolumes(db: Db, accountId: string): Promise<{ volumes
 }
 
 /**
- * How many GB of an engine were sold that it did not know of yet at `since`, when it said how much room it has. Orders
- * of one engine wait for each other here until their transaction ends, so no two are promised the same room.
+ * GB that were sold since the engine reported its free space at `since`. Orders of one engine take turns here until
+ * their transaction ends, so no two get the same space.
  */
 export async function lockPromisedGb(tx: Tx, driver: ProviderId, since: Instant): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtext('berth volume room'), hashtext(${driver}))`.execute(tx.db)
@@ -81,7 +81,7 @@ export async function lockPromisedGb(tx: Tx, driver: ProviderId, since: Instant)
   return rows.rows[0]?.gb ?? 0
 }
 
-/** Those of an engine whose data it should show. */
+/** Volumes that the engine should list. */
 export async function listWatchedVolumes(db: Db, driver: ProviderId): Promise<Volume[]> {
   return db
     .selectFrom('volume')
@@ -95,7 +95,7 @@ export async function listWatchedVolumes(db: Db, driver: ProviderId): Promise<Vo
 
 type Change = Partial<Pick<Volume, 'state_reason' | 'vip' | 'external_id' | 'started_at' | 'terminated_at'>>
 
-/** Moves a volume, if the table of moves allows it from where it is. */
+/** Moves a volume, if the table of moves allows it from its current state. undefined: it does not. */
 export async function moveVolume(tx: Tx, id: number, to: VolumeState, change: Change): Promise<Volume | undefined> {
   const before = (Object.keys(volumeMoves) as VolumeState[]).filter((from) =>
     (volumeMoves[from] as readonly VolumeState[]).includes(to),
@@ -150,7 +150,7 @@ export async function insertAttachment(tx: Tx, volumeId: number, rentalId: numbe
     .insertInto('attachment')
     .values({ volume_id: volumeId, rental_id: rentalId, asked_at: now, due_at: now })
     .onConflict((conflict) =>
-      // Asked for again while it was being taken off: it stays.
+      // Attached again while it was being detached: it stays.
       conflict.columns(['volume_id', 'rental_id']).doUpdateSet({ state: sql`'attaching'`, asked_at: now, due_at: now }),
     )
     .execute()
@@ -175,7 +175,7 @@ export async function detach(
   return rows.map((row) => row.rental_id)
 }
 
-/** Returns the volumes that they were of. */
+/** Returns the ids of their volumes. */
 export async function deleteAttachments(
   tx: Tx,
   of: { rentalId: number } | { volumeId: number; rentalId?: number },
@@ -237,7 +237,7 @@ export async function listAttachments(
   return rows.map((row) => ({ rentalId: row.rental_id, volumeId: row.volume_id, state: row.state }))
 }
 
-/** Of every account, newest first. `failing`: itself, or one of its attachments. */
+/** Of all accounts, newest first. `failing`: the volume or one of its attachments has an error. */
 export async function listAllVolumes(
   db: Db,
   query: { accountId?: string; state?: VolumeState; failing?: boolean; before?: number; limit: number },

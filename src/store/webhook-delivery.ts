@@ -1,4 +1,4 @@
-/** Deliveries: one event on its way to one webhook. What is pending is sent, whether or not the webhook is turned on. */
+/** Deliveries: one event on its way to one webhook. A pending delivery is sent even if the webhook is disabled. */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import type { EventRecord, EventType } from '../contract/event.ts'
@@ -11,7 +11,7 @@ import type { Tables } from './tables.ts'
 export type Delivery = Selectable<Tables['webhook_delivery']>
 export type DeliveryOfEvent = Delivery & { readonly event_type: EventType }
 
-/** Newest first. `before` is the last row of the page before. */
+/** Newest first. `before` is the last row of the previous page. */
 export async function listDeliveries(
   db: Db,
   webhookId: string,
@@ -29,7 +29,7 @@ export async function findDelivery(db: Db, accountId: string, id: string): Promi
   return deliveries(db).where('e.account_id', '=', accountId).where('d.id', '=', id).executeTakeFirst()
 }
 
-/** Of the newest test of a webhook. */
+/** The delivery of a webhook's newest test. */
 export async function findTestDelivery(db: Db, webhookId: string): Promise<DeliveryOfEvent | undefined> {
   return deliveries(db)
     .where('d.webhook_id', '=', webhookId)
@@ -39,7 +39,7 @@ export async function findTestDelivery(db: Db, webhookId: string): Promise<Deliv
     .executeTakeFirst()
 }
 
-/** Due now, with all its attempts before it. One that is just being sent is left alone. */
+/** Makes it due now, with all attempts again. One that is being sent is left alone. */
 export async function restartDelivery(tx: Tx, id: string): Promise<void> {
   const now = tx.clock.now()
   await tx.db
@@ -51,11 +51,11 @@ export async function restartDelivery(tx: Tx, id: string): Promise<void> {
   tx.wake.add('deliver-webhooks')
 }
 
-/** Gives up what waits, when its webhook is turned off. One that is just being sent is given up when it fails. */
+/** Fails pending deliveries when their webhook is disabled. One that is being sent fails after this attempt. */
 export async function dropDeliveries(tx: Tx, webhookId: string): Promise<void> {
   await tx.db
     .updateTable('webhook_delivery')
-    .set({ state: 'failed', last_error: 'The webhook was turned off', ...noLease })
+    .set({ state: 'failed', last_error: 'The webhook was disabled', ...noLease })
     .where('webhook_id', '=', webhookId)
     .where('state', '=', 'pending')
     .where((row) => row.or([row('lease_token', 'is', null), row('lease_until', '<=', at(tx.clock.now()))]))
@@ -68,7 +68,7 @@ export interface DueDelivery {
   readonly accountId: string
 }
 
-/** What could be sent now, longest due first, leaving out webhooks and accounts that have all they may have. */
+/** Deliveries that can be sent now, longest due first, without webhooks and accounts whose slots are used up. */
 export async function listDueDeliveries(
   db: Db,
   query: { now: Instant; limit: number; busyWebhooks: readonly string[]; busyAccounts: readonly string[] },
@@ -157,7 +157,7 @@ export async function finishDelivery(
   return releaseLease(db, 'webhook_delivery', leased, leased.token, { state, ...lastOf(attempt) })
 }
 
-/** Writes an attempt that another will follow, unless the webhook was turned off meanwhile. */
+/** Writes an attempt that another will follow, unless the webhook was disabled meanwhile. */
 export async function postponeDelivery(
   db: Db,
   leased: LeasedDelivery,
@@ -177,7 +177,7 @@ export async function returnDelivery(db: Db, leased: LeasedDelivery): Promise<vo
   await releaseLease(db, 'webhook_delivery', leased, leased.token, { attempts: sql`attempts - 1` })
 }
 
-/** Deliveries that failed since one last arrived or the webhook was last changed, and when the first of them did. */
+/** Deliveries that failed since the last success or change of the webhook, and when the first of them did. */
 export async function failureStreak(db: Db, webhookId: string): Promise<{ failed: number; since: Instant | null }> {
   const found = await sql<{ failed: number; since: Instant | null }>`
     select count(*)::integer as failed, min(d.last_at) as since
@@ -190,7 +190,7 @@ export async function failureStreak(db: Db, webhookId: string): Promise<{ failed
   return found.rows[0] ?? { failed: 0, since: null }
 }
 
-/** Turns a webhook off for a reason that its owner is shown. */
+/** Disables a webhook for a reason that its owner sees. */
 export async function disableWebhook(tx: Tx, webhookId: string, reason: DisabledReason): Promise<void> {
   const row = await tx.db
     .updateTable('webhook')

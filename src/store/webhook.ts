@@ -1,4 +1,4 @@
-/** Webhooks of an account. Their secrets come in and go out sealed. */
+/** Webhooks of an account. Secrets are sealed. */
 import type { Selectable } from 'kysely'
 import { toDate, toDateOrNull } from '../base/instant.ts'
 import { randomId } from '../base/id.ts'
@@ -34,7 +34,7 @@ export async function insertWebhook(
     .executeTakeFirstOrThrow()
 }
 
-/** Counted against the quota under `lockAccount`, so that two creates at the same time count each other. */
+/** Counted against the quota under `lockAccount`, so that concurrent creates see each other. */
 export async function countWebhooks(db: Db, accountId: string): Promise<number> {
   const { count } = await db
     .selectFrom('webhook')
@@ -91,7 +91,7 @@ export async function changeWebhook(tx: Tx, id: string, change: Change): Promise
     .executeTakeFirstOrThrow()
 }
 
-/** With its deliveries. False: the account has no such webhook. */
+/** Deletes its deliveries too. False: the account has no such webhook. */
 export async function deleteWebhook(tx: Tx, accountId: string, id: string): Promise<boolean> {
   const deleted = await tx.db
     .deleteFrom('webhook')

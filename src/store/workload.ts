@@ -1,10 +1,10 @@
-/** What runs on our own hosts, as its customer sees it: public ports, what it is doing, what its GPUs measure. */
+/** Workloads on our own hosts as their customers see them: public ports, progress, GPU metrics. */
 import { sql } from 'kysely'
 import type { Instant } from '../base/instant.ts'
 import type { HostMetrics } from '../contract/agent.ts'
 import type { Db } from './database.ts'
 
-/** By the engine's id of a machine: the public port of each port inside. 0 is SSH. */
+/** By the engine's id of a machine: the public port of each inner port. 0 is SSH. */
 export type PublicPorts = ReadonlyMap<string, ReadonlyMap<number, number>>
 
 export async function readPublicPorts(db: Db, externalIds: readonly string[]): Promise<PublicPorts> {
@@ -18,7 +18,7 @@ export async function readPublicPorts(db: Db, externalIds: readonly string[]): P
   return ports
 }
 
-/** By tag: what the hosts say that they are doing about it. Of several hosts, the first that says something. */
+/** By tag: the progress that the hosts report. Of several hosts, the first with any. */
 export async function readWorkloadMessages(db: Db, tags: readonly string[]): Promise<Map<string, string>> {
   if (tags.length === 0) return new Map()
   const rows = await sql<{ tag: string; message: string }>`
@@ -32,11 +32,11 @@ export async function readWorkloadMessages(db: Db, tags: readonly string[]): Pro
 export interface RentedGpu {
   readonly machineId: string
   readonly gpuIndex: number
-  /** null: its host has measured nothing yet. */
+  /** null: its host has not reported metrics yet. */
   readonly measured: { readonly at: Instant; readonly gpu: HostMetrics['gpus'][number] } | null
 }
 
-/** The GPUs that a rental holds, and no others of their hosts, with what was last measured. */
+/** The GPUs of a rental, and no others of their hosts, with their last metrics. */
 export async function listRentedGpus(db: Db, rentalId: number): Promise<RentedGpu[]> {
   const rows = await sql<{
     machine_id: string

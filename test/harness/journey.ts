@@ -36,7 +36,7 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
   const reconcilers = allReconcilers(
     server.app,
     webhooks,
-    { massLoss: () => {}, reaped: () => {}, dropped: () => {}, ledgerFaults: () => {} },
+    { massLoss: () => {}, reaped: () => {}, dropped: () => {}, ledgerFindings: () => {} },
     defaultRetention,
   )
   const pass = async (): Promise<void> => {

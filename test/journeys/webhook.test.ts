@@ -76,7 +76,7 @@ test('a receiver that fails is tried again, with the same message', async () => 
   }
   // Where the rental took its time, there was more than one.
   const delivery = await waitFor('a failed attempt', answeredWith(503))
-  expect(delivery).toMatchObject({ state: 'pending', lastError: 'Answered 503 instead of a status from 200 to 299' })
+  expect(delivery).toMatchObject({ state: 'pending', lastError: expect.stringContaining('503') })
   receiver.answer = status(204)
   // The next attempt is seconds away; whoever has mended the receiver need not wait.
   await succeed(ada.call, 'POST', `/v2/webhooks/deliveries/${delivery.id}/redeliver`)
