@@ -23,7 +23,7 @@ hyperbolicSuite(() => berth)
 huggingFaceSuite(() => berth)
 
 test.each(['OpenAI/', 'openai-compatible/', 'openrouter/', 'huggingface/'])(
-  'what %s sends alone on a connection is plain enough for the front door',
+  'what %s sends alone on a connection is plain enough for the fast path',
   (name) => {
     expect([...seenAtFrontDoor]).toContainEqual(expect.stringContaining(name))
   },

@@ -75,9 +75,9 @@ async function logOf(response: Response): Promise<Logged> {
   })
 }
 
-/** The front reads this content type in its usual spelling only. */
+/** The fast path accepts only the usual spelling of this content type. */
 const doors = [
-  ['the front door', {}],
+  ['the fast path', {}],
   ['the full path', { contentType: 'application/json;charset=utf-8' }],
 ] as const
 

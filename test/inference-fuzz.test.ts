@@ -137,20 +137,20 @@ test(
   async () => {
     const random = randomFrom(SEED)
     const differing: object[] = []
-    const pairs: Array<{ body: Buffer; front: RawAnswer; full: RawAnswer }> = []
+    const pairs: Array<{ body: Buffer; fast: RawAnswer; full: RawAnswer }> = []
     let next = 0
     const work = async (): Promise<void> => {
-      const front = new RawChatClient(server.url, account.key, 'front')
+      const fast = new RawChatClient(server.url, account.key, 'fast')
       const full = new RawChatClient(server.url, account.key, 'full')
       while (next < BODIES) {
         next += 1
         const body = fuzzedBody(random, MODEL)
-        const [a, b] = await Promise.all([front.send(body), full.send(body)])
+        const [a, b] = await Promise.all([fast.send(body), full.send(body)])
         const [one, other] = [meaningOf(a), meaningOf(b)]
         if (JSON.stringify(one) !== JSON.stringify(other)) differing.push({ body: body.toString('latin1'), one, other })
-        if (a.status === 200) pairs.push({ body, front: a, full: b })
+        if (a.status === 200) pairs.push({ body, fast: a, full: b })
       }
-      front.close()
+      fast.close()
       full.close()
     }
     await Promise.all(Array.from({ length: CLIENTS }, work))
@@ -160,7 +160,7 @@ test(
     expect(pairs.length).toBeGreaterThan(BODIES / 10)
     expect(pairs.length).toBeLessThan(BODIES / 2)
     expect(received).toBe(2 * pairs.length)
-    expect(pairs.filter(({ front }) => !/^date:/im.test(front.head)).length).toBeGreaterThan(pairs.length * 0.8)
+    expect(pairs.filter(({ fast }) => !/^date:/im.test(fast.head)).length).toBeGreaterThan(pairs.length * 0.8)
 
     const books = readBooksOf(server.databaseUrl)
     const { billed } = await waitFor('all answers in the books', async () => {
@@ -168,12 +168,12 @@ test(
       return read.billed.size >= 2 * pairs.length && read
     })
     await books.close()
-    const costs = pairs.map(({ body, front, full }) => ({
+    const costs = pairs.map(({ body, fast, full }) => ({
       body: body.toString('latin1'),
-      front: billed.get(front.requestId)?.cost,
+      fast: billed.get(fast.requestId)?.cost,
       full: billed.get(full.requestId)?.cost,
     }))
-    const unlike = costs.filter(({ front, full }) => front === undefined || front !== full)
+    const unlike = costs.filter(({ fast, full }) => fast === undefined || fast !== full)
     expect({ seed: SEED, unlike: unlike.slice(0, 5) }).toEqual({ seed: SEED, unlike: [] })
   },
   FUZZ_MS,

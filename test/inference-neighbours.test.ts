@@ -109,7 +109,7 @@ describe('a client that does not read', () => {
   afterAll(() => model.upstream.close())
 
   test.each([
-    ['the front', 'application/json'],
+    ['the fast path', 'application/json'],
     ['the full path', 'application/json;charset=utf-8'],
   ])('by %s loses its place to others that wait, and pays for what was generated', async (_path, contentType) => {
     const unread = [askUnread(contentType), askUnread(contentType)]

@@ -7,7 +7,7 @@ import { makeTreasury } from '../../src/app/treasury.ts'
 import { systemClock } from '../../src/base/instant.ts'
 import { nanoUsdOf } from '../../src/base/money.ts'
 import { noUnits } from '../../src/domain/inference.ts'
-import { randomHex } from '../../src/gateway/call.ts'
+import { newRequestId } from '../../src/gateway/call.ts'
 import { Journal } from '../../src/gateway/journal.ts'
 import { makeMeter, type Meter, type Reservation } from '../../src/gateway/meter.ts'
 import { openDatabase } from '../../src/store/database.ts'
@@ -63,7 +63,7 @@ export async function endRequests(
   const worker = async (): Promise<void> => {
     while (mayBegin()) {
       const reservation = await reserve(meter)
-      const requestId = `req_${randomHex()}`
+      const requestId = newRequestId()
       await new Promise<void>((resolve) => {
         meter.finish(reservation, callOf(requestId), () => {
           ended(requestId)

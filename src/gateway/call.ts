@@ -1,5 +1,5 @@
 /** One inference request on its way through the gateway: who asks, for what, and where the answer goes. */
-import { randomFillSync } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import type { Failure } from '../base/result.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { PurseOwner } from '../domain/purse.ts'
@@ -57,16 +57,7 @@ export interface Reply {
   abort(): void
 }
 
-const POOL_BYTES = 4_096
-const pool = Buffer.alloc(POOL_BYTES)
-let poolAt = POOL_BYTES
-
-/** 32 hex digits. Random bytes are drawn in bulk: one by one they cost more than the rest of an admission. */
-export function randomHex(): string {
-  if (poolAt === POOL_BYTES) {
-    randomFillSync(pool)
-    poolAt = 0
-  }
-  poolAt += 16
-  return pool.toString('hex', poolAt - 16, poolAt)
+/** `req_` and 32 hex digits. randomUUID draws its random bytes in bulk: 0.5 µs, where randomBytes(16) takes 4. */
+export function newRequestId(): string {
+  return `req_${randomUUID().replaceAll('-', '')}`
 }

@@ -7,7 +7,7 @@ import type { Clock } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Failure } from '../base/result.ts'
 import { makeAdmission, type Admission, type Admitted, type Rates } from './admission.ts'
-import { randomHex, type Caller, type Reply } from './call.ts'
+import type { Caller, Reply } from './call.ts'
 import type { Catalog, ServedModel } from './catalog.ts'
 import { readChatBody, writeMessages } from './chat-body.ts'
 import { buildChatCall, defaultModel, type BuiltChat, type ChatRequest } from './chat-call.ts'
@@ -153,8 +153,4 @@ const noRate: RateHead = { limit: 0, remaining: 0, resetAt: 0 }
 
 function isFree({ prices }: ServedModel): boolean {
   return Object.values(prices).every((price) => price === 0n)
-}
-
-export function newRequestId(): string {
-  return `req_${randomHex()}`
 }

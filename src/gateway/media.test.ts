@@ -11,7 +11,7 @@ import { deploymentOn, modelOn } from '../sim/model-server-caller.ts'
 import type { Fault } from '../sim/model-server-fault.ts'
 import type { ModelServer } from '../sim/model-server.ts'
 import type { Rates } from './admission.ts'
-import { randomHex, type Caller } from './call.ts'
+import { newRequestId, type Caller } from './call.ts'
 import type { Catalog } from './catalog.ts'
 import type { MediaProgress } from './event-body.ts'
 import { Gateway } from './gateway.ts'
@@ -84,7 +84,7 @@ function paint(more: Partial<ImageBody> = {}, isStream = true): Run {
   const work = imageWork(body, { named: new Set(Object.keys(body)), modelField: 'model_name' })
   const told: MediaProgress[] = []
   const leaving = new AbortController()
-  const requestId = `req_${randomHex()}`
+  const requestId = newRequestId()
   const result = gateway.media.run(
     catalog,
     caller,

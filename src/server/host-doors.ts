@@ -22,7 +22,7 @@ export interface HostDoorOptions {
   readonly rates: RateLimiter
   readonly authenticator: Authenticator
   readonly databaseUrl: string
-  /** Before the front door takes its connections. */
+  /** Before the fast path takes its connections. */
   readonly server: http.Server
 }
 

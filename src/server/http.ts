@@ -15,7 +15,7 @@ import { isInference, type Endpoint, type Family } from '../contract/endpoint.ts
 import { api } from '../contract/api.ts'
 import { describeApi } from '../contract/openapi.ts'
 import { holdsScope } from '../domain/api-key.ts'
-import { newRequestId } from '../gateway/gateway.ts'
+import { newRequestId } from '../gateway/call.ts'
 import { countFailedKey } from './access.ts'
 import { send } from './answer.ts'
 import { bind, type Binding } from './bind.ts'

@@ -1,4 +1,4 @@
-/** An inference answer through node:http, for the requests that the front door has handed over. */
+/** An inference answer through node:http, for the requests that the fast path has handed over. */
 import type { ServerResponse } from 'node:http'
 import { unbuffered } from '../base/sse.ts'
 import type { Failure } from '../base/result.ts'

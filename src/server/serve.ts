@@ -24,7 +24,7 @@ import { shareRentalOptions } from '../app/rental-option.ts'
 import { openDatabase, pingDatabase, type Database } from '../store/database.ts'
 import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
-import { makeFront, type Front } from '../gateway/front.ts'
+import { makeFastPath, type FastPath } from '../gateway/fast-path.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Journal } from '../gateway/journal.ts'
 import { makeAuthenticator, type Authenticator } from './authenticate.ts'
@@ -241,8 +241,8 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     databaseUrl,
     server: server.server,
   })
-  const front = openFront(server.server, { gateway: inference.gateway, bodies, authenticator, clock: app.clock })
-  const drain = makeDrain(server.server, front, () => server.close())
+  const fastPath = openFastPath(server.server, { gateway: inference.gateway, bodies, authenticator, clock: app.clock })
+  const drain = makeDrain(server.server, fastPath, () => server.close())
   await server.listen({ host: settings.host, port: settings.port })
   closing.push(drain)
   closing.push(() => streams.close())
@@ -274,7 +274,7 @@ function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: stri
   }
 }
 
-interface FrontParts {
+interface FastPathParts {
   readonly gateway: Gateway
   readonly bodies: BodyBudget
   readonly authenticator: Authenticator
@@ -282,10 +282,10 @@ interface FrontParts {
 }
 
 /** Chats are answered on bare sockets; whatever else a connection brings goes where it would have gone. */
-function openFront(server: http.Server, options: FrontParts): Front {
+function openFastPath(server: http.Server, options: FastPathParts): FastPath {
   const { gateway, bodies, authenticator, clock } = options
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
-  const front = makeFront({
+  const fastPath = makeFastPath({
     gateway,
     bodies,
     identifier: () => authenticator.identifier(),
@@ -297,12 +297,12 @@ function openFront(server: http.Server, options: FrontParts): Front {
     now: () => clock.now(),
   })
   server.removeAllListeners('connection')
-  server.on('connection', (socket) => front.take(socket))
-  return front
+  server.on('connection', (socket) => fastPath.take(socket))
+  return fastPath
 }
 
 /** Requests under way may end, for a bounded time; then every connection is cut, also those that never said a word. */
-function makeDrain(server: http.Server, front: Front, close: () => Promise<unknown>): () => Promise<void> {
+function makeDrain(server: http.Server, fastPath: FastPath, close: () => Promise<unknown>): () => Promise<void> {
   let underWay = 0
   let whenIdle = (): void => {}
   server.on('request', (_request, response) => {
@@ -319,8 +319,8 @@ function makeDrain(server: http.Server, front: Front, close: () => Promise<unkno
       if (underWay === 0) resolve()
     })
     const late = new Promise<void>((resolve) => setTimeout(resolve, limits.drainMs).unref())
-    await Promise.race([Promise.all([idle, front.close()]), late])
-    front.destroy()
+    await Promise.race([Promise.all([idle, fastPath.close()]), late])
+    fastPath.destroy()
     server.closeAllConnections()
     await closed
   }

@@ -11,7 +11,7 @@ import type { ErrorPage } from './error-page.ts'
 /** Whether it took the request. What it takes, it answers. */
 export type UpgradeDoor = (request: IncomingMessage, socket: Socket, head: Buffer) => boolean
 
-/** To be called before the front door takes the server's connections: what is put back goes to node:http itself. */
+/** To be called before the fast path takes the server's connections: what is put back goes to node:http itself. */
 export function openUpgrades(server: Server, doors: readonly UpgradeDoor[]): void {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {

@@ -41,7 +41,7 @@ export function lastAsked(model: TestModel): Record<string, unknown> {
 }
 
 /**
- * Clients share connections, and the front door hands one over for good at the first request that it leaves to others;
+ * Clients share connections, and the fast path hands one over for good at the first request that it leaves to others;
  * so only what comes on a connection of its own is sure to be seen by it.
  */
 export const connections: ReadonlyArray<readonly [how: string, fetch: typeof fetch]> = [
@@ -49,7 +49,7 @@ export const connections: ReadonlyArray<readonly [how: string, fetch: typeof fet
   ['on a connection that others have used', fetch],
 ]
 
-/** What clients call themselves whose requests came by the front door: of those answers the two ids are one. */
+/** What clients call themselves whose requests came by the fast path: of those answers the two ids are one. */
 export const seenAtFrontDoor = new Set<string>()
 
 async function fetchApart(...[input, init]: Parameters<typeof fetch>): Promise<Response> {

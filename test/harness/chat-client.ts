@@ -16,7 +16,7 @@ export interface TokenPrices {
 export interface ChatAsk {
   readonly stream: boolean
   readonly maxTokens: number
-  /** By the careful way of the server instead of its front door. */
+  /** Takes the server's full path instead of its fast path. */
   readonly careful: boolean
   /** Leaves after so many words of a stream. undefined: stays to the end. */
   readonly leaveAfterWords?: number
@@ -108,7 +108,7 @@ export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Prom
       agent: agentOf(target.url),
       headers: {
         Authorization: `Bearer ${target.key}`,
-        // The front reads this content type in its usual spelling only.
+        // The fast path accepts only the usual spelling of this content type.
         'Content-Type': ask.careful ? 'application/json;charset=utf-8' : 'application/json',
         'Content-Length': Buffer.byteLength(body),
         traceparent: `00-${told.traceId}-00f067aa0ba902b7-01`,

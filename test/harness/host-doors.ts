@@ -1,5 +1,5 @@
 /**
- * The server's side of the agents' connection on a real port, behind the front door as in a whole server, and agents
+ * The server's side of the agents' connection on a real port, behind the fast path as in a whole server, and agents
  * that say exactly what a test wants them to say.
  */
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
@@ -31,7 +31,7 @@ import {
   type HostOffer,
   type HostReport,
 } from '../../src/contract/agent.ts'
-import { makeFront } from '../../src/gateway/front.ts'
+import { makeFastPath } from '../../src/gateway/fast-path.ts'
 import { openAgentDoor } from '../../src/server/agent-door.ts'
 import { makeAuthenticator } from '../../src/server/authenticate.ts'
 import { makeHostLinks, type HostLinks } from '../../src/server/host-links.ts'
@@ -118,7 +118,7 @@ export async function startHostDoors(options: HostDoorsOptions = {}): Promise<Ho
     )
   })
   openUpgrades(server, [agents.take, sessions.take])
-  const front = makeTestFront(server)
+  const fastPath = makeTestFastPath(server)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     ...test,
@@ -131,7 +131,7 @@ export async function startHostDoors(options: HostDoorsOptions = {}): Promise<Ho
       await agents.close()
       await sessions.close()
       server.close()
-      front.destroy()
+      fastPath.destroy()
       server.closeAllConnections()
       await authenticator.close()
       await test.close()
@@ -193,9 +193,9 @@ export async function insertHost({ database, clock }: Pick<App, 'database' | 'cl
 }
 
 /** As in serve.ts; there is no model, so nothing is answered by it. */
-function makeTestFront(server: http.Server) {
+function makeTestFastPath(server: http.Server) {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
-  const front = makeFront({
+  const fastPath = makeFastPath({
     gateway: { tryChat: () => false, isOpenFor: () => false },
     bodies: new BodyBudget({ totalBytes: 0, accountBytes: 0 }),
     identifier: () => () => undefined,
@@ -207,8 +207,8 @@ function makeTestFront(server: http.Server) {
     now: () => 0,
   })
   server.removeAllListeners('connection')
-  server.on('connection', (socket) => front.take(socket))
-  return front
+  server.on('connection', (socket) => fastPath.take(socket))
+  return fastPath
 }
 
 export class TestAgent {

@@ -1,6 +1,6 @@
 /**
- * A client that sends the body of a chat as it is, byte by byte as given, over a connection that it keeps. The front
- * hands a connection over for good with the first request that is not its own, so a client that wants to meet the front
+ * A client that sends the body of a chat as it is, byte by byte as given, over a connection that it keeps. The fast path
+ * hands a connection over for good with the first request that it does not take, so a client of the fast path
  * each time connects anew after such an answer.
  */
 import net from 'node:net'
@@ -12,8 +12,8 @@ export interface RawAnswer {
   readonly requestId: string
 }
 
-/** The front reads this content type in its usual spelling only. */
-const contentTypes = { front: 'application/json', full: 'application/json;charset=utf-8' } as const
+/** The fast path accepts only the usual spelling of this content type. */
+const contentTypes = { fast: 'application/json', full: 'application/json;charset=utf-8' } as const
 
 export class RawChatClient {
   readonly #port: number
@@ -36,7 +36,7 @@ export class RawChatClient {
     socket.write(Buffer.concat([Buffer.from(head), body]))
     const { status, head: answerHead, ...rest } = await answer
     // Only node:http tells the date.
-    const isHandedOver = this.#path === 'front' && /^date:/im.test(answerHead)
+    const isHandedOver = this.#path === 'fast' && /^date:/im.test(answerHead)
     if (isHandedOver || /^connection: close/im.test(answerHead)) this.close()
     return { status, head: answerHead, ...rest }
   }

@@ -20,9 +20,9 @@ afterAll(async () => {
 
 const messages = [{ role: 'user', content: 'Say five words' }]
 
-/** The front reads this content type in its usual spelling only. */
+/** The fast path accepts only the usual spelling of this content type. */
 const doors = [
-  ['the front door', {}],
+  ['the fast path', {}],
   ['the full path', { contentType: 'application/json;charset=utf-8' }],
 ] as const
 
@@ -118,7 +118,7 @@ describe.each(doors)('by %s', (_door, more) => {
   })
 })
 
-test('an unknown model is named, and a connection goes on by the careful way', async () => {
+test('an unknown model is named, and a connection goes on by the full path', async () => {
   const response = await chat({ model: 'nobody/nothing', messages })
   expect([response.status, await response.json()]).toMatchObject([400, { reason: 'model_not_found', param: 'model' }])
 })

@@ -1,6 +1,6 @@
 /** Only heads beyond doubt are read here; each doubt is one that request smuggling lives on. */
 import { describe, expect, it } from 'vitest'
-import { readFrontHead } from './front-head.ts'
+import { readFastPathHead } from './fast-path-head.ts'
 
 const lines = [
   'POST /v1/chat/completions HTTP/1.1',
@@ -15,7 +15,7 @@ describe('the head of a chat request', () => {
   it('is read', () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     const bytes = head('Accept: */*', 'Connection: keep-alive', `traceparent: ${traceparent}`, 'X-Session-Id: a')
-    expect(readFrontHead(bytes)).toEqual({
+    expect(readFastPathHead(bytes)).toEqual({
       authorization: 'Bearer bk_x',
       bodyBytes: 12,
       headBytes: bytes.length - 12,
@@ -46,6 +46,6 @@ describe('the head of a chat request', () => {
     ['a form', Buffer.from(head().toString().replace('application/json', 'text/plain'))],
     ['half of it', head().subarray(0, 80)],
   ])('with %s is for node:http', (_what, bytes) => {
-    expect(readFrontHead(bytes)).toBeUndefined()
+    expect(readFastPathHead(bytes)).toBeUndefined()
   })
 })

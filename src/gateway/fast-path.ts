@@ -8,10 +8,9 @@ import type { Socket } from 'node:net'
 import { BodyBuffer, type BodyBudget, type BodyRoom } from '../base/body-budget.ts'
 import type { Failure } from '../base/result.ts'
 import { unbuffered } from '../base/sse.ts'
-import type { Caller, Reply } from './call.ts'
-import { readFrontHead, type FrontHead } from './front-head.ts'
-import { newRequestId, type Gateway, type RateHead } from './gateway.ts'
-import { readIntoSharedBuffer, type SharedBufferRead } from './socket-read-buffer.ts'
+import { newRequestId, type Caller, type Reply } from './call.ts'
+import { readFastPathHead, type FastPathHead } from './fast-path-head.ts'
+import type { Gateway, RateHead } from './gateway.ts'
 
 /** Larger bodies go the way of all others, which has a limit of its own. */
 const MAX_BODY_BYTES = 16_777_216
@@ -21,7 +20,7 @@ const IDLE_MS = 75_000
 const BODY_MS = 30_000
 const SWEEP_MS = 1_000
 
-export interface FrontOptions {
+export interface FastPathOptions {
   readonly gateway: Pick<Gateway, 'tryChat' | 'isOpenFor'>
   readonly bodies: BodyBudget
   /** For one connection: who sends, from memory and at once. undefined: not known now, or not a key that may. */
@@ -34,7 +33,7 @@ export interface FrontOptions {
   readonly now: () => number
 }
 
-export interface Front {
+export interface FastPath {
   take(socket: Socket): void
   /** Idle connections are closed at once, the others after their answer; resolves when there is none left. */
   close(): Promise<void>
@@ -42,8 +41,8 @@ export interface Front {
   destroy(): void
 }
 
-export function makeFront(options: FrontOptions): Front {
-  const connections = new Set<FrontConnection>()
+export function makeFastPath(options: FastPathOptions): FastPath {
+  const connections = new Set<FastPathConnection>()
   let closing = false
   const sweep = setInterval(() => {
     const now = performance.now()
@@ -56,7 +55,7 @@ export function makeFront(options: FrontOptions): Front {
         connections.delete(connection)
         if (connections.size === 0) whenEmpty()
       }
-      const connection = new FrontConnection(socket, options, () => closing, leave)
+      const connection = new FastPathConnection(socket, options, () => closing, leave)
       connections.add(connection)
     },
     close: async () => {
@@ -72,7 +71,7 @@ export function makeFront(options: FrontOptions): Front {
 }
 
 interface WholeRequest {
-  readonly head: FrontHead
+  readonly head: FastPathHead
   readonly headBytes: Buffer
   /** The body, when all of it is there. */
   readonly bytes: Buffer
@@ -80,18 +79,18 @@ interface WholeRequest {
 
 /** A request whose body is still arriving. */
 interface PartialRequest {
-  readonly head: FrontHead
+  readonly head: FastPathHead
   readonly headBytes: Buffer
   readonly buffer: BodyBuffer
 }
 
-class FrontConnection {
+class FastPathConnection {
   readonly #socket: Socket
-  readonly #options: FrontOptions
+  readonly #options: FastPathOptions
   readonly #identify: (authorization: string) => Caller | undefined
   readonly #isClosing: () => boolean
   readonly #left: () => void
-  readonly #reads: SharedBufferRead
+  readonly #onData = (bytes: Buffer): void => this.#read(bytes)
   readonly #onEnd = (): void => this.#ended()
   readonly #onClose = (): void => this.#closed()
   readonly #onError = (): void => {}
@@ -103,18 +102,17 @@ class FrontConnection {
   #room: BodyRoom | undefined
   /** A purse or a counter is being filled for the request at hand. */
   #isWaiting = false
-  #answer: FrontReply | undefined
+  #answer: FastPathReply | undefined
   #since = performance.now()
 
-  constructor(socket: Socket, options: FrontOptions, isClosing: () => boolean, left: () => void) {
+  constructor(socket: Socket, options: FastPathOptions, isClosing: () => boolean, left: () => void) {
     this.#socket = socket
     this.#options = options
     this.#identify = options.identifier()
     this.#isClosing = isClosing
     this.#left = left
     socket.setNoDelay(true)
-    this.#reads = readIntoSharedBuffer(socket, (bytes) => this.#read(bytes))
-    socket.on('end', this.#onEnd).on('close', this.#onClose)
+    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
     socket.on('error', this.#onError).on('drain', this.#onDrain)
   }
 
@@ -147,7 +145,7 @@ class FrontConnection {
   }
 
   #begin(bytes: Buffer): void {
-    const head = readFrontHead(bytes)
+    const head = readFastPathHead(bytes)
     if (head === undefined || head.bodyBytes > MAX_BODY_BYTES) return this.#handOver(bytes)
     const end = head.headBytes + head.bodyBytes
     if (bytes.length >= end) {
@@ -211,7 +209,9 @@ class FrontConnection {
     const requestId = newRequestId()
     const headers = { requestId, traceparent: head.traceparent, session: head.session }
     return this.#options.gateway.tryChat(caller, bytes, headers, (rate) => {
-      const answer = new FrontReply(this.#socket, requestId, rate, this.#options, this.#isClosing, () => this.#next())
+      const answer = new FastPathReply(this.#socket, requestId, rate, this.#options, this.#isClosing, () =>
+        this.#next(),
+      )
       this.#answer = answer
       return answer
     })
@@ -245,15 +245,16 @@ class FrontConnection {
 
   #handOver(bytes: Buffer): void {
     const socket = this.#socket
-    this.#reads.end()
-    socket.off('end', this.#onEnd).off('close', this.#onClose)
+    socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
     socket.off('error', this.#onError).off('drain', this.#onDrain)
     this.#left()
     this.#releaseRoom()
     if (socket.destroyed) return
-    if (socket.isPaused()) socket.resume()
-    socket.unshift(Buffer.from(bytes))
+    // Paused, so that the bytes stay in the stream until node:http listens.
+    socket.pause()
+    socket.unshift(bytes)
     this.#options.handOver(socket)
+    socket.resume()
   }
 
   /** A client that has closed its side has gone: the engine stops, as it does behind other proxies. */
@@ -276,11 +277,11 @@ class FrontConnection {
 }
 
 /** An answer on the bare socket: one write for the head with the first bytes, then one a piece. */
-class FrontReply implements Reply {
+class FastPathReply implements Reply {
   readonly #socket: Socket
   readonly #requestId: string
   readonly #rate: RateHead
-  readonly #options: FrontOptions
+  readonly #options: FastPathOptions
   readonly #isClosing: () => boolean
   readonly #done: () => void
   #goneListener: (() => void) | undefined
@@ -291,7 +292,7 @@ class FrontReply implements Reply {
     socket: Socket,
     requestId: string,
     rate: RateHead,
-    options: FrontOptions,
+    options: FastPathOptions,
     isClosing: () => boolean,
     done: () => void,
   ) {

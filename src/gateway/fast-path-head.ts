@@ -4,7 +4,7 @@
  * opinion on what a request says.
  */
 
-export interface FrontHead {
+export interface FastPathHead {
   readonly authorization: string
   readonly bodyBytes: number
   /** Of the head, with the empty line at its end. */
@@ -29,7 +29,7 @@ const doubtful = new Set([
 ])
 
 /** undefined: not for us. */
-export function readFrontHead(bytes: Buffer): FrontHead | undefined {
+export function readFastPathHead(bytes: Buffer): FastPathHead | undefined {
   // The first byte tells most of what is not for us apart.
   if (bytes[0] !== 0x50 || bytes.length < REQUEST_LINE.length) return undefined
   const text = bytes.toString('latin1', 0, Math.min(bytes.length, MAX_HEAD_BYTES))
@@ -39,7 +39,7 @@ export function readFrontHead(bytes: Buffer): FrontHead | undefined {
   return readLines(text.slice(REQUEST_LINE.length, end), end + 4)
 }
 
-function readLines(text: string, headBytes: number): FrontHead | undefined {
+function readLines(text: string, headBytes: number): FastPathHead | undefined {
   let authorization: string | undefined
   let length: string | undefined
   let type: string | undefined

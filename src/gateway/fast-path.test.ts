@@ -3,7 +3,7 @@ import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { BodyBudget } from '../base/body-budget.ts'
 import type { Caller } from './call.ts'
-import { makeFront, type Front } from './front.ts'
+import { makeFastPath, type FastPath } from './fast-path.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
 /** More than the buffers of both kernels hold. */
@@ -27,14 +27,14 @@ const caller: Caller = {
   account: { requestsPerMinute: 1, tokensPerMinute: 1, streams: 1, keepsBodies: false },
 }
 
-let front: Front
+let fastPath: FastPath
 let server: net.Server
 let answered: number
 const clients: Socket[] = []
 
 beforeEach(async () => {
   answered = 0
-  front = makeFront({
+  fastPath = makeFastPath({
     gateway: {
       tryChat: (_caller, _body, _headers, reply) => {
         reply({ limit: 1, remaining: 1, resetAt: 0 }).send(200, 'text/plain', ANSWER)
@@ -50,11 +50,11 @@ beforeEach(async () => {
     page: () => ({ status: 500, body: '' }),
     now: () => 0,
   })
-  server = net.createServer({ allowHalfOpen: true }, (socket) => front.take(socket)).listen(0, '127.0.0.1')
+  server = net.createServer({ allowHalfOpen: true }, (socket) => fastPath.take(socket)).listen(0, '127.0.0.1')
   await once(server, 'listening')
 })
 afterEach(async () => {
-  front.destroy()
+  fastPath.destroy()
   for (const client of clients.splice(0)) client.destroy()
   server.close()
   await once(server, 'close')
@@ -72,7 +72,7 @@ test('a client that reads slowly has all of its answer, also from a door that cl
   slow.pause()
   slow.write(request)
   await waitFor('the answer', () => answered === 1)
-  const closed = front.close()
+  const closed = fastPath.close()
   idle.resume()
   await waitFor('the end of who said nothing', () => idle.closed)
   let bytes = 0
