@@ -1,13 +1,13 @@
 /**
- * The head of the one request that is worth a reader of its own: `POST /v1/chat/completions` with a plain body. Only
- * heads without anything doubtful are accepted; all others are left to node:http, so that there is never a second
- * opinion on what a request says.
+ * The request head for the fast path: `POST /v1/chat/completions` with a plain body. It replaces node:http's parser and
+ * fastify's routing, most of the CPU that the fast path saves. A head with anything unusual is left to node:http, so no
+ * request is ever read in two ways.
  */
 
 export interface FastPathHead {
   readonly authorization: string
   readonly bodyBytes: number
-  /** Of the head, with the empty line at its end. */
+  /** Including the empty line at its end. */
   readonly headBytes: number
   readonly traceparent: string | undefined
   readonly session: string | undefined
@@ -16,8 +16,8 @@ export interface FastPathHead {
 const REQUEST_LINE = 'POST /v1/chat/completions HTTP/1.1\r\n'
 const MAX_HEAD_BYTES = 8_192
 
-/** Headers that change how a request is to be read. */
-const doubtful = new Set([
+/** Headers that change how a request must be read. */
+const unusual = new Set([
   'transfer-encoding',
   'expect',
   'upgrade',
@@ -28,9 +28,9 @@ const doubtful = new Set([
   'keep-alive',
 ])
 
-/** undefined: not for us. */
+/** undefined: for the full path. */
 export function readFastPathHead(bytes: Buffer): FastPathHead | undefined {
-  // The first byte tells most of what is not for us apart.
+  // The first byte rules out most other requests.
   if (bytes[0] !== 0x50 || bytes.length < REQUEST_LINE.length) return undefined
   const text = bytes.toString('latin1', 0, Math.min(bytes.length, MAX_HEAD_BYTES))
   if (!text.startsWith(REQUEST_LINE)) return undefined
@@ -78,7 +78,7 @@ function readLines(text: string, headBytes: number): FastPathHead | undefined {
         session = value
         break
       default:
-        if (doubtful.has(name) || !isToken(name)) return undefined
+        if (unusual.has(name) || !isToken(name)) return undefined
     }
   }
   if (authorization === undefined || length === undefined || !host || !isJson(type)) return undefined
@@ -91,7 +91,7 @@ function isPlain(line: string): boolean {
     const code = line.charCodeAt(at)
     if (code < 0x20 || code > 0x7e) return false
   }
-  // A line that begins with a space belongs to the one before: an old way to write headers.
+  // A line that starts with a space continues the one before (obsolete line folding).
   return line.charCodeAt(0) !== 0x20
 }
 

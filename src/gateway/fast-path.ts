@@ -1,8 +1,8 @@
 /**
- * The front door for chats. It takes connections before node:http does, answers plain chat requests on the bare socket,
- * and hands a connection over, with all bytes it has read, at the first request that is anything else; from then on the
- * connection is node:http's. It never refuses anything itself: who has no money, a wrong key or a bad parameter is
- * handed over too, and gets the answer that everyone gets.
+ * The fast path for chats: about half the CPU of the full path through node:http and fastify for each request. It takes
+ * connections before node:http does and answers plain chat requests on the bare socket. At the first request that is
+ * anything else, the connection and all bytes read so far go to node:http for good. The fast path refuses nothing
+ * itself: a wrong key, a bad parameter or an empty balance takes the full path, which explains every refusal.
  */
 import type { Socket } from 'node:net'
 import { BodyBuffer, type BodyBudget, type BodyRoom } from '../base/body-budget.ts'
@@ -12,9 +12,9 @@ import { newRequestId, type Caller, type Reply } from './call.ts'
 import { readFastPathHead, type FastPathHead } from './fast-path-head.ts'
 import type { Gateway, RateHead } from './gateway.ts'
 
-/** Larger bodies go the way of all others, which has a limit of its own. */
+/** Larger bodies take the full path, which has its own limit. */
 const MAX_BODY_BYTES = 16_777_216
-/** What a client may send ahead while its last request is answered. */
+/** Bytes that a client may send ahead of the answer to its last request. */
 const MAX_BUFFERED_BYTES = 65_536
 const IDLE_MS = 75_000
 const BODY_MS = 30_000
@@ -23,21 +23,21 @@ const SWEEP_MS = 1_000
 export interface FastPathOptions {
   readonly gateway: Pick<Gateway, 'tryChat' | 'isOpenFor'>
   readonly bodies: BodyBudget
-  /** For one connection: who sends, from memory and at once. undefined: not known now, or not a key that may. */
+  /** For one connection: the caller, from memory. undefined: not cached, or a key that may not call models. */
   readonly identifier: () => (authorization: string) => Caller | undefined
-  /** Looks up who sends, so that the next `identifier` knows; whatever comes of it. */
+  /** Looks the key up so that `identifier` knows it next time. Resolves for unknown keys too. */
   readonly introduce: (authorization: string) => Promise<unknown>
   readonly handOver: (socket: Socket) => void
-  /** A failure as a whole HTTP body. */
+  /** A failure as an HTTP status and body. */
   readonly page: (failure: Failure) => { status: number; body: string }
   readonly now: () => number
 }
 
 export interface FastPath {
   take(socket: Socket): void
-  /** Idle connections are closed at once, the others after their answer; resolves when there is none left. */
+  /** Closes idle connections at once and the others after their answer; resolves when none is left. */
   close(): Promise<void>
-  /** Ends what is left. */
+  /** Closes the remaining connections at once. */
   destroy(): void
 }
 
@@ -73,7 +73,7 @@ export function makeFastPath(options: FastPathOptions): FastPath {
 interface WholeRequest {
   readonly head: FastPathHead
   readonly headBytes: Buffer
-  /** The body, when all of it is there. */
+  /** The complete body. */
   readonly bytes: Buffer
 }
 
@@ -95,12 +95,12 @@ class FastPathConnection {
   readonly #onClose = (): void => this.#closed()
   readonly #onError = (): void => {}
   readonly #onDrain = (): void => this.#answer?.drained()
-  /** Bytes of requests that were not begun yet. */
+  /** Bytes of requests that have not started yet. */
   #ahead: Buffer | undefined
   #body: PartialRequest | undefined
-  /** Of the request at hand, from its body's first byte to the end of its answer. */
+  /** For the current request, from the first byte of its body to the end of its answer. */
   #room: BodyRoom | undefined
-  /** A purse or a counter is being filled for the request at hand. */
+  /** A purse or a counter is being filled for the current request. */
   #isWaiting = false
   #answer: FastPathReply | undefined
   #since = performance.now()
@@ -118,7 +118,7 @@ class FastPathConnection {
 
   endIfIdle(): void {
     if (this.#answer !== undefined || this.#body !== undefined || this.#isWaiting) return
-    // The last answer may still be on its way to a client that reads slowly.
+    // The last answer may still be in flight to a slow reader.
     if (this.#socket.writableLength > 0) this.#socket.end()
     else this.#socket.destroy()
   }
@@ -132,7 +132,6 @@ class FastPathConnection {
     if (now - this.#since > (this.#body === undefined ? IDLE_MS : BODY_MS)) this.#socket.destroy()
   }
 
-  /** The bytes are only valid during the call: what is needed for longer is copied. */
   #read(bytes: Buffer): void {
     if (this.#body !== undefined) return this.#fill(bytes)
     const isFree = this.#answer === undefined && !this.#isWaiting
@@ -153,7 +152,7 @@ class FastPathConnection {
       const request = { head, headBytes: own.subarray(0, head.headBytes), bytes: own.subarray(head.headBytes) }
       return this.#start(request, bytes.length > end ? Buffer.from(bytes.subarray(end)) : undefined)
     }
-    // Who is not known yet, is out of money or sends too much at once gets no room here, but an answer in words there.
+    // An unknown key, an empty balance or a full budget gets no buffer here; the full path explains why.
     const caller = this.#identify(head.authorization)
     if (caller === undefined || !this.#options.gateway.isOpenFor(caller)) return this.#handOver(bytes)
     this.#room = this.#options.bodies.open(caller.accountId)
@@ -177,7 +176,7 @@ class FastPathConnection {
   }
 
   #start(request: WholeRequest, rest: Buffer | undefined): void {
-    // Known before the exchange starts: it may end at once.
+    // Set before the exchange starts, which may end at once.
     this.#ahead = rest
     const caller = this.#identify(request.head.authorization)
     const begun = caller === undefined ? this.#startUnknown(request) : this.#chat(caller, request)
@@ -193,7 +192,7 @@ class FastPathConnection {
       this.#isWaiting = false
       if (!isBegun) this.#handOverAll(request)
     } catch {
-      // Neither a key nor a purse rejects; if one does, the client sees its connection end.
+      // Neither lookup rejects; if one ever does, close the connection.
       this.#socket.destroy()
     }
   }
@@ -217,15 +216,15 @@ class FastPathConnection {
     })
   }
 
-  /** The answer is out: what was sent ahead is next. */
+  /** The answer is sent: start the request that came ahead, if any. */
   #next(): void {
     this.#answer = undefined
     this.#releaseRoom()
     this.#since = performance.now()
     if (this.#isClosing()) return void this.#socket.end()
     if (this.#ahead === undefined) return
-    // Not from inside the last answer: a thousand requests in one piece would be a thousand calls deep. Until then
-    // what comes is put behind what is there.
+    // A thousand pipelined requests would recurse a thousand levels deep without this. Bytes that arrive until then
+    // queue behind the ones already here.
     this.#isWaiting = true
     setImmediate(() => {
       this.#isWaiting = false
@@ -257,7 +256,7 @@ class FastPathConnection {
     socket.resume()
   }
 
-  /** A client that has closed its side has gone: the engine stops, as it does behind other proxies. */
+  /** A client that closes its side has gone: the engine stops, as behind other proxies. */
   #ended(): void {
     this.#answer?.gone()
     this.#socket.destroy()
@@ -276,7 +275,7 @@ class FastPathConnection {
   }
 }
 
-/** An answer on the bare socket: one write for the head with the first bytes, then one a piece. */
+/** An answer on the bare socket: one write for the head with the first bytes, then one for each piece. */
 class FastPathReply implements Reply {
   readonly #socket: Socket
   readonly #requestId: string
@@ -388,7 +387,7 @@ const reasons: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 }
 
-/** Nothing to say is no chunk: an empty one would be the end. */
+/** No text is no chunk: an empty chunk would end the body. */
 function chunkOf(text: string): string {
   return text === '' ? '' : `${text.length.toString(16)}\r\n${text}\r\n`
 }

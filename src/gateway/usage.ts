@@ -1,6 +1,6 @@
 /**
- * Reading what an engine says it has used, out of the text of its answer. Inside a JSON string every quote is escaped,
- * so `"usage":` with its quotes bare is always a key, never something a model has said.
+ * Reads token usage out of the text of an engine's answer. Inside a JSON string every quote is escaped, so an unescaped
+ * `"usage":` is always a key, never model output.
  */
 
 export interface EngineUsage {
@@ -9,7 +9,7 @@ export interface EngineUsage {
   readonly outputTokens: number
 }
 
-/** The first `"usage"` behind `from` whose value is an object, with where that key and value stand. */
+/** The first `"usage"` after `from` whose value is an object, and its position. */
 export interface FoundUsage {
   readonly usage: EngineUsage
   readonly start: number
@@ -22,7 +22,7 @@ export function findUsage(text: string, from: number): FoundUsage | undefined {
   for (let start = text.indexOf(KEY, from); start !== -1; start = text.indexOf(KEY, start + KEY.length)) {
     const open = text.indexOf('{', start)
     if (open === -1) return undefined
-    // Between the key and its object stand a colon and at most some space; else it is null, or no key at all.
+    // Only a colon and whitespace may separate the key from its object; otherwise the value is null.
     if (!/^\s*:\s*$/.test(text.slice(start + KEY.length, Math.min(open, start + KEY.length + 16)))) continue
     const end = endOfObject(text, open)
     const usage = end === -1 ? undefined : readUsage(text.slice(open, end))
@@ -31,7 +31,7 @@ export function findUsage(text: string, from: number): FoundUsage | undefined {
   return undefined
 }
 
-/** There are only numbers, nulls and plain names in it, so braces are braces. */
+/** Usage holds only numbers, nulls and plain names, so every brace is structural. */
 function endOfObject(text: string, open: number): number {
   let depth = 0
   for (let at = open; at < text.length; at++) {
@@ -42,7 +42,7 @@ function endOfObject(text: string, open: number): number {
   return -1
 }
 
-/** undefined: it does not say what the convention says. */
+/** undefined: not in the OpenAI form. */
 function readUsage(text: string): EngineUsage | undefined {
   if (!text.includes('"prompt_tokens"') && !text.includes('"completion_tokens"')) return undefined
   return {
@@ -52,7 +52,7 @@ function readUsage(text: string): EngineUsage | undefined {
   }
 }
 
-/** Tokens are counts: whatever else an engine writes there is taken as none. */
+/** Token counts are non-negative integers: anything else counts as 0. */
 function numberAfter(text: string, key: string): number {
   const at = text.indexOf(key)
   if (at === -1) return 0
@@ -60,7 +60,7 @@ function numberAfter(text: string, key: string): number {
   return digits === '' ? 0 : Number.parseInt(digits, 10)
 }
 
-/** A JSON text that is an answer, or undefined where it is none. Bytes are read one by one, so texts in it are not to be shown. */
+/** undefined: not a JSON object. The text is latin1, so strings in the result may be garbled. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text)

@@ -159,7 +159,7 @@ describe('a connection', () => {
     await ended(send(pool))
     const sink = send(pool)
     expect(await ended(sink)).toBe('broken')
-    expect(sink.detail).toContain('inside the answer')
+    expect(sink.detail).toContain('during the answer')
     expect(server.received).toHaveLength(1)
   })
 

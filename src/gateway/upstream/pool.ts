@@ -1,15 +1,14 @@
 /**
- * The connections to one address. A request takes the one that was used last, so that the surplus grows old and is let
- * go; idle ones are dropped before the server would do it, because a request that meets a closed connection costs a
- * second one.
+ * The connections to one address. A request takes the most recently used one, so that surplus connections go idle and
+ * are closed. Idle ones are closed before the server would do it: a request on a closed connection must be sent twice.
  */
 import type { Address } from '../catalog.ts'
 import { Connection, type AnswerSink, type Home, type Outgoing, type SocketOptions } from './connection.ts'
 import type { Ticker } from './ticker.ts'
 
-/** Most servers keep idle connections for five seconds. */
+/** Most servers close idle connections after five seconds. */
 const IDLE_MS = 4_000
-/** So much earlier than the server we let go of a connection. */
+/** Closes this much earlier than the server. */
 const MARGIN_MS = 1_000
 const LONGEST_IDLE_MS = 60_000
 const MAX_IDLE = 256
@@ -18,7 +17,7 @@ export class Pool implements Home {
   readonly address: Address
   readonly ticker: Ticker
   readonly #options: SocketOptions
-  /** Of all pools, so that none is forgotten when everything ends. */
+  /** Connections of all pools, for `close`. */
   readonly #everyone: Set<Connection>
   readonly #idle: Connection[] = []
   #connections = 0
@@ -54,7 +53,7 @@ export class Pool implements Home {
     connection.send(sink, outgoing)
   }
 
-  /** An address that no socket takes, such as a port past all ports, is a fault of that deployment alone. */
+  /** An invalid address, such as a port above 65535, fails only this deployment's requests. */
   #open(sink: AnswerSink, outgoing: Outgoing): Connection | undefined {
     try {
       return new Connection(this, this.address, this.#options, this.#session, outgoing.limits)
@@ -82,10 +81,10 @@ export class Pool implements Home {
     this.#session = session
   }
 
-  /** Idle connections end now, busy ones with their answers. */
+  /** Closes idle connections now, busy ones after their answers. */
   retire(): void {
     this.#isClosed = true
-    // Each leaves the list by itself.
+    // `cancel` removes the connection from the list.
     for (let last = this.#idle.at(-1); last !== undefined; last = this.#idle.at(-1)) last.cancel()
   }
 }
@@ -108,7 +107,7 @@ export class Pools {
     return pool
   }
 
-  /** Lets go of every pool that is not among these. */
+  /** Retires every pool that is not in this set. */
   keepOnly(used: ReadonlySet<Pool>): void {
     for (const [key, pool] of this.#pools) {
       if (used.has(pool)) continue
@@ -117,10 +116,10 @@ export class Pools {
     }
   }
 
-  /** Whoever still waits for an answer is told that it is broken. */
+  /** Pending requests fail with `broken`. */
   async close(): Promise<void> {
     this.keepOnly(new Set())
-    const closing = [...this.#everyone].map((connection) => connection.abort('the gateway ends'))
+    const closing = [...this.#everyone].map((connection) => connection.abort('the gateway is shutting down'))
     await Promise.all(closing)
   }
 }

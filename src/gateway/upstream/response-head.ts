@@ -1,27 +1,27 @@
 /**
- * The head of an answer, read from one piece of text. It is strict wherever leniency would let two readers see two
- * different answers: bare line ends, control characters, a space before a colon, folded lines and doubled lengths.
+ * Parses the head of an answer. Strict wherever leniency would let two parsers see two different answers: bare line
+ * feeds, control characters, a space before a colon, folded lines, duplicate lengths.
  */
 
 export interface ResponseHead {
   readonly status: number
-  /** Lower-case names; of a repeated header the last one. */
+  /** Lower-case names; the last value of a repeated header. */
   readonly headers: Map<string, string>
   readonly framing: Framing
-  /** Bytes of the body, where framing is `length`. */
+  /** Body bytes, for framing `length`. */
   readonly length: number
   readonly keepAlive: boolean
-  /** What `Keep-Alive: timeout=` says. undefined: nothing. */
+  /** From `Keep-Alive: timeout=`. undefined: not given. */
   readonly keepAliveMs: number | undefined
 }
 
-/** How the end of the body is found. `close`: the connection ends with it. */
+/** How the end of the body is found. `close`: the connection closes. */
 export type Framing = 'none' | 'length' | 'chunked' | 'close'
 
 const MAX_HEADERS = 128
-/** Keeps a length well inside the whole numbers that a double can hold. */
+/** Keeps a length within safe integers. */
 const MAX_LENGTH_DIGITS = 15
-/** Names that were checked and put in lower case before; engines use a few dozen. */
+/** Cache of validated lower-case names; engines use a few dozen. */
 const MAX_KNOWN_NAMES = 256
 
 const ALLOWED = /^(?:[\t\x20-\x7e\x80-\xff]|\r\n)*$/
@@ -29,10 +29,10 @@ const STATUS_LINE = /^HTTP\/1\.[01] [1-5][0-9][0-9](?: |$)/
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const DIGITS = /^[0-9]+$/
 
-/** `text` ends before the empty line. A text as the answer says what is wrong with it. */
+/** `text` ends before the empty line. A string as result is the error. */
 export function parseHead(text: string): ResponseHead | string {
   if (!text.startsWith('HTTP/1.')) return 'no status line'
-  if (!ALLOWED.test(text)) return 'a character that may not stand in a head'
+  if (!ALLOWED.test(text)) return 'an invalid character in the head'
   const statusEnd = lineEnd(text, 0)
   const statusLine = text.slice(0, statusEnd)
   if (!STATUS_LINE.test(statusLine)) return 'no status line'
@@ -47,7 +47,7 @@ export function parseHead(text: string): ResponseHead | string {
     const colon = text.indexOf(':', at)
     if (colon === -1 || colon > end) return 'a header without a colon'
     const name = knownName(text.slice(at, colon))
-    if (name === undefined) return 'a header whose name is not valid'
+    if (name === undefined) return 'an invalid header name'
     const value = valueOf(text, colon + 1, end)
     count += 1
     if (count > MAX_HEADERS) return 'too many headers'
@@ -81,7 +81,7 @@ function lineEnd(text: string, from: number): number {
   return end === -1 ? text.length : end
 }
 
-/** Without the spaces and tabs around it, and nothing else: other blanks may be half of a character. */
+/** Trims spaces and tabs only: in latin1 text, other blanks may be part of a character. */
 function valueOf(text: string, from: number, to: number): string {
   let [first, last] = [from, to]
   while (first < last && isBlank(text.charCodeAt(first))) first += 1
@@ -121,7 +121,7 @@ function frame(
 ): Framed | string {
   if (encoding !== undefined && length !== undefined) return 'both Content-Length and Transfer-Encoding'
   if (length !== undefined && (!DIGITS.test(length) || length.length > MAX_LENGTH_DIGITS)) {
-    return 'a Content-Length that is no length'
+    return 'an invalid Content-Length'
   }
   if (status < 200 || status === 204 || status === 304) return noBody
   if (encoding !== undefined) {
@@ -136,8 +136,8 @@ function frame(
 function keepsAlive(connection: string, isOld: boolean): boolean {
   if (connection === '') return !isOld
   if (connection === ',keep-alive') return true
-  const words = connection.split(',').map((word) => word.trim())
-  return !words.includes('close') && (!isOld || words.includes('keep-alive'))
+  const tokens = connection.split(',').map((token) => token.trim())
+  return !tokens.includes('close') && (!isOld || tokens.includes('keep-alive'))
 }
 
 function parseKeepAlive(value: string | undefined): number | undefined {

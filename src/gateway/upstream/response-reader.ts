@@ -1,7 +1,7 @@
 /**
- * Reads one answer after another from the bytes of a connection, however they are cut. The bytes of a chunked body are
- * moved together inside the read buffer, so that a read gives one `data`, not one for each chunk in it: what is handed
- * in is overwritten. Nothing throws; what is no HTTP ends with a `fault`.
+ * Reads answers from the bytes of a connection, in whatever pieces they arrive. The payload of a chunked body is
+ * compacted inside the read buffer, so that each read produces one `onData` instead of one per chunk: the buffer passed
+ * in is overwritten. Never throws; anything that is not HTTP ends in a `fault`.
  */
 import { assertNever } from '../../base/result.ts'
 import { parseHead, type ResponseHead } from './response-head.ts'
@@ -13,10 +13,10 @@ export interface ResponseEvents {
 }
 
 const MAX_HEAD_BYTES = 65_536
-/** 100 Continue, 103 Early Hints and the like before the answer itself. */
+/** 100 Continue, 103 Early Hints and the like, before the answer itself. */
 const MAX_INTERIM = 16
 const MAX_SIZE_DIGITS = 12
-/** Over the whole answer, so that extensions cannot be used to send without end. */
+/** Per answer, so that extensions cannot be sent without end. */
 const MAX_EXTENSION_BYTES = 16_384
 const MAX_TRAILER_BYTES = 16_384
 
@@ -57,11 +57,11 @@ type Phase =
 export class ResponseReader {
   readonly #events: ResponseEvents
   #phase: Phase = 'head'
-  /** What came of a head that is not complete. */
+  /** The incomplete head so far. */
   #headBytes: Buffer | undefined
   #headLength = 0
   #interims = 0
-  /** Bytes that are still to come of the body or the chunk. */
+  /** Remaining bytes of the body or chunk. */
   #left = 0
   #sizeDigits = 0
   #extensionBytes = 0
@@ -73,7 +73,7 @@ export class ResponseReader {
     this.#events = events
   }
 
-  /** Why this is no answer. undefined: nothing is wrong yet. */
+  /** Why this is not a valid answer. undefined: no fault so far. */
   get fault(): string | undefined {
     return this.#fault
   }
@@ -83,7 +83,7 @@ export class ResponseReader {
     return this.#phase === 'ended'
   }
 
-  /** A byte of this answer was seen. */
+  /** At least one byte of this answer has arrived. */
   get begun(): boolean {
     return this.#begun
   }
@@ -99,12 +99,12 @@ export class ResponseReader {
     this.#fault = undefined
   }
 
-  /** No event is given from now on. */
+  /** Emits no more events. */
   stop(): void {
     this.#phase = 'stopped'
   }
 
-  /** Reads `bytes[0, end)`. Gives how many belong to the answer; more than that came unasked. */
+  /** Reads `bytes[0, end)` and returns how many bytes belong to the answer; any after that are unexpected. */
   push(bytes: Buffer, end: number): number {
     let at = 0
     this.#begun ||= end > 0
@@ -124,11 +124,11 @@ export class ResponseReader {
     return this.#readChunked(bytes, at, end)
   }
 
-  /** The other side will send no more. */
+  /** The server has closed its side. */
   close(): void {
     if (this.#phase === 'close') this.#phase = 'ended'
     else if (this.#phase !== 'ended' && this.#phase !== 'stopped') {
-      this.#fail(this.#begun ? 'the connection ended inside the answer' : 'the connection ended before the answer')
+      this.#fail(this.#begun ? 'the connection closed during the answer' : 'the connection closed before the answer')
     }
   }
 
@@ -137,13 +137,13 @@ export class ResponseReader {
     this.#fault ??= fault
   }
 
-  /** Gives where the body begins. */
+  /** Returns the position of the body. */
   #readHead(bytes: Buffer, at: number, end: number): number {
     if (this.#headLength === 0) {
       const found = bytes.indexOf(END_OF_HEAD, at)
-      // Behind `end` lies what an earlier read has left.
+      // Bytes after `end` are left over from an earlier read.
       if (found !== -1 && found + END_OF_HEAD.length <= end) {
-        if (found - at > MAX_HEAD_BYTES) this.#fail('a head that is too long')
+        if (found - at > MAX_HEAD_BYTES) this.#fail('the head is too long')
         else this.#takeHead(bytes, at, found)
         return found + END_OF_HEAD.length
       }
@@ -151,7 +151,7 @@ export class ResponseReader {
     return this.#gatherHead(bytes, at, end)
   }
 
-  /** The slow way, for a head that comes in several reads. */
+  /** For a head that arrives in several reads. */
   #gatherHead(bytes: Buffer, at: number, end: number): number {
     const before = this.#headLength
     const room = MAX_HEAD_BYTES + END_OF_HEAD.length - before
@@ -165,10 +165,10 @@ export class ResponseReader {
       this.#takeHead(gathered, 0, found)
       return at + found + END_OF_HEAD.length - before
     }
-    // Whoever does not speak HTTP is known by its first bytes, not when it has said too much.
+    // Fail on the first bytes that are not HTTP, not only when the head is full.
     const known = Math.min(this.#headLength, BEGINNING.length)
     if (BEGINNING.compare(gathered, 0, known, 0, known) !== 0) this.#fail('no status line')
-    else if (taken === room) this.#fail('a head that is too long')
+    else if (taken === room) this.#fail('the head is too long')
     return end
   }
 
@@ -188,7 +188,7 @@ export class ResponseReader {
     if (typeof head === 'string') return this.#fail(head)
     if (head.status < 200) {
       this.#interims += 1
-      if (head.status === 101) this.#fail('a change of protocol that nobody asked for')
+      if (head.status === 101) this.#fail('an unexpected protocol switch')
       else if (this.#interims > MAX_INTERIM) this.#fail('too many interim answers')
       return
     }
@@ -200,7 +200,7 @@ export class ResponseReader {
     this.#events.onHead(head)
   }
 
-  /** Payload is gathered in `[first, filled)` of the buffer that is read. */
+  /** The payload is compacted into `[first, filled)` of the read buffer. */
   #readChunked(bytes: Buffer, from: number, end: number): number {
     let at = from
     let first = 0
@@ -227,15 +227,15 @@ export class ResponseReader {
     return at
   }
 
-  /** One byte of what stands between the chunks. */
+  /** Reads one byte between the chunks. */
   #readMark(byte: number): void {
     switch (this.#phase) {
       case 'size':
         return this.#readSize(byte)
       case 'extension':
         if (byte === CR) this.#phase = 'size_lf'
-        else if (!isText(byte)) this.#fail('a character that may not stand in a chunk extension')
-        else if (++this.#extensionBytes > MAX_EXTENSION_BYTES) this.#fail('chunk extensions that are too long')
+        else if (!isText(byte)) this.#fail('an invalid character in a chunk extension')
+        else if (++this.#extensionBytes > MAX_EXTENSION_BYTES) this.#fail('the chunk extensions are too long')
         return
       case 'size_lf':
         return this.#step(byte, LF, this.#left === 0 ? 'trailer_start' : 'chunk')
@@ -265,7 +265,7 @@ export class ResponseReader {
       case 'ended':
       case 'failed':
       case 'stopped':
-        throw new Error(`no byte is read here: ${this.#phase}`)
+        throw new Error(`unexpected phase ${this.#phase}`)
       default:
         return assertNever(this.#phase)
     }
@@ -273,14 +273,14 @@ export class ResponseReader {
 
   #readTrailer(isValid: boolean, next: Phase): void {
     this.#trailerBytes += 1
-    if (!isValid) this.#fail('a trailer that is not valid')
-    else if (this.#trailerBytes > MAX_TRAILER_BYTES) this.#fail('trailers that are too long')
+    if (!isValid) this.#fail('an invalid trailer')
+    else if (this.#trailerBytes > MAX_TRAILER_BYTES) this.#fail('the trailers are too long')
     else this.#phase = next
   }
 
   #step(byte: number, wanted: number, next: Phase): void {
     if (byte === wanted) this.#phase = next
-    else this.#fail('a chunk that does not end where it says')
+    else this.#fail('a chunk longer or shorter than its size')
   }
 
   #readSize(byte: number): void {
@@ -288,11 +288,11 @@ export class ResponseReader {
     if (digit !== -1) {
       this.#left = this.#sizeDigits === 0 ? digit : this.#left * 16 + digit
       this.#sizeDigits += 1
-      if (this.#sizeDigits > MAX_SIZE_DIGITS) this.#fail('a chunk that is too long')
+      if (this.#sizeDigits > MAX_SIZE_DIGITS) this.#fail('the chunk is too long')
     } else if (this.#sizeDigits === 0) this.#fail('a chunk without a size')
     else if (byte === CR) this.#phase = 'size_lf'
     else if (byte === SEMICOLON) this.#phase = 'extension'
-    else this.#fail('a chunk size that is no number')
+    else this.#fail('an invalid chunk size')
   }
 }
 
