@@ -1,7 +1,7 @@
 /** Clients that other people wrote for other servers, unchanged, over real HTTP. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { aiSdkSuite } from './clients/ai-sdk.ts'
-import { seenAtFrontDoor, startBerth, type Berth } from './clients/berth.ts'
+import { seenOnFastPath, startBerth, type Berth } from './clients/berth.ts'
 import { huggingFaceSuite } from './clients/hugging-face.ts'
 import { hyperbolicSuite } from './clients/hyperbolic.ts'
 import { openaiSuite } from './clients/openai.ts'
@@ -25,6 +25,6 @@ huggingFaceSuite(() => berth)
 test.each(['OpenAI/', 'openai-compatible/', 'openrouter/', 'huggingface/'])(
   'what %s sends alone on a connection is plain enough for the fast path',
   (name) => {
-    expect([...seenAtFrontDoor]).toContainEqual(expect.stringContaining(name))
+    expect([...seenOnFastPath]).toContainEqual(expect.stringContaining(name))
   },
 )

@@ -76,12 +76,12 @@ async function logOf(response: Response): Promise<Logged> {
 }
 
 /** The fast path accepts only the usual spelling of this content type. */
-const doors = [
+const paths = [
   ['the fast path', {}],
   ['the full path', { contentType: 'application/json;charset=utf-8' }],
 ] as const
 
-describe.each(doors)('by %s', (_door, door) => {
+describe.each(paths)('by %s', (_path, path) => {
   test.each<[string, Fault, string]>([
     ['hangs', { kind: 'hang' }, 'engine_timeout'],
     ['resets the connection', { kind: 'reset' }, 'engine_failed'],
@@ -95,7 +95,7 @@ describe.each(doors)('by %s', (_door, door) => {
   ])('an engine that %s before the first byte: 503, free, and named', async (_what, fault, reason) => {
     const asked = fault.kind === 'hang' ? impatient.atFirst : model
     asked.upstream.behaviour.fault = fault
-    const response = await chat({ model: asked.name, ...door })
+    const response = await chat({ model: asked.name, ...path })
     const body = (await response.json()) as { reason: string }
     expect([response.status, body.reason]).toEqual([503, reason])
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
@@ -106,7 +106,7 @@ describe.each(doors)('by %s', (_door, door) => {
 
   test('an engine that says 429 is left alone for as long as it asks, and the client is told', async () => {
     model.upstream.behaviour.faultsOnce = [{ kind: 'status', status: 429, headers: { 'retry-after': '1' } }]
-    const response = await chat(door)
+    const response = await chat(path)
     expect([response.status, ((await response.json()) as { reason: string }).reason]).toEqual([503, 'overloaded'])
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
     await recovered()
@@ -121,7 +121,7 @@ describe.each(doors)('by %s', (_door, door) => {
     async (_what, fault) => {
       const asked = fault.kind === 'hang' ? impatient.within : model
       Object.assign(asked.upstream.behaviour, { fault, words: 20, intervalMs: 5 })
-      const response = await chat({ model: asked.name, stream: true, ...door })
+      const response = await chat({ model: asked.name, stream: true, ...path })
       const events = (await response.text()).split('\n\n').filter(Boolean)
       expect(response.status).toBe(200)
       expect(JSON.parse(events.at(-1)?.slice(6) ?? '')).toMatchObject({ error: { type: 'server_error' } })
@@ -136,7 +136,7 @@ describe.each(doors)('by %s', (_door, door) => {
 
   test('a line of 10 MB in a stream is given up, not kept in memory', async () => {
     model.upstream.behaviour.fault = { kind: 'long_line', bytes: 10_000_000 }
-    const response = await chat({ stream: true, ...door })
+    const response = await chat({ stream: true, ...path })
     expect(response.status).toBe(503)
     expect(await logOf(response)).toMatchObject({ outcome: 'failed', costUsd: '0.000000000' })
     model.upstream.behaviour.fault = undefined
@@ -146,7 +146,7 @@ describe.each(doors)('by %s', (_door, door) => {
   test('a character that comes in two halves arrives whole', async () => {
     model.upstream.behaviour.wordOf = (n) => (n % 2 === 0 ? 'wörd 漢字 🛳 ' : 'word ')
     model.upstream.behaviour.intervalMs = 1
-    const response = await chat({ stream: true, ...door })
+    const response = await chat({ stream: true, ...path })
     const text = (await response.text())
       .split('\n\n')
       .filter((event) => event.startsWith('data: {'))
@@ -159,7 +159,7 @@ describe.each(doors)('by %s', (_door, door) => {
   test('a client that goes away in the middle stops the engine at once and pays for what was generated', async () => {
     Object.assign(model.upstream.behaviour, { words: 500, intervalMs: 10 })
     const gone = new AbortController()
-    const response = await chat({ stream: true, ...door }, gone.signal)
+    const response = await chat({ stream: true, ...path }, gone.signal)
     const reader = response.body?.getReader()
     await reader?.read()
     await reader?.read()

@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
-import { TestAgent, testOffer } from '../../test/harness/host-doors.ts'
+import { TestAgent, testOffer } from '../../test/harness/host-sockets.ts'
 import { succeed } from '../../test/harness/journey.ts'
 import type { Call } from '../../test/harness/server.ts'
 import { waitFor, waitForDayWithTimeLeft } from '../../test/harness/wait.ts'

@@ -4,7 +4,7 @@ import { WebSocket } from 'ws'
 import { apiErrorOf, unreachable } from '../client/error.ts'
 import { CliError, exitCodes } from './shell.ts'
 
-/** Server side: server/session-door.ts. */
+/** Server side: server/session-sockets.ts. */
 const PROTOCOL = 'berth.terminal'
 const HANDSHAKE_MS = 30_000
 const REFUSAL_BYTES = 65_536

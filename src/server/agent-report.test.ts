@@ -10,7 +10,13 @@ import { sampleSpec } from '../engines/conformance-bench.ts'
 import { transact } from '../store/database.ts'
 import { findHost, saveReport, setHostState } from '../store/host.ts'
 import { postgresHostWorld } from '../store/host-world.ts'
-import { startHostDoors, TestAgent, testOffer, type HostDoors, type TestHost } from '../../test/harness/host-doors.ts'
+import {
+  startHostSockets,
+  TestAgent,
+  testOffer,
+  type HostSockets,
+  type TestHost,
+} from '../../test/harness/host-sockets.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { parseMessage } from './agent-session.ts'
 
@@ -18,7 +24,7 @@ const forever = new AbortController().signal
 const FUZZED = 2_000
 const BAD_CONNECTIONS = 30
 
-let doors: HostDoors
+let lab: HostSockets
 const lines: Array<Record<string, unknown>> = []
 
 beforeAll(async () => {
@@ -28,9 +34,9 @@ beforeAll(async () => {
       done()
     },
   })
-  doors = await startHostDoors({ log: pino({}, read) })
+  lab = await startHostSockets({ log: pino({}, read) })
 })
-afterAll(() => doors.close())
+afterAll(() => lab.close())
 
 const baseReport: HostReport = {
   type: 'report',
@@ -57,7 +63,7 @@ test.each([
   ['half a surrogate pair', '\uD800'],
   ['the other half', 'a\uDC00b'],
 ])('a report with %s in any text is refused with a reason, and what follows is not', async (_, bad) => {
-  const host = await doors.addHost(`text-${bad.codePointAt(0)}`)
+  const host = await lab.addHost(`text-${bad.codePointAt(0)}`)
   const reports = [
     { ...baseReport, notes: [`note ${bad}`] },
     { ...baseReport, offer: { ...testOffer, gpuModel: bad } },
@@ -70,20 +76,20 @@ test.each([
     })),
   ]
   for (const report of reports) {
-    const agent = await new TestAgent(doors.httpUrl, host).enter()
+    const agent = await new TestAgent(lab.httpUrl, host).enter()
     agent.say(report)
     expect((await agent.hear('refused')).reason).toBe('bad_message')
     await agent.end()
   }
-  const good = await new TestAgent(doors.httpUrl, host).enter()
+  const good = await new TestAgent(lab.httpUrl, host).enter()
   good.report({ notes: ['all is well 🚢'] })
-  await waitFor('its report', async () => (await findHost(doors.database.db, host.id))?.notes[0] === 'all is well 🚢')
+  await waitFor('its report', async () => (await findHost(lab.database.db, host.id))?.notes[0] === 'all is well 🚢')
   await good.end()
   expect(lines.filter(({ err }) => err !== undefined)).toEqual([])
 })
 
 test(`of ${FUZZED} mutated reports all that are taken can be written`, async () => {
-  const { id } = await doors.addHost('fuzzed')
+  const { id } = await lab.addHost('fuzzed')
   let taken = 0
   for (let n = 0; n < FUZZED; n += 1) {
     const parsed = parseMessage(JSON.stringify(mutate(baseReport)))
@@ -91,17 +97,17 @@ test(`of ${FUZZED} mutated reports all that are taken can be written`, async () 
     const report = parsed.value
     if (findOfferFault(report.offer) !== undefined) continue
     taken += 1
-    await transact(doors.database, (tx) => saveReport(tx, id, null, report, doors.clock.now()))
+    await transact(lab.database, (tx) => saveReport(tx, id, null, report, lab.clock.now()))
   }
   expect(taken).toBeGreaterThan(FUZZED / 20)
 })
 
 test('what a host over SSH printed is written without the characters that cannot be', async () => {
-  const { id } = await doors.addHost('over-ssh')
+  const { id } = await lab.addHost('over-ssh')
   const report = { ...baseReport, notes: ['a\0b\uD800c'], fault: { reason: 'x', message: '\0' } }
-  await transact(doors.database, (tx) => saveReport(tx, id, null, report, doors.clock.now()))
-  await transact(doors.database, (tx) => setHostState(tx, id, 'quarantined', 'said \0 and ended'))
-  const row = await findHost(doors.database.db, id)
+  await transact(lab.database, (tx) => saveReport(tx, id, null, report, lab.clock.now()))
+  await transact(lab.database, (tx) => setHostState(tx, id, 'quarantined', 'said \0 and ended'))
+  const row = await findHost(lab.database.db, id)
   expect(row).toMatchObject({
     notes: ['a\uFFFDb\uFFFDc'],
     fault: { message: '\uFFFD' },
@@ -110,10 +116,10 @@ test('what a host over SSH printed is written without the characters that cannot
 })
 
 test('a host that misbehaves over and over fills a few lines of the log', async () => {
-  const host = await doors.addHost('noisy')
+  const host = await lab.addHost('noisy')
   lines.length = 0
   for (let n = 0; n < BAD_CONNECTIONS; n += 1) {
-    const agent = await new TestAgent(doors.httpUrl, host).enter()
+    const agent = await new TestAgent(lab.httpUrl, host).enter()
     agent.report({ notes: ['\0'] })
     await agent.hear('refused')
     await agent.end()
@@ -125,9 +131,9 @@ test('a host that misbehaves over and over fills a few lines of the log', async 
 })
 
 test('a host with a fault is off sale, takes no order, and says why; without it, it is back', async () => {
-  const world = postgresHostWorld(doors.database, { from: 21_500, to: 21_600 })
-  const driver = hostDriver({ world, clock: doors.clock, relayHost: 'relay.test', sellSimulated: true })
-  const host: TestHost = await doors.addHost('faulty')
+  const world = postgresHostWorld(lab.database, { from: 21_500, to: 21_600 })
+  const driver = hostDriver({ world, clock: lab.clock, relayHost: 'relay.test', sellSimulated: true })
+  const host: TestHost = await lab.addHost('faulty')
   const isListed = async (): Promise<boolean> => (await driver.inventory(forever)).some(({ id }) => id === host.id)
   const order = (tag: string) =>
     driver.create(
@@ -135,14 +141,14 @@ test('a host with a fault is off sale, takes no order, and says why; without it,
       sampleSpec({ kind: 'container', ports: [], nodes: [{ machineId: host.id, gpuIndexes: [0] }] }),
       forever,
     )
-  const agent = await new TestAgent(doors.httpUrl, host).enter()
+  const agent = await new TestAgent(lab.httpUrl, host).enter()
   agent.report({})
   await waitFor('its sale', isListed)
   const fault = { reason: 'tenants_not_isolated', message: 'There are no rules.' }
   agent.report({ fault })
   await waitFor('its end of sale', async () => !(await isListed()))
   expect(await order('berth-x-1-00')).toMatchObject({ kind: 'refused', reason: 'no_capacity' })
-  expect((await findHost(doors.database.db, host.id))?.fault).toEqual(fault)
+  expect((await findHost(lab.database.db, host.id))?.fault).toEqual(fault)
   agent.report({})
   await waitFor('its sale', isListed)
   expect(await order('berth-x-2-00')).toMatchObject({ kind: 'created' })

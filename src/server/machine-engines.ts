@@ -21,8 +21,8 @@ export interface MachineEngines {
   readonly loops: readonly Reconciler[]
 }
 
-/** How often the file server's doors are compared with what they should be, beside each attach, detach and end. */
-const DOORS_EVERY_MS = 5_000
+/** How often the NFS exports are checked, besides each attach, detach and termination. */
+const EXPORTS_EVERY_MS = 5_000
 
 interface Parts {
   readonly app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId'>
@@ -81,13 +81,13 @@ async function openMetal(world: HostWorld, parts: Parts): Promise<{ driver: Driv
   const folders = settings.storage === undefined ? undefined : await openFolders(world, settings.storage, parts)
   const keeper = keepMetal({ world: metalWorld(app), clusterSecret: app.vault.derive('cluster keys'), log })
   closing.push(() => keeper.close())
-  const doors: Reconciler[] =
+  const exportLoops: Reconciler[] =
     folders === undefined
       ? []
       : [
           {
-            name: 'doors',
-            everyMs: DOORS_EVERY_MS,
+            name: 'nfs-exports',
+            everyMs: EXPORTS_EVERY_MS,
             run: async (signal) => {
               await folders.syncClients(signal)
               return false
@@ -95,7 +95,7 @@ async function openMetal(world: HostWorld, parts: Parts): Promise<{ driver: Driv
           },
         ]
   const driver = metalDriver({ world, clock: app.clock, ...(folders === undefined ? {} : { volumes: folders }) })
-  return { driver, loops: [keeper, ...doors] }
+  return { driver, loops: [keeper, ...exportLoops] }
 }
 
 async function openFolders(

@@ -8,10 +8,10 @@ import { toDate } from '../base/instant.ts'
 import type { MuxStream } from '../base/mux.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import { openRelay, type Relay } from './relay.ts'
-import { startHostDoors, TestAgent, type HostDoors, type TestHost } from '../../test/harness/host-doors.ts'
+import { startHostSockets, TestAgent, type HostSockets, type TestHost } from '../../test/harness/host-sockets.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
-let doors: HostDoors
+let lab: HostSockets
 let relay: Relay
 let host: TestHost
 let agent: TestAgent
@@ -22,9 +22,9 @@ const streams: MuxStream[] = []
 let serve: (stream: Duplex) => void
 
 beforeEach(async () => {
-  doors = await startHostDoors()
-  relay = openRelay({ app: doors.app, links: doors.links, host: '127.0.0.1', log: pino({ level: 'silent' }) })
-  host = await doors.addHost('host-1')
+  lab = await startHostSockets()
+  relay = openRelay({ app: lab.app, links: lab.links, host: '127.0.0.1', log: pino({ level: 'silent' }) })
+  host = await lab.addHost('host-1')
   serve = (stream) => void stream.pipe(stream)
   requests.length = 0
   streams.length = 0
@@ -36,11 +36,11 @@ beforeEach(async () => {
 afterEach(async () => {
   await relay.close()
   await agent.end()
-  await doors.close()
+  await lab.close()
 })
 
 function connectAgent(): Promise<TestAgent> {
-  const made = new TestAgent(doors.httpUrl, host, (request, stream) => {
+  const made = new TestAgent(lab.httpUrl, host, (request, stream) => {
     requests.push(streamRequest.parse(request))
     streams.push(stream)
     serve(stream)
@@ -59,10 +59,10 @@ async function freePort(): Promise<number> {
 
 /** As a driver would: a workload with one public port. */
 async function place(id: string, publicPort: number, target: number): Promise<void> {
-  const { db } = doors.database
+  const { db } = lab.database
   await db
     .insertInto('workload')
-    .values({ id, driver: 'host', tag: `tag-${id}`, spec: null, created_at: toDate(doors.clock.now()) })
+    .values({ id, driver: 'host', tag: `tag-${id}`, spec: null, created_at: toDate(lab.clock.now()) })
     .execute()
   await db
     .insertInto('workload_node')
@@ -74,7 +74,7 @@ async function place(id: string, publicPort: number, target: number): Promise<vo
 
 /** The servers are told. */
 async function bump(): Promise<void> {
-  const { db } = doors.database
+  const { db } = lab.database
   await db
     .updateTable('host')
     .set((one) => ({ generation: one('generation', '+', 1n) }))
@@ -177,7 +177,7 @@ test('when a workload goes, its port is closed and the connections on it are cut
   const socket = await connect()
   socket.write('x')
   await once(socket, 'data')
-  await doors.database.db.updateTable('workload').set({ want: 'gone' }).where('id', '=', 'w1').execute()
+  await lab.database.db.updateTable('workload').set({ want: 'gone' }).where('id', '=', 'w1').execute()
   await bump()
   await waitFor('the connection to be cut', () => socket.closed)
   expect(relay.ports()).toEqual([])
@@ -189,7 +189,7 @@ test('a port that now belongs to another workload leads there, and old connectio
   const socket = await connect()
   socket.write('x')
   await once(socket, 'data')
-  await doors.database.db.deleteFrom('relay_port').execute()
+  await lab.database.db.deleteFrom('relay_port').execute()
   await place('w2', port, 0)
   await waitFor('the connection to be cut', () => socket.closed)
   await waitFor('the port', () => relay.ports().includes(port))
@@ -235,7 +235,7 @@ async function fill(to: number, most: number): Promise<Socket[]> {
 
 test('one workload cannot use up its host: beyond its share it is hung up on, and others and its own SSH get through', async () => {
   const [second, ssh, neighbour] = [await freePort(), await freePort(), await freePort()]
-  const { db } = doors.database
+  const { db } = lab.database
   await db.insertInto('relay_port').values({ port: second, workload_id: 'w1', target: 8_081 }).execute()
   await db.insertInto('relay_port').values({ port: ssh, workload_id: 'w1', target: 0 }).execute()
   await place('w2', neighbour, 80)
@@ -282,7 +282,7 @@ test('all ports of a host together leave streams for SSH, logs and terminals', a
   expect(counts).toEqual([250, 250, 140, 0])
   const logins = await fill(ssh, 3)
   expect(logins).toHaveLength(3)
-  const logs = doors.links.open(host.id, { kind: 'logs', workloadId: 'w4', follow: true, tail: 0 })
+  const logs = lab.links.open(host.id, { kind: 'logs', workloadId: 'w4', follow: true, tail: 0 })
   logs?.write('x')
   await once(logs as Duplex, 'data')
   logs?.destroy()

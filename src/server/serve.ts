@@ -37,7 +37,7 @@ import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKe
 import { makeHandlers } from './handlers.ts'
 import { makeHttpServer, type Readiness } from './http.ts'
 import { watchGauges } from './gauges.ts'
-import { openHostDoors } from './host-doors.ts'
+import { openHostSockets } from './host-sockets.ts'
 import { makeHostLinks } from './host-links.ts'
 import { inferencePage } from './answer-inference.ts'
 import { openInference } from './inference.ts'
@@ -47,7 +47,7 @@ import { importInventory } from './metal-inventory.ts'
 import { openData, type OpenData } from './open-data.ts'
 import { makeRateLimiter } from './rate-limit.ts'
 import { watchResources } from './resource-gauges.ts'
-import { openLogs } from './session-door.ts'
+import { openLogs } from './session-sockets.ts'
 import { SettingsError, type Settings } from './settings.ts'
 import { shownFolder } from './welcome.ts'
 
@@ -230,7 +230,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     welcome: wiring.welcome,
     ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal)),
   })
-  const closeDoors = openHostDoors({
+  const closeSockets = openHostSockets({
     app,
     links,
     settings,
@@ -246,7 +246,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   await server.listen({ host: settings.host, port: settings.port })
   closing.push(drain)
   closing.push(() => streams.close())
-  closing.push(closeDoors)
+  closing.push(closeSockets)
   if (settings.metricsPort !== undefined) closing.push(await openMetrics(metrics, settings.metricsPort))
   const address = server.server.address()
   const port = typeof address === 'object' && address !== null ? address.port : settings.port

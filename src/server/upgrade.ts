@@ -9,14 +9,14 @@ import { randomId } from '../base/id.ts'
 import type { ErrorPage } from './error-page.ts'
 
 /** Whether it took the request. What it takes, it answers. */
-export type UpgradeDoor = (request: IncomingMessage, socket: Socket, head: Buffer) => boolean
+export type UpgradeHandler = (request: IncomingMessage, socket: Socket, head: Buffer) => boolean
 
 /** To be called before the fast path takes the server's connections: what is put back goes to node:http itself. */
-export function openUpgrades(server: Server, doors: readonly UpgradeDoor[]): void {
+export function openUpgrades(server: Server, handlers: readonly UpgradeHandler[]): void {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
     const socket = stream as Socket
-    if (isWebSocket(request) && doors.some((door) => door(request, socket, head))) return
+    if (isWebSocket(request) && handlers.some((handle) => handle(request, socket, head))) return
     socket.unshift(Buffer.concat([plainHead(request), head]))
     for (const listener of usual) listener.call(server, socket)
   })

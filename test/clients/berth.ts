@@ -50,7 +50,7 @@ export const connections: ReadonlyArray<readonly [how: string, fetch: typeof fet
 ]
 
 /** What clients call themselves whose requests came by the fast path: of those answers the two ids are one. */
-export const seenAtFrontDoor = new Set<string>()
+export const seenOnFastPath = new Set<string>()
 
 async function fetchApart(...[input, init]: Parameters<typeof fetch>): Promise<Response> {
   const dispatcher = new Agent()
@@ -58,7 +58,7 @@ async function fetchApart(...[input, init]: Parameters<typeof fetch>): Promise<R
   // It waits for the body that is still to be read.
   void dispatcher.close()
   if (response.headers.get('x-request-id') === response.headers.get('x-inference-request-id')) {
-    seenAtFrontDoor.add(new Headers(init?.headers).get('user-agent') ?? '')
+    seenOnFastPath.add(new Headers(init?.headers).get('user-agent') ?? '')
   }
   return response
 }
@@ -96,7 +96,7 @@ export async function startBerth(): Promise<Berth> {
     const listed = await customer.call('GET', '/v1/models')
     return listed.body.data.length === models.length + Object.keys(tools).length
   })
-  // The front door knows only keys and purses that are in memory.
+  // The fast path knows only keys and purses in memory.
   await customer.call('POST', '/v1/chat/completions', { model: chat.name, messages: [{ role: 'user', content: '' }] })
   return {
     server,

@@ -52,7 +52,7 @@ export async function startAgentServer(options: AgentServerOptions = {}): Promis
   const installation = options.installation ?? 'test'
   const sockets = new Set<WebSocket>()
   const server = http.createServer((_, response) => response.writeHead(404).end())
-  const door = new WebSocketServer({ server, path: AGENT_PATH })
+  const listener = new WebSocketServer({ server, path: AGENT_PATH })
   const keys = new Map(options.keys)
   const heard: FromAgent[] = []
   const refusals: string[] = []
@@ -102,7 +102,7 @@ export async function startAgentServer(options: AgentServerOptions = {}): Promis
     return undefined
   }
 
-  door.on('connection', (socket) => {
+  listener.on('connection', (socket) => {
     sockets.add(socket)
     const nonce = randomBytes(16).toString('base64url')
     socket.on('close', () => sockets.delete(socket))
@@ -149,7 +149,7 @@ export async function startAgentServer(options: AgentServerOptions = {}): Promis
     },
     close: async () => {
       for (const socket of sockets) socket.terminate()
-      door.close()
+      listener.close()
       await new Promise((resolve) => server.close(resolve))
     },
   }

@@ -28,7 +28,7 @@ export interface ChatLoad {
   readonly ended: Promise<void>
 }
 
-/** Streams and plain answers through both doors, long and short; every sixth one is left in the middle. */
+/** Streams and plain answers on both paths, long and short; every sixth one is left in the middle. */
 export const usualMix: readonly ChatAsk[] = [
   { stream: false, maxTokens: 100, careful: false },
   { stream: true, maxTokens: 100, careful: false },

@@ -1,4 +1,4 @@
-/** A chat from the client to the engine and into the books, through both doors. */
+/** A chat from the client to the engine and into the books, on both paths. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from '../harness/inference.ts'
 import { testServer, type Call, type TestServer } from '../harness/server.ts'
@@ -21,7 +21,7 @@ afterAll(async () => {
 const messages = [{ role: 'user', content: 'Say five words' }]
 
 /** The fast path accepts only the usual spelling of this content type. */
-const doors = [
+const paths = [
   ['the fast path', {}],
   ['the full path', { contentType: 'application/json;charset=utf-8' }],
 ] as const
@@ -50,7 +50,7 @@ async function costOf(response: Response): Promise<number | undefined> {
   return costs.body.requests[0]?.costNanoUsd as number | undefined
 }
 
-describe.each(doors)('by %s', (_door, more) => {
+describe.each(paths)('by %s', (_path, more) => {
   test('a plain answer has our id, our name of the model and an exact cost at once', async () => {
     const response = await chat({ model: model.name, messages, ...more })
     const body = (await response.json()) as Record<string, unknown>

@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startJourney, succeed, type Journey } from '../../../test/harness/journey.ts'
-import { testOffer } from '../../../test/harness/host-doors.ts'
+import { testOffer } from '../../../test/harness/host-sockets.ts'
 import type { Call } from '../../../test/harness/server.ts'
 import { HOUR_MS } from '../../base/instant.ts'
 import { exampleBodies } from '../../contract/example-body.ts'

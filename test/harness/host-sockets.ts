@@ -32,16 +32,16 @@ import {
   type HostReport,
 } from '../../src/contract/agent.ts'
 import { makeFastPath } from '../../src/gateway/fast-path.ts'
-import { openAgentDoor } from '../../src/server/agent-door.ts'
+import { openAgentSockets } from '../../src/server/agent-sockets.ts'
 import { makeAuthenticator } from '../../src/server/authenticate.ts'
 import { makeHostLinks, type HostLinks } from '../../src/server/host-links.ts'
 import { makeRateLimiter } from '../../src/server/rate-limit.ts'
-import { openSessionDoor } from '../../src/server/session-door.ts'
+import { openSessionSockets } from '../../src/server/session-sockets.ts'
 import { openUpgrades } from '../../src/server/upgrade.ts'
 import { startIdentityTest, type IdentityTest } from './identity.ts'
 import { waitFor } from './wait.ts'
 
-export interface HostDoors extends IdentityTest {
+export interface HostSockets extends IdentityTest {
   readonly httpUrl: string
   readonly links: HostLinks
   readonly metrics: Metrics
@@ -80,13 +80,13 @@ export const testOffer: HostOffer = {
   },
 }
 
-export interface HostDoorsOptions {
+export interface HostSocketsOptions {
   readonly heartbeatMs?: number
   readonly checkMs?: number
   readonly log?: Logger
 }
 
-export async function startHostDoors(options: HostDoorsOptions = {}): Promise<HostDoors> {
+export async function startHostSockets(options: HostSocketsOptions = {}): Promise<HostSockets> {
   const test = await startIdentityTest()
   const { clock, database } = test
   const world = postgresHostWorld(database, { from: 20_000, to: 20_999 })
@@ -100,7 +100,7 @@ export async function startHostDoors(options: HostDoorsOptions = {}): Promise<Ho
   const metrics = new Metrics()
   const authenticator = makeAuthenticator({ database, clock, log })
   const rates = makeRateLimiter({ database, clock })
-  const agents = openAgentDoor({
+  const agents = openAgentSockets({
     app,
     log,
     links,
@@ -110,7 +110,7 @@ export async function startHostDoors(options: HostDoorsOptions = {}): Promise<Ho
     trustedProxy: undefined,
   })
   const checkMs = options.checkMs ?? 15_000
-  const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustedProxy: undefined, checkMs })
+  const sessions = openSessionSockets({ app, links, authenticator, rates, log, trustedProxy: undefined, checkMs })
   const server = http.createServer((request, response) => {
     text(request).then(
       (body) => response.end(`${request.method} ${request.url} ${body}`),

@@ -11,18 +11,18 @@ import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import { insertMember } from '../store/account.ts'
 import { transact } from '../store/database.ts'
 import { findRental } from '../store/rental.ts'
-import { openLogs } from './session-door.ts'
+import { openLogs } from './session-sockets.ts'
 import {
   insertHostRental,
-  startHostDoors,
+  startHostSockets,
   TestAgent,
-  type HostDoors,
+  type HostSockets,
   type RentalChange,
-} from '../../test/harness/host-doors.ts'
+} from '../../test/harness/host-sockets.ts'
 import { openTestAccount, type TestAccount } from '../../test/harness/identity.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
-let doors: HostDoors
+let lab: HostSockets
 let agent: TestAgent
 let owner: TestAccount
 let rentalId: number
@@ -30,24 +30,24 @@ const opened: Array<{ request: StreamRequest; stream: MuxStream; signals: unknow
 
 beforeAll(async () => {
   // Short enough to wait for, long enough for a busy machine to answer in time.
-  doors = await startHostDoors({ checkMs: 1_200 })
-  const host = await doors.addHost('host-1')
-  agent = await new TestAgent(doors.httpUrl, host, (request, stream) => {
+  lab = await startHostSockets({ checkMs: 1_200 })
+  const host = await lab.addHost('host-1')
+  agent = await new TestAgent(lab.httpUrl, host, (request, stream) => {
     const one = { request: streamRequest.parse(request), stream, signals: [] as unknown[] }
     stream.on('signal', (value) => one.signals.push(value))
     opened.push(one)
   }).enter()
-  owner = await openTestAccount(doors)
+  owner = await openTestAccount(lab)
   rentalId = await insertRental(owner)
 })
 afterAll(async () => {
   await agent.end()
-  await doors.close()
+  await lab.close()
 })
 
 function insertRental(account: TestAccount, change: RentalChange = {}): Promise<number> {
   const { personId, keyId } = account.actor
-  return insertHostRental(doors.app, { accountId: account.accountId, personId, keyId }, change)
+  return insertHostRental(lab.app, { accountId: account.accountId, personId, keyId }, change)
 }
 
 interface Asked {
@@ -61,7 +61,7 @@ function dial(id: number | string, asked: Asked): WebSocket {
   const options: ClientOptions = {
     headers: { ...(asked.key === undefined ? {} : { Authorization: `Bearer ${asked.key}` }), ...asked.headers },
   }
-  const url = `${doors.httpUrl.replace('http', 'ws')}/v2/alpha/on-demand/rentals/${id}/terminal${asked.query ?? ''}`
+  const url = `${lab.httpUrl.replace('http', 'ws')}/v2/alpha/on-demand/rentals/${id}/terminal${asked.query ?? ''}`
   return new WebSocket(url, asked.protocols ?? [], options)
 }
 
@@ -147,7 +147,7 @@ test('without a command and sizes it is a login of 80 by 24', async () => {
 })
 
 test('a browser offers its key as a subprotocol, and is answered with the other one', async () => {
-  const host = new URL(doors.httpUrl).host
+  const host = new URL(lab.httpUrl).host
   const protocols = ['berth.terminal', `berth.key.${owner.keyText}`]
   const terminal = await enter({ protocols, headers: { Origin: `http://${host}` } })
   expect(terminal.socket.protocol).toBe('berth.terminal')
@@ -163,8 +163,8 @@ test('a page of another site is refused, whatever key it has', async () => {
 })
 
 test('who has signed in to the console needs no key, on its own pages; signing out ends the terminal', async () => {
-  const own = `http://${new URL(doors.httpUrl).host}`
-  const token = await transact(doors.database, (tx) => startConsoleSession(tx, owner.actor.keyId, undefined))
+  const own = `http://${new URL(lab.httpUrl).host}`
+  const token = await transact(lab.database, (tx) => startConsoleSession(tx, owner.actor.keyId, undefined))
   const Cookie = `berth_session=${token}`
   const refused: Array<[Record<string, string>, number, string]> = [
     [{}, 403, 'foreign_origin'],
@@ -182,7 +182,7 @@ test('who has signed in to the console needs no key, on its own pages; signing o
   const terminal = await enter({ protocols: ['berth.terminal'], headers })
   terminal.far.stream.write('hello')
   await waitFor('the bytes', () => terminal.frames[0]?.bytes === 'hello')
-  await transact(doors.database, (tx) => endConsoleSession(tx, token))
+  await transact(lab.database, (tx) => endConsoleSession(tx, token))
   await waitFor('the end', () => terminal.closed)
   expect(terminal.closed?.code).toBe(1_008)
 })
@@ -195,7 +195,7 @@ test('without a key, or with a wrong one, there is no terminal', async () => {
 })
 
 test('a key that may only look is refused', async () => {
-  const reader = await openTestAccount(doors, { scopes: ['compute:read'] })
+  const reader = await openTestAccount(lab, { scopes: ['compute:read'] })
   expect(await refusal(rentalId, { key: reader.keyText })).toMatchObject({
     status: 403,
     body: { reason: 'missing_scope' },
@@ -203,7 +203,7 @@ test('a key that may only look is refused', async () => {
 })
 
 test('of another account’s machine it is not even said that it is there', async () => {
-  const stranger = await openTestAccount(doors)
+  const stranger = await openTestAccount(lab)
   const theirs = await refusal(rentalId, { key: stranger.keyText })
   const nobodys = await refusal(999_999, { key: stranger.keyText })
   expect(theirs).toEqual(nobodys)
@@ -291,10 +291,10 @@ test('an account has 50 terminals at most', async () => {
 
 test('a key that was revoked ends what was opened with it', async () => {
   const terminal = await enter({ key: owner.keyText })
-  const other = await openTestAccount(doors)
+  const other = await openTestAccount(lab)
   const theirs = await insertRental(other)
   const going = await enter({ key: other.keyText }, theirs)
-  await transact(doors.database, (tx) => revokeApiKey(tx, other.actor, other.actor.keyId))
+  await transact(lab.database, (tx) => revokeApiKey(tx, other.actor, other.actor.keyId))
   await waitFor('the end', () => going.closed)
   expect(going.closed).toEqual({ code: 1_008, reason: 'the key is no longer good' })
   await waitFor('the hang-up', () => going.far.stream.destroyed)
@@ -314,11 +314,11 @@ const plainKey = {
 } satisfies ApiKeyInput
 
 test('who was made a viewer has no terminal any more, though the key is still good', async () => {
-  const member = await openTestAccount(doors)
-  const boss = await openTestAccount(doors)
+  const member = await openTestAccount(lab)
+  const boss = await openTestAccount(lab)
   const going = await enter({ key: member.keyText }, await insertRental(member))
   const { accountId } = member
-  const changed = await transact(doors.database, async (tx) => {
+  const changed = await transact(lab.database, async (tx) => {
     await insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner', name: null })
     // An owner without a key could not act, so the account would not let the other one go.
     const key = await createApiKey(tx, member.actor, { ...plainKey, memberId: boss.actor.personId })
@@ -341,17 +341,17 @@ test('a client that neither answers nor reads is given up', async () => {
 })
 
 test('the log of a machine is what its host sends; without the host it is said why not', async () => {
-  const rental = await findRental(doors.database.db, rentalId)
-  const away = await findRental(doors.database.db, await insertRental(owner, { hostId: 'host-2' }))
+  const rental = await findRental(lab.database.db, rentalId)
+  const away = await findRental(lab.database.db, await insertRental(owner, { hostId: 'host-2' }))
   if (rental === undefined || away === undefined) throw new Error('no rental')
   const before = opened.length
-  const logs = openLogs(doors.app, doors.links, rental, { follow: true, tail: 10 })
+  const logs = openLogs(lab.app, lab.links, rental, { follow: true, tail: 10 })
   if (!logs.ok) throw new Error(logs.message)
   const far = await waitFor('the stream', () => opened[before])
   expect(far.request).toEqual({ kind: 'logs', workloadId: 'w1', follow: true, tail: 10 })
   far.stream.end('line 1\nline 2\n')
   expect(await text(logs.value)).toBe('line 1\nline 2\n')
-  expect(openLogs(doors.app, doors.links, away, { follow: false, tail: 0 })).toMatchObject({
+  expect(openLogs(lab.app, lab.links, away, { follow: false, tail: 0 })).toMatchObject({
     ok: false,
     kind: 'unavailable',
     reason: 'host_not_connected',

@@ -28,7 +28,7 @@ import type { HostLink, HostLinks } from './host-links.ts'
 import type { RateLimiter } from './rate-limit.ts'
 import { joinTerminal } from './terminal.ts'
 import { addressOf, hostOf, type TrustedProxy } from './trusted-proxy.ts'
-import { pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
+import { pathOf, refuseUpgrade, type UpgradeHandler } from './upgrade.ts'
 import { validate } from './validation.ts'
 
 const TERMINAL_PATH = /^\/v2\/alpha\/on-demand\/rentals\/(\d{1,10})\/terminal$/
@@ -51,7 +51,7 @@ const terminalQuery = z.strictObject({
     .refine((words) => words.join('').length <= COMMAND_CHARS, `At most ${COMMAND_CHARS} characters in all`),
 })
 
-export interface SessionDoorOptions {
+export interface SessionSocketsOptions {
   readonly app: App
   readonly links: HostLinks
   readonly authenticator: Authenticator
@@ -62,12 +62,12 @@ export interface SessionDoorOptions {
   readonly checkMs?: number
 }
 
-export interface SessionDoor {
-  readonly take: UpgradeDoor
+export interface SessionSockets {
+  readonly take: UpgradeHandler
   close(): Promise<void>
 }
 
-export function openSessionDoor(options: SessionDoorOptions): SessionDoor {
+export function openSessionSockets(options: SessionSocketsOptions): SessionSockets {
   const sockets = new WebSocketServer({
     noServer: true,
     clientTracking: false,
@@ -150,7 +150,7 @@ interface Refused {
   readonly retryAfterMs?: number | undefined
 }
 
-async function check(options: SessionDoorOptions, request: IncomingMessage, id: number): Promise<Checked> {
+async function check(options: SessionSocketsOptions, request: IncomingMessage, id: number): Promise<Checked> {
   const { app, links, trustedProxy } = options
   if (!mayCome(request, trustedProxy)) {
     return refused(fail('forbidden', 'Pages of other sites may not open a terminal', { reason: 'foreign_origin' }))
@@ -173,7 +173,7 @@ async function check(options: SessionDoorOptions, request: IncomingMessage, id: 
 }
 
 /** As `admit` in bind.ts, for what is not an operation of node:http. */
-async function admit(options: SessionDoorOptions, request: IncomingMessage): Promise<Result<Authenticated>> {
+async function admit(options: SessionSocketsOptions, request: IncomingMessage): Promise<Result<Authenticated>> {
   const { authenticator, rates, trustedProxy, app } = options
   const limited = (limit: number, resetAt: number): Failure =>
     fail('rate_limited', `More than ${limit} requests a minute`, {

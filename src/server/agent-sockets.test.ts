@@ -13,53 +13,59 @@ import { hostDriver } from '../engines/host/driver.ts'
 import { findHost, setHostState } from '../store/host.ts'
 import { postgresHostWorld } from '../store/host-world.ts'
 import { transact } from '../store/database.ts'
-import { startHostDoors, TestAgent, testOffer, type HostDoors, type TestHost } from '../../test/harness/host-doors.ts'
+import {
+  startHostSockets,
+  TestAgent,
+  testOffer,
+  type HostSockets,
+  type TestHost,
+} from '../../test/harness/host-sockets.ts'
 import { lookAgain, waitFor } from '../../test/harness/wait.ts'
 
 /** Short enough to wait for some of them, long enough for a busy machine to answer in time. */
 const HEARTBEAT_MS = 800
 
-let doors: HostDoors
+let lab: HostSockets
 let agents: TestAgent[] = []
 let hosts = 0
 
 beforeAll(async () => {
-  doors = await startHostDoors({ heartbeatMs: HEARTBEAT_MS })
+  lab = await startHostSockets({ heartbeatMs: HEARTBEAT_MS })
 })
-afterAll(() => doors.close())
+afterAll(() => lab.close())
 afterEach(async () => {
   await Promise.all(agents.map((agent) => agent.end()))
   agents = []
   // The end of a session wakes loops, and the next test counts who is woken.
-  const open = () => doors.database.db.selectFrom('host').select('id').where('session', 'is not', null).execute()
+  const open = () => lab.database.db.selectFrom('host').select('id').where('session', 'is not', null).execute()
   await waitFor('the sessions to end', async () => (await open()).length === 0)
   // Refusals are counted by the minute.
-  doors.clock.set(addMs(doors.clock.now(), 60_000))
+  lab.clock.set(addMs(lab.clock.now(), 60_000))
 })
 
-const newHost = (): Promise<TestHost> => doors.addHost(`host-${(hosts += 1)}`)
+const newHost = (): Promise<TestHost> => lab.addHost(`host-${(hosts += 1)}`)
 
 function call(host: TestHost): TestAgent {
-  const agent = new TestAgent(doors.httpUrl, host)
+  const agent = new TestAgent(lab.httpUrl, host)
   agents.push(agent)
   return agent
 }
 
 function rowOf(host: TestHost) {
-  return findHost(doors.database.db, host.id)
+  return findHost(lab.database.db, host.id)
 }
 
 /** One that is in and was seen, so that something can be placed there. */
 async function callSeen(host: TestHost): Promise<TestAgent> {
   const agent = await call(host).enter()
   agent.report({ generation: 1 })
-  await waitFor('its report', async () => (await rowOf(host))?.seen_at === doors.clock.now())
+  await waitFor('its report', async () => (await rowOf(host))?.seen_at === lab.clock.now())
   return agent
 }
 
 async function placeWorkload(host: TestHost, tag: string): Promise<string> {
-  const world = postgresHostWorld(doors.database, { from: 21_000, to: 21_400 })
-  const driver = hostDriver({ world, clock: doors.clock, relayHost: 'relay.test' })
+  const world = postgresHostWorld(lab.database, { from: 21_000, to: 21_400 })
+  const driver = hostDriver({ world, clock: lab.clock, relayHost: 'relay.test' })
   const spec = sampleSpec({ kind: 'container', ports: [], nodes: [{ machineId: host.id, gpuIndexes: [0] }] })
   const made = await driver.create(tag, spec, new AbortController().signal)
   if (made.kind !== 'created') throw new Error(made.message)
@@ -78,21 +84,21 @@ test('who signs with the key of a host is welcomed, told what is wanted, and kno
   expect(agent.messages.map((one) => one.type)).toEqual(['challenge', 'welcome', 'desired'])
   expect(agent.last('welcome')).toEqual({ type: 'welcome', heartbeatMs: HEARTBEAT_MS })
   expect(agent.last('desired')).toMatchObject({ generation: 1, state: 'ready', workloads: [] })
-  expect(doors.links.ids()).toEqual([host.id])
+  expect(lab.links.ids()).toEqual([host.id])
   expect((await rowOf(host))?.session).not.toBeNull()
-  expect(doors.woken).toContain('inventory')
+  expect(lab.woken).toContain('inventory')
   await agent.end()
   await waitFor('the end of the session', async () => (await rowOf(host))?.session === null)
-  expect(doors.links.ids()).toEqual([])
+  expect(lab.links.ids()).toEqual([])
 })
 
 test('the agent itself is welcomed, and streams go through to it', async () => {
   const host = await newHost()
   const wanted: number[] = []
   const connection = openConnection({
-    server: doors.httpUrl,
+    server: lab.httpUrl,
     hostId: host.id,
-    installation: doors.app.installationId,
+    installation: lab.app.installationId,
     key: {
       publicKey: '',
       answer: (installation, nonce) =>
@@ -105,12 +111,12 @@ test('the agent itself is welcomed, and streams go through to it', async () => {
     state: () => {},
   })
   await waitFor('its report', async () => wanted.length > 0 && (await rowOf(host))?.notes[0] === 'it')
-  const stream = doors.links.open(host.id, { kind: 'port', workloadId: 'w', port: 0 })
+  const stream = lab.links.open(host.id, { kind: 'port', workloadId: 'w', port: 0 })
   if (stream === undefined) throw new Error('no link')
   stream.end('SSH-2.0-test')
   expect(await text(stream)).toBe('SSH-2.0-test')
   connection.close()
-  await waitFor('its end', () => doors.links.get(host.id) === undefined)
+  await waitFor('its end', () => lab.links.get(host.id) === undefined)
 })
 
 test('a host that nobody knows, another key and another host’s name are refused alike', async () => {
@@ -121,8 +127,8 @@ test('a host that nobody knows, another key and another host’s name are refuse
     await agent.hello(change)
     expect(await refusalOf(agent)).toBe('unknown_host')
   }
-  expect(doors.links.ids()).toEqual([])
-  expect(await doors.metrics.text()).toContain('berth_agent_refusals_total{reason="unknown_host"} 4')
+  expect(lab.links.ids()).toEqual([])
+  expect(await lab.metrics.text()).toContain('berth_agent_refusals_total{reason="unknown_host"} 4')
 })
 
 test('an answer that was heard on another connection opens none', async () => {
@@ -142,7 +148,7 @@ test('an answer that was heard on another connection opens none', async () => {
 test('a second connection of a host takes the place of the first, whose streams end', async () => {
   const host = await newHost()
   const first = await call(host).enter()
-  const stream = doors.links.open(host.id, { kind: 'port', workloadId: 'x', port: 1 })
+  const stream = lab.links.open(host.id, { kind: 'port', workloadId: 'x', port: 1 })
   const before = (await rowOf(host))?.session
   const second = await call(host).enter()
   await waitFor('the first to go', () => first.closed)
@@ -159,12 +165,12 @@ test('a report of a connection that was replaced elsewhere is not believed, and 
   const host = await newHost()
   const agent = await call(host).enter()
   const session = '00000000-0000-4000-8000-000000000000'
-  await doors.database.db.updateTable('host').set({ session }).where('id', '=', host.id).execute()
+  await lab.database.db.updateTable('host').set({ session }).where('id', '=', host.id).execute()
   agent.report({ notes: ['too late'] })
   await waitFor('the end', () => agent.closed)
   expect(agent.closed?.code).toBe(4_001)
   expect(await rowOf(host)).toMatchObject({ notes: [], session })
-  await doors.database.db.updateTable('host').set({ session: null }).where('id', '=', host.id).execute()
+  await lab.database.db.updateTable('host').set({ session: null }).where('id', '=', host.id).execute()
 })
 
 test('a report is written, and wakes the loops; the same one again only says that the host is there', async () => {
@@ -172,24 +178,20 @@ test('a report is written, and wakes the loops; the same one again only says tha
   const agent = await callSeen(host)
   const id = await placeWorkload(host, 'berth-test123-1-00')
   const workloads = [{ id, tag: 'berth-test123-1-00', state: 'running' as const, disks: [] }]
-  doors.woken.length = 0
+  lab.woken.length = 0
   agent.report({ generation: 2, workloads, offer: { ...testOffer, gpusSick: [1] } })
   const stateOf = () =>
-    doors.database.db.selectFrom('workload_node').selectAll().where('workload_id', '=', id).executeTakeFirst()
+    lab.database.db.selectFrom('workload_node').selectAll().where('workload_id', '=', id).executeTakeFirst()
   await waitFor('the report', async () => (await stateOf())?.state === 'running')
-  await waitFor('both loops', () => doors.woken.includes('observe') && doors.woken.includes('inventory'))
+  await waitFor('both loops', () => lab.woken.includes('observe') && lab.woken.includes('inventory'))
   // Were it written again, this would be set right.
-  await doors.database.db
-    .updateTable('workload_node')
-    .set({ state: 'starting' })
-    .where('workload_id', '=', id)
-    .execute()
-  doors.clock.set(addMs(doors.clock.now(), 5_000))
-  doors.woken.length = 0
+  await lab.database.db.updateTable('workload_node').set({ state: 'starting' }).where('workload_id', '=', id).execute()
+  lab.clock.set(addMs(lab.clock.now(), 5_000))
+  lab.woken.length = 0
   agent.report({ generation: 2, workloads, offer: { ...testOffer, gpusSick: [1] } })
-  await waitFor('the heartbeat', async () => (await rowOf(host))?.seen_at === doors.clock.now())
+  await waitFor('the heartbeat', async () => (await rowOf(host))?.seen_at === lab.clock.now())
   expect((await stateOf())?.state).toBe('starting')
-  expect(doors.woken).toEqual([])
+  expect(lab.woken).toEqual([])
 })
 
 test('a host that was silent on a connection that stood is put back on sale by its next report', async () => {
@@ -198,11 +200,11 @@ test('a host that was silent on a connection that stood is put back on sale by i
   const offer = { ...testOffer, hardware: { ...testOffer.hardware, cpuCores: 3 } }
   agent.report({ generation: 1, offer })
   await waitFor('the report', async () => (await rowOf(host))?.offer.hardware.cpuCores === 3)
-  doors.clock.set(addMs(doors.clock.now(), SILENT_MS + 1))
-  doors.woken.length = 0
+  lab.clock.set(addMs(lab.clock.now(), SILENT_MS + 1))
+  lab.woken.length = 0
   agent.report({ generation: 1, offer })
-  await waitFor('it', async () => (await rowOf(host))?.seen_at === doors.clock.now() && doors.woken.length > 0)
-  expect(doors.woken).toContain('inventory')
+  await waitFor('it', async () => (await rowOf(host))?.seen_at === lab.clock.now() && lab.woken.length > 0)
+  expect(lab.woken).toContain('inventory')
 })
 
 test('what is wanted of a host reaches it when it changes, and again while it has not acted on it', async () => {
@@ -215,7 +217,7 @@ test('what is wanted of a host reaches it when it changes, and again while it ha
   const before = told()
   // Not so often that it would be a flood.
   await waitFor('a reminder', async () => (agent.report({ generation: 1 }), await lookAgain(), told() > before))
-  await transact(doors.database, (tx) => setHostState(tx, host.id, 'draining', null))
+  await transact(lab.database, (tx) => setHostState(tx, host.id, 'draining', null))
   await agent.hear('desired', (one) => one.state === 'draining')
 })
 
@@ -229,7 +231,7 @@ test('measurements are kept, the last ones', async () => {
     const row = await rowOf(host)
     return row?.metrics?.cpuPercent === 30 ? row : undefined
   })
-  expect(kept.metrics_at).toBe(doors.clock.now())
+  expect(kept.metrics_at).toBe(lab.clock.now())
 })
 
 test('a host moves as its owner says; it may not leave while it has tenants, and stays connected', async () => {
@@ -271,7 +273,7 @@ test.each([
   const bad = await call(host).enter()
   act(bad)
   expect(await refusalOf(bad)).toBe(reason)
-  await waitFor('its link to go', () => doors.links.get(host.id) === undefined)
+  await waitFor('its link to go', () => lab.links.get(host.id) === undefined)
   good.report({ notes: ['still here'] })
   await waitFor('the report of the other', async () => (await rowOf(other))?.notes[0] === 'still here')
 })
@@ -296,13 +298,13 @@ test('a host that does not read what it is told loses its connection before that
   const host = await newHost()
   const agent = await call(host).enter()
   agent.socket.pause()
-  const stream = doors.links.open(host.id, { kind: 'terminal', workloadId: 'w', columns: 80, rows: 24, command: null })
+  const stream = lab.links.open(host.id, { kind: 'terminal', workloadId: 'w', columns: 80, rows: 24, command: null })
   // A megabyte of signals at a time, faster than silence could be noticed.
   for (let sent = 0; sent < 64 && stream?.destroyed === false; sent += 1) {
     for (let at = 0; at < 64; at += 1) stream.sendSignal('x'.repeat(16_000))
   }
   expect(stream?.destroyed).toBe(true)
-  await waitFor('its link to go', () => doors.links.get(host.id) === undefined)
+  await waitFor('its link to go', () => lab.links.get(host.id) === undefined)
   agent.socket.resume()
   await waitFor('the end', () => agent.closed)
 })
@@ -325,8 +327,8 @@ test('a host that has joined as one thing cannot report as another', async () =>
 test('reports of a host that sees nothing do not count as sights of it, the first or the same again', async () => {
   const host = await newHost()
   const agent = await callSeen(host)
-  const seenAt = doors.clock.now()
-  doors.clock.set(addMs(seenAt, 5_000))
+  const seenAt = lab.clock.now()
+  lab.clock.set(addMs(seenAt, 5_000))
   for (let at = 0; at < 3; at += 1) agent.report({ generation: 1, blind: true, notes: ['blind'] })
   await waitFor('its notes', async () => (await rowOf(host))?.notes[0] === 'blind')
   // Sent after the others, so when it is written those were heard.
@@ -336,22 +338,22 @@ test('reports of a host that sees nothing do not count as sights of it, the firs
   // Those that said nothing new are written every second.
   const neighbour = await newHost()
   const other = await callSeen(neighbour)
-  doors.clock.set(addMs(doors.clock.now(), 1_000))
+  lab.clock.set(addMs(lab.clock.now(), 1_000))
   other.report({ generation: 1 })
-  await waitFor('a second of heartbeats', async () => (await rowOf(neighbour))?.seen_at === doors.clock.now())
+  await waitFor('a second of heartbeats', async () => (await rowOf(neighbour))?.seen_at === lab.clock.now())
   expect((await rowOf(host))?.seen_at).toBe(seenAt)
-  doors.woken.length = 0
-  doors.clock.set(addMs(seenAt, SILENT_MS + 1))
+  lab.woken.length = 0
+  lab.clock.set(addMs(seenAt, SILENT_MS + 1))
   agent.report({ generation: 1, notes: ['blind'] })
-  await waitFor('the inventory to be taken', () => doors.woken.includes('inventory'))
-  await waitFor('the sight of it', async () => (await rowOf(host))?.seen_at === doors.clock.now())
+  await waitFor('the inventory to be taken', () => lab.woken.includes('inventory'))
+  await waitFor('the sight of it', async () => (await rowOf(host))?.seen_at === lab.clock.now())
 })
 
 test('an agent that has fallen silent loses its connection', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   agent.socket.pause()
-  await waitFor('its link to go', () => doors.links.get(host.id) === undefined)
+  await waitFor('its link to go', () => lab.links.get(host.id) === undefined)
   await waitFor('the end of the session', async () => (await rowOf(host))?.session === null)
   agent.socket.resume()
   await waitFor('the end', () => agent.closed)
@@ -366,7 +368,7 @@ test('an address from which very many could not show who they are is not listene
     await refusalOf(agent)
   }
   const answer = await new Promise<number | undefined>((resolve) => {
-    new WebSocket(`${doors.httpUrl.replace('http', 'ws')}${AGENT_PATH}`)
+    new WebSocket(`${lab.httpUrl.replace('http', 'ws')}${AGENT_PATH}`)
       .on('unexpected-response', (request, response) => {
         resolve(response.statusCode)
         request.destroy()
@@ -374,14 +376,14 @@ test('an address from which very many could not show who they are is not listene
       .on('error', () => {})
   })
   expect(answer).toBe(429)
-  doors.clock.set(addMs(doors.clock.now(), 60_000))
+  lab.clock.set(addMs(lab.clock.now(), 60_000))
   await call(host).enter()
 })
 
 test('requests that ask for a protocol that nobody speaks are answered like any other', async () => {
   const ask = (path: string, upgrade: string, body = ''): Promise<string> =>
     new Promise((resolve, reject) => {
-      const request = http.request(`${doors.httpUrl}${path}`, {
+      const request = http.request(`${lab.httpUrl}${path}`, {
         method: body === '' ? 'GET' : 'POST',
         headers: { Connection: 'Upgrade, HTTP2-Settings', Upgrade: upgrade, 'HTTP2-Settings': 'AAMAAABk' },
       })

@@ -4,16 +4,16 @@ import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
-import { openAgentDoor } from './agent-door.ts'
+import { openAgentSockets } from './agent-sockets.ts'
 import type { Authenticator } from './authenticate.ts'
 import type { HostLinks } from './host-links.ts'
 import type { RateLimiter } from './rate-limit.ts'
 import { openRelay } from './relay.ts'
-import { openSessionDoor } from './session-door.ts'
+import { openSessionSockets } from './session-sockets.ts'
 import type { Settings } from './settings.ts'
 import { openUpgrades } from './upgrade.ts'
 
-export interface HostDoorOptions {
+export interface HostSocketsOptions {
   readonly app: App
   readonly links: HostLinks
   readonly settings: Settings
@@ -27,13 +27,13 @@ export interface HostDoorOptions {
 }
 
 /** Answers how to close all of it. Without the engine of hosts nobody can call in. */
-export function openHostDoors(options: HostDoorOptions): () => Promise<void> {
+export function openHostSockets(options: HostSocketsOptions): () => Promise<void> {
   const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links } = options
   if (![...app.drivers.values()].some(({ traits }) => traits.ports === 'relayed')) return async () => {}
   const { trustedProxy } = settings
   const relay = openRelay({ app, links, host: settings.relay.host, log })
-  const agents = openAgentDoor({ app, log, links, databaseUrl, heartbeatMs: HEARTBEAT_MS, trustedProxy, metrics })
-  const sessions = openSessionDoor({ app, links, authenticator, rates, log, trustedProxy })
+  const agents = openAgentSockets({ app, log, links, databaseUrl, heartbeatMs: HEARTBEAT_MS, trustedProxy, metrics })
+  const sessions = openSessionSockets({ app, links, authenticator, rates, log, trustedProxy })
   openUpgrades(server, [agents.take, sessions.take])
   return async () => {
     await sessions.close()

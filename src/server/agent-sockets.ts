@@ -21,7 +21,7 @@ import { errorPage } from './error-page.ts'
 import type { HostLinks } from './host-links.ts'
 import { listen } from '../store/listener.ts'
 import { addressOf, type TrustedProxy } from './trusted-proxy.ts'
-import { pathOf, refuseUpgrade, type UpgradeDoor } from './upgrade.ts'
+import { pathOf, refuseUpgrade, type UpgradeHandler } from './upgrade.ts'
 
 /** The channel of the trigger `host_is_told`. */
 const HOSTS_CHANNEL = 'berth_hosts'
@@ -41,7 +41,7 @@ const GOODBYE_MS = 2_000
 /** In the log, about one host or address. */
 const LINES_PER_MINUTE = 12
 
-export interface AgentDoorOptions {
+export interface AgentSocketsOptions {
   readonly app: App
   readonly log: Logger
   readonly links: HostLinks
@@ -52,19 +52,19 @@ export interface AgentDoorOptions {
   readonly metrics?: Metrics
 }
 
-export interface AgentDoor {
-  readonly take: UpgradeDoor
+export interface AgentSockets {
+  readonly take: UpgradeHandler
   /** Hangs up on all agents; they come back, here or elsewhere. */
   close(): Promise<void>
 }
 
-export function openAgentDoor(options: AgentDoorOptions): AgentDoor {
-  const door = new Door(options)
-  return { take: (request, socket, head) => door.take(request, socket, head), close: () => door.close() }
+export function openAgentSockets(options: AgentSocketsOptions): AgentSockets {
+  const sockets = new Sockets(options)
+  return { take: (request, socket, head) => sockets.take(request, socket, head), close: () => sockets.close() }
 }
 
-class Door {
-  readonly #options: AgentDoorOptions
+class Sockets {
+  readonly #options: AgentSocketsOptions
   readonly #sockets = new WebSocketServer({
     noServer: true,
     clientTracking: false,
@@ -88,7 +88,7 @@ class Door {
   #wasTrusted = false
   #isClosed = false
 
-  constructor(options: AgentDoorOptions) {
+  constructor(options: AgentSocketsOptions) {
     const { app, log, links, heartbeatMs, metrics } = options
     this.#options = options
     this.#refusals = makeRefusals(() => app.clock.now())
