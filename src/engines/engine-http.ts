@@ -1,23 +1,23 @@
 /**
- * What the engine programs have in common: a process that belongs to its parent and answers JSON over HTTP on a unix
- * socket. It tells its parent of its state in lines of JSON on stdout, keeps a bounded queue, and ends at once when
- * its stdin closes, which it does even when the parent was killed. There is no handler for SIGTERM: the signal itself
- * ends the process, also while native code runs, and a socket that is left behind is removed by the next start.
+ * Shared by all engine programs: a child process that answers JSON over HTTP on a unix socket. It reports its state to
+ * its parent as JSON lines on stdout and exits as soon as its stdin closes, which happens even when the parent was
+ * killed. There is no SIGTERM handler: the signal ends the process even while native code runs, and the next start
+ * removes the socket that is left behind.
  */
 import { lstatSync, unlinkSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
+import net from 'node:net'
 import { z } from 'zod'
 import { assertNever, fail, failField, type Failure, type Result } from '../base/result.ts'
 import { faultWords } from '../contract/fault-words.ts'
-import type { WorkQueue } from './engine-queue.ts'
 
-const startForm = z.object({
+export const engineStart = z.object({
   model: z.string().min(1),
   socketPath: z.string().min(1),
   threads: z.int().min(1).max(1_024).nullable(),
   queue: z.int().min(0).max(100_000),
 })
-export type EngineStart = z.infer<typeof startForm>
+export type EngineStart = z.infer<typeof engineStart>
 
 type EngineEvent =
   | { readonly event: 'loading'; readonly progress: number }
@@ -31,64 +31,77 @@ type EngineEvent =
 
 export interface EngineCall {
   readonly body: unknown
-  /** Aborted when the client has gone. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
-  /** For an answer that is too long to be kept: once its head is sent, what the route returns is not looked at. */
+  /** For streamed answers: once a route has sent the head, its return value is ignored. */
   readonly response: ServerResponse
 }
 
 export interface Engine {
   readonly contextTokens: number | null
-  readonly queue: WorkQueue
+  readonly supportsTools: boolean
+  readonly queue: { readonly places: number; metricsText(): string | Promise<string> }
   /** By method and path: `POST /v1/embeddings`. */
   readonly routes: Readonly<Record<string, (call: EngineCall) => Promise<Result<unknown>> | Result<unknown>>>
   readonly maxBodyBytes: number
 }
 
+const MAX_CONNECTIONS = 1_024
 const REQUEST_TIMEOUT_MS = 60_000
-/** Longer than a gateway keeps a connection that it does not use, so that it is the gateway that closes it. */
+/** Longer than the gateway keeps an idle connection, so that the gateway closes it first. */
 const KEEP_ALIVE_MS = 300_000
-/** What the process makes, which is its socket, is for its own user alone. */
+/** Makes the socket private to this user. */
 const PRIVATE_UMASK = 0o177
+const PROGRESS_STEP = 0.01
 
-/** Runs until the parent is gone. */
-export async function runEngine(make: (start: EngineStart) => Promise<Engine>): Promise<void> {
+/** Runs until the parent is gone. `make` may report how much of the model is loaded, from 0 to 1. */
+export async function runEngine<S extends EngineStart>(
+  form: z.ZodType<S>,
+  make: (start: S, onProgress: (share: number) => void) => Promise<Engine>,
+): Promise<void> {
   try {
-    const start = startForm.parse(JSON.parse(process.argv[2] ?? 'null'))
+    const start = form.parse(JSON.parse(process.argv[2] ?? 'null'))
     process.umask(PRIVATE_UMASK)
     endWithParent(start.socketPath)
-    tellParent({ event: 'loading', progress: 0 })
-    const engine = await make(start)
+    const engine = await make(start, reportProgress())
     await listen(start.socketPath, engine)
-    tellParent({
-      event: 'ready',
-      contextTokens: engine.contextTokens,
-      concurrency: engine.queue.places,
-      supportsTools: false,
-    })
+    const { contextTokens, supportsTools, queue } = engine
+    tellParent({ event: 'ready', contextTokens, concurrency: queue.places, supportsTools })
   } catch (cause) {
     failEngine(cause)
   }
 }
 
-/** Tells the parent why, and ends. */
+/** Reports the reason to the parent and exits. */
 export function failEngine(cause: unknown): never {
-  const message = cause instanceof Error ? cause.message : String(cause)
+  const message =
+    cause instanceof z.ZodError ? z.prettifyError(cause) : cause instanceof Error ? cause.message : String(cause)
   process.stderr.write(`${cause instanceof Error ? cause.stack : message}\n`)
   tellParent({ event: 'failed', message })
   process.exit(1)
+}
+
+function reportProgress(): (share: number) => void {
+  let reported = 0
+  tellParent({ event: 'loading', progress: 0 })
+  return (share) => {
+    if (share < reported + PROGRESS_STEP) return
+    reported = share
+    tellParent({ event: 'loading', progress: Math.round(share * 100) / 100 })
+  }
 }
 
 function tellParent(event: EngineEvent): void {
   process.stdout.write(`${JSON.stringify(event)}\n`)
 }
 
+/** By a signal: `process.exit` waits for native code, which may take seconds. */
 function endWithParent(socketPath: string): void {
   const end = (): void => {
     try {
       unlinkSync(socketPath)
     } catch {
-      // Not made yet.
+      // Not created yet.
     }
     process.kill(process.pid, 'SIGTERM')
   }
@@ -96,17 +109,26 @@ function endWithParent(socketPath: string): void {
 }
 
 async function listen(socketPath: string, engine: Engine): Promise<void> {
-  removeStale(socketPath)
+  await removeStale(socketPath)
   const times = { requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: KEEP_ALIVE_MS }
   const server = http.createServer(times, (request, response) => void answer(engine, request, response))
+  server.maxConnections = MAX_CONNECTIONS
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(socketPath, resolve))
 }
 
-/** Only a socket is removed: a path that is given by mistake costs nobody a file. */
-function removeStale(socketPath: string): void {
+/** Removes only a socket that nobody listens on. */
+async function removeStale(socketPath: string): Promise<void> {
   const found = lstatSync(socketPath, { throwIfNoEntry: false })
   if (found === undefined) return
-  if (!found.isSocket()) throw new Error(`${socketPath} is there and is not a socket`)
+  if (!found.isSocket()) throw new Error(`${socketPath} exists and is not a socket`)
+  const isInUse = await new Promise<boolean>((resolve) => {
+    const probe = net.connect(socketPath, () => {
+      probe.destroy()
+      resolve(true)
+    })
+    probe.once('error', () => resolve(false))
+  })
+  if (isInUse) throw new Error(`another process listens on ${socketPath}`)
   unlinkSync(socketPath)
 }
 
@@ -116,7 +138,8 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
   const key = `${request.method ?? ''} ${(request.url ?? '').split('?')[0]}`
   try {
     if (key === 'GET /health') return sendJson(response, 200, { status: 'ok' })
-    if (key === 'GET /metrics') return send(response, 200, 'text/plain; version=0.0.4', engine.queue.metricsText())
+    if (key === 'GET /metrics')
+      return send(response, 200, 'text/plain; version=0.0.4', await engine.queue.metricsText())
     const route = engine.routes[key]
     if (route === undefined) return sendFailure(response, fail('not_found', `There is no ${key} here`))
     const body = request.method === 'GET' ? undefined : await readJson(request, engine.maxBodyBytes)
@@ -126,13 +149,21 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
     if (result.ok) sendJson(response, 200, result.value)
     else sendFailure(response, result)
   } catch (cause) {
-    if (gone.signal.aborted) return
+    if (gone.signal.aborted || request.socket.destroyed) return
     process.stderr.write(`${key}: ${cause instanceof Error ? cause.stack : String(cause)}\n`)
-    // What is said to its end already, in the form of its route, is left to be read.
+    // A route that reported the error in its stream has ended the response.
     if (response.writableEnded) return
     if (response.headersSent) response.destroy()
-    else sendError(response, 500, { message: 'The engine failed at this request', type: 'server_error' })
+    else sendJson(response, 500, { error: engineFailed })
   }
+}
+
+/** Also sent inside a stream whose head is already out. */
+export const engineFailed: ErrorBody = {
+  message: 'The engine failed to process this request',
+  type: 'server_error',
+  param: null,
+  code: 'engine_failed',
 }
 
 async function readJson(request: IncomingMessage, maxBytes: number): Promise<Result<unknown>> {
@@ -140,9 +171,10 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<Res
   let bytes = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length
-    if (bytes > maxBytes) return fail('invalid', `The body is longer than ${maxBytes} bytes`, { reason: 'too_large' })
-    chunks.push(chunk)
+    // The rest of a body that is too large is read and dropped: leaving the loop would cut the connection.
+    if (bytes <= maxBytes) chunks.push(chunk)
   }
+  if (bytes > maxBytes) return fail('invalid', `The body is longer than ${maxBytes} bytes`, { reason: 'too_large' })
   try {
     return { ok: true, value: JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown }
   } catch {
@@ -173,14 +205,13 @@ function sendFailure(response: ServerResponse, failure: Failure): void {
   if (failure.retryAfterMs !== undefined) {
     response.setHeader('retry-after', String(Math.ceil(failure.retryAfterMs / 1_000)))
   }
-  // What is left of the body is not read, so the connection cannot be used again.
-  if (status === 413) response.setHeader('connection', 'close')
-  sendError(response, status, {
+  const error: ErrorBody = {
     message: failure.message,
-    type: status < 500 ? 'invalid_request_error' : 'server_error',
+    type: status < 500 ? 'invalid_request_error' : status === 503 ? 'overloaded_error' : 'server_error',
     param: failure.issues?.[0]?.path.join('.') ?? null,
     code: failure.reason ?? null,
-  })
+  }
+  sendJson(response, status, { error })
 }
 
 function statusOf(failure: Failure): number {
@@ -197,7 +228,7 @@ function statusOf(failure: Failure): number {
     case 'no_capacity':
     case 'conflict':
     case 'rate_limited':
-      // Of these an engine knows nothing.
+      // No engine returns these.
       return 500
     default:
       return assertNever(failure.kind)
@@ -207,10 +238,6 @@ function statusOf(failure: Failure): number {
 interface ErrorBody {
   readonly message: string
   readonly type: string
-  readonly param?: string | null
-  readonly code?: string | null
-}
-
-function sendError(response: ServerResponse, status: number, { message, type, param, code }: ErrorBody): void {
-  sendJson(response, status, { error: { message, type, param: param ?? null, code: code ?? null } })
+  readonly param: string | null
+  readonly code: string | null
 }

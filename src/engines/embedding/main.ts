@@ -1,17 +1,18 @@
 /** The embedding engine, a process of its own. Its model loads in a fifth of a second, before it listens. */
 import os from 'node:os'
-import { runEngine } from '../engine-http.ts'
+import { engineStart, runEngine } from '../engine-http.ts'
 import { EmbeddingDesk } from './embedding.ts'
 import { loadMiniLm, MAX_TOKENS } from './mini-lm.ts'
 
 /** The longest list of the longest texts in plain English is some 5 MB. */
 const MAX_BODY_BYTES = 8 * 1_048_576
 
-await runEngine(async (start) => {
+await runEngine(engineStart, async (start) => {
   const model = await loadMiniLm(start.threads ?? Math.max(1, os.availableParallelism() - 1))
   const desk = new EmbeddingDesk(model, start.model, start.queue)
   return {
     contextTokens: MAX_TOKENS,
+    supportsTools: false,
     queue: desk.queue,
     maxBodyBytes: MAX_BODY_BYTES,
     routes: { 'POST /v1/embeddings': (call) => desk.embed(call) },

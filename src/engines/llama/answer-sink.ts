@@ -1,4 +1,4 @@
-/** Where the pieces of an answer go: into a stream as they come, or into one body when all are there. */
+/** Writes the pieces of an answer to a stream as they come, or collects them into one body. */
 import type http from 'node:http'
 import { formatSse } from '../../base/sse.ts'
 import { joinPieces, type Answer, type AnswerWriter, type Usage } from './answer.ts'
@@ -12,18 +12,17 @@ const STALLED_MS = 120_000
 export interface Sink {
   piece(choice: number, piece: AnswerPiece): Promise<void>
   finish(choice: number, reason: Answer['finish']): Promise<void>
-  end(): Promise<void>
+  /** Resolves with the body, unless it was streamed. */
+  end(): Promise<object | undefined>
 }
 
 export class PlainSink implements Sink {
-  readonly #response: http.ServerResponse
   readonly #writer: AnswerWriter
   readonly #usage: RequestUsage
   readonly #answers: Answer[] = []
   #pieces: AnswerPiece[] = []
 
-  constructor(response: http.ServerResponse, writer: AnswerWriter, usage: RequestUsage) {
-    this.#response = response
+  constructor(writer: AnswerWriter, usage: RequestUsage) {
     this.#writer = writer
     this.#usage = usage
   }
@@ -37,8 +36,8 @@ export class PlainSink implements Sink {
     this.#pieces = []
   }
 
-  async end(): Promise<void> {
-    sendJson(this.#response, 200, this.#writer.whole(this.#answers, this.#usage.now))
+  async end(): Promise<object> {
+    return this.#writer.whole(this.#answers, this.#usage.now)
   }
 }
 
@@ -70,7 +69,7 @@ export class StreamSink implements Sink {
     await this.#send(this.#writer.closing(choice, finish, this.#usageNow()))
   }
 
-  async end(): Promise<void> {
+  async end(): Promise<undefined> {
     if (this.#withUsage !== 'none') await this.#send(this.#writer.usage(this.#usage.now))
     this.#response.end(formatSse({ data: '[DONE]' }))
   }
@@ -102,10 +101,4 @@ export class StreamSink implements Sink {
       response.once('drain', goOn).once('close', goOn)
     })
   }
-}
-
-export function sendJson(response: http.ServerResponse, status: number, body: object): void {
-  const text = JSON.stringify(body)
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) })
-  response.end(text)
 }

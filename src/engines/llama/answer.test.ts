@@ -239,7 +239,7 @@ describe('what cannot be had is refused by its name', () => {
       status: 404,
       error: { param: 'model' },
     })
-    expect(await engine.refuse(CHAT, '{')).toMatchObject({ status: 400, error: { code: 'invalid_json' } })
+    expect(await engine.refuse(CHAT, '{')).toMatchObject({ status: 400, error: { code: 'not_json' } })
     expect(await engine.refuse('/v1/embeddings', {})).toMatchObject({ status: 404 })
   })
 

@@ -1,4 +1,4 @@
-/** The model, the line before it, and what is counted of both. */
+/** The loaded model, its request queue and their metrics. */
 import type { LlamaContextSequence } from 'node-llama-cpp'
 import { Metrics } from '../../base/metrics.ts'
 import type { Result } from '../../base/result.ts'
@@ -44,24 +44,31 @@ export class RequestUsage {
   }
 }
 
-export class Engine {
+export class ChatEngine {
   readonly model: string
-  readonly metrics = new Metrics()
+  /** How many requests are processed at once. */
+  readonly places: number
+  readonly #metrics = new Metrics()
   readonly #loaded: LoadedModel
   readonly #scheduler: Scheduler<LlamaContextSequence>
   readonly #counters: ReturnType<typeof declareCounters>
 
   constructor(model: string, loaded: LoadedModel, queueLimit: number) {
     this.model = model
+    this.places = loaded.sequences.length
     this.#loaded = loaded
     this.#scheduler = new Scheduler(loaded.sequences, queueLimit)
-    this.#counters = declareCounters(this.metrics)
-    const processing = this.metrics.gauge('llamacpp:requests_processing', 'Requests that are worked on')
-    const deferred = this.metrics.gauge('llamacpp:requests_deferred', 'Requests that wait')
-    this.metrics.collect(() => {
+    this.#counters = declareCounters(this.#metrics)
+    const processing = this.#metrics.gauge('llamacpp:requests_processing', 'Requests being processed')
+    const deferred = this.#metrics.gauge('llamacpp:requests_deferred', 'Requests waiting in the queue')
+    this.#metrics.collect(() => {
       processing.set(this.#scheduler.processing)
       deferred.set(this.#scheduler.deferred)
     })
+  }
+
+  metricsText(): Promise<string> {
+    return this.#metrics.text()
   }
 
   readRequest(kind: 'chat' | 'completion', body: unknown): Result<GenerationRequest> {
@@ -101,9 +108,9 @@ export class Engine {
 
 function declareCounters(metrics: Metrics) {
   const counters = {
-    prompted: metrics.counter('llamacpp:prompt_tokens_total', 'Tokens of prompts that were evaluated'),
-    predicted: metrics.counter('llamacpp:tokens_predicted_total', 'Tokens that were generated'),
-    reused: metrics.counter('berth_engine_prefix_tokens_reused_total', 'Tokens of prompts that were there already'),
+    prompted: metrics.counter('llamacpp:prompt_tokens_total', 'Prompt tokens evaluated'),
+    predicted: metrics.counter('llamacpp:tokens_predicted_total', 'Tokens generated'),
+    reused: metrics.counter('berth_engine_prefix_tokens_reused_total', 'Prompt tokens reused from earlier requests'),
   }
   for (const counter of Object.values(counters)) counter.add({}, 0)
   return counters

@@ -225,7 +225,7 @@ test(
 
     for (const stream of [false, true]) {
       const full = await paint(own, { stream })
-      expect(full).toMatchObject({ status: 503, body: { error: { type: 'server_error', code: 'queue_full' } } })
+      expect(full).toMatchObject({ status: 503, body: { error: { type: 'overloaded_error', code: 'queue_full' } } })
       expect(Number(full.retryAfter)).toBeGreaterThanOrEqual(1)
     }
 

@@ -4,7 +4,7 @@
  */
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { runEngine } from '../engine-http.ts'
+import { engineStart, runEngine } from '../engine-http.ts'
 import { findModelFolder, readModelFolder } from './model-folder.ts'
 import { PAINTER_ROLE, PainterProcess, readPainterStart, runPainter } from './painter-process.ts'
 import { PictureDesk } from './picture.ts'
@@ -20,13 +20,14 @@ if (process.argv[2] === PAINTER_ROLE) {
   const { loadPictogram } = await import('./pictogram.ts')
   await runPainter(() => loadPictogram(start))
 } else {
-  await runEngine(async (start) => {
+  await runEngine(engineStart, async (start) => {
     const folder = process.argv[3] ?? findModelFolder(here)
     const facts = await readModelFolder(folder)
     const painter = new PainterProcess(here, { folder, threads: start.threads ?? os.availableParallelism() })
     const desk = new PictureDesk(painter, facts, start.queue)
     return {
       contextTokens: null,
+      supportsTools: false,
       queue: desk.queue,
       maxBodyBytes: MAX_BODY_BYTES,
       routes: { 'POST /v1/image/generation': (call) => desk.generate(call) },

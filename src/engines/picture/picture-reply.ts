@@ -5,6 +5,7 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { formatSse } from '../../base/sse.ts'
+import { engineFailed } from '../engine-http.ts'
 
 /** Of the PNG; three bytes make four letters. */
 const PART_BYTES = 3 * 65_536
@@ -56,8 +57,7 @@ export class PictureReply {
   /** Says that it failed, where the head was sent already. */
   fail(): void {
     if (!this.#response.headersSent || this.#response.writableEnded) return
-    const error = { message: 'The engine failed at this request', type: 'server_error', param: null, code: null }
-    this.#response.end(formatSse({ data: JSON.stringify({ type: 'error', error }) }))
+    this.#response.end(formatSse({ data: JSON.stringify({ type: 'error', error: engineFailed }) }))
   }
 
   async finish({ png, seed, notes }: FinishedPicture): Promise<void> {

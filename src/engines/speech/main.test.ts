@@ -147,7 +147,7 @@ test('a full queue says so, and a client that goes away frees its place', async 
     return processing === 4 && deferred === 1
   })
   const full = await speak({ text: 'Hello.', speaker: 'kal' })
-  expect(full).toMatchObject({ status: 503, body: { error: { type: 'server_error', code: 'queue_full' } } })
+  expect(full).toMatchObject({ status: 503, body: { error: { type: 'overloaded_error', code: 'queue_full' } } })
   expect(full.body.error?.message).toContain(`${full.headers['retry-after']} s`)
   expect(Number(full.headers['retry-after'])).toBeGreaterThanOrEqual(1)
   expect(await ask('GET', '/health')).toMatchObject({ status: 200 })

@@ -4,7 +4,7 @@
  */
 import os from 'node:os'
 import { isMainThread, workerData } from 'node:worker_threads'
-import { failEngine, runEngine } from '../engine-http.ts'
+import { engineStart, failEngine, runEngine } from '../engine-http.ts'
 import { loadFlite } from './flite.ts'
 import { SpeechDesk } from './speech.ts'
 import { loadVits } from './vits.ts'
@@ -14,13 +14,14 @@ import { runVoiceThread, VoiceThread, type ThreadStart } from './voice-thread.ts
 const MAX_BODY_BYTES = 2 * 1_048_576
 
 if (isMainThread) {
-  await runEngine((start) => {
+  await runEngine(engineStart, (start) => {
     const threads = start.threads ?? Math.max(1, os.availableParallelism() - 1)
     const startThread = (family: ThreadStart['family']): VoiceThread =>
       new VoiceThread(threadEntry(), { family, threads }, failEngine)
     const desk = new SpeechDesk({ flite: startThread('flite'), vits: startThread('vits') }, start.queue)
     return Promise.resolve({
       contextTokens: null,
+      supportsTools: false,
       queue: desk.queue,
       maxBodyBytes: MAX_BODY_BYTES,
       routes: {
