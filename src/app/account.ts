@@ -1,6 +1,6 @@
 /**
- * Who is calling, and the people of an account. Owners change who is in it, and there is always one: each change takes
- * the account's lock and reads the caller's role again, since what the calling key was let in with may be a moment old.
+ * The caller, and the members of an account. Only owners change members, and there is always one owner: each change
+ * locks the account and reads the caller's role again, because the cached role of the key may be outdated.
  */
 import { makeApiKey, type NewApiKey } from '../base/api-key.ts'
 import { randomId } from '../base/id.ts'
@@ -48,7 +48,7 @@ export async function getMe(app: App, actor: Actor): Promise<Result<Me>> {
     findAccount(db, actor.accountId),
     findApiKey(db, actor.accountId, actor.keyId),
   ])
-  // Only when the person was removed between the check of the key and now.
+  // Only if the person was removed after the key was checked.
   if (member === undefined || account === undefined || key === undefined) return notAMember()
   return ok({ member, account, key })
 }
@@ -87,7 +87,7 @@ export async function changeMember(
   return ok({ ...member, role: input.role })
 }
 
-/** Takes the person out and revokes the keys made for them in this account. */
+/** Removes the member and revokes their keys in this account. */
 export async function removeMember(tx: Tx, actor: Actor, personId: string): Promise<Result<Member>> {
   const refused = await requireOwner(tx, actor)
   if (refused !== undefined) return refused
@@ -100,7 +100,7 @@ export async function removeMember(tx: Tx, actor: Actor, personId: string): Prom
   return ok(member)
 }
 
-/** Why a person's rights stay: an account keeps an owner who can act, and a key takes no rights from a stronger one. */
+/** Why a member keeps their rights: an account needs an owner with a working key, and a key cannot weaken a stronger one. */
 async function whyKeep(tx: Tx, actor: Actor, member: Member): Promise<Failure | undefined> {
   const { accountId } = actor
   if (member.role === 'owner' && !(await hasOtherActiveOwner(tx, accountId, member.id))) return lastOwner()
@@ -108,7 +108,7 @@ async function whyKeep(tx: Tx, actor: Actor, member: Member): Promise<Failure | 
   return refuseToManage({ ...actor, role: 'owner' }, member, keys)
 }
 
-/** What the account has chosen for itself. */
+/** Settings that the account controls. */
 export async function changeAccountSettings(
   tx: Tx,
   actor: Actor,
@@ -117,7 +117,7 @@ export async function changeAccountSettings(
   const refused = await requireOwner(tx, actor, 'Only an owner of the account changes its settings')
   if (refused !== undefined) return refused
   await updateAccount(tx, actor.accountId, settings)
-  // Servers keep the choice beside the keys.
+  // Servers cache the setting with the keys.
   await notifyAccountKeys(tx, actor.accountId)
   const account = await findAccount(tx.db, actor.accountId)
   return account === undefined ? notAMember() : ok(account)
@@ -127,20 +127,20 @@ export interface NewAccount {
   readonly name: string
   readonly ownerEmail: string
   readonly ownerName: string | null
-  /** Of the first key. */
+  /** Scopes of the first key. */
   readonly scopes: readonly Scope[]
-  /** null: it supplies no machines. */
+  /** null: not a supplier. */
   readonly platformFeeBp: number | null
 }
 
 export interface OpenedAccount {
   readonly account: Account
   readonly personId: string
-  /** Its text is shown once. */
+  /** The key itself is shown once. */
   readonly key: NewApiKey
 }
 
-/** An account with its owner and a first key: how an operator opens one, and how a first start does. */
+/** Opens an account with its owner and a first key. */
 export async function openAccount(tx: Tx, input: NewAccount): Promise<OpenedAccount> {
   const account = await insertAccount(tx, { ...input, id: randomId('acc') })
   if (account === undefined) throw new Error('a random account id was taken')
@@ -148,7 +148,7 @@ export async function openAccount(tx: Tx, input: NewAccount): Promise<OpenedAcco
   return { account, ...owner }
 }
 
-/** Makes a person an owner, whether they are in the account or not, and issues them a key. */
+/** Makes a person an owner, member or not, and issues them a key. */
 export async function installOwner(
   tx: Tx,
   accountId: string,
@@ -159,7 +159,7 @@ export async function installOwner(
   const isNew = await insertMember(tx, { accountId, personId, role: 'owner', name: input.ownerName })
   if (!isNew) {
     await setRole(tx, accountId, personId, 'owner')
-    // Servers keep roles beside the keys.
+    // Servers cache roles with the keys.
     await notifyAccountKeys(tx, accountId)
   }
   const key = makeApiKey()
@@ -169,7 +169,7 @@ export async function installOwner(
   return { personId, key }
 }
 
-/** Takes the account's lock. */
+/** Locks the account. */
 async function requireOwner(
   tx: Tx,
   actor: Actor,

@@ -1,4 +1,4 @@
-/** API keys: made with no more rights than their maker has, shown once, revoked for good. */
+/** API keys: created with no more rights than their creator has, shown once, revoked permanently. */
 import { makeApiKey } from '../base/api-key.ts'
 import { formatInstantOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
@@ -16,7 +16,7 @@ import type { Actor } from './app.ts'
 
 export interface ApiKeyInput {
   readonly name: string
-  /** For another person of the account; owners only. */
+  /** For another member; owners only. */
   readonly memberId?: string | undefined
   readonly scopes: readonly Scope[]
   readonly expiresAt: Instant | null
@@ -27,7 +27,7 @@ export interface ApiKeyInput {
   readonly tokensPerMinute: number | null
 }
 
-/** `text` is the key itself, which is stored nowhere. */
+/** `text` is the key itself, which is not stored. */
 export async function createApiKey(
   tx: Tx,
   actor: Actor,
@@ -69,7 +69,7 @@ export async function createApiKey(
   return ok({ key, text: made.text })
 }
 
-/** A key that is held short cannot make itself a longer one. */
+/** A limited key cannot create one with higher limits. */
 function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | undefined {
   if (calling === undefined) return undefined
   const limited = calling.monthly_limit_nano ?? calling.total_limit_nano ?? calling.allowed_models
@@ -91,9 +91,9 @@ function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | un
   return undefined
 }
 
-/** Revoking a revoked key succeeds again and tells nobody. */
+/** Revoking a revoked key succeeds and records no event. */
 export async function revokeApiKey(tx: Tx, actor: Actor, publicId: string): Promise<Result<ApiKey>> {
-  // Roles are read under the lock, so that they cannot change between the check and the write.
+  // Read under the lock, so that roles cannot change between check and write.
   await lockAccount(tx, actor.accountId)
   const key = await findApiKey(tx.db, actor.accountId, publicId)
   if (key === undefined) return noSuchKey()
@@ -101,7 +101,7 @@ export async function revokeApiKey(tx: Tx, actor: Actor, publicId: string): Prom
   const caller = await findMember(tx.db, actor.accountId, actor.personId)
   const holder = await findMember(tx.db, actor.accountId, key.person_id)
   if (caller === undefined) return notAMember()
-  // A key whose person has left works no more; anyone who manages keys may tidy it up.
+  // A key whose person has left is dead already; anyone who manages keys may revoke it.
   const refused = holder && refuseToManage({ ...actor, role: caller.role }, holder, [key])
   if (refused !== undefined) return refused
   const [revoked] = await revokeApiKeys(tx, actor.accountId, { publicId })
@@ -110,13 +110,13 @@ export async function revokeApiKey(tx: Tx, actor: Actor, publicId: string): Prom
   return ok(revoked)
 }
 
-/** For everything that takes rights away from a person's keys. Ask it under `lockAccount`. */
+/** For every change that removes rights from a person's keys. Call it under `lockAccount`. */
 export function refuseToManage(
   by: KeyRank,
   holder: { readonly id: string; readonly role: Role },
   keys: readonly ApiKey[],
 ): Failure | undefined {
-  // Without any key a person still has a role.
+  // A person without keys still has a role.
   const ranks = keys.length === 0 ? [[]] : keys.map((key) => key.scopes)
   for (const scopes of ranks) {
     const why = whyNotManageKey(by, { personId: holder.id, role: holder.role, scopes })
@@ -130,7 +130,7 @@ const refusals = {
   scope_not_held: 'This needs a key with every scope of the keys that it would take rights from',
 } as const
 
-/** The person was removed between the check of the key and now. */
+/** The person was removed after the key was checked. */
 export function notAMember(): Failure {
   return fail('forbidden', 'The person of this key is no longer in the account', { reason: 'not_a_member' })
 }
@@ -139,7 +139,7 @@ function noSuchKey(): Failure {
   return fail('not_found', 'No such API key in this account', { reason: 'key_not_found' })
 }
 
-/** Events travel far (webhooks, streams), so not even the last characters of a key are in them. */
+/** Events leave Berth (webhooks, streams), so they do not even contain the last characters of a key. */
 export function keyCreated(key: ApiKey): NewEvent {
   return keyEvent('key.created', key, { scopes: key.scopes, expiresAt: formatInstantOrNull(key.expires_at) })
 }

@@ -1,4 +1,4 @@
-/** What every use case is handed: where things are, and who is asking. */
+/** The dependencies of use cases, and the caller. */
 import type { Clock } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { Vault } from '../base/vault.ts'
@@ -17,39 +17,39 @@ export interface App {
   readonly installationId: string
   readonly drivers: ReadonlyMap<ProviderId, Driver>
   readonly vault: Vault
-  /** Lets webhooks go to private addresses: for tests and for operators whose customers are inside. */
+  /** Allows webhooks to private addresses: for tests, and for operators whose customers are in their own network. */
   readonly allowPrivateAddresses: boolean
-  /** Puts into the log what went wrong without making a request fail. */
+  /** Logs a problem that does not fail the request. */
   readonly warn?: (error: unknown, what: string) => void
-  /** Hears of every call of a loop to an engine that failed. */
+  /** Called for every failed engine call of a loop. */
   readonly driverFault?: (fault: DriverFault) => void
-  /** Read by all callers together. Absent: read for each. */
+  /** One cached read for all callers. Absent: read per request. */
   readonly rentalOptions?: RentalOptions
-  /** Absent: this server runs no models and reaches none. */
+  /** Absent: this server has no gateway. */
   readonly modelSight?: ModelSight
-  /** What a request has cost that this server answered lately: the books may not have it yet. */
+  /** The cost of a recent request of this server, which may not be settled in the database yet. */
   readonly recentCost?: (requestId: string) => { readonly accountId: string; readonly cost: NanoUsd } | undefined
 }
 
 export interface DriverFault {
   readonly loop: string
   readonly driver: string
-  /** What the call was about: `rental 17`. */
+  /** The subject of the call: `rental 17`. */
   readonly subject: string
   readonly error: unknown
-  /** Another cause than that of the last call about it: only then is it worth a line in the log. */
+  /** The cause differs from the last one: only then is it logged. */
   readonly isNew: boolean
 }
 
-/** What only the server that answers can tell of models: none of it is in the books. */
+/** State of models on this server, which is not in the database. */
 export interface ModelSight {
-  /** undefined: not a model that this server runs itself. */
+  /** undefined: this server does not run the model itself. */
   localState(model: string): LocalModelState | undefined
   /** undefined: this server does not use it. */
   deploymentHealth(id: string): DeploymentHealth | undefined
 }
 
-/** Who acts: a key, for a person, in an account. */
+/** The caller: a key that acts for a person in an account. */
 export interface Actor {
   readonly accountId: string
   readonly personId: string

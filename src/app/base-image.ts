@@ -1,4 +1,4 @@
-/** Images that virtual machines start from. */
+/** Images that virtual machines boot from. */
 import { fail, failField, ok, type Result } from '../base/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import { countBaseImages, deleteBaseImage, insertBaseImage, type BaseImage } from '../store/base-image.ts'

@@ -1,4 +1,4 @@
-/** What a customer has, spends and has spent. Everything here reads; money is moved elsewhere. */
+/** Balance, statement and spend of a customer. Read-only. */
 import { addMs, DAY_MS, formatInstant, parseInstant, startOfDay, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
@@ -51,7 +51,7 @@ export async function readCostsOfRequests(
   return ok([...known, ...(await readRequestCosts(app.database.db, actor.accountId, unknown))])
 }
 
-/** The longest stretch that a summary covers: a leap year. */
+/** The longest period of a summary: a leap year. */
 const USAGE_DAYS = 366
 const USAGE_DAYS_DEFAULT = 30
 
@@ -63,7 +63,7 @@ export interface Usage {
   readonly groups: readonly UsageGroup[]
 }
 
-/** What was spent on the days `from` to `to`, both included. The last groups are cut off where there are too many. */
+/** Spend on the days `from` to `to`, both included. The list of groups is truncated. */
 export async function readUsage(
   app: App,
   actor: Actor,

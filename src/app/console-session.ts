@@ -1,6 +1,6 @@
 /**
- * Signing in to the console and out of it. A session stands for a key: it can do what the key can do, and ends with it.
- * The token is made here, handed out once, and kept as a hash.
+ * Console sign-in and sign-out. A session stands for a key: it has the key's rights and ends with it. The token is
+ * created here, returned once, and stored as a hash.
  */
 import { randomBytes } from 'node:crypto'
 import { sha256 } from '../base/id.ts'
@@ -17,7 +17,7 @@ import type { Database, Tx } from '../store/database.ts'
 
 const TOKEN_BYTES = 32
 
-/** Answers its token. `replaces`: the session that this browser had, which nobody can use any more. */
+/** Returns the token. `replaces`: the browser's previous session, which is ended. */
 export async function startConsoleSession(tx: Tx, keyId: string, replaces: string | undefined): Promise<string> {
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
   const expiresAt = addMs(tx.clock.now(), limits.consoleSessionMs)
@@ -32,7 +32,7 @@ export async function endConsoleSession(tx: Tx, token: string): Promise<void> {
   await deleteConsoleSession(tx, sha256(token))
 }
 
-/** The public id of its key; undefined: it has ended, or never was. */
+/** The public id of the session's key. undefined: the session has ended or is unknown. */
 export async function keyOfConsoleSession(
   { db }: Pick<Database, 'db'>,
   clock: Clock,

@@ -1,4 +1,4 @@
-/** What a supplier's machines have earned and how well they are sold: in all, and day by day and one by one. */
+/** Earnings and utilisation of a supplier's machines: in total, per day and per machine. */
 import { addMs, DAY_MS, formatInstant, HOUR_MS, later, startOfDay, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -21,12 +21,12 @@ export interface Earnings {
   readonly unpaid: NanoUsd
   readonly paidOut: NanoUsd
   readonly feeBp: number
-  /** Since the beginning. */
+  /** All-time. */
   readonly machines: readonly MachineEarning[]
   /** First and last day, as `2026-11-14`. */
   readonly from: string
   readonly to: string
-  /** In those days, as all that follows. */
+  /** In this period, like all fields below. */
   readonly earned: NanoUsd
   readonly byDay: readonly DayEarning[]
   readonly byMachine: readonly MachineSale[]
@@ -40,17 +40,17 @@ interface DayEarning {
 
 interface MachineSale extends MachineEarning {
   readonly gpuHoursSold: number
-  /** Whether they were on sale is not kept, so it is the time since the machine joined. null: it is another's now. */
+  /** Since the machine joined, on sale or not: listing times are not stored. null: it belongs to someone else now. */
   readonly gpuHours: number | null
 }
 
-/** `days`: how many, with today. */
+/** `days`: including today. */
 export async function readEarnings(app: App, { accountId }: Actor, days: number): Promise<Earnings> {
   const now = app.clock.now()
   const today = startOfDay(now)
   const from = addMs(today, -(days - 1) * DAY_MS)
   const span = { from, until: addMs(today, DAY_MS) }
-  // At one moment: a charge between two reads would be in one sum and not in the other.
+  // On one snapshot: a charge between two reads would be in only one of the sums.
   const read = await readSnapshot(app.database, async (db) => ({
     balances: await readBalances(db, accountId),
     paidOut: await sumPayouts(db, accountId),
@@ -95,7 +95,7 @@ function gpuHoursHere(machine: Machine | undefined, from: Instant, now: Instant)
   return gpuHours(BigInt(machine.gpus_total * (now - later(from, machine.created_at))))
 }
 
-/** To a millionth: this is no money. */
+/** To a millionth: this is not money. */
 function gpuHours(gpuMs = 0n): number {
   return Math.round((Number(gpuMs) / HOUR_MS) * 1e6) / 1e6
 }

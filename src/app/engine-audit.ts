@@ -1,4 +1,4 @@
-/** Compares what an engine shows with the books. `berth audit` prints it, `reap` acts on part of it. */
+/** Compares an engine's machines and volumes with the database. `berth audit` prints the result, `reap` destroys orphans. */
 import type { Instant } from '../base/instant.ts'
 import { addMs } from '../base/instant.ts'
 import { idOfTag, tagOf, tagPrefix } from '../domain/rental.ts'
@@ -18,7 +18,7 @@ export interface Orphan {
     | 'volume_deleted'
     | 'second_volume'
     | 'unknown_volume'
-  /** Ours to end without asking. */
+  /** Safe to destroy automatically. */
   readonly endIt: boolean
 }
 
@@ -27,9 +27,9 @@ export interface EngineComparison {
   readonly orphans: Orphan[]
   readonly volumes: number
   readonly orphanVolumes: Orphan[]
-  /** In the books as running, and not shown. */
+  /** Running in the database, and not listed. */
   readonly missing: Array<{ rentalId: number; status: string }>
-  /** In the books as usable, and their data not shown. */
+  /** Usable in the database, and not listed. */
   readonly missingVolumes: Array<{ volumeId: number; state: string }>
 }
 
@@ -70,7 +70,7 @@ function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, Au
   if (row === undefined || rentalTag(app, row) !== machine.tag) return { ...base, why: 'unknown_rental', endIt: false }
   if (machine.state === 'stopping') return undefined
   if (row.released) return { ...base, why: 'rental_released', endIt: true }
-  // Which of several is ours is known once one of them is in the books; that one may be gone already.
+  // Of duplicates, the one in the database is ours; it may be gone already.
   if (row.externalId !== null && row.externalId !== machine.externalId) {
     return { ...base, why: 'second_machine', endIt: true }
   }
@@ -81,7 +81,7 @@ function settled(askedAt: Instant | null, driver: Driver, now: Instant): boolean
   return askedAt === null || addMs(askedAt, driver.listLagMs) <= now
 }
 
-/** As with machines: what was deleted or given up, and second ones under a tag. */
+/** As with machines: deleted or failed volumes, and duplicates under a tag. */
 async function orphansAmong(app: App, shown: readonly EngineVolume[]): Promise<Orphan[]> {
   const ids = shown.flatMap((one) => idOfTag(app.installationId, 'volume', one.tag) ?? [])
   const rows = await readVolumes(app.database.db, ids)

@@ -1,6 +1,6 @@
 /**
- * Hosts: how machines join, how their owners and the operator look after them. A machine is known by its key, so a
- * join whose answer was lost is asked again and finds itself; whoever has the word but not the key gets nothing.
+ * Hosts: joining, and managing them as owner or operator. A machine is identified by its key, so a join whose response
+ * was lost can be repeated; the token without the key is worthless for a machine that has joined.
  */
 import { createPublicKey } from 'node:crypto'
 import { randomName } from '../base/id.ts'
@@ -36,13 +36,13 @@ import {
 import { findMachine } from '../store/machine.ts'
 import type { Actor } from './app.ts'
 
-/** The account of the house. Its machines have no supplier. */
+/** The platform's own account. Its machines have no supplier. */
 const HOUSE = 'operator'
 const JOIN_TOKENS = 1_000
-/** Random names are tried so often before a longer one is taken. */
+/** Random names to try before a longer one is used. */
 const NAME_TRIES = 8
 
-/** Whose the hosts of an account are: null is the house. */
+/** The owner of an account's hosts; null: the platform. */
 export function supplierOf(actor: Pick<Actor, 'accountId'>): string | null {
   return actor.accountId === HOUSE ? null : actor.accountId
 }
@@ -131,7 +131,7 @@ function tokenRefused(): Failure {
   })
 }
 
-/** Its form only: that the other half is there, the machine proves when it connects. */
+/** Checks only the format: the machine proves that it has the private key when it connects. */
 function isEd25519(publicKey: string): boolean {
   if (Buffer.from(publicKey, 'base64url').toString('base64url') !== publicKey) return false
   try {
@@ -142,7 +142,7 @@ function isEd25519(publicKey: string): boolean {
   }
 }
 
-/** A word that is used up tells a machine who it is, and changes nothing. */
+/** A used-up token returns the id of a machine that joined with it, and changes nothing. */
 async function joinAgain(tx: Tx, host: HostRow, token: JoinToken, offer: HostOffer): Promise<Result<string>> {
   if (host.supplier_id !== token.supplier_id) {
     return failField(['publicKey'], 'This key is that of a machine of another account', 'key_taken')
@@ -168,7 +168,7 @@ async function insertNamed(tx: Tx, host: JoinRequest & { supplierId: string | nu
   for (const id of names) {
     if (await isNameTaken(tx.db, id)) continue
     if (await insertHost(tx, { id, driver: 'host', supplierId, publicKey, offer })) return ok(id)
-    // Another request of the same machine was faster.
+    // A concurrent request of the same machine was first.
     const now = await lockHost(tx, { publicKey })
     if (now !== undefined) return ok(now.id)
   }
@@ -185,7 +185,7 @@ async function writeJoin(tx: Tx, token: JoinToken, action: AuditAction, id: stri
   })
 }
 
-/** By its owner. One that has left comes back by joining again, and not before. */
+/** By its owner. A host that has left comes back only by joining again. */
 export async function changeSuppliedHost(
   tx: Tx,
   actor: Actor,
@@ -216,7 +216,7 @@ export interface MetalHostInput {
   readonly access: string
 }
 
-/** A machine over SSH. It is checked by the server, and only then for sale. */
+/** Adds a machine over SSH. It goes on sale after the server has checked it. */
 export async function addMetalHost(tx: Tx, by: string, host: MetalHostInput): Promise<Result<HostRecord>> {
   const fault = findOfferFault(host.offer)
   if (fault !== undefined) return failField(fault.path, fault.message, 'offer_not_sellable')
@@ -280,7 +280,7 @@ async function act(
       if (host.state !== 'quarantined') {
         return fail('conflict', `The host is ${host.state}, not in quarantine`, { reason: 'host_not_quarantined' })
       }
-      // Bare metal is cleaned and checked before it is sold, unless someone is on it: that one goes on. A host with an
+      // Bare metal is cleaned and checked before it goes on sale, unless it has a tenant, who stays. A host with an
       // agent cleans up after each tenant itself.
       return ok(
         await setHostState(

@@ -1,6 +1,6 @@
 /**
- * A create happens once a key. The first answer is written in the transaction of the create itself, so there is no
- * moment at which one exists without the other; a second request with the same key waits for the first to commit.
+ * A create happens once per idempotency key. The first response is written in the transaction of the create itself, so
+ * neither exists without the other; a second request with the same key waits for the first to commit.
  */
 import { sha256 } from '../base/id.ts'
 import { fail, ok, type Result } from '../base/result.ts'
@@ -9,14 +9,14 @@ import { completeIdempotency, findIdempotency, startIdempotency } from '../store
 import type { Actor, App } from './app.ts'
 
 export interface Once {
-  /** Of the `Idempotency-Key` header. undefined: the caller did not ask for it. */
+  /** The `Idempotency-Key` header. undefined: not sent. */
   readonly key: string | undefined
   readonly operation: string
-  /** What the key stands for: path and body. */
+  /** Path and body, which must match for the same key. */
   readonly request: unknown
 }
 
-/** Runs `work` in a transaction, or answers what it answered the first time. */
+/** Runs `work` in a transaction, or returns its first result. */
 export async function createOnce<T>(
   app: App,
   actor: Actor,
@@ -25,7 +25,7 @@ export async function createOnce<T>(
 ): Promise<Result<T>> {
   const { key } = once
   if (key === undefined) return transact(app.database, work)
-  // The key is part of it: a remembered answer may hold a secret that another key has no right to.
+  // The API key is part of it: a stored response may contain a secret that another key has no right to.
   const bodyHash = sha256(JSON.stringify([actor.keyId, once.request]))
   return transact(app.database, async (tx): Promise<Result<T>> => {
     const started = await startIdempotency(tx, { accountId: actor.accountId, key, operation: once.operation, bodyHash })

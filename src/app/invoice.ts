@@ -1,6 +1,6 @@
 /**
- * One invoice a month, made from the ledger when it is asked for, so that it can never differ from it. A month that is
- * over does not change any more; the current one is open.
+ * Monthly invoices, computed from the ledger on request, so that they cannot differ from it. A past month does not change
+ * any more; the current one is open.
  */
 import { formatInstant, parseInstant, startOfMonth, startOfNextMonth, type Instant } from '../base/instant.ts'
 import { floorDivide, nanoUsdOf, sumUsd, type NanoUsd } from '../base/money.ts'
@@ -67,7 +67,7 @@ export async function listInvoices(app: App, actor: Actor): Promise<Result<Invoi
 
 export async function readInvoice(app: App, actor: Actor, input: { month: string }): Promise<Result<Invoice>> {
   const from = parseInstant(`${input.month}-01T00:00:00Z`)
-  // Before 1970 there was no one to invoice, and dates of the first century are read as those of the twentieth.
+  // Not before 1970: JavaScript reads years of the first century as those of the twentieth.
   if (from === undefined || from < 0) return noInvoice()
   const month: Month = { from, until: startOfNextMonth(from) }
   return readSnapshot(app.database, async (db) => {
@@ -101,7 +101,7 @@ function noInvoice() {
   return fail('not_found', 'There is no invoice for this month')
 }
 
-/** The tail of the account's id keeps the numbers of two accounts apart without telling how many there are. */
+/** The end of the account id keeps the numbers of two accounts apart without revealing how many there are. */
 function invoiceNumber(accountId: string, month: string): string {
   return `B-${accountId.replace(/^acc_/, '').slice(-8)}-${month}`
 }
@@ -187,7 +187,7 @@ const paymentNames = {
 function paymentLine(payment: MonthPayment): InvoiceLine {
   const { kind, memo, reason } = payment
   const name = paymentNames[kind]
-  // What the memo says already is not said twice.
+  // The memo may contain the reason already.
   const said = memo.toLowerCase()
   const text = name === null ? memo : said === kind ? name : said.startsWith(kind) ? memo : `${name}: ${memo}`
   return {
@@ -218,7 +218,7 @@ function counted(parts: readonly MonthCharge[]): string {
   )
 }
 
-/** The milliseconds that were paid for in the month. */
+/** The charged milliseconds in the month. */
 function spanOf(parts: readonly MonthCharge[]): bigint {
   return parts.reduce((sum, { stretch }) => {
     if (stretch === null) return sum
@@ -227,8 +227,8 @@ function spanOf(parts: readonly MonthCharge[]): bigint {
 }
 
 /**
- * The shortest span that costs `cost`. From $0.0036 an hour on, each millisecond costs a nano-dollar or more, and this
- * is the very span that was metered.
+ * The shortest time that costs `cost`. From $0.0036/hr, each millisecond costs at least a nano-dollar, so this is
+ * exactly the metered time.
  */
 function spanAtCost(pricePerHour: NanoUsd, cost: NanoUsd): bigint {
   return pricePerHour === 0n ? 0n : -floorDivide(-(cost * MS_PER_HOUR), pricePerHour)

@@ -1,4 +1,4 @@
-/** The recount behind `berth ledger verify`: reads the whole of the books at one moment. */
+/** The checks behind `berth ledger verify`: they read the whole ledger on one snapshot. */
 import type { NanoUsd } from '../base/money.ts'
 import { ok, type Result } from '../base/result.ts'
 import {
@@ -15,15 +15,15 @@ const FINDINGS_SHOWN = 100
 
 export interface LedgerVerdict {
   readonly ok: boolean
-  /** How many rows each check went over, and how many of them it found at fault. */
+  /** Checked rows and violations per check. */
   readonly checks: Array<{ name: string; rows: number; findings: number }>
   /** The first of them. */
   readonly findings: Finding[]
-  /** What came in to each of the house's accounts, less what went out. */
+  /** Balance of each of the platform's ledger accounts. */
   readonly house: ReadonlyMap<string, NanoUsd>
 }
 
-/** Writes down that it was done, and what came of it. */
+/** Stores the time and the result. */
 export async function verifyLedger(app: App): Promise<Result<LedgerVerdict>> {
   const startedAt = performance.now()
   const verdict = await recount(app)

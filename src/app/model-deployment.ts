@@ -1,6 +1,6 @@
 /**
- * What an operator does with the servers that run models elsewhere. Their keys come in and are sealed; from then on
- * only a gateway opens them, and the audit log says no more than that one was changed.
+ * Deployments, as an operator manages them. Their API keys are sealed on arrival; only a gateway opens them, and the
+ * audit log records only that a key was changed.
  */
 import { randomId } from '../base/id.ts'
 import { limits } from '../base/limits.ts'
@@ -26,11 +26,11 @@ export interface DeploymentFacts {
 
 export interface DeploymentInput extends DeploymentFacts {
   readonly model: string
-  /** undefined: the one that fits the kind of the model. */
+  /** undefined: the default for the kind of model. */
   readonly protocol?: DeploymentProtocol | undefined
   /** Has passed `checkUpstreamUrl`. */
   readonly url: string
-  /** undefined: it has the same name there. */
+  /** undefined: the model has the same name there. */
   readonly upstreamModel?: string | undefined
   readonly apiKey?: string | undefined
   readonly reason?: string | undefined
@@ -75,7 +75,7 @@ export interface DeploymentChange extends DeploymentFacts {
   /** Has passed `checkUpstreamUrl`. */
   readonly url?: string | undefined
   readonly upstreamModel?: string | undefined
-  /** null: it is sent none. */
+  /** null: no key is sent. */
   readonly apiKey?: string | null | undefined
   readonly drained?: boolean | undefined
   readonly reason?: string | undefined
@@ -94,7 +94,7 @@ export async function changeDeployment(
     ...columnsOf(change),
     ...named({ url: url === undefined ? undefined : new URL(url).href, upstream_model: change.upstreamModel }),
     ...(apiKey === undefined ? {} : { key_sealed: apiKey === null ? null : app.vault.seal(apiKey) }),
-    // Draining twice keeps the first time.
+    // Draining again keeps the first time.
     ...(drained === undefined ? {} : { drained_at: drained ? (before.drained_at ?? tx.clock.now()) : null }),
   }
   if (Object.keys(columns).length === 0) return fail('invalid', 'Name what to change')
@@ -138,7 +138,7 @@ function columnsOf(facts: DeploymentFacts) {
 
 type Told = Omit<DeploymentChange, 'id' | 'reason'>
 
-/** For the audit log, by the contract's names. Of a key only that there is one. */
+/** For the audit log, with the names of the contract. Of a key, only whether there is one. */
 function detailOf(facts: Told): Record<string, unknown> {
   const { weight, concurrency, connectMs, firstByteMs, betweenBytesMs, totalMs, readsMetrics } = facts
   const { url, upstreamModel, drained, apiKey } = facts

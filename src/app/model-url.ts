@@ -1,8 +1,8 @@
 /**
- * Where a deployment may stand. An operator's servers are in the operator's own network, so private addresses and
- * plain `http:` are right here, as they are not for a customer's URL. What no model server has is a link-local address:
- * those reach the machine's own neighbours and, in clouds, the metadata that hands out the machine's credentials. Only
- * operators name such URLs, so they are looked at when they are named and not again at each connection.
+ * Allowed URLs of deployments. Deployments run in the operator's own network, so private addresses and plain `http:` are
+ * fine, unlike in a customer's URL. Link-local addresses are refused: they reach neighbours of the server and, in clouds,
+ * the metadata service that hands out its credentials. Only operators set these URLs, so they are checked when they are
+ * set and not at each connection.
  */
 import dns from 'node:dns'
 import ipaddr from 'ipaddr.js'
@@ -11,20 +11,20 @@ import { failField, type Failure } from '../base/result.ts'
 
 const refusedRanges = new Set(['linkLocal', 'multicast', 'broadcast', 'unspecified'])
 
-/** Metadata and host services of clouds that do not use a link-local address. */
+/** Metadata and host services of clouds that are not link-local. */
 const metadataAddresses = new Set(['100.100.100.200', '168.63.129.16', 'fd00:ec2::254', 'fd20:ce::254'])
 
-/** As the schema has it. */
+/** The limit of the column. */
 const MAX_CHARS = 2_048
 const LOOK_UP_MS = 2_000
 
-/** Asks DNS, so it comes before the transaction and not inside it. */
+/** Queries DNS, so it runs before the transaction. */
 export async function checkUpstreamUrl(url: string, resolve: Resolve = lookUp): Promise<Failure | undefined> {
   const refused = (message: string): Failure => failField(['url'], message, 'url_refused')
   const flaw = await checkOutboundUrl(url, true)
   if (flaw !== undefined) return refused(flaw)
   const { href, hostname, search, hash } = new URL(url)
-  // Written out, characters beyond ASCII take more room.
+  // Characters beyond ASCII are longer when encoded.
   if (href.length > MAX_CHARS) return refused(`The URL is longer than ${MAX_CHARS} characters`)
   if (search !== '' || hash !== '') return refused('The URL must not have a query or a fragment')
   const host = hostname.replace(/^\[(.*)\]$/, '$1')
@@ -38,7 +38,7 @@ function isRefused(address: string): boolean {
   return ipaddr.isValid(address) && metadataAddresses.has(ipaddr.process(address).toString())
 }
 
-/** A name that nobody knows yet refuses nothing: the server may be set up after its entry here. */
+/** An unknown host name is allowed: the server may be set up later. */
 async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
   let late: NodeJS.Timeout | undefined
   const none = new Promise<[]>((settle) => (late = setTimeout(() => settle([]), LOOK_UP_MS)))
@@ -50,7 +50,7 @@ async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
   }
 }
 
-/** The machine's own tables count, since private names stand there. */
+/** Includes /etc/hosts, which may contain private names. */
 function lookUp(host: string): Promise<dns.LookupAddress[]> {
   return dns.promises.lookup(host, { all: true })
 }

@@ -1,4 +1,4 @@
-/** What an operator does with models. Each change stands in the audit log, in the same transaction. */
+/** Models, as an operator manages them. Each change is written to the audit log in the same transaction. */
 import { limits } from '../base/limits.ts'
 import { formatUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
@@ -10,11 +10,11 @@ import type { Tx } from '../store/database.ts'
 import * as store from '../store/model.ts'
 import type { Actor } from './app.ts'
 
-/** By the contract's names. */
+/** With the names of the contract. */
 export type PricesInput = { readonly [name in ModelPriceName]?: NanoUsd | undefined }
 
 export interface ModelFacts {
-  /** null: they come with Berth. */
+  /** null: bundled with Berth. */
   readonly files?: readonly ModelFile[] | null | undefined
   readonly contextTokens?: number | null | undefined
   readonly maxOutputTokens?: number | null | undefined
@@ -59,7 +59,7 @@ export async function createModel(
     output_nano: zeroUsd,
     pixel_step_nano: zeroUsd,
     character_nano: zeroUsd,
-    // Unless it has a price of its own, a cached token is a token.
+    // Without a price of its own, a cached token costs as much as any.
     cached_nano: prices.inputUsdPerMillion ?? zeroUsd,
     ...columnsOf(input, prices),
   })
@@ -90,7 +90,7 @@ export async function changeModel(
     const flaw = findFlaw(before, change.files)
     if (flaw !== undefined) return flaw
   }
-  // A cached token that cost what any token does goes on doing so.
+  // If cached tokens cost as much as others, they still do after the change.
   const { inputUsdPerMillion: input, cachedUsdPerMillion: cached } = change.prices
   const follows = input !== undefined && cached === undefined && before.cached_nano === before.input_nano
   await store.updateModel(tx, change.name, { ...columns, ...(follows ? { cached_nano: input } : {}) })
@@ -99,7 +99,7 @@ export async function changeModel(
   return mustFind(tx, change.name)
 }
 
-/** Costs and logs of its requests keep the name. */
+/** Costs and logs of its requests keep the model's name. */
 export async function deleteModel(tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
   if (!(await store.deleteModel(tx, name))) return noSuchModel()
   await audit(tx, actor, 'model.delete', name, undefined, {})
@@ -110,7 +110,7 @@ function noSuchModel(): Failure {
   return fail('not_found', 'No such model', { reason: 'model_not_found' })
 }
 
-/** What a schema cannot say: which parts of a model belong together. */
+/** Checks that a schema cannot express: which fields of a model belong together. */
 function findFlaw(
   { kind, engine }: { kind: ModelKind; engine: EngineName | null },
   files: readonly ModelFile[] | null,
@@ -152,13 +152,13 @@ function columnsOf(facts: ModelFacts, prices: PricesInput) {
   return named(columns)
 }
 
-/** Without what was not named. */
+/** Without undefined fields. */
 export function named<T extends object>(values: T): { [name in keyof T]?: Exclude<T[name], undefined> } {
   const given = Object.entries(values).filter(([, value]) => value !== undefined)
   return Object.fromEntries(given) as { [name in keyof T]?: Exclude<T[name], undefined> }
 }
 
-/** For the audit log: fields by the contract's names, money as text. */
+/** For the audit log: names of the contract, money as text. */
 function detailOf(facts: ModelFacts, prices: PricesInput): Record<string, unknown> {
   const { files, contextTokens, maxOutputTokens, supportsTools, supportsImageInput, enabled } = facts
   const money = Object.entries(named(prices)).map(([name, amount]) => [name, formatUsd(amount)])

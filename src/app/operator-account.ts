@@ -1,4 +1,4 @@
-/** What an operator does with accounts. Each change says who and why in the audit log, in the same transaction. */
+/** Accounts, as an operator manages them. Each change is audited with actor and reason in the same transaction. */
 import { formatInstantOrNull } from '../base/instant.ts'
 import { formatUsd, formatUsdForPeople, usd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
@@ -30,9 +30,9 @@ export interface CreateAccountInput {
   readonly name: string
   readonly ownerEmail: string
   readonly ownerName: string | null
-  /** Of the first key. null: all that a customer needs, and `supply` for a supplier. */
+  /** Scopes of the first key. null: all that a customer needs, and `supply` for a supplier. */
   readonly scopes: readonly Scope[] | null
-  /** null: it supplies no machines. */
+  /** null: not a supplier. */
   readonly platformFeePercentage: number | null
 }
 
@@ -69,7 +69,7 @@ export interface RestoreOwnerInput {
   readonly reason: string
 }
 
-/** `keyText` is shown once. Not only for accounts without a working key: a key that was lost works as well as any. */
+/** `keyText` is shown once. Also for accounts with a working key: a lost key still works. */
 export async function restoreOwner(
   tx: Tx,
   actor: Actor,
@@ -94,7 +94,7 @@ export async function restoreOwner(
   return account.ok ? ok({ account: account.value, personId, keyText: key.text }) : account
 }
 
-/** Of the first key of an account, unless the operator says otherwise. */
+/** Default scopes of the first key of an account. */
 export function firstScopes(supplier: boolean): Scope[] {
   return scopes.filter((scope) => scope !== 'operator' && (scope !== 'supply' || supplier))
 }
@@ -104,7 +104,7 @@ export interface ChangeAccountInput {
   readonly quota?: QuotaChange | undefined
   readonly platformFeePercentage?: number | null | undefined
   readonly suspended?: boolean | undefined
-  /** USD. Zero takes the line away. */
+  /** USD. Zero removes the line. */
   readonly creditLineUsd?: string | undefined
   readonly reason: string
 }
@@ -134,13 +134,13 @@ export async function changeAccount(
   const changed: AccountChange = {
     ...(quota === undefined ? {} : { quota: mergeQuota(account.quota, quota) }),
     ...(platformFeeBp === undefined ? {} : { platformFeeBp }),
-    // Suspending twice keeps the first time.
+    // Suspending again keeps the first time.
     ...(suspended === undefined ? {} : { suspendedAt: suspended ? (account.suspended_at ?? tx.clock.now()) : null }),
   }
   if (Object.keys(changed).length > 0) await updateAccount(tx, accountId, changed)
   const lineBefore = await readCreditLine(tx.db, accountId)
   if (creditLine !== undefined) await saveCreditLine(tx, accountId, creditLine)
-  // Servers keep both beside the keys.
+  // Servers cache both with the keys.
   if (suspended !== undefined || quota !== undefined) await notifyAccountKeys(tx, accountId)
   await writeAudit(tx, {
     actor: actor.keyId,
@@ -165,7 +165,7 @@ export async function changeAccount(
   return getAccount(tx.db, accountId)
 }
 
-/** Without a fee the house would keep nothing of what its machines earn. undefined: it may stop being a supplier. */
+/** Why a supplier must keep its fee: its machines would earn without one. undefined: it may stop being a supplier. */
 async function whatBindsSupplier(tx: Tx, accountId: string): Promise<string | undefined> {
   if ((await listFleet(tx.db, { supplierId: accountId, limit: 1 })).length > 0) {
     return 'It still has machines; hand them to the house first'
@@ -176,7 +176,7 @@ async function whatBindsSupplier(tx: Tx, accountId: string): Promise<string | un
     : undefined
 }
 
-/** Times as people read them. */
+/** Times as text. */
 function detailOf(change: AccountChange): Record<string, unknown> {
   const { suspendedAt, ...rest } = change
   return suspendedAt === undefined ? rest : { ...rest, suspendedAt: formatInstantOrNull(suspendedAt) }
@@ -186,7 +186,7 @@ export function noSuchAccount(): Failure {
   return fail('not_found', 'No such account', { reason: 'account_not_found' })
 }
 
-/** Percent as 1/100 %. undefined: it is finer than that, and rounding a fee is not ours to do. */
+/** Percent as basis points. undefined: it is finer than that, and a fee must not be rounded. */
 function feeInBasisPoints(percentage: number | null): number | null | undefined {
   if (percentage === null) return null
   const basisPoints = Math.round(percentage * 100)

@@ -1,7 +1,7 @@
 /**
- * Money that an operator moves. Each move is one posting whose key comes from the request's idempotency key, so money
- * does not move twice even when the stored answer to the first request is long forgotten. The account's balances are
- * locked first: what is checked here cannot change before the posting is written.
+ * Credits, adjustments, refunds and payouts by an operator. Each is one posting whose key comes from the request's
+ * idempotency key, so money does not move twice even after the stored response has been deleted. The account's balances
+ * are locked first, so the checks hold until the posting is written.
  */
 import { randomUUID } from 'node:crypto'
 import { sha256 } from '../base/id.ts'
@@ -31,10 +31,10 @@ export interface Moved {
   readonly balances: Balances
 }
 
-/** Past this a balance and what it gets back could outgrow a bigint column. */
+/** A larger balance plus its refunds could overflow a bigint column. */
 const largestBalance = nanoUsdOf(4n * usd('999999999'))
 
-/** A purchase is money that came in; credit is the house's gift. */
+/** A purchase is money received; a credit is a gift of the platform. */
 export async function creditAccount(
   tx: Tx,
   actor: Actor,
@@ -50,7 +50,7 @@ export async function creditAccount(
   })
 }
 
-/** Up or down; never below zero. */
+/** Positive or negative; the balance never goes below zero. */
 export async function adjustAccount(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Moved>> {
   if (input.amount === 0n) return failField(['amountUsd'], 'An adjustment of nothing')
   const up = input.amount > 0n
@@ -69,7 +69,7 @@ export async function adjustAccount(tx: Tx, actor: Actor, input: MoneyInput): Pr
   )
 }
 
-/** At most what the account paid for the rental and has not got back. The supplier's share stays with the supplier. */
+/** Up to the amount paid for the rental, less earlier refunds. The supplier keeps its share. */
 export async function refundCharge(
   tx: Tx,
   actor: Actor,
@@ -95,7 +95,7 @@ export async function refundCharge(
   })
 }
 
-/** Records that earnings were paid out; the money itself moves at the operator's bank. */
+/** Records a payout of earnings; the transfer itself happens at the operator's bank. */
 export async function payOutSupplier(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Moved>> {
   return move(tx, actor, input, { kind: 'payout', from: 'earnings', to: 'payouts', memo: 'Payout' })
 }
@@ -105,10 +105,10 @@ interface Move {
   readonly from: LedgerKind
   readonly to: LedgerKind
   readonly memo: string
-  /** What the customer is told. Payouts are told by the bank. */
+  /** The customer's event. Payouts have none. */
   readonly event?: EventType
   readonly rentalId?: number
-  /** A further check, made once the balances are locked. */
+  /** A further check under the lock of the balances. */
   readonly refuse?: () => Promise<Failure | undefined>
 }
 
@@ -148,7 +148,7 @@ async function move(tx: Tx, actor: Actor, input: MoneyInput, wish: Move): Promis
 
 const houseKinds: ReadonlySet<LedgerKind> = new Set<LedgerKind>(['revenue', 'funding', 'adjustments', 'payouts'])
 
-/** The audit log is told who and why; the customer is told how much; the loops that money holds up are woken. */
+/** Writes the audit log and the customer's event, and wakes the loops that may wait for money. */
 async function tell(
   tx: Tx,
   actor: Actor,
@@ -178,7 +178,7 @@ async function tell(
   tx.wake.add('volumes')
 }
 
-/** Readable where it fits, so that an operator finds a posting by the key of the request. */
+/** Readable if it fits, so that an operator can find a posting by the request's key. */
 function postingKeyOf(accountId: string, idempotencyKey: string | undefined): string {
   const key = idempotencyKey ?? randomUUID()
   return `op:${accountId}:${key.length <= 150 ? key : sha256(key).toString('hex')}`

@@ -1,4 +1,4 @@
-/** The operator's price book. Rows that a change does not name stay; what runs keeps the price it was rented at. */
+/** The operator's price book. A change leaves other rows alone; running rentals keep their price. */
 import type { NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../base/result.ts'
 import { writeAudit } from '../store/audit.ts'

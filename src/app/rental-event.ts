@@ -1,4 +1,4 @@
-/** How a rental is named in events and on bills. */
+/** Rentals in events and on bills. */
 import type { EventType } from '../contract/event.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'

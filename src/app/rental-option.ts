@@ -1,4 +1,4 @@
-/** What can be rented, where, at which price, and how often it fits right now. */
+/** Rental options: hardware, region, price and current availability. */
 import type { NanoUsd } from '../base/money.ts'
 import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import { shareOfMachine } from '../domain/machine.ts'
@@ -22,7 +22,7 @@ export interface RentalOption {
   readonly nodes: Array<{ cpuModel: string; gpuCount: number; ramGb: number; storageGb: number; cpuCount: number }>
 }
 
-/** Anybody may ask, without a key and as often as the rate limit of addresses allows; the answer may be this old. */
+/** The list is public and limited only per address, so responses may be this old. */
 const MAX_AGE_MS = 1_000
 const REFRESH_AFTER_MS = 400
 

@@ -1,6 +1,6 @@
 /**
- * The money side of a rental's term: how a reserved term goes over to on demand, and how the meter of a rental closes
- * when it ends. Each function runs inside the caller's transaction, with the rental locked.
+ * The money of a rental's term: converting a reserved term to on demand, and closing the meter when the rental ends.
+ * Each function runs in the caller's transaction, with the rental locked.
  */
 import { addMs, earlier, formatInstant, SECOND_MS, type Instant } from '../base/instant.ts'
 import { formatUsd, shareOf, zeroUsd } from '../base/money.ts'
@@ -22,15 +22,15 @@ import {
 } from '../store/segment.ts'
 import { recordRentalEvent, rentalMemo } from './rental-event.ts'
 
-/** An end that the term or the money brings about, at an instant of the past. */
+/** An end in the past, caused by the term or by a lack of money. */
 export interface ForcedEnd {
   readonly reason: 'term_expired' | 'balance_empty' | 'spending_limit'
   readonly at: Instant
 }
 
 /**
- * Brings the term of a rental up to `at`: one that has ended by then becomes on demand at the instant of its end. What
- * comes back is the end of the rental, where it ends with its term or the money did not reach that far.
+ * Brings the term of a rental up to `at`: a term that has ended by then becomes on demand at the instant of its end.
+ * Returns the end of the rental if it ends with its term or the money did not last that long.
  */
 export async function passTermEnd(tx: Tx, rental: Rental, at: Instant): Promise<ForcedEnd | undefined> {
   if (!isLiving(rental.status)) return undefined
@@ -41,7 +41,7 @@ export async function passTermEnd(tx: Tx, rental: Rental, at: Instant): Promise<
   return convertTerm(tx, rental, term, end)
 }
 
-/** The reserved segment ends and the on-demand one begins at the same instant, whenever we get to it. */
+/** The reserved segment ends and the on-demand one begins at the same instant, however late this runs. */
 async function convertTerm(
   tx: Tx,
   rental: Rental,
@@ -59,8 +59,8 @@ async function convertTerm(
   const commitment = await findCommitment(tx.db, rental.id)
   if (commitment?.closedAt === null) {
     await closeCommitmentAt(tx, rental, commitment, end, false)
-    // What the term did not use is the customer's again; the meter sets the next hour aside from there. The posting is
-    // told apart from the release at the end, by which the recount sees whether the money had run out.
+    // Releases the unused part of the term; the meter holds the next hour from the balance. The posting key differs from
+    // that of the release at the end of the rental, by which the ledger check sees whether the money ran out.
     await releaseHold(tx, holdKey(metered), `term:${rental.id}`, `Unused by the reserved term of ${rentalMemo(rental)}`)
   }
   await insertTerm(tx, rental.id, term.n + 1, next)
@@ -83,8 +83,8 @@ async function convertTerm(
 }
 
 /**
- * Ends the bill at `end` and gives the rest of the hold back. A reserved rental that ends early is re-rated first,
- * unless its machine, its host or we are the reason (`atFault`).
+ * Ends the bill at `end` and releases the rest of the hold. A reserved rental that ends early is re-rated first, unless
+ * its machine, its host or Berth is the cause (`atFault`).
  */
 export async function closeRentalMeter(
   tx: Tx,

@@ -1,4 +1,4 @@
-/** What became of an account's inference requests: for each one row, for those who keep bodies with their texts. */
+/** The log of an account's inference requests, with bodies for accounts that store them. */
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import { fail, ok, type Result } from '../base/result.ts'
@@ -17,7 +17,7 @@ export interface RequestEntry {
   readonly apiKeyId: string
   readonly operation: string
   readonly model: string
-  /** null: it reached none. */
+  /** null: it did not reach one. */
   readonly deployment: string | null
   readonly at: Instant
   readonly status: number
@@ -28,19 +28,19 @@ export interface RequestEntry {
   readonly cachedUnits: bigint
   readonly outputUnits: bigint
   readonly cost: NanoUsd
-  /** null: no byte came. */
+  /** null: no byte was received. */
   readonly firstByteMs: number | null
   readonly totalMs: number
   readonly traceId: string
 }
 
 export interface RequestDetail extends RequestEntry {
-  /** null: not kept, or not any more. */
+  /** null: not stored, or deleted. */
   readonly requestBody: string | null
   readonly responseBody: string | null
 }
 
-/** Newest first. The place of the last entry of a page is where the next one begins. */
+/** Newest first. The position of the last entry is the cursor of the next page. */
 export async function listRequests(
   app: App,
   actor: Actor,

@@ -1,4 +1,4 @@
-/** SSH keys: what new machines of the account let in. */
+/** SSH keys, which are installed on new machines of the account. */
 import { fail, failField, ok, type Result } from '../base/result.ts'
 import { quotaExceeded, quotaOf } from '../domain/quota.ts'
 import { parseSshPublicKey } from '../domain/ssh-key.ts'
@@ -24,11 +24,11 @@ export async function addSshKey(
   if (key === undefined) {
     return fail('conflict', 'The account has this SSH key already', { reason: 'ssh_key_exists' })
   }
-  // Told after the duplicate, which is the better answer to a repeated request; the failure takes the row back.
+  // After the check for duplicates, which is the better error for a repeated request; the failure rolls the insert back.
   return held >= quota.sshKeys ? quotaExceeded('sshKeys', quota) : ok(key)
 }
 
-/** Machines that run keep it. */
+/** Running machines keep it. */
 export async function deleteSshKey(tx: Tx, actor: Actor, id: string): Promise<Result<string>> {
   const deleted = await store.deleteSshKey(tx, actor.accountId, id)
   return deleted ? ok(id) : fail('not_found', 'No such SSH key in this account', { reason: 'ssh_key_not_found' })

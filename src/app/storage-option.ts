@@ -1,4 +1,4 @@
-/** Where volumes can be made, at which price, which engine makes them there, and how much room it has. */
+/** Storage options: regions, prices, the engine of each region, and its free space. */
 import { instantOf, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
@@ -12,11 +12,11 @@ interface StorageOption {
   readonly region: string
   readonly enabled: boolean
   readonly perGbHour: NanoUsd
-  /** null: the engine knows no limit or cannot tell it right now, or none makes volumes there. */
+  /** null: the engine has no limit or did not answer, or there is no engine for volumes. */
   readonly availableGb: number | null
 }
 
-/** By the price book: a region that it does not name is not offered. */
+/** From the price book: a region without a price is not offered. */
 export async function listStorageOptions(app: App): Promise<StorageOption[]> {
   const { db } = app.database
   const prices = await listStoragePrices(db)
@@ -36,29 +36,29 @@ export async function listStorageOptions(app: App): Promise<StorageOption[]> {
   }))
 }
 
-/** Each engine once, for all the regions that it makes volumes in. */
+/** Calls each engine once, for all its regions. */
 async function askForRoom(app: App, makers: ReadonlyMap<string, Driver>): Promise<ReadonlyMap<string, number>> {
   const answers = [...new Set(makers.values())].map(async (driver) => {
     const regions = [...makers].filter(([, maker]) => maker === driver).map(([region]) => region)
     try {
       return (await driver.volumes?.roomGb?.(regions, AbortSignal.timeout(driver.callTimeoutMs))) ?? []
     } catch (error) {
-      // Everybody may read the list, and prices do not depend on it: one engine takes away no more than its own number.
-      app.warn?.(error, `the engine ${driver.id} could not say how much room it has for volumes`)
+      // The list is public and prices do not depend on it: a failing engine only loses its own number.
+      app.warn?.(error, `the engine ${driver.id} did not report its free space for volumes`)
       return []
     }
   })
   return new Map((await Promise.all(answers)).flatMap((answer) => [...answer]))
 }
 
-/** What the engines of a region said of their room, asked before the transaction of an order: it may take a while. */
+/** Free space of the engines of a region. Read before the transaction of an order, because it may take a while. */
 export interface VolumeRoom {
   readonly askedAt: Instant
-  /** Engines that know no limit, or did not answer, are left out: then the engine decides when it is asked to create. */
+  /** Engines without a limit, or without an answer, are left out: they decide when the volume is created. */
   readonly roomGb: ReadonlyMap<ProviderId, number>
 }
 
-/** Of an order without a new volume. */
+/** For an order without a new volume. */
 export const noRoomAsked: VolumeRoom = { askedAt: instantOf(0), roomGb: new Map() }
 
 export async function readVolumeRoom(app: App, region: string, rentalId?: number): Promise<VolumeRoom> {
@@ -71,14 +71,14 @@ export async function readVolumeRoom(app: App, region: string, rentalId?: number
       const roomGb = (await volumes?.roomGb?.([region], signal, near))?.get(region)
       return roomGb === undefined ? [] : [[id, roomGb] as const]
     } catch (error) {
-      app.warn?.(error, `the engine ${id} could not say how much room it has for volumes`)
+      app.warn?.(error, `the engine ${id} did not report its free space for volumes`)
       return []
     }
   })
   return { askedAt, roomGb: new Map((await Promise.all(answers)).flat()) }
 }
 
-/** The engine of the rental it is for; else one that has machines in the region; else one that takes any. */
+/** The engine of its rental; else one with machines in the region; else one for any region. */
 export function chooseVolumeEngine(
   app: App,
   there: Awaited<ReturnType<typeof listEnginesOf>>,

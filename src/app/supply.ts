@@ -1,4 +1,4 @@
-/** Machines as their suppliers and operators handle them. */
+/** Machines, as suppliers and operators manage them. */
 import { formatUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../base/result.ts'
 import { writeAudit } from '../store/audit.ts'
@@ -20,7 +20,7 @@ function pricedByItsSupplier(): ReturnType<typeof failField> {
   return failField(['pricePerGpuHourUsd'], 'Its supplier sets the price', 'priced_by_its_supplier')
 }
 
-/** A supplier prices and lists its own machines; an operator's key does not change whose they are. */
+/** A supplier prices and lists its own machines only, even with an operator key. */
 export async function changeSuppliedMachine(
   tx: Tx,
   actor: Actor,
@@ -75,7 +75,7 @@ export async function changeFleetMachine(
     const moved = await moveHost(tx, id, change.draining ? 'draining' : 'ready', 'operator')
     if (!moved.ok) return moved
   }
-  // A price counts only while it is whose it was: it may be handed over at this very moment.
+  // Only while the owner is the same: the machine may be handed over at this moment.
   const stillOf = change.price === undefined ? undefined : machine.supplier_id
   const wish: Parameters<typeof changeMachine>[2] = {
     ...(change.supplierId === undefined ? {} : { supplierId: change.supplierId }),

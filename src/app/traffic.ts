@@ -1,4 +1,4 @@
-/** What models have answered in the last minutes, of every account: minute by minute, and model by model. */
+/** Inference traffic of the last minutes across all accounts: per minute and per model. */
 import { addMs, instantOf, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { zeroUsd } from '../base/money.ts'
@@ -14,13 +14,13 @@ export interface TrafficReport {
   readonly models: readonly TrafficModel[]
 }
 
-/** `minutes`: how many, with the one that runs. */
+/** `minutes`: including the current one. */
 export async function readTraffic(app: App, minutes: number): Promise<TrafficReport> {
   const to = app.clock.now()
   const running = instantOf(Math.floor(to / MINUTE_MS) * MINUTE_MS)
   const from = addMs(running, -(minutes - 1) * MINUTE_MS)
   const span = { from, until: addMs(running, MINUTE_MS) }
-  // At one moment, so that the models sum to the minutes.
+  // On one snapshot, so that models and minutes have the same total.
   const { busy, models } = await readSnapshot(app.database, async (db) => ({
     busy: await sumTrafficByMinute(db, span),
     models: await sumTrafficByModel(db, span, limits.models),

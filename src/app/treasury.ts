@@ -1,7 +1,7 @@
 /**
- * The money of gateways, over the database. Every call is one statement or one transaction. The surprise is in settling:
- * a record that the books refuse (its account is gone since a backup was restored, say) must not hold up all others, so
- * a refused batch is halved until the culprit stands alone; it is then told to the operator and left.
+ * The money of gateways, in the database. Every call is one statement or one transaction. Settling must not block on one
+ * bad record (its account may be missing after a restored backup), so a rejected batch is halved until the bad record is
+ * alone; that one is written to the audit log and skipped.
  */
 import { addMs, MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
@@ -23,26 +23,26 @@ import {
   type TopUp,
 } from '../store/purse.ts'
 
-/** How long a purse outlives a gateway that is never heard of again. */
+/** How long a purse outlives a gateway that disappears. */
 const PURSE_LIVES_MS = 10 * MINUTE_MS
-/** A gateway that was not heard of for this long does not count as one. */
+/** A gateway unseen for this long counts as gone. */
 const GATEWAY_LIVES_MS = 30 * SECOND_MS
-/** Of one transaction: others of the same accounts wait while it charges. */
+/** Per transaction: others of the same accounts wait while it charges. */
 const SETTLE_RECORDS = 2_000
 const SETTLE_BODY_CHARS = 8_388_608
 const RELEASE_BATCH = 200
-/** A network that swallows everything must not hold up an account: what is asked again counts once. */
+/** A dead network must not block an account: repeated calls count once. */
 const ANSWER_MS = limits.statementTimeoutMs + 5 * SECOND_MS
 const LATE = 'the database did not answer in time'
 
 export interface GatewayTreasury extends Treasury {
   registerGateway(): Promise<void>
-  /** Says that this gateway lives. */
+  /** Renews the gateway's last-seen time. */
   beat(): Promise<void>
   liveGateways(): Promise<number>
-  /** What the purses of this gateway hold goes back: of a run that ended, and whose requests are all settled. */
+  /** Releases the purses of an earlier run of this gateway, whose requests are all settled. */
   releaseOwnPurses(): Promise<void>
-  /** What is in purses as the books have it; those that are not there are left out. */
+  /** Amounts of purses in the database; missing ones are left out. */
   readPurses(holdKeys: readonly string[]): Promise<ReadonlyMap<string, NanoUsd>>
 }
 
@@ -84,7 +84,7 @@ function toppedOf(topped: TopUp, expiresAt: Instant): Topped {
   return { kind: 'granted', holdKey: topped.hold_key, amount: topped.amount, expiresAt }
 }
 
-/** Bodies count: a batch travels in one piece. */
+/** Includes bodies: a batch is one statement. */
 function* inBatches(records: readonly InferenceRecord[]): Generator<InferenceRecord[]> {
   let batch: InferenceRecord[] = []
   let chars = 0
@@ -112,7 +112,7 @@ async function settleBatch(database: Database, gatewayId: string, batch: readonl
     if (why === undefined) throw error
     const [first] = batch
     if (batch.length === 1 && first !== undefined) {
-      await transact(database, (tx) => tellRefused(tx, gatewayId, first, why))
+      await transact(database, (tx) => auditRejected(tx, gatewayId, first, why))
       return
     }
     const middle = Math.ceil(batch.length / 2)
@@ -121,7 +121,7 @@ async function settleBatch(database: Database, gatewayId: string, batch: readonl
   }
 }
 
-/** What the database says of data that it will never take; undefined where another try may do. */
+/** The database's error for data that it will never accept. undefined: a retry may succeed. */
 function refusalOf(error: unknown): string | undefined {
   const refused = /^(22|23|P0)/.test(errorCode(error) ?? '')
   return refused && error instanceof Error ? error.message : undefined
@@ -133,7 +133,7 @@ async function tellShort(tx: Tx, gatewayId: string, purse: ShortPurse): Promise<
     action: 'purse.overdrawn',
     accountId: purse.account_id,
     subject: purse.hold_key,
-    reason: 'What was set aside had gone back before the requests were settled',
+    reason: 'The purse was released before its requests were settled',
     detail: {
       gateway: gatewayId,
       missingUsd: formatUsd(purse.missing_nano),
@@ -142,8 +142,8 @@ async function tellShort(tx: Tx, gatewayId: string, purse: ShortPurse): Promise<
   })
 }
 
-/** The record is kept here, without what the customer wrote, so that an operator can make good by hand. */
-async function tellRefused(tx: Tx, gatewayId: string, record: InferenceRecord, why: string): Promise<void> {
+/** The record, without the customer's content, so that an operator can correct the bill by hand. */
+async function auditRejected(tx: Tx, gatewayId: string, record: InferenceRecord, why: string): Promise<void> {
   const { requestBody: _, responseBody: __, ...kept } = record
   await writeAudit(tx, {
     actor: 'gateway',

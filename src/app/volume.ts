@@ -1,4 +1,4 @@
-/** Volumes: create, attach, detach, delete. Each request is all or nothing; the reconcilers do the mounting. */
+/** Volumes: create, attach, detach, delete. Each request applies completely or not at all; the reconcilers mount. */
 import { HOUR_MS } from '../base/instant.ts'
 import { costOfSpan, formatUsdForPeople } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
@@ -145,7 +145,7 @@ async function insertPaidVolume(
   return ok(volume)
 }
 
-/** What is sold has to exist: all that was promised before counts, also what its engine has not made yet. */
+/** Only existing space is sold: volumes that the engine has not created yet count too. */
 async function refuseWithoutRoom(
   tx: Tx,
   driver: ProviderId,
@@ -245,7 +245,7 @@ export async function terminateVolume(tx: Tx, actor: Actor, volumeId: number): P
   return ok(await deleteVolume(tx, volume.value, 'customer_request'))
 }
 
-/** The bill stops now; the data goes when the engine has let go of it. */
+/** The bill stops now; the data is gone once the engine has deleted it. */
 export async function deleteVolume(tx: Tx, volume: Volume, reason: string): Promise<Volume> {
   const moved = await moveVolume(tx, volume.id, 'deleting', { state_reason: reason })
   if (moved === undefined) throw new Error(`volume ${volume.id} cannot be deleted from ${volume.state}`)
@@ -273,7 +273,7 @@ export function volumeMemo(volume: Pick<Volume, 'label' | 'size_gb'>): string {
   return `volume ${volume.label} (${volume.size_gb} GB)`
 }
 
-/** The caller's bare-metal rentals, locked; the first that is not one is named. */
+/** Locks the caller's bare-metal rentals; the failure names the first that is not one. */
 async function lockForAttach(
   app: App,
   tx: Tx,
@@ -344,7 +344,7 @@ function oneMachineOnly(): Failure {
   return failField(['rentalIds'], 'A disk can be in one virtual machine at a time; detach it first', 'disk_in_use')
 }
 
-/** A disk stays on the host where it was made. One that is not made yet goes where its machine is. */
+/** A disk stays on its host. One that is not created yet goes to the host of its machine. */
 async function refuseOtherHost(tx: Tx, volume: Volume, rentals: readonly Rental[]): Promise<Failure | undefined> {
   const host = volume.external_id === null ? undefined : await findVolumeHost(tx.db, volume.external_id)
   if (host === undefined) return undefined

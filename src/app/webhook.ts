@@ -1,6 +1,6 @@
 /**
- * Webhooks: events of the account pushed to a URL of its choice. The secret that signs them is shown once, when it is
- * made. Turning a webhook off gives up what waits for it; a test or a redelivery is sent all the same, once.
+ * Webhooks: events of the account sent to a URL of its choice. The signing secret is shown once, when it is created.
+ * Disabling a webhook fails its pending deliveries; a test or a redelivery is still sent, once.
  */
 import { randomBytes } from 'node:crypto'
 import { addMs } from '../base/instant.ts'
@@ -28,7 +28,7 @@ export type WebhookChange = Omit<WebhookInput, 'url'> & {
   readonly enabled?: boolean | undefined
 }
 
-/** Asks DNS, so it comes before the transaction and not inside it. */
+/** Queries DNS, so it runs before the transaction. */
 export async function checkWebhookUrl(app: App, url: string): Promise<Failure | undefined> {
   const refusal = await checkOutboundUrl(url, app.allowPrivateAddresses)
   return refusal === undefined ? undefined : failField(['url'], refusal, 'url_refused')
@@ -68,7 +68,7 @@ export async function changeWebhook(
     ...(change.url === undefined ? {} : { url: new URL(change.url).href }),
     ...(change.description === undefined ? {} : { description: change.description }),
     ...(change.eventTypes === undefined ? {} : { event_types: change.eventTypes }),
-    // The reason is ours. On or off, from now on it is the customer's own wish.
+    // The reason is Berth's; from now on the state is the customer's own choice.
     ...(change.enabled === undefined ? {} : { enabled: change.enabled, disabled_reason: null }),
   })
   if (change.enabled === false) await deliveries.dropDeliveries(tx, id)
@@ -79,7 +79,7 @@ export async function deleteWebhook(tx: Tx, actor: Actor, id: string): Promise<R
   return (await store.deleteWebhook(tx, actor.accountId, id)) ? ok(id) : noSuchWebhook()
 }
 
-/** The old secret signs beside the new one for a day. A second rotation within that day ends the oldest at once. */
+/** The old secret signs along with the new one for a day. A second rotation within that day drops the oldest at once. */
 export async function rotateWebhookSecret(
   app: App,
   tx: Tx,
@@ -97,7 +97,7 @@ export async function rotateWebhookSecret(
   return ok({ secret })
 }
 
-/** Its delivery exists once the transaction is committed: `findTest` finds it. */
+/** Its delivery exists after the commit: see `findTest`. */
 export async function testWebhook(tx: Tx, actor: Actor, id: string): Promise<Result<store.Webhook>> {
   const webhook = await store.lockWebhook(tx, actor.accountId, id)
   if (webhook === undefined) return noSuchWebhook()
@@ -127,7 +127,7 @@ export async function listDeliveries(
   return webhook === undefined ? noSuchWebhook() : ok(await deliveries.listDeliveries(db, id, query))
 }
 
-/** Sends again, whatever came of it before. */
+/** Sends it again, whatever its outcome was. */
 export async function redeliver(tx: Tx, actor: Actor, id: string): Promise<Result<deliveries.DeliveryOfEvent>> {
   const before = await deliveries.findDelivery(tx.db, actor.accountId, id)
   if (before === undefined) return noSuchDelivery()
@@ -138,7 +138,7 @@ export async function redeliver(tx: Tx, actor: Actor, id: string): Promise<Resul
 
 const SECRET_BYTES = 24
 
-/** The form of the Standard Webhooks convention. */
+/** The format of Standard Webhooks. */
 function makeSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 }
