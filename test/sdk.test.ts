@@ -63,7 +63,7 @@ test('the program of docs/sdk.md compiles against the package alone, and does wh
   expect(lines[0]).toBe('Demo, as owner')
   expect(lines.filter((line) => line.endsWith('rental.running'))).toHaveLength(1)
   expect(stdout).toMatch(/^Running \d+\.\d{9}$/m)
-  expect(stdout).toMatch(/^404 NOT_FOUND \w+ There is no such rental/m)
+  expect(stdout).toMatch(/^404 NOT_FOUND \w+ Rental not found/m)
   expect(stdout.match(/^\d+ nano-dollars$/gm)).toHaveLength(2)
   expect(lines.at(-1)).toMatch(/^\$\d+\.\d{9} left$/)
   await waitFor('the machine is gone', async () => {

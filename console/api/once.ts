@@ -3,7 +3,7 @@
  * that was lost can be asked for again, and a refusal has used nothing up, since the server forgets the key with it.
  * Only when something was made under the key, by this try or by one before whose answer was lost, there is a new one.
  */
-import { ApiError } from '../../src/client/error.ts'
+import { isRefusal } from '../../src/client/error.ts'
 
 const BYTES = 16
 
@@ -14,7 +14,7 @@ export function makeOnceKey(): string {
 
 /** What was sent before went through, though its answer was lost; what is sent now is something else. */
 export function isFirstDone(error: unknown): boolean {
-  return error instanceof ApiError && error.reason === 'idempotency_key_reused'
+  return isRefusal(error, 'idempotency_key_reused')
 }
 
 /** The key of the next try, after one that ended so. null: it went through. */

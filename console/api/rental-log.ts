@@ -1,6 +1,6 @@
 /** The log of a machine, followed: a stream of text that goes on until the machine, the host or the page ends. */
 import { useEffect, useRef, useState } from 'react'
-import { ApiError, apiErrorOf, isClientError, unreachable, type ClientError } from '../../src/client/error.ts'
+import { apiErrorOf, isClientError, isRefusal, unreachable, type ClientError } from '../../src/client/error.ts'
 import { api } from '../../src/contract/api.ts'
 import { consoleFetch } from './client.ts'
 
@@ -105,7 +105,7 @@ export async function checkSight(id: string): Promise<void> {
 }
 
 export function isSimulatedMachine(error: unknown): boolean {
-  return error instanceof ApiError && error.reason === 'simulated_machine'
+  return isRefusal(error, 'simulated_machine')
 }
 
 async function openLog(

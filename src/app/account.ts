@@ -4,7 +4,7 @@
  */
 import { makeApiKey, type NewApiKey } from '../base/api-key.ts'
 import { randomId } from '../base/id.ts'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import {
@@ -64,7 +64,7 @@ export async function addMember(
   if (
     !(await insertMember(tx, { accountId: actor.accountId, personId: person.id, role: input.role, name: input.name }))
   ) {
-    return fail('conflict', 'This person is in the account already', { reason: 'member_exists' })
+    return fail('member_exists')
   }
   const added = await findMember(tx.db, actor.accountId, person.id)
   return added === undefined ? noSuchMember() : ok(added)
@@ -114,7 +114,7 @@ export async function changeAccountSettings(
   actor: Actor,
   settings: { keepsBodies: boolean },
 ): Promise<Result<Account>> {
-  const refused = await requireOwner(tx, actor, 'Only an owner of the account changes its settings')
+  const refused = await requireOwner(tx, actor, 'change its settings')
   if (refused !== undefined) return refused
   await updateAccount(tx, actor.accountId, settings)
   // Servers cache the setting with the keys.
@@ -170,26 +170,18 @@ export async function installOwner(
 }
 
 /** Locks the account. */
-async function requireOwner(
-  tx: Tx,
-  actor: Actor,
-  otherwise = 'Only an owner of the account changes who is in it',
-): Promise<Failure | undefined> {
+async function requireOwner(tx: Tx, actor: Actor, action = 'manage members'): Promise<Failure | undefined> {
   await lockAccount(tx, actor.accountId)
   const caller = await findMember(tx.db, actor.accountId, actor.personId)
   if (caller === undefined) return notAMember()
   if (caller.role === 'owner') return undefined
-  return fail('forbidden', otherwise, { reason: 'owner_only' })
+  return fail('owner_only', { action })
 }
 
 function noSuchMember(): Failure {
-  return fail('not_found', 'No such person in this account', { reason: 'member_not_found' })
+  return fail('member_not_found')
 }
 
 function lastOwner(): Failure {
-  return fail(
-    'conflict',
-    'An account keeps at least one owner with a working key of scope "keys"; make another owner first, with such a key',
-    { reason: 'last_owner' },
-  )
+  return fail('last_owner')
 }

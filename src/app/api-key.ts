@@ -2,7 +2,7 @@
 import { makeApiKey } from '../base/api-key.ts'
 import { formatInstantOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import { holdsScope, viewerScopes, whyNotManageKey, withoutRepeats, type KeyRank } from '../domain/api-key.ts'
@@ -34,14 +34,12 @@ export async function createApiKey(
   input: ApiKeyInput,
 ): Promise<Result<{ key: ApiKey; text: string }>> {
   if (input.expiresAt !== null && input.expiresAt <= tx.clock.now()) {
-    return failField(['expiresAt'], 'expiresAt must be in the future')
+    return failField(['expiresAt'], 'end_in_the_past')
   }
   const scopes = withoutRepeats(input.scopes)
   const lacking = scopes.filter((scope) => !holdsScope(actor.scopes, scope))
   if (lacking.length > 0) {
-    return fail('forbidden', `The calling key lacks what the new one would have: ${lacking.join(', ')}`, {
-      reason: 'scope_not_held',
-    })
+    return fail('scope_not_held', { missing: lacking })
   }
   const outgrown = outgrows(await findApiKey(tx.db, actor.accountId, actor.keyId), input)
   if (outgrown !== undefined) return outgrown
@@ -50,15 +48,13 @@ export async function createApiKey(
   if (account === undefined || caller === undefined) return notAMember()
   const personId = input.memberId ?? caller.id
   if (personId !== caller.id && caller.role !== 'owner') {
-    return fail('forbidden', 'Only an owner of the account makes keys for others', { reason: 'owner_only' })
+    return fail('owner_only', { action: 'create keys for other members' })
   }
   const member = personId === caller.id ? caller : await findMember(tx.db, account.id, personId)
-  if (member === undefined) return failField(['memberId'], 'There is no such person in this account')
+  if (member === undefined) return failField(['memberId'], 'member_not_found')
   const readOnly: readonly Scope[] = viewerScopes
   if (member.role === 'viewer' && !scopes.every((scope) => readOnly.includes(scope))) {
-    return fail('forbidden', `Keys of a viewer have the scopes ${readOnly.join(' and ')} only`, {
-      reason: 'viewer_reads_only',
-    })
+    return fail('viewer_reads_only', { scopes: readOnly })
   }
   const quota = quotaOf(account.quota)
   if ((await countLiveApiKeys(tx, account.id)) >= quota.keys) return quotaExceeded('keys', quota)
@@ -74,19 +70,17 @@ function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | un
   if (calling === undefined) return undefined
   const limited = calling.monthly_limit_nano ?? calling.total_limit_nano ?? calling.allowed_models
   if (limited !== null) {
-    return fail('forbidden', 'A key with a spending limit or a list of models makes no keys', {
-      reason: 'key_is_limited',
-    })
+    return fail('key_is_limited')
   }
   if (calling.expires_at !== null && (input.expiresAt === null || input.expiresAt > calling.expires_at)) {
-    return failField(['expiresAt'], 'The new key cannot outlive the calling one', 'outlives_caller')
+    return failField(['expiresAt'], 'outlives_caller')
   }
   const { requests_per_min: rate, tokens_per_min: tokens } = calling
   if (rate !== null && (input.requestsPerMinute === null || input.requestsPerMinute > rate)) {
-    return failField(['requestsPerMinute'], `The calling key has ${rate} requests a minute`, 'outgrows_caller')
+    return failField(['requestsPerMinute'], 'outgrows_caller', { limit: rate, unit: 'requests' })
   }
   if (tokens !== null && (input.tokensPerMinute === null || input.tokensPerMinute > tokens)) {
-    return failField(['tokensPerMinute'], `The calling key has ${tokens} tokens a minute`, 'outgrows_caller')
+    return failField(['tokensPerMinute'], 'outgrows_caller', { limit: tokens, unit: 'tokens' })
   }
   return undefined
 }
@@ -120,23 +114,18 @@ export function refuseToManage(
   const ranks = keys.length === 0 ? [[]] : keys.map((key) => key.scopes)
   for (const scopes of ranks) {
     const why = whyNotManageKey(by, { personId: holder.id, role: holder.role, scopes })
-    if (why !== undefined) return fail('forbidden', refusals[why], { reason: why })
+    if (why !== undefined) return fail(why, { missing: [] })
   }
   return undefined
 }
 
-const refusals = {
-  role_too_low: 'This key belongs to someone with a higher role; ask an owner of the account',
-  scope_not_held: 'This needs a key with every scope of the keys that it would take rights from',
-} as const
-
 /** The person was removed after the key was checked. */
 export function notAMember(): Failure {
-  return fail('forbidden', 'The person of this key is no longer in the account', { reason: 'not_a_member' })
+  return fail('not_a_member')
 }
 
 function noSuchKey(): Failure {
-  return fail('not_found', 'No such API key in this account', { reason: 'key_not_found' })
+  return fail('key_not_found')
 }
 
 /** Events leave Berth (webhooks, streams), so they do not even contain the last characters of a key. */

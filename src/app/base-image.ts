@@ -1,5 +1,5 @@
 /** Images that virtual machines boot from. */
-import { fail, failField, ok, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import { countBaseImages, deleteBaseImage, insertBaseImage, type BaseImage } from '../store/base-image.ts'
 import type { Tx } from '../store/database.ts'
@@ -13,9 +13,9 @@ export async function addBaseImage(
   image: Omit<BaseImage, 'created_at'>,
 ): Promise<Result<BaseImage>> {
   const added = await insertBaseImage(tx, image)
-  if (added === undefined) return failField(['name'], `There is an image ${image.name} already`, 'name_taken')
+  if (added === undefined) return failField(['name'], 'name_taken', { name: image.name })
   if ((await countBaseImages(tx)) > MAX_BASE_IMAGES) {
-    return fail('forbidden', `There are ${MAX_BASE_IMAGES} images at most`, { reason: 'quota_exceeded' })
+    return fail('quota_exceeded', { quota: `${MAX_BASE_IMAGES} images` })
   }
   const { arch, source, sha256, is_default: isDefault } = added
   await writeAudit(tx, {
@@ -29,7 +29,7 @@ export async function addBaseImage(
 
 export async function removeBaseImage(tx: Tx, actor: Actor, name: string): Promise<Result<void>> {
   if (!(await deleteBaseImage(tx, name))) {
-    return fail('not_found', 'There is no such image', { reason: 'base_image_not_found' })
+    return fail('base_image_not_found')
   }
   await writeAudit(tx, { actor: actor.keyId, action: 'base_image.remove', subject: `base_image:${name}` })
   return ok(undefined)

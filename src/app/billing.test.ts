@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMs, DAY_MS, HOUR_MS, instantOf, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { costOfSpan, sumUsd, usd, zeroUsd } from '../base/money.ts'
-import type { Result } from '../base/result.ts'
+import type { Result } from '../contract/result.ts'
 import { transact } from '../store/database.ts'
 import { readBalances } from '../store/ledger.ts'
 import { findRental, moveRental } from '../store/rental.ts'

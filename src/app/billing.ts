@@ -2,7 +2,7 @@
 import { addMs, DAY_MS, formatInstant, parseInstant, startOfDay, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
-import { failField, ok, type Result } from '../base/result.ts'
+import { failField, ok, type Result } from '../contract/result.ts'
 import { balanceOf, type Balance } from '../domain/balance.ts'
 import {
   listPurchases,
@@ -70,12 +70,12 @@ export async function readUsage(
   input: { from?: string | undefined; to?: string | undefined; by: UsageGrouping },
 ): Promise<Result<Usage>> {
   const to = input.to === undefined ? startOfDay(app.clock.now()) : parseInstant(input.to)
-  if (to === undefined) return failField(['to'], 'Not a day such as "2026-11-14"', 'bad_range')
+  if (to === undefined) return failField(['to'], 'bad_range', { fault: 'format', maxDays: USAGE_DAYS })
   const from = input.from === undefined ? addMs(to, -USAGE_DAYS_DEFAULT * DAY_MS) : parseInstant(input.from)
-  if (from === undefined) return failField(['from'], 'Not a day such as "2026-11-14"', 'bad_range')
-  if (from > to) return failField(['from'], 'The first day comes after the last', 'bad_range')
+  if (from === undefined) return failField(['from'], 'bad_range', { fault: 'format', maxDays: USAGE_DAYS })
+  if (from > to) return failField(['from'], 'bad_range', { fault: 'order', maxDays: USAGE_DAYS })
   if (to - from >= USAGE_DAYS * DAY_MS) {
-    return failField(['from'], `A summary covers ${USAGE_DAYS} days at most`, 'bad_range')
+    return failField(['from'], 'bad_range', { fault: 'length', maxDays: USAGE_DAYS })
   }
   const { total, groups } = await sumUsage(app.database.db, actor.accountId, {
     from,

@@ -6,7 +6,7 @@ import { createPublicKey } from 'node:crypto'
 import { randomName } from '../base/id.ts'
 import { addMs, formatInstant, HOUR_MS } from '../base/instant.ts'
 import { hashJoinToken, makeJoinToken } from '../base/join-token.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { HostOffer } from '../contract/agent.ts'
 import type { AuditAction } from '../domain/audit.ts'
 import type { HostAddress } from '../domain/host.ts'
@@ -55,16 +55,13 @@ export async function createJoinToken(
   const account = await lockAccount(tx, actor.accountId)
   const supplierId = supplierOf(actor)
   if (supplierId !== null && (account === undefined || account.platform_fee_bp === null)) {
-    const sentence = 'This account is not a supplier; the operator makes it one by agreeing on a fee'
-    return fail('forbidden', sentence, { reason: 'not_a_supplier' })
+    return fail('not_a_supplier')
   }
   const made = makeJoinToken()
   const expiresAt = addMs(tx.clock.now(), wish.expiresInHours * HOUR_MS)
   const token = await insertJoinToken(tx, made, { accountId: actor.accountId, supplierId, uses: wish.uses, expiresAt })
   if ((await countJoinTokens(tx, actor.accountId)) > JOIN_TOKENS) {
-    return fail('forbidden', `An account has ${JOIN_TOKENS} join tokens at most; revoke some`, {
-      reason: 'quota_exceeded',
-    })
+    return fail('quota_exceeded', { quota: `${JOIN_TOKENS} join tokens` })
   }
   await writeAudit(tx, {
     actor: actor.keyId,
@@ -78,7 +75,7 @@ export async function createJoinToken(
 
 export async function revokeJoinToken(tx: Tx, actor: Actor, id: string): Promise<Result<void>> {
   if (!(await deleteJoinToken(tx, actor.accountId, id))) {
-    return fail('not_found', 'There is no such join token', { reason: 'join_token_not_found' })
+    return fail('join_token_not_found')
   }
   await writeAudit(tx, {
     actor: actor.keyId,
@@ -101,12 +98,12 @@ export async function joinHost(tx: Tx, request: JoinRequest): Promise<Result<str
   const { publicKey, offer } = request
   const token = await findToken(tx, request.token)
   if (token === undefined) return tokenRefused()
-  if (!isEd25519(publicKey)) return failField(['publicKey'], 'This is no Ed25519 public key', 'bad_public_key')
+  if (!isEd25519(publicKey)) return failField(['publicKey'], 'bad_public_key')
   if (offer.offering === 'bare-metal') {
-    return failField(['offer', 'offering'], 'Bare metal is added by the operator, over SSH', 'not_by_agent')
+    return failField(['offer', 'offering'], 'not_by_agent')
   }
   const fault = findOfferFault(offer)
-  if (fault !== undefined) return failField(['offer', ...fault.path], fault.message, 'offer_not_sellable')
+  if (fault !== undefined) return failField(['offer', ...fault.path], 'offer_not_sellable', { message: fault.message })
   const known = await lockHost(tx, { publicKey })
   if (known !== undefined) return joinAgain(tx, known, token, offer)
   if (token.uses_left < 1) return tokenRefused()
@@ -126,9 +123,7 @@ async function findToken(tx: Tx, text: string): Promise<JoinToken | undefined> {
 }
 
 function tokenRefused(): Failure {
-  return fail('forbidden', 'This join token is not known, is used up or has expired; ask for a new one', {
-    reason: 'join_token_refused',
-  })
+  return fail('join_token_refused')
 }
 
 /** Checks only the format: the machine proves that it has the private key when it connects. */
@@ -145,11 +140,11 @@ function isEd25519(publicKey: string): boolean {
 /** A used-up token returns the id of a machine that joined with it, and changes nothing. */
 async function joinAgain(tx: Tx, host: HostRow, token: JoinToken, offer: HostOffer): Promise<Result<string>> {
   if (host.supplier_id !== token.supplier_id) {
-    return failField(['publicKey'], 'This key is that of a machine of another account', 'key_taken')
+    return failField(['publicKey'], 'key_taken')
   }
   const machine = await findMachine(tx.db, host.id)
   if (machine !== undefined && machine.offering !== offer.offering) {
-    return failField(['offer', 'offering'], `${host.id} is known as a ${machine.offering}`, 'offering_changed')
+    return failField(['offer', 'offering'], 'offering_changed', { host: host.id, offering: machine.offering })
   }
   if (token.uses_left < 1) return host.state === 'left' ? tokenRefused() : ok(host.id)
   await updateOffer(tx, host.id, offer)
@@ -172,7 +167,7 @@ async function insertNamed(tx: Tx, host: JoinRequest & { supplierId: string | nu
     const now = await lockHost(tx, { publicKey })
     if (now !== undefined) return ok(now.id)
   }
-  return failField(['name'], `There is a machine of the name ${names.at(-1)} already`, 'name_taken')
+  return failField(['name'], 'name_taken', { name: names.at(-1) ?? '' })
 }
 
 async function writeJoin(tx: Tx, token: JoinToken, action: AuditAction, id: string, offer: HostOffer): Promise<void> {
@@ -219,7 +214,7 @@ export interface MetalHostInput {
 /** Adds a machine over SSH. It goes on sale after the server has checked it. */
 export async function addMetalHost(tx: Tx, by: string, host: MetalHostInput): Promise<Result<HostRecord>> {
   const fault = findOfferFault(host.offer)
-  if (fault !== undefined) return failField(fault.path, fault.message, 'offer_not_sellable')
+  if (fault !== undefined) return failField(fault.path, 'offer_not_sellable', { message: fault.message })
   const known = await lockHost(tx, { id: host.id })
   if (known?.state === 'left' && isReachedOverSsh(known)) {
     await replaceMetalHost(tx, host)
@@ -227,7 +222,7 @@ export async function addMetalHost(tx: Tx, by: string, host: MetalHostInput): Pr
     (await isNameTaken(tx.db, host.id)) ||
     !(await insertHost(tx, { ...host, driver: 'private-cloud', supplierId: null }))
   ) {
-    return failField(['id'], `There is a machine of the name ${host.id} already`, 'name_taken')
+    return failField(['id'], 'name_taken', { name: host.id })
   }
   const { region, gpusTotal, gpuModel } = host.offer
   await writeAudit(tx, {
@@ -274,11 +269,11 @@ async function act(
     case 'remove':
       return removeHost(tx, host.id, reason)
     case 'quarantine':
-      if (host.state === 'left') return fail('conflict', 'The host has left', { reason: 'host_has_left' })
+      if (host.state === 'left') return fail('host_has_left')
       return ok(await setHostState(tx, host.id, 'quarantined', reason))
     case 'release':
       if (host.state !== 'quarantined') {
-        return fail('conflict', `The host is ${host.state}, not in quarantine`, { reason: 'host_not_quarantined' })
+        return fail('host_not_quarantined', { state: host.state })
       }
       // Bare metal is cleaned and checked before it goes on sale, unless it has a tenant, who stays. A host with an
       // agent cleans up after each tenant itself.
@@ -294,7 +289,7 @@ async function act(
 }
 
 function noHost(): Failure {
-  return fail('not_found', 'There is no such host', { reason: 'host_not_found' })
+  return fail('host_not_found')
 }
 
 async function readRecord(tx: Tx, id: string): Promise<Result<HostRecord>> {

@@ -3,7 +3,7 @@
  * neither exists without the other; a second request with the same key waits for the first to commit.
  */
 import { sha256 } from '../base/id.ts'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { completeIdempotency, findIdempotency, startIdempotency } from '../store/idempotency.ts'
 import type { Actor, App } from './app.ts'
@@ -36,7 +36,7 @@ export async function createOnce<T>(
     }
     const first = await findIdempotency(tx.db, actor.accountId, key)
     if (first === undefined || first.operation !== once.operation || !first.bodyHash.equals(bodyHash)) {
-      return fail('conflict', 'This Idempotency-Key was used for another request', { reason: 'idempotency_key_reused' })
+      return fail('idempotency_key_reused')
     }
     return ok(JSON.parse(app.vault.open(first.responseSealed)) as T)
   })

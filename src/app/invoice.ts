@@ -4,7 +4,7 @@
  */
 import { formatInstant, parseInstant, startOfMonth, startOfNextMonth, type Instant } from '../base/instant.ts'
 import { floorDivide, nanoUsdOf, sumUsd, type NanoUsd } from '../base/money.ts'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import { readSnapshot } from '../store/billing.ts'
 import type { Db } from '../store/database.ts'
 import {
@@ -98,7 +98,7 @@ export async function readInvoice(app: App, actor: Actor, input: { month: string
 }
 
 function noInvoice() {
-  return fail('not_found', 'There is no invoice for this month')
+  return fail('invoice_not_found')
 }
 
 /** The end of the account id keeps the numbers of two accounts apart without revealing how many there are. */

@@ -1,6 +1,6 @@
 /** The checks behind `berth ledger verify`: they read the whole ledger on one snapshot. */
 import type { NanoUsd } from '../base/money.ts'
-import { ok, type Result } from '../base/result.ts'
+import { ok, type Result } from '../contract/result.ts'
 import {
   ledgerChecks,
   readHouse,

@@ -1,6 +1,6 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
 import { limits } from '../base/limits.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import { shareOfMachine } from '../domain/machine.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
@@ -35,24 +35,21 @@ export interface InstanceOrder {
 export async function createInstance(app: App, tx: Tx, actor: Actor, order: InstanceOrder): Promise<Result<Rental>> {
   const machine = await findMachine(tx.db, order.nodeName)
   if (machine === undefined || machine.offering !== 'marketplace' || machine.cluster_name !== order.clusterName) {
-    return fail('not_found', `There is no node ${order.nodeName} in cluster ${order.clusterName}`, {
-      reason: 'node_not_found',
-      issues: [{ code: 'node_not_found', path: ['node_name'], message: 'No such node in this cluster' }],
-    })
+    return fail('node_not_found', { node: order.nodeName, cluster: order.clusterName, field: ['node_name'] })
   }
   if (machine.status !== 'node_ready' || !machine.listed || machine.price_nano_per_gpu_hour === null) {
-    return failField(['node_name'], `Node ${machine.id} is not on sale right now`, 'node_not_ready')
+    return failField(['node_name'], 'node_not_ready', { node: machine.id })
   }
   const { port, ports: imagePorts = [] } = order.image ?? {}
   const ports = [...new Set([...(port === undefined ? [] : [port]), ...imagePorts, ...order.ports])]
   if (ports.length > MAX_PORTS) {
-    return failField(['ports'], `An instance has ${MAX_PORTS} ports at most`, 'too_many_ports')
+    return failField(['ports'], 'too_many_ports', { max: MAX_PORTS })
   }
   const guards = readGuards(order)
   if (!guards.ok) return guards
-  const noPlace = `Node ${machine.id} has ${machine.gpus_free} free GPUs; ${order.gpuCount} were asked for`
+  const wanted = { gpus: `${order.gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }
   // Refused early where it is plain; where it is close, the claim decides.
-  if (machine.gpus_free < order.gpuCount) return fail('no_capacity', noPlace, { reason: 'no_capacity' })
+  if (machine.gpus_free < order.gpuCount) return fail('no_capacity', wanted)
   const placed = await placeOrder(app, tx, actor, {
     kind: 'container',
     region: machine.region,
@@ -78,7 +75,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
     monitoringEnabled: null,
     ...guards.value,
     places: [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: order.gpuCount }] }],
-    noPlace,
+    wanted,
   })
   if (!placed.ok || order.userMetadata === undefined) return placed
   return ok(await setUserMetadata(tx, placed.value.id, order.userMetadata))
@@ -100,8 +97,7 @@ export async function createCheapestInstance(
   order: CheapestOrder,
 ): Promise<Result<Rental>> {
   const { gpuModel, gpuCount } = order
-  const words = `No machine of the marketplace has ${gpuCount} free GPUs of the model ${gpuModel} right now`
-  let outcome: Result<Rental> = fail('no_capacity', words, { reason: 'no_capacity' })
+  let outcome: Result<Rental> = fail('no_capacity', { gpus: `${gpuCount} × ${gpuModel}`, where: 'on the marketplace' })
   for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_TRIES })) {
     outcome = await undoOnFailure(tx, () =>
       createInstance(app, tx, actor, {
@@ -148,5 +144,5 @@ export async function terminateInstance(tx: Tx, actor: Actor, id: string): Promi
 }
 
 function noInstance(id: string): Failure {
-  return fail('not_found', `There is no instance ${id}`, { reason: 'instance_not_found' })
+  return fail('instance_not_found', { id })
 }

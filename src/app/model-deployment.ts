@@ -4,7 +4,7 @@
  */
 import { randomId } from '../base/id.ts'
 import { limits } from '../base/limits.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import { protocolKinds, type DeploymentProtocol } from '../contract/model.ts'
 import type { AuditAction } from '../domain/audit.ts'
 import type { ModelKind } from '../domain/inference.ts'
@@ -43,16 +43,13 @@ export async function createDeployment(
   input: DeploymentInput,
 ): Promise<Result<store.Deployment>> {
   const model = await store.lockModel(tx, input.model)
-  if (model === undefined) return failField(['model'], 'No such model', 'model_not_found')
+  if (model === undefined) return failField(['model'], 'model_not_found', { model: input.model })
   const protocol = input.protocol ?? protocolOf(model.kind)
   if (!kindsOf(protocol).includes(model.kind)) {
-    const kinds = kindsOf(protocol).join(' or ')
-    return failField(['protocol'], `A server of protocol ${protocol} runs models of kind ${kinds}`, 'protocol_unfit')
+    return failField(['protocol'], 'protocol_unfit', { protocol, kinds: kindsOf(protocol) })
   }
   if ((await store.countDeployments(tx, model.name)) >= limits.deploymentsPerModel) {
-    return fail('forbidden', `The model has ${limits.deploymentsPerModel} deployments already; delete one first`, {
-      reason: 'too_many_deployments',
-    })
+    return fail('too_many_deployments', { max: limits.deploymentsPerModel })
   }
   const deployment = await store.insertDeployment(tx, {
     id: randomId('dep'),
@@ -97,7 +94,7 @@ export async function changeDeployment(
     // Draining again keeps the first time.
     ...(drained === undefined ? {} : { drained_at: drained ? (before.drained_at ?? tx.clock.now()) : null }),
   }
-  if (Object.keys(columns).length === 0) return fail('invalid', 'Name what to change')
+  if (Object.keys(columns).length === 0) return fail('nothing_to_change')
   const after = await store.updateDeployment(tx, change.id, columns)
   const changed = detailOf(change)
   await audit(tx, actor, 'deployment.change', after, change.reason, { before: sameFields(before, changed), changed })
@@ -112,7 +109,7 @@ export async function deleteDeployment(tx: Tx, actor: Actor, id: string): Promis
 }
 
 function noSuchDeployment(): Failure {
-  return fail('not_found', 'No such deployment', { reason: 'deployment_not_found' })
+  return fail('deployment_not_found')
 }
 
 function kindsOf(protocol: DeploymentProtocol): readonly ModelKind[] {

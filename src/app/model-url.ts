@@ -7,7 +7,7 @@
 import dns from 'node:dns'
 import ipaddr from 'ipaddr.js'
 import { checkOutboundUrl, refusedAddress, type Resolve } from '../base/outbound.ts'
-import { failField, type Failure } from '../base/result.ts'
+import { failField, type Failure } from '../contract/result.ts'
 
 const refusedRanges = new Set(['linkLocal', 'multicast', 'broadcast', 'unspecified'])
 
@@ -20,7 +20,7 @@ const LOOK_UP_MS = 2_000
 
 /** Queries DNS, so it runs before the transaction. */
 export async function checkUpstreamUrl(url: string, resolve: Resolve = lookUp): Promise<Failure | undefined> {
-  const refused = (message: string): Failure => failField(['url'], message, 'url_refused')
+  const refused = (message: string): Failure => failField(['url'], 'url_refused', { message })
   const flaw = await checkOutboundUrl(url, true)
   if (flaw !== undefined) return refused(flaw)
   const { href, hostname, search, hash } = new URL(url)

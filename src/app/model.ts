@@ -1,7 +1,7 @@
 /** Models, as an operator manages them. Each change is written to the audit log in the same transaction. */
 import { limits } from '../base/limits.ts'
 import { formatUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { EngineName, ModelFile, ModelPriceName } from '../contract/model.ts'
 import type { AuditAction } from '../domain/audit.ts'
 import type { ModelKind } from '../domain/inference.ts'
@@ -46,9 +46,7 @@ export async function createModel(
   const flaw = findFlaw(input, input.files ?? null)
   if (flaw !== undefined) return flaw
   if ((await store.countModels(tx.db)) >= limits.models) {
-    return fail('forbidden', `There are ${limits.models} models already; delete one first`, {
-      reason: 'too_many_models',
-    })
+    return fail('too_many_models', { max: limits.models })
   }
   const { prices } = input
   const inserted = await store.insertModel(tx, {
@@ -64,7 +62,7 @@ export async function createModel(
     ...columnsOf(input, prices),
   })
   if (!inserted) {
-    return fail('conflict', `There is a model ${input.name} already`, { reason: 'model_exists' })
+    return fail('model_exists', { model: input.name })
   }
   const { name, kind, engine } = input
   await audit(tx, actor, 'model.create', name, input.reason, { kind, engine, ...detailOf(input, prices) })
@@ -83,9 +81,9 @@ export async function changeModel(
   change: ModelChange,
 ): Promise<Result<store.ModelWithDeployments>> {
   const before = await store.lockModel(tx, change.name)
-  if (before === undefined) return noSuchModel()
+  if (before === undefined) return noSuchModel(change.name)
   const columns = columnsOf(change, change.prices)
-  if (Object.keys(columns).length === 0) return fail('invalid', 'Name what to change')
+  if (Object.keys(columns).length === 0) return fail('nothing_to_change')
   if (change.files !== undefined) {
     const flaw = findFlaw(before, change.files)
     if (flaw !== undefined) return flaw
@@ -101,13 +99,13 @@ export async function changeModel(
 
 /** Costs and logs of its requests keep the model's name. */
 export async function deleteModel(tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
-  if (!(await store.deleteModel(tx, name))) return noSuchModel()
+  if (!(await store.deleteModel(tx, name))) return noSuchModel(name)
   await audit(tx, actor, 'model.delete', name, undefined, {})
   return ok(name)
 }
 
-function noSuchModel(): Failure {
-  return fail('not_found', 'No such model', { reason: 'model_not_found' })
+function noSuchModel(model: string): Failure {
+  return fail('model_not_found', { model })
 }
 
 /** Checks that a schema cannot express: which fields of a model belong together. */
@@ -116,23 +114,19 @@ function findFlaw(
   files: readonly ModelFile[] | null,
 ): Failure | undefined {
   if (engine === null) {
-    return files === null ? undefined : failField(['files'], 'Only a model with an engine has files', 'no_engine')
+    return files === null ? undefined : failField(['files'], 'no_engine')
   }
   if (kindOfEngine[engine] !== kind) {
-    return failField(['engine'], `The engine ${engine} runs models of kind ${kindOfEngine[engine]}`, 'engine_unfit')
+    return failField(['engine'], 'engine_unfit', { engine, kind: kindOfEngine[engine] })
   }
   if (engine !== 'llama') {
     if (files === null) return undefined
-    return failField(['files'], `The engine ${engine} brings its own files`, 'files_unfit')
+    return failField(['files'], 'files_unfit', { engine })
   }
-  if (files === null) return failField(['files'], 'Say where the model file comes from', 'files_missing')
+  if (files === null) return failField(['files'], 'files_missing')
   const unlike = files.findIndex((one) => files.some((other) => other.file === one.file && other.sha256 !== one.sha256))
   if (unlike < 0) return undefined
-  return failField(
-    ['files', unlike, 'sha256'],
-    'Parts of one file have the same sha256: that of the whole',
-    'files_unfit',
-  )
+  return failField(['files', unlike, 'sha256'], 'files_unfit', { engine: undefined })
 }
 
 function columnsOf(facts: ModelFacts, prices: PricesInput) {
@@ -202,5 +196,5 @@ async function audit(
 
 async function mustFind(tx: Tx, name: string): Promise<Result<store.ModelWithDeployments>> {
   const model = await store.findModel(tx.db, name)
-  return model === undefined ? noSuchModel() : ok(model)
+  return model === undefined ? noSuchModel(name) : ok(model)
 }

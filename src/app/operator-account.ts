@@ -1,7 +1,7 @@
 /** Accounts, as an operator manages them. Each change is audited with actor and reason in the same transaction. */
 import { formatInstantOrNull } from '../base/instant.ts'
-import { formatUsd, formatUsdForPeople, usd } from '../base/money.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { formatUsd, usd, type NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 import { withoutRepeats } from '../domain/api-key.ts'
 import { mergeQuota, type QuotaChange } from '../domain/quota.ts'
@@ -118,10 +118,10 @@ export async function changeAccount(
   const fee = input.platformFeePercentage
   const creditLine = input.creditLineUsd === undefined ? undefined : usd(input.creditLineUsd)
   if (quota === undefined && fee === undefined && suspended === undefined && creditLine === undefined) {
-    return fail('invalid', 'Name a change: quota, platformFeePercentage, suspended or creditLineUsd')
+    return fail('nothing_to_change')
   }
   if (suspended === true && accountId === actor.accountId) {
-    return failField(['suspended'], 'An operator cannot suspend the account of the key in use')
+    return failField(['suspended'], 'cannot_suspend_self')
   }
   const platformFeeBp = fee === undefined ? undefined : feeInBasisPoints(fee)
   if (fee !== undefined && platformFeeBp === undefined) return badFee()
@@ -129,7 +129,7 @@ export async function changeAccount(
   if (account === undefined) return noSuchAccount()
   if (fee === null) {
     const bound = await whatBindsSupplier(tx, accountId)
-    if (bound !== undefined) return failField(['platformFeePercentage'], bound, 'still_a_supplier')
+    if (bound !== undefined) return failField(['platformFeePercentage'], 'still_a_supplier', bound)
   }
   const changed: AccountChange = {
     ...(quota === undefined ? {} : { quota: mergeQuota(account.quota, quota) }),
@@ -166,14 +166,12 @@ export async function changeAccount(
 }
 
 /** Why a supplier must keep its fee: its machines would earn without one. undefined: it may stop being a supplier. */
-async function whatBindsSupplier(tx: Tx, accountId: string): Promise<string | undefined> {
+async function whatBindsSupplier(tx: Tx, accountId: string): Promise<{ unpaid: NanoUsd | undefined } | undefined> {
   if ((await listFleet(tx.db, { supplierId: accountId, limit: 1 })).length > 0) {
-    return 'It still has machines; hand them to the house first'
+    return { unpaid: undefined }
   }
   const { earnings } = await readBalances(tx.db, accountId)
-  return earnings > 0n
-    ? `It still has ${formatUsdForPeople(earnings)} of unpaid earnings; pay them out first`
-    : undefined
+  return earnings > 0n ? { unpaid: earnings } : undefined
 }
 
 /** Times as text. */
@@ -183,7 +181,7 @@ function detailOf(change: AccountChange): Record<string, unknown> {
 }
 
 export function noSuchAccount(): Failure {
-  return fail('not_found', 'No such account', { reason: 'account_not_found' })
+  return fail('account_not_found')
 }
 
 /** Percent as basis points. undefined: it is finer than that, and a fee must not be rounded. */
@@ -194,5 +192,5 @@ function feeInBasisPoints(percentage: number | null): number | null | undefined 
 }
 
 function badFee(): Failure {
-  return failField(['platformFeePercentage'], 'A fee has two decimals at most')
+  return failField(['platformFeePercentage'], 'bad_fee')
 }

@@ -6,8 +6,8 @@
 import { randomUUID } from 'node:crypto'
 import { sha256 } from '../base/id.ts'
 import { MAX_INT32 } from '../base/limits.ts'
-import { formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { formatUsd, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { EventType } from '../contract/event.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Tx } from '../store/database.ts'
@@ -52,7 +52,7 @@ export async function creditAccount(
 
 /** Positive or negative; the balance never goes below zero. */
 export async function adjustAccount(tx: Tx, actor: Actor, input: MoneyInput): Promise<Result<Moved>> {
-  if (input.amount === 0n) return failField(['amountUsd'], 'An adjustment of nothing')
+  if (input.amount === 0n) return failField(['amountUsd'], 'zero_amount')
   const up = input.amount > 0n
   const amount = up ? input.amount : nanoUsdOf(0n - input.amount)
   return move(
@@ -78,7 +78,7 @@ export async function refundCharge(
   const { accountId, rentalId } = input
   const rental = rentalId > MAX_INT32 ? undefined : await findRental(tx.db, rentalId)
   if (rental?.account_id !== accountId) {
-    return fail('not_found', 'No such rental of this account', { reason: 'rental_not_found' })
+    return fail('rental_not_found')
   }
   return move(tx, actor, input, {
     kind: 'refund',
@@ -88,9 +88,9 @@ export async function refundCharge(
     event: 'balance.credited',
     rentalId,
     refuse: async () => {
-      const most = await readRefundable(tx, accountId, rentalId)
-      if (input.amount <= most) return undefined
-      return failField(['amountUsd'], `At most ${formatUsdForPeople(most)} can be refunded`, 'refund_too_large')
+      const max = await readRefundable(tx, accountId, rentalId)
+      if (input.amount <= max) return undefined
+      return failField(['amountUsd'], 'refund_too_large', { max })
     },
   })
 }
@@ -120,7 +120,7 @@ async function move(tx: Tx, actor: Actor, input: MoneyInput, wish: Move): Promis
   if (earlier !== undefined) {
     return isSame(earlier, amount, wish)
       ? ok({ postingKey, replayed: true, balances: await readBalances(tx.db, accountId) })
-      : fail('conflict', 'This Idempotency-Key was used for another request', { reason: 'idempotency_key_reused' })
+      : fail('idempotency_key_reused')
   }
   const refused = (await wish.refuse?.()) ?? (await refuseOverflow(tx, input, wish))
   if (refused !== undefined) return refused
@@ -136,10 +136,7 @@ async function move(tx: Tx, actor: Actor, input: MoneyInput, wish: Move): Promis
     transfers: [{ from: ref(wish.from), to: ref(wish.to), amount }],
   })
   if (answer === 'insufficient') {
-    const which = wish.from === 'earnings' ? 'The unpaid earnings do' : 'The balance does'
-    return fail('insufficient_balance', `${which} not cover ${formatUsdForPeople(amount)}`, {
-      reason: 'insufficient_balance',
-    })
+    return fail('insufficient_balance', { amount, purpose: wish.from === 'earnings' ? 'payout' : 'withdrawal' })
   }
   const balances = await readBalances(tx.db, accountId)
   await tell(tx, actor, input, wish, postingKey, balances)
@@ -198,5 +195,5 @@ async function refuseOverflow(tx: Tx, input: MoneyInput, wish: Move): Promise<Fa
   if (wish.to !== 'available') return undefined
   const { available, held } = await readBalances(tx.db, input.accountId)
   if (available + held + input.amount <= largestBalance) return undefined
-  return failField(['amountUsd'], 'The balance would be larger than the ledger can hold')
+  return failField(['amountUsd'], 'balance_too_large')
 }

@@ -6,7 +6,7 @@
 import { MAX_INT32 } from '../base/limits.ts'
 import { parseInstant, type Instant } from '../base/instant.ts'
 import { costOfSpan, parseUsd, type NanoUsd } from '../base/money.ts'
-import { fail, failField, ok, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Result } from '../contract/result.ts'
 import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalType } from '../contract/rental.ts'
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { shareOfMachine } from '../domain/machine.ts'
@@ -90,8 +90,8 @@ async function orderFromBook(
     gpuCount,
     machineGpus: machineGpusOf(price.value),
   }
-  const noPlace = `No ${gpuCount} free GPUs of type ${gpuType} with ${networkType} in ${region} right now; rental-options shows what is free`
-  let outcome: Result<Rental> = fail('no_capacity', noPlace, { reason: 'no_capacity' })
+  const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where: `in ${region}` }
+  let outcome: Result<Rental> = fail('no_capacity', wanted)
   for (const { example: exampleId, places } of await findPlaces(app, tx, wish)) {
     const example = await findMachine(tx.db, exampleId)
     if (example === undefined) continue
@@ -121,7 +121,7 @@ async function orderFromBook(
         monitoringEnabled: body.monitoringEnabled ?? null,
         ...guards.value,
         places,
-        noPlace,
+        wanted,
       }),
     )
     if (outcome.ok || outcome.kind !== 'no_capacity') return outcome
@@ -203,16 +203,13 @@ async function findPriceRow(
   const enabled = prices.filter((price) => price.enabled)
   if (enabled.length === 0) {
     const reason = prices.length > 0 ? 'region_disabled' : 'option_not_offered'
-    return failField(
-      ['region'],
-      `${body.gpuType} with ${body.networkType} is not offered in ${body.region}; see rental-options`,
-      reason,
-    )
+    return failField(['region'], reason, { option: `${body.gpuType} with ${body.networkType}`, region: body.region })
   }
   const row = enabled.find((price) => isPricedBy(price.gpu_count, { machineType: kind, gpuCount: body.gpuCount }))
   if (row === undefined) {
-    const offered = enabled.map((price) => price.gpu_count).join(', ')
-    return failField(['gpuCount'], `gpuCount must be one of ${offered} here`, 'option_not_offered')
+    return failField(['gpuCount'], 'option_not_offered', {
+      gpuCounts: enabled.flatMap((price) => price.gpu_count ?? []),
+    })
   }
   return ok(row)
 }
@@ -259,11 +256,11 @@ export function readGuards(wire: {
   maxCostPerHourUsd?: string | undefined
 }): Result<{ autoTerminateAt: Instant | null; spendingLimit: NanoUsd | null; maxCostPerHour: NanoUsd | null }> {
   const end = wire.autoTerminateAt === undefined ? null : parseInstant(wire.autoTerminateAt)
-  if (end === undefined) return failField(['autoTerminateAt'], 'This is no time', 'bad_time')
+  if (end === undefined) return failField(['autoTerminateAt'], 'bad_time')
   const limit = wire.spendingLimitUsd === undefined ? null : parseUsd(wire.spendingLimitUsd)
-  if (limit === undefined) return failField(['spendingLimitUsd'], 'This is no amount', 'bad_amount')
+  if (limit === undefined) return failField(['spendingLimitUsd'], 'bad_amount')
   const maxCost = wire.maxCostPerHourUsd === undefined ? null : parseUsd(wire.maxCostPerHourUsd)
-  if (maxCost === undefined) return failField(['maxCostPerHourUsd'], 'This is no amount', 'bad_amount')
+  if (maxCost === undefined) return failField(['maxCostPerHourUsd'], 'bad_amount')
   return ok({ autoTerminateAt: end, spendingLimit: limit, maxCostPerHour: maxCost })
 }
 

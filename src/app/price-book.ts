@@ -1,6 +1,6 @@
 /** The operator's price book. A change leaves other rows alone; running rentals keep their price. */
 import type { NanoUsd } from '../base/money.ts'
-import { failField, ok, type Result } from '../base/result.ts'
+import { failField, ok, type Result } from '../contract/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import { findAccount } from '../store/account.ts'
 import type { Db, Tx } from '../store/database.ts'
@@ -43,13 +43,12 @@ export async function changePriceBook(tx: Tx, actor: Actor, change: PriceBookCha
   const twice = firstTwice(
     change.gpus.map((row) => [row.machine_type, row.region, row.gpu_type, row.network_type, row.gpu_count].join()),
   )
-  if (twice !== undefined) return failField(['gpus', twice], 'The same row stands twice', 'duplicate_row')
+  if (twice !== undefined) return failField(['gpus', twice], 'duplicate_row')
   const storageTwice = firstTwice(change.storage.map((row) => row.region))
-  if (storageTwice !== undefined)
-    return failField(['storage', storageTwice], 'The same region stands twice', 'duplicate_row')
+  if (storageTwice !== undefined) return failField(['storage', storageTwice], 'duplicate_row')
   for (const [index, option] of change.reserveOptions.entries()) {
     if (option.accountId !== null && (await findAccount(tx.db, option.accountId)) === undefined) {
-      return failField(['reserveOptions', index, 'accountId'], 'There is no such account', 'account_not_found')
+      return failField(['reserveOptions', index, 'accountId'], 'account_not_found')
     }
   }
   await saveGpuPrices(tx, change.gpus)

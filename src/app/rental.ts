@@ -4,8 +4,8 @@
  */
 import { addMs, formatInstant, type Instant } from '../base/instant.ts'
 import { MAX_INT32 } from '../base/limits.ts'
-import { costOfSpan, formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { costOfSpan, formatUsd, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import type { Commitment } from '../domain/commitment.ts'
@@ -51,7 +51,8 @@ export interface RentalOrder {
   readonly maxCostPerHour: NanoUsd | null
   /** Where it may go, tried in this order. */
   readonly places: readonly Place[]
-  readonly noPlace: string
+  /** For the answer when none of them has room. */
+  readonly wanted: { readonly gpus: string; readonly where: string }
 }
 
 /** A larger hold does not fit the ledger's 64 bits; no balance is ever that large. */
@@ -78,7 +79,7 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
     hold,
   })
   if (written.kind === 'insufficient') return tooLittle(order)
-  if (written.kind === 'no_place') return fail('no_capacity', order.noPlace, { reason: 'no_capacity' })
+  if (written.kind === 'no_place') return fail('no_capacity', order.wanted)
   const { rental } = written
   if (order.commitment !== null) await insertCommitment(tx, rental.id, order.commitment)
   recordRentalEvent(tx, rental, 'rental.created', {
@@ -93,34 +94,25 @@ export async function placeOrder(app: App, tx: Tx, actor: Actor, order: RentalOr
 /** Checks that need no machine: dates, price cap, quota, keys, limits. */
 function refuseOrder(app: App, order: RentalOrder, facts: OrderFacts, now: Instant): Failure | undefined {
   if (order.autoTerminateAt !== null && order.autoTerminateAt <= now) {
-    return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
+    return failField(['autoTerminateAt'], 'end_in_the_past')
   }
   const { costPerHour } = order.term
   if (order.maxCostPerHour !== null && costPerHour > order.maxCostPerHour) {
-    const [asked, most] = [costPerHour, order.maxCostPerHour].map(formatUsdForPeople)
-    const words = `The price is ${asked} an hour now, and the order goes up to ${most}`
-    return failField(['maxCostPerHourUsd'], words, 'price_changed')
+    return failField(['maxCostPerHourUsd'], 'price_changed', { perHour: costPerHour, max: order.maxCostPerHour })
   }
   const quota = quotaOf(facts.quota)
   if (facts.gpus_in_use + order.gpuCount > quota.gpus) {
-    return fail('forbidden', `The account may have ${quota.gpus} GPUs and has ${facts.gpus_in_use}`, {
-      reason: 'quota_exceeded',
-    })
+    return fail('quota_exceeded', { quota: `${quota.gpus} GPUs`, used: String(facts.gpus_in_use) })
   }
   if (facts.ssh_keys.length === 0 && app.drivers.get(order.driver)?.traits.ssh === true) {
-    return fail('invalid', 'Add an SSH key first (POST /v2/ssh-keys): without one nobody could log in', {
-      reason: 'no_ssh_key',
-    })
+    return fail('no_ssh_key')
   }
   return limitBelowTerm(order.spendingLimit, order.commitment) ?? overKeyBudget(facts, holdOf(order))
 }
 
 export function overKeyBudget(facts: OrderFacts, hold: NanoUsd): Failure | undefined {
   if (facts.key_budget === null || facts.key_budget >= hold) return undefined
-  const [left, needed] = [facts.key_budget, hold].map(formatUsdForPeople)
-  return fail('forbidden', `This key can still spend ${left}; the order holds ${needed}`, {
-    reason: 'key_spending_limit',
-  })
+  return fail('key_spending_limit', { amount: hold, left: facts.key_budget, failureKind: 'forbidden' })
 }
 
 /** A limit below the price of the term would contradict the commitment. */
@@ -129,12 +121,7 @@ function limitBelowTerm(
   commitment: Pick<Commitment, 'total'> | null | undefined,
 ): Failure | undefined {
   if (!commitment || limit === null || limit === undefined || limit >= commitment.total) return undefined
-  const total = formatUsdForPeople(commitment.total)
-  return failField(
-    ['spendingLimitUsd'],
-    `The reserved term costs ${total}; set a limit of at least that`,
-    'limit_below_term',
-  )
+  return failField(['spendingLimitUsd'], 'limit_below_term', { total: commitment.total })
 }
 
 /** What an order sets aside: the whole term where it is reserved, else the first hour. */
@@ -143,12 +130,10 @@ function holdOf(order: RentalOrder): NanoUsd {
 }
 
 function tooLittle(order: RentalOrder): Failure {
-  const needed = formatUsdForPeople(holdOf(order))
-  const what =
-    order.commitment === null
-      ? `The balance must cover one hour: ${needed}`
-      : `A reserved order holds the price of the whole term: ${needed}. Add money, or ask the operator for a credit line`
-  return fail('insufficient_balance', what, { reason: 'insufficient_balance' })
+  return fail('insufficient_balance', {
+    amount: holdOf(order),
+    purpose: order.commitment === null ? 'first_hour' : 'term',
+  })
 }
 
 function specOf(order: RentalOrder, sshKeys: readonly string[]): NewOrder['spec'] {
@@ -272,10 +257,10 @@ export interface RentalChange {
 /** Changes what the customer may change while the (locked) rental lives. */
 export async function changeRental(tx: Tx, rental: Rental, change: RentalChange): Promise<Result<Rental>> {
   if (!isLiving(rental.status)) {
-    return fail('conflict', `Rental ${rental.id} is ${rental.status}`, { reason: 'already_terminated' })
+    return fail('already_terminated', { rentalId: rental.id, status: rental.status })
   }
   if (change.autoTerminateAt && change.autoTerminateAt <= tx.clock.now()) {
-    return failField(['autoTerminateAt'], 'The end must be in the future', 'end_in_the_past')
+    return failField(['autoTerminateAt'], 'end_in_the_past')
   }
   const commitment = await findCommitment(tx.db, rental.id)
   const contradiction = limitBelowTerm(change.spendingLimit, commitment?.closedAt === null ? commitment : null)
@@ -315,5 +300,5 @@ export function ownRental(rental: Rental | undefined, actor: Actor, kind?: Renta
 }
 
 function noRental(): Failure {
-  return fail('not_found', 'There is no such rental', { reason: 'rental_not_found' })
+  return fail('rental_not_found')
 }

@@ -1,7 +1,7 @@
 /** The log of an account's inference requests, with bodies for accounts that store them. */
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import {
   findLoggedRequest,
@@ -57,7 +57,7 @@ export async function readRequest(
 ): Promise<Result<RequestDetail>> {
   const row = await findLoggedRequest(app.database.db, actor.accountId, input.requestId)
   if (row === undefined) {
-    return fail('not_found', 'There is no such request in the log', { reason: 'request_not_found' })
+    return fail('request_not_found')
   }
   const open = (sealed: string | null): string | null => (sealed === null ? null : app.vault.open(sealed))
   return ok({ ...entryOf(row), requestBody: open(row.request_body), responseBody: open(row.response_body) })

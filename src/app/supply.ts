@@ -1,6 +1,6 @@
 /** Machines, as suppliers and operators manage them. */
 import { formatUsd, type NanoUsd } from '../base/money.ts'
-import { fail, failField, ok, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import { findAccount } from '../store/account.ts'
 import type { Tx } from '../store/database.ts'
@@ -9,15 +9,15 @@ import { changeMachine, findMachine, type Machine } from '../store/machine.ts'
 import type { Actor } from './app.ts'
 
 function noMachine(): ReturnType<typeof fail> {
-  return fail('not_found', 'There is no such machine', { reason: 'machine_not_found' })
+  return fail('machine_not_found')
 }
 
 function pricedByTheBook(): ReturnType<typeof failField> {
-  return failField(['pricePerGpuHourUsd'], 'Only marketplace machines have a price of their own', 'priced_by_the_book')
+  return failField(['pricePerGpuHourUsd'], 'priced_by_the_book')
 }
 
 function pricedByItsSupplier(): ReturnType<typeof failField> {
-  return failField(['pricePerGpuHourUsd'], 'Its supplier sets the price', 'priced_by_its_supplier')
+  return failField(['pricePerGpuHourUsd'], 'priced_by_its_supplier')
 }
 
 /** A supplier prices and lists its own machines only, even with an operator key. */
@@ -54,14 +54,14 @@ export async function changeFleetMachine(
   const machine = await findMachine(tx.db, id)
   if (machine === undefined) return noMachine()
   const sick = change.gpusSick?.findIndex((index) => index >= machine.gpus_total) ?? -1
-  if (sick >= 0) return failField(['gpusSick', sick], `The machine has ${machine.gpus_total} GPUs`, 'no_such_gpu')
+  if (sick >= 0) return failField(['gpusSick', sick], 'no_such_gpu', { gpus: machine.gpus_total })
   if (change.draining !== undefined && machine.status !== 'node_ready' && machine.status !== 'node_draining') {
-    return failField(['draining'], `The machine is ${machine.status}`, 'machine_not_ready')
+    return failField(['draining'], 'machine_not_ready', { status: machine.status })
   }
   if (change.supplierId !== undefined && change.supplierId !== null) {
     const supplier = await findAccount(tx.db, change.supplierId)
     if (supplier === undefined || supplier.platform_fee_bp === null) {
-      return failField(['supplierId'], 'There is no such supplier', 'supplier_not_found')
+      return failField(['supplierId'], 'supplier_not_found')
     }
   }
   const owner = change.supplierId === undefined ? machine.supplier_id : change.supplierId

@@ -1,7 +1,7 @@
 /** Volumes: create, attach, detach, delete. Each request applies completely or not at all; the reconcilers mount. */
 import { HOUR_MS } from '../base/instant.ts'
-import { costOfSpan, formatUsdForPeople } from '../base/money.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { costOfSpan } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { EventType } from '../contract/event.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { limits, MAX_INT32 } from '../base/limits.ts'
@@ -80,7 +80,7 @@ export async function attachToNewRental(
   if (!volume.ok) return volume
   if (volume.value.region !== rental.region) return otherRegion(['storageVolume', 'id'], volume.value.region)
   if (volume.value.driver !== rental.driver) {
-    return failField(['storageVolume', 'id'], `${otherEngineText}: rent without it`, 'other_engine')
+    return failField(['storageVolume', 'id'], 'other_engine')
   }
   await insertAttachment(tx, volume.value.id, rental.id)
   return volume
@@ -96,17 +96,16 @@ async function insertPaidVolume(
   const driver = chooseVolumeEngine(app, there, order)
   const price = await findStoragePrice(tx.db, order.region)
   if (driver === undefined || price === undefined || !price.enabled) {
-    return failField(['region'], `Storage is not offered in ${order.region}`, 'region_disabled')
+    return failField(['region'], 'region_disabled', { option: 'Storage', region: order.region })
   }
   const facts = await lockOrderFacts(tx, actor.accountId, actor.keyId)
   const quota = quotaOf(facts.quota)
   const has = await countVolumes(tx.db, actor.accountId)
   if (has.volumes + 1 > quota.volumes || has.gb + order.sizeGb > quota.volumeGb) {
-    return fail(
-      'forbidden',
-      `The account may have ${quota.volumes} volumes and ${quota.volumeGb} GB in all; it has ${has.volumes} and ${has.gb} GB`,
-      { reason: 'quota_exceeded' },
-    )
+    return fail('quota_exceeded', {
+      quota: `${quota.volumes} volumes with ${quota.volumeGb} GB`,
+      used: `${has.volumes} volumes with ${has.gb} GB`,
+    })
   }
   const full = await refuseWithoutRoom(tx, driver.id, order)
   if (full !== undefined) return full
@@ -132,13 +131,7 @@ async function insertPaidVolume(
     memo: `Held for the first hour of volume ${volume.label}`,
   })
   if (held === 'insufficient') {
-    return fail(
-      'insufficient_balance',
-      `The balance must cover one hour of the volume: ${formatUsdForPeople(firstHour)}`,
-      {
-        reason: 'insufficient_balance',
-      },
-    )
+    return fail('insufficient_balance', { amount: firstHour, purpose: 'first_hour' })
   }
   recordVolumeEvent(tx, volume, 'volume.created', { sizeInGb: volume.size_gb, region: volume.region })
   tx.wake.add('volumes')
@@ -155,8 +148,7 @@ async function refuseWithoutRoom(
   if (roomGb === undefined) return undefined
   const leftGb = Math.max(0, roomGb - (await lockPromisedGb(tx, driver, room.askedAt)))
   if (sizeGb <= leftGb) return undefined
-  const message = `There is room for ${leftGb} GB in ${region} right now, not for ${sizeGb} GB; storage-options shows what is free`
-  return fail('no_capacity', message, { reason: 'no_storage_capacity' })
+  return fail('no_storage_capacity', { freeGb: leftGb, sizeGb, region })
 }
 
 export async function attachVolume(
@@ -172,22 +164,17 @@ export async function attachVolume(
   if (!volume.ok) return volume
   const stranger = rentals.value.find((rental) => rental.region !== volume.value.region)
   if (stranger !== undefined) {
-    return failField(
-      ['rentalIds', request.rentalIds.indexOf(stranger.id)],
-      `Rental ${stranger.id} is in ${stranger.region}, the volume in ${volume.value.region}`,
-      'other_region',
-    )
+    return failField(['rentalIds', request.rentalIds.indexOf(stranger.id)], 'other_region', {
+      region: volume.value.region,
+      rental: stranger,
+    })
   }
   const alien = rentals.value.find((rental) => rental.driver !== volume.value.driver)
   if (alien !== undefined) return otherEngine(request.rentalIds, alien)
   const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
   const after = new Set([...attached.map((one) => one.rentalId), ...request.rentalIds])
   if (after.size > limits.attachmentsPerVolume) {
-    return failField(
-      ['rentalIds'],
-      `A volume can be attached to ${limits.attachmentsPerVolume} rentals`,
-      'too_many_attachments',
-    )
+    return failField(['rentalIds'], 'too_many_attachments', { max: limits.attachmentsPerVolume })
   }
   if (app.drivers.get(volume.value.driver)?.volumes?.serves === 'virtual-machine') {
     if (after.size > 1) return oneMachineOnly()
@@ -212,11 +199,7 @@ export async function detachVolume(
   const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
   const missing = request.rentalIds?.findIndex((id) => !attached.some((one) => one.rentalId === id)) ?? -1
   if (missing >= 0) {
-    return failField(
-      ['rentalIds', missing],
-      `The volume is not attached to rental ${request.rentalIds?.[missing]}`,
-      'not_attached',
-    )
+    return failField(['rentalIds', missing], 'not_attached', { rentalId: request.rentalIds?.[missing] ?? 0 })
   }
   const going = new Set(
     await detach(tx, {
@@ -234,13 +217,7 @@ export async function terminateVolume(tx: Tx, actor: Actor, volumeId: number): P
   if (volume.value.state === 'deleting') return volume
   const attached = await listAttachments(tx.db, { volumeIds: [volumeId] })
   if (attached.length > 0) {
-    return fail(
-      'conflict',
-      `Detach it first: it is attached to rental ${attached.map((one) => one.rentalId).join(', ')}`,
-      {
-        reason: 'volume_attached',
-      },
-    )
+    return fail('volume_attached', { rentalIds: attached.map((one) => one.rentalId) })
   }
   return ok(await deleteVolume(tx, volume.value, 'customer_request'))
 }
@@ -286,36 +263,31 @@ async function lockForAttach(
   const rentals = await lockRentals(tx, inRange)
   for (const [index, id] of ids.entries()) {
     const rental = rentals.find((one) => one.id === id && one.account_id === actor.accountId)
-    const problem = whyNotAttachable(app, rental, id, region)
-    if (problem !== undefined) return failField(['rentalIds', index], problem.message, problem.reason)
+    const refused = refuseAttachment(app, rental, id, region, ['rentalIds', index])
+    if (refused !== undefined) return refused
   }
   return ok(rentals)
 }
 
-function whyNotAttachable(
+function refuseAttachment(
   app: App,
   rental: Rental | undefined,
   id: number,
   region: string | undefined,
-): { message: string; reason: string } | undefined {
-  if (rental === undefined) return { message: `There is no rental ${id}`, reason: 'rental_not_found' }
-  if (app.drivers.get(rental.driver)?.volumes?.serves !== rental.kind) {
-    return { message: `Rental ${id} is not bare-metal`, reason: 'not_bare_metal' }
-  }
-  if (!isLiving(rental.status)) return { message: `Rental ${id} is ${rental.status}`, reason: 'rental_not_running' }
-  if (region !== undefined && rental.region !== region) {
-    return { message: `Rental ${id} is in ${rental.region}, the volume in ${region}`, reason: 'other_region' }
-  }
+  path: readonly [string, number],
+): Failure | undefined {
+  if (rental === undefined) return failField(path, 'rental_not_found')
+  if (app.drivers.get(rental.driver)?.volumes?.serves !== rental.kind)
+    return failField(path, 'not_bare_metal', { rentalId: id })
+  if (!isLiving(rental.status)) return failField(path, 'rental_not_running', { rentalId: id, status: rental.status })
+  if (region !== undefined && rental.region !== region) return failField(path, 'other_region', { region, rental })
   return undefined
 }
 
 async function lockOwnVolume(tx: Tx, actor: Actor, id: number): Promise<Result<Volume>> {
   const volume = id <= MAX_INT32 ? await lockVolume(tx, id) : undefined
   if (volume === undefined || volume.account_id !== actor.accountId || volume.state === 'deleted') {
-    return fail('not_found', 'There is no such storage volume', {
-      reason: 'volume_not_found',
-      issues: [{ code: 'volume_not_found', path: ['storageVolumeId'], message: `There is no storage volume ${id}` }],
-    })
+    return fail('volume_not_found', { id, field: ['storageVolumeId'] })
   }
   return ok(volume)
 }
@@ -327,21 +299,18 @@ async function lockUsableVolume(
   path: ReadonlyArray<string | number>,
 ): Promise<Result<Volume>> {
   const volume = await lockOwnVolume(tx, actor, id)
-  if (!volume.ok) return failField(path, `There is no storage volume ${id}`, 'volume_not_found')
+  if (!volume.ok) return failField(path, 'volume_not_found', { id })
   const { state } = volume.value
-  if (state !== 'active' && state !== 'creating')
-    return failField(path, `Storage volume ${id} is ${state}`, 'volume_not_active')
+  if (state !== 'active' && state !== 'creating') return failField(path, 'volume_not_active', { id, state })
   return volume
 }
 
-const otherEngineText = 'The storage volume is kept by another engine than the rental'
-
 function otherEngine(rentalIds: readonly number[], rental: Rental): Failure {
-  return failField(['rentalIds', rentalIds.indexOf(rental.id)], otherEngineText, 'other_engine')
+  return failField(['rentalIds', rentalIds.indexOf(rental.id)], 'other_engine')
 }
 
 function oneMachineOnly(): Failure {
-  return failField(['rentalIds'], 'A disk can be in one virtual machine at a time; detach it first', 'disk_in_use')
+  return failField(['rentalIds'], 'disk_in_use')
 }
 
 /** A disk stays on its host. One that is not created yet goes to the host of its machine. */
@@ -350,10 +319,9 @@ async function refuseOtherHost(tx: Tx, volume: Volume, rentals: readonly Rental[
   if (host === undefined) return undefined
   const elsewhere = rentals.find((rental) => rental.spec.nodes[0]?.machineId !== host)
   if (elsewhere === undefined) return undefined
-  const message = `The disk is on host ${host}, rental ${elsewhere.id} is not; rent a virtual machine on that host`
-  return failField(['rentalIds'], message, 'other_host')
+  return failField(['rentalIds'], 'other_host', { host, rentalId: elsewhere.id })
 }
 
 function otherRegion(path: ReadonlyArray<string | number>, region: string): Failure {
-  return failField(path, `The storage volume is in ${region}`, 'other_region')
+  return failField(path, 'other_region', { region })
 }

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { addMs } from '../base/instant.ts'
 import { checkOutboundUrl } from '../base/outbound.ts'
-import { fail, failField, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { EventType } from '../contract/event.ts'
 import { quotaExceeded, quotaOf } from '../domain/quota.ts'
 import { secretOverlapMs } from '../domain/webhook.ts'
@@ -31,7 +31,7 @@ export type WebhookChange = Omit<WebhookInput, 'url'> & {
 /** Queries DNS, so it runs before the transaction. */
 export async function checkWebhookUrl(app: App, url: string): Promise<Failure | undefined> {
   const refusal = await checkOutboundUrl(url, app.allowPrivateAddresses)
-  return refusal === undefined ? undefined : failField(['url'], refusal, 'url_refused')
+  return refusal === undefined ? undefined : failField(['url'], 'url_refused', { message: refusal })
 }
 
 /** `input.url` has passed `checkWebhookUrl`. */
@@ -42,7 +42,7 @@ export async function createWebhook(
   input: WebhookInput,
 ): Promise<Result<{ webhook: store.Webhook; secret: string }>> {
   const account = await lockAccount(tx, actor.accountId)
-  if (account === undefined) return fail('not_found', 'No such account')
+  if (account === undefined) return fail('account_not_found')
   const quota = quotaOf(account.quota)
   if ((await store.countWebhooks(tx.db, account.id)) >= quota.webhooks) return quotaExceeded('webhooks', quota)
   const secret = makeSecret()
@@ -144,9 +144,9 @@ function makeSecret(): string {
 }
 
 function noSuchWebhook(): Failure {
-  return fail('not_found', 'No such webhook in this account', { reason: 'webhook_not_found' })
+  return fail('webhook_not_found')
 }
 
 function noSuchDelivery(): Failure {
-  return fail('not_found', 'No such delivery in this account', { reason: 'delivery_not_found' })
+  return fail('delivery_not_found')
 }

@@ -4,7 +4,7 @@
  */
 import { isAscii, isUtf8 } from 'node:buffer'
 import { limits } from './limits.ts'
-import type { Issue } from './result.ts'
+import type { Issue } from './issue.ts'
 
 /** undefined: not UTF-8. Never replaces what cannot be decoded, since the text would no longer be what was sent. */
 export function decodeUtf8(bytes: Buffer): string | undefined {

@@ -1,4 +1,5 @@
 /** The built command as people and programs meet it: a process with arguments, two outputs and an exit code. */
+import { fail } from '../contract/result.ts'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -145,7 +146,7 @@ describe('keys', () => {
   test('a key without the scope: exit code 4, and the key that has it', async () => {
     const { code, error } = await cli.berthProcess(['ledger', 'verify'], { BERTH_KEY: cli.server.demoKey })
     expect(code).toBe(4)
-    expect(error).toMatch(/^error: This key lacks the scope operator\.$/m)
+    expect(error).toContain(`error: ${fail('missing_scope', { scope: 'operator' }).message}\n`)
     expect(error).toContain(`add --key-file ${path.join(cli.folder, 'operator.key')}`)
   })
 

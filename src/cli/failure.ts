@@ -1,7 +1,8 @@
 /** Failures in words: what is wrong, and the next step. One exhaustive switch over the kinds of the client's errors. */
 import path from 'node:path'
-import { assertNever } from '../base/result.ts'
-import { ApiError, isClientError, type ClientError } from '../client/error.ts'
+import { assertNever } from '../base/assert-never.ts'
+import { ApiError, isClientError, isRefusal, type ClientError } from '../client/error.ts'
+import type { Reason } from '../contract/reasons.ts'
 import { isLocal, type Session } from './session.ts'
 import { paint, printable } from './screen.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
@@ -35,12 +36,12 @@ function howToReach(url: string): string[] {
 }
 
 function explainRefusal(error: ApiError, session: Session): CliError {
-  const { message, status, reason, requestId } = error
+  const { message, status, requestId } = error
   const told = (exitCode: ExitCode, next: readonly string[]): CliError => refusalOf(error, exitCode, next)
   if (status === 401) return told(exitCodes.refused, whereKeysAre(session))
-  if (status === 403 && reason === 'missing_scope') return told(exitCodes.refused, whichKey(session, message))
-  if (status === 403 && !nextSteps.has(reason ?? '')) return told(exitCodes.refused, [])
-  const known = nextSteps.get(reason ?? '')
+  if (isRefusal(error, 'missing_scope')) return told(exitCodes.refused, whichKey(session, message))
+  const known = stepsFor(error, nextSteps)
+  if (status === 403 && known === undefined) return told(exitCodes.refused, [])
   if (known !== undefined) return told(exitCodes.failed, known)
   if (status >= 500) return told(exitCodes.failed, [whereToLook(requestId)])
   return told(exitCodes.failed, [])
@@ -59,32 +60,32 @@ export function refusalOf(error: ApiError, exitCode: ExitCode, next: readonly st
   return new CliError(exitCode, words ?? sentence(message), next, { status, code, reason, requestId })
 }
 
-/** By the reason of a refusal. */
-const nextSteps: ReadonlyMap<string, readonly string[]> = new Map([
-  ['account_not_found', ['berth operator accounts lists the accounts.']],
-  [
-    'insufficient_balance',
-    [
-      'An order needs one hour of its price: berth balance shows what is left.',
-      'The operator adds money with: berth operator credit ACCOUNT USD --reason TEXT',
-    ],
+/** Commands that help after a refusal, by its reason. The server's message already says what to do. */
+export type NextSteps = Readonly<Partial<Record<Reason, readonly string[]>>>
+
+const nextSteps: NextSteps = {
+  account_not_found: ['List the accounts with: berth operator accounts'],
+  insufficient_balance: [
+    'Show the balance with: berth balance',
+    'The operator adds money with: berth operator credit ACCOUNT USD --reason TEXT',
   ],
-  ['quota_exceeded', ['The operator raises it: berth operator accounts change --help']],
-  ['no_ssh_key', ['Add one with: berth ssh-keys add ~/.ssh/id_ed25519.pub']],
-  ['price_changed', ['Nothing was ordered. berth gpus shows the prices of now; berth rent asks again with them.']],
-  [
-    'simulated_machine',
-    ['berth agent run --simulate-gpus rtx4090:2 puts this machine on the marketplace, to try a real one.'],
-  ],
-  ['volume_attached', ['Detach it with: berth volumes detach VOLUME']],
-])
+  quota_exceeded: ['The operator raises a quota with: berth operator accounts change'],
+  no_ssh_key: ['Add one with: berth ssh-keys add ~/.ssh/id_ed25519.pub'],
+  price_changed: ['Show the current prices with: berth gpus'],
+  simulated_machine: ['Offer this machine as a real one with: berth agent run --simulate-gpus rtx4090:2'],
+  volume_attached: ['Detach it with: berth volumes detach VOLUME'],
+}
+
+function stepsFor(error: ApiError, steps: NextSteps): readonly string[] | undefined {
+  return steps[error.reason as Reason]
+}
 
 /** Runs a call; a refusal for one of these reasons is told with a next step of the command's own. */
-export async function withNextStep<T>(work: Promise<T>, next: Readonly<Record<string, readonly string[]>>): Promise<T> {
+export async function withNextStep<T>(work: Promise<T>, next: NextSteps): Promise<T> {
   try {
     return await work
   } catch (error) {
-    const steps = error instanceof ApiError ? next[error.reason ?? ''] : undefined
+    const steps = error instanceof ApiError ? stepsFor(error, next) : undefined
     if (!(error instanceof ApiError) || steps === undefined) throw error
     throw refusalOf(error, exitCodes.failed, steps)
   }

@@ -1,6 +1,8 @@
 /** What `chat`, `image` and `speak` have in common: which model is asked, and what to do where one refuses. */
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
+import type { Reason } from '../contract/reasons.ts'
+import type { NextSteps } from './failure.ts'
 import type { Session } from './session.ts'
 import { CliError, exitCodes } from './shell.ts'
 
@@ -38,10 +40,9 @@ const cheaper: Readonly<Record<ModelKind, string>> = {
   embedding: 'a shorter text needs less',
 }
 
-const nextSteps: Readonly<Record<string, readonly string[]>> = {
-  model_loading: ['Try it again in a moment.'],
-  key_spending_limit: ['berth keys ls shows the keys; another may spend more.'],
-  rate_limited: ['Try it again in a moment.'],
+const nextSteps: NextSteps = {
+  model_loading: ['Try again in a moment.'],
+  key_spending_limit: ['List the keys with: berth keys ls'],
 }
 
 /** Runs the work of a command; what the server refuses is told with the next step. */
@@ -62,7 +63,7 @@ export async function withModels<T>({ client }: Session, kind: ModelKind, work: 
 async function nextStepOf(client: Client, kind: ModelKind, reason: string): Promise<readonly string[] | undefined> {
   if (['model_not_found', 'wrong_model_kind', 'model_not_allowed'].includes(reason)) return namesOf(client, kind)
   if (reason === 'insufficient_balance') return [`berth balance shows what is left; ${cheaper[kind]}.`]
-  return nextSteps[reason]
+  return nextSteps[reason as Reason]
 }
 
 async function namesOf(client: Client, kind: ModelKind): Promise<string[]> {

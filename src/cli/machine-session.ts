@@ -5,8 +5,8 @@
 import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { type Command } from 'commander'
-import { SIMULATED_MACHINE } from '../contract/simulated.ts'
-import { ApiError, apiErrorOf, unreachable } from '../client/error.ts'
+import { fail } from '../contract/result.ts'
+import { apiErrorOf, isRefusal, unreachable } from '../client/error.ts'
 import { passWordsOn } from './command-line.ts'
 import { findOwn, NAME_HELP, readDetail, type OwnMachine } from './own-machine.ts'
 import { printable, type Screen } from './screen.ts'
@@ -117,8 +117,8 @@ function addSsh(program: Command, run: Run, shell: Shell): void {
 async function refuseSimulated({ client }: Session, machine: OwnMachine): Promise<void> {
   const { simulated } = await readDetail(client, machine)
   if (simulated !== 'machine') return
-  const { reason, message } = SIMULATED_MACHINE
-  throw new CliError(exitCodes.failed, `${message}.`, simulatedNext, { reason })
+  const { reason, message } = fail('simulated_machine', { lacks: 'login' })
+  throw new CliError(exitCodes.failed, message, simulatedNext, { reason })
 }
 
 const simulatedNext = [
@@ -214,7 +214,7 @@ function addExec(program: Command, run: Run, shell: Shell): void {
           return await openTerminal(session, machine, words)
         } catch (error) {
           // Not every engine lets the server in.
-          if (!(error instanceof ApiError && error.reason === 'not_supported')) throw error
+          if (!isRefusal(error, 'not_supported')) throw error
         }
       }
       // SSH hands one text to a shell over there.

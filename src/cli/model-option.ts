@@ -1,6 +1,7 @@
 /** Options that the commands for models and deployments share. A server's key is never an argument: others see those. */
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { deploymentProtocol, type DeploymentProtocol, type ModelPriceName } from '../contract/model.ts'
+import type { NextSteps } from './failure.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
 const priceOptions = {
@@ -81,7 +82,7 @@ function apiKeyOf(shell: Shell, { apiKeyEnv, apiKeyStdin }: UpstreamOptions): st
 }
 
 /** What to do next, by the reason of a refusal. */
-export const modelSteps: Readonly<Record<string, readonly string[]>> = {
+export const modelSteps: NextSteps = {
   model_not_found: ['berth models ls lists the models.'],
   deployment_not_found: ['berth deployments ls lists the deployments.'],
   model_exists: [

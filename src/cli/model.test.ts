@@ -1,4 +1,5 @@
 /** What the commands for models and deployments show and do, against a server that really keeps them. */
+import { fail } from '../contract/result.ts'
 import { spawn } from 'node:child_process'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -162,7 +163,8 @@ describe('models', () => {
     await done('models', 'add', 'owner/gone', '--upstream', 'http://10.0.0.9')
     expect(await done('models', 'rm', 'owner/gone')).toBe('owner/gone is gone. What it earned stays in the books.\n')
     const again = await berth(['models', 'rm', 'owner/gone'])
-    expect(again).toEqual({ code: 1, out: '', error: 'error: No such model.\n  berth models ls lists the models.\n' })
+    const { message } = fail('model_not_found', { model: 'owner/gone' })
+    expect(again).toEqual({ code: 1, out: '', error: `error: ${message}\n  berth models ls lists the models.\n` })
     const twice = await berth(['models', 'add', 'owner/local', '--upstream', 'http://10.0.0.9'])
     expect(twice.code).toBe(1)
     expect(twice.error).toContain('berth deployments add adds a server that runs it')

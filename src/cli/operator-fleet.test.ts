@@ -1,4 +1,5 @@
 /** The fleet on the command line: what is shown of every machine, and what an operator changes of one. */
+import { fail } from '../contract/result.ts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { succeed } from '../../test/harness/journey.ts'
@@ -115,7 +116,7 @@ test('machine: the house prices its own on the marketplace, and nobody else’s'
   expect(records[0]).toMatchObject({ subject: `machine:${MACHINE}`, detail: { pricePerGpuHourUsd: '0.770000000' } })
   const { id: supplier } = await cli.server.account({ platformFeePercentage: 10 })
   const both = await change('--supplier', supplier, '--price', '0.50')
-  expect(both).toMatchObject({ code: 1, error: expect.stringContaining('Its supplier sets the price.') })
+  expect(both).toMatchObject({ code: 1, error: expect.stringContaining(fail('priced_by_its_supplier').message) })
   const byBook = ['operator', 'machine', 'mock-lab-h100-01', '--price', '1', '--reason', 'a test']
   expect((await cli.berth(byBook)).error).toContain('berth operator prices has the prices of virtual machines')
   expect((await change('--price', '-1')).code).toBe(2)
@@ -137,7 +138,7 @@ test('machine: what cannot be is refused in a sentence, and changes nothing', as
   expect(await change('--sick', '64')).toMatchObject({ code: 2, error: expect.stringContaining('from 0 to 63') })
   expect(await change('--sick', '4')).toMatchObject({
     code: 1,
-    error: 'error: The machine has 4 GPUs.\n  They are numbered from 0.\n',
+    error: `error: ${fail('no_such_gpu', { gpus: 4 }).message}\n  They are numbered from 0.\n`,
   })
   expect(await change('--supplier', 'demo')).toMatchObject({
     code: 1,

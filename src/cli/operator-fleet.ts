@@ -7,7 +7,7 @@ import { count } from '../view/number.ts'
 import { gpuLabel, shortGpuLabel } from '../view/gpu.ts'
 import { gpuHourPrice, money } from '../view/money.ts'
 import { utcTime } from '../view/time.ts'
-import { withNextStep } from './failure.ts'
+import { withNextStep, type NextSteps } from './failure.ts'
 import { withReason } from './operator-account.ts'
 import { readStuck, stuckLines } from './operator-rental.ts'
 import { fields, table, type Cell, type Screen, type Style } from './screen.ts'
@@ -253,7 +253,7 @@ function machineLines(screen: Screen, machine: FleetMachine): string[] {
 }
 
 /** By the reason of a refusal. */
-const nextSteps: Readonly<Record<string, readonly string[]>> = {
+const nextSteps: NextSteps = {
   machine_not_found: ['berth operator fleet lists them.'],
   priced_by_its_supplier: ['You can take it off sale: --unlist'],
   priced_by_the_book: ['berth operator prices has the prices of virtual machines and bare metal.'],

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Option, type Command } from 'commander'
 import type { Reply } from '../client/client.ts'
-import { ApiError } from '../client/error.ts'
+import { isRefusal } from '../client/error.ts'
 import { count } from '../view/number.ts'
 import { refusalOf } from './failure.ts'
 import { withReason } from './operator-account.ts'
@@ -216,7 +216,7 @@ async function withField<T>(call: Promise<T>): Promise<T> {
   try {
     return await call
   } catch (error) {
-    if (!(error instanceof ApiError) || error.reason !== 'account_not_found') throw error
+    if (!isRefusal(error, 'account_not_found')) throw error
     const words = 'Nothing was changed: a term names an account that is not there.'
     throw refusalOf(error, exitCodes.failed, ['berth operator accounts lists the accounts.'], words)
   }

@@ -1,4 +1,5 @@
 /** The operator's accounts, money and prices on the command line, and a server that really keeps them. */
+import { fail } from '../contract/result.ts'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import http from 'node:http'
@@ -98,7 +99,7 @@ describe('accounts', () => {
     const back = ['accounts', 'change', id, '--resume', '--platform-fee', 'none', '--reason', 'settled']
     const handOver = ['machine', 'mock-fra-a6000-01', '--reason', 'a contract', '--supplier']
     await done(...handOver, id)
-    expect(await refused(...back)).toContain('It still has machines; hand them to the house first.')
+    expect(await refused(...back)).toContain(fail('still_a_supplier', { unpaid: undefined }).message)
     await done(...handOver, 'none')
     expect(await done(...back)).toMatch(/^Supplier fee +12\.5 % → none, not a supplier$/m)
     await waitFor('its key to work again', async () => (await cli.berth(['balance', '--key', key])).code === 0)
@@ -119,7 +120,8 @@ describe('money', () => {
       'up by $1.00.\nIt was $4.50 and is $5.50 now.',
     )
     const error = await refused('adjust', id, '6', '--down', '--reason', 'too much')
-    expect(error).toContain('The balance does not cover $6.00.\n  Nothing was moved: ')
+    expect(error).toContain(fail('insufficient_balance', { amount: usd('6'), purpose: 'withdrawal' }).message)
+    expect(error).toContain('Nothing was moved: ')
     expect(error).not.toContain('An order needs')
     expect((await show(id)).availableUsd).toBe('5.500000000')
   })

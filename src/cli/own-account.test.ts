@@ -1,4 +1,5 @@
 /** What belongs to an account: keys, SSH keys, people, webhooks, and what was spent, from a server that really keeps it. */
+import { fail } from '../contract/result.ts'
 import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -133,7 +134,7 @@ describe('SSH keys', () => {
       /^ssh_\w+ +id +SHA256:\S+\nssh_\w+ +test@example\.test +SHA256:/m,
     )
     const twice = await cli.berth(['ssh-keys', 'add', file, ...as])
-    expect(twice).toMatchObject({ code: 1, error: expect.stringContaining('has this SSH key already') })
+    expect(twice).toMatchObject({ code: 1, error: expect.stringContaining(fail('ssh_key_exists').message) })
     expect(await done('ssh-keys', 'rm', 'id', ...as)).toMatch(/^ssh_\w+ "id" is gone\. Machines that run keep it\.$/m)
     expect(await done('ssh-keys', 'ls', ...as)).toMatch(/\n1 SSH key\n$/)
   })

@@ -288,8 +288,8 @@ describe('rent', () => {
       const refused = await cli.berth([...args, '--label', 'dear'], { BERTH_KEY: key }, { answers })
       expect(refused).toMatchObject({ code: 1, out: '' })
       expect(refused.error).toContain(`$${(Number(usd) * n).toFixed(2)}/hr`)
-      expect(refused.error).toContain(`error: The price is $${9 * n}.00 an hour now, and the order goes up to $`)
-      expect(refused.error).toContain('berth gpus shows the prices of now')
+      expect(refused.error).toContain(`error: The price is now $${9 * n}.00/hr, above your maximum of $`)
+      expect(refused.error).toContain('berth gpus')
       expect((await rentedIds()).filter((id) => !before.includes(id))).toEqual([])
       await setPrice(usd)
     },

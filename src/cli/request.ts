@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander'
 import { addMs, DAY_MS, formatInstant, HOUR_MS, parseInstant, systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
-import { ApiError } from '../client/error.ts'
+import { isRefusal } from '../client/error.ts'
 import { requestOutcome } from '../contract/request-log.ts'
 import { age, utcTime } from '../view/time.ts'
 import { count } from '../view/number.ts'
@@ -138,7 +138,7 @@ async function readRequest(client: Client, id: string): Promise<RequestWithTexts
   try {
     return await client.call('getInferenceRequest', { params: { id } })
   } catch (error) {
-    if (!(error instanceof ApiError) || error.reason !== 'request_not_found') throw error
+    if (!isRefusal(error, 'request_not_found')) throw error
     throw new CliError(exitCodes.failed, `There is no request ${id} in the log.`, [
       'berth requests lists them: from a moment after their end, for 30 days.',
     ])

@@ -1,4 +1,5 @@
 /** The customer's books on the command line: statement, invoices, the log of requests, the account, what has ended. */
+import { fail } from '../contract/result.ts'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -198,7 +199,7 @@ describe('the account and its things', () => {
     const refused = await cli.berth(['account', 'keep-bodies', 'on', '--key', key])
     expect(refused).toMatchObject({
       code: 4,
-      error: expect.stringContaining('Only an owner of the account changes its settings.'),
+      error: expect.stringContaining(fail('owner_only', { action: 'change its settings' }).message),
     })
   })
 

@@ -9,7 +9,7 @@ import { priceUsdText } from '../contract/shared.ts'
 import { count } from '../view/number.ts'
 import { gpuLabel } from '../view/gpu.ts'
 import { money } from '../view/money.ts'
-import { withNextStep } from './failure.ts'
+import { withNextStep, type NextSteps } from './failure.ts'
 import type { OfferKind } from './offer.ts'
 import { table, type Cell, type Screen, type Style } from './screen.ts'
 import type { Run } from './session.ts'
@@ -229,7 +229,7 @@ function offSaleWords({ id, gpusInUse }: Machine): string {
 }
 
 /** By the reason of a refusal. */
-const nextSteps: Readonly<Record<string, readonly string[]>> = {
+const nextSteps: NextSteps = {
   machine_not_found: ['berth supply machines lists yours.'],
   priced_by_the_book: ['Virtual machines and bare metal are sold at the price book of the operator.'],
 }

@@ -107,7 +107,7 @@ test('a price counts for new rentals, and a machine off sale keeps its tenants',
     `${MACHINE} is off sale. What runs on it (2 GPUs) goes on at its price.\n`,
   )
   const again = await customer.call('POST', '/v1/marketplace/instances/create', order)
-  expect(again).toMatchObject({ status: 400, body: { message: expect.stringContaining('not on sale') } })
+  expect(again).toMatchObject({ status: 400, body: { reason: 'node_not_ready' } })
   expect(await done('supply', 'machines')).toMatch(/^mock-iad-l40s-01 +off sale .* 2 of \d +\$0\.52 /m)
   expect(await done('supply', 'price', MACHINE, '0.55')).toContain(
     `Put it on sale with: berth supply list ${MACHINE}\n`,

@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander'
 import { addMs, DAY_MS, formatInstant, parseInstant, startOfDay, systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdToNumber, parseUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
-import { ApiError } from '../client/error.ts'
+import { isRefusal } from '../client/error.ts'
 import { table, type Cell, type Column } from './screen.ts'
 import type { Run } from './session.ts'
 import type { Shell } from './shell.ts'
@@ -108,7 +108,7 @@ async function keyNames(client: Client): Promise<Map<string, string>> {
     const { apiKeys } = await client.call('listApiKeys')
     return new Map(apiKeys.map(({ publicId, name }) => [publicId, name]))
   } catch (error) {
-    if (error instanceof ApiError && error.reason === 'missing_scope') return new Map()
+    if (isRefusal(error, 'missing_scope')) return new Map()
     throw error
   }
 }

@@ -2,7 +2,8 @@
  * How a call can fail. `kind` tells the two apart that matter to a caller: `api` means that the server has answered and
  * said no; every other kind means that nobody knows what the server did, if it was reached at all.
  */
-import type { Issue } from '../base/result.ts'
+import type { Issue } from '../base/issue.ts'
+import type { Reason } from '../contract/reasons.ts'
 
 export type ClientError = ApiError | TransportError
 
@@ -21,6 +22,7 @@ export class ApiError extends Error {
   readonly kind = 'api'
   readonly status: number
   readonly code: string
+  /** A `Reason` of the contract, unless the server is newer than this client. */
   readonly reason: string | undefined
   readonly issues: readonly Issue[]
   readonly requestId: string | undefined
@@ -53,6 +55,11 @@ export class TransportError extends Error {
 
 export function isClientError(error: unknown): error is ClientError {
   return error instanceof ApiError || error instanceof TransportError
+}
+
+/** Whether the server refused a call for this reason. */
+export function isRefusal(error: unknown, reason: Reason): error is ApiError {
+  return error instanceof ApiError && error.reason === reason
 }
 
 /** Whether the same request may go through a moment later. */

@@ -1,22 +1,22 @@
 /** How much one account may hold: the defaults of base/limits, with what the operator has set for it on top. */
 import { defaultQuota, type Quota } from '../base/limits.ts'
-import { fail, type Failure } from '../base/result.ts'
+import { fail, type Failure } from '../contract/result.ts'
 
 /** What an operator names of a quota; the rest stays as it is. */
 export type QuotaChange = { readonly [noun in keyof Quota]?: Quota[noun] | undefined }
 
 const nouns = Object.keys(defaultQuota) as Array<keyof Quota>
 
-const words: Readonly<Record<keyof Quota, string>> = {
-  gpus: 'GPUs in use',
+const labels: Readonly<Record<keyof Quota, string>> = {
+  gpus: 'GPUs',
   volumes: 'volumes',
   volumeGb: 'GB of volumes',
-  keys: 'live API keys',
+  keys: 'API keys',
   sshKeys: 'SSH keys',
   webhooks: 'webhooks',
-  requestsPerMinute: 'inference requests a minute',
-  tokensPerMinute: 'tokens a minute',
-  streams: 'inference requests at a time',
+  requestsPerMinute: 'inference requests per minute',
+  tokensPerMinute: 'tokens per minute',
+  streams: 'concurrent inference requests',
 }
 
 /** `overrides` is what stands in the account's row. */
@@ -35,7 +35,5 @@ export function mergeQuota(stored: Partial<Quota>, change: QuotaChange): Partial
 }
 
 export function quotaExceeded(noun: keyof Quota, quota: Quota): Failure {
-  return fail('forbidden', `The account may have ${quota[noun]} ${words[noun]}; ask the operator for more`, {
-    reason: 'quota_exceeded',
-  })
+  return fail('quota_exceeded', { quota: `${quota[noun]} ${labels[noun]}` })
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { DAY_MS, instantOf } from '../base/instant.ts'
 import { nanoUsdOf, usd } from '../base/money.ts'
+import { failField } from '../contract/result.ts'
 import { grantTerm, onDemandAfter, pricePerHour, quoteTerms, type TermWish } from './term.ts'
 
 const NOW = instantOf(Date.UTC(2026, 10, 14, 12))
@@ -72,10 +73,11 @@ describe('a reserved wish', () => {
   })
 
   test('that is not offered is told what is, each term once', () => {
-    expect(reserved(7, 0)).toMatchObject({ message: 'There is no term of 7 days; reserve-options offers 30, 90' })
-    expect(grantTerm({ termType: 'reserved', termPeriodDays: 7, discountPercentage: 0 }, list, [], NOW)).toMatchObject({
-      message: 'There is no term of 7 days; reserve-options offers none',
-    })
+    const refused = (offered: number[]) => failField(['termPeriodDays'], 'term_not_offered', { days: 7, offered })
+    expect(reserved(7, 0)).toEqual(refused([30, 90]))
+    expect(grantTerm({ termType: 'reserved', termPeriodDays: 7, discountPercentage: 0 }, list, [], NOW)).toEqual(
+      refused([]),
+    )
   })
 
   // Not kept yet: one discount in ten is refused, since 16.1 * 100 is 1610.0000000000002 (term.ts compares the two).

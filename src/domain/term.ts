@@ -1,7 +1,7 @@
 /** Terms and prices: the hourly price of an order, what a reserved term commits to, and when it ends. */
 import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
 import { costOfSpan, discounted, nanoUsdOf, type NanoUsd } from '../base/money.ts'
-import { failField, ok, type Result } from '../base/result.ts'
+import { failField, ok, type Result } from '../contract/result.ts'
 import { earlyEndRates, type Commitment, type EarlyEndRate } from './commitment.ts'
 
 export interface Term {
@@ -37,34 +37,26 @@ export function grantTerm(
 ): Result<Term> {
   if (wish.termType === 'on-demand') {
     if (wish.discountPercentage !== 0) {
-      return failField(['discountPercentage'], 'An on-demand rental has no discount', 'discount_not_granted')
+      return failField(['discountPercentage'], 'discount_not_granted', { fault: 'on_demand' })
     }
     return ok({ termType: 'on-demand', effectiveAt: now, costPerHour: listPrice, reservation: null })
   }
   const days = wish.termPeriodDays
   if (days === undefined) {
-    return failField(['termPeriodDays'], 'A reserved rental needs termPeriodDays', 'term_period_missing')
+    return failField(['termPeriodDays'], 'term_period_missing')
   }
   const granted = options.filter((option) => option.termPeriodDays === days)
   if (granted.length === 0) {
     const offered = [...new Set(options.map((option) => option.termPeriodDays))].sort((a, b) => a - b)
-    return failField(
-      ['termPeriodDays'],
-      `There is no term of ${days} days; reserve-options offers ${offered.join(', ') || 'none'}`,
-      'term_not_offered',
-    )
+    return failField(['termPeriodDays'], 'term_not_offered', { days, offered })
   }
   const most = Math.max(...granted.map((option) => option.discountPercentage))
   const wished = wish.discountPercentage
   if (wished < 0 || Math.round(wished * 100) / 100 !== wished) {
-    return failField(
-      ['discountPercentage'],
-      'A discount is zero or more, with two decimals at most',
-      'discount_not_granted',
-    )
+    return failField(['discountPercentage'], 'discount_not_granted', { fault: 'format' })
   }
   if (wished > most) {
-    return failField(['discountPercentage'], `A term of ${days} days earns ${most} % at most`, 'discount_not_granted')
+    return failField(['discountPercentage'], 'discount_not_granted', { fault: { days, maxPercentage: most } })
   }
   return ok({
     termType: 'reserved',

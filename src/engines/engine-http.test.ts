@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { ok } from '../base/result.ts'
+import { ok } from '../contract/result.ts'
 import { readFields } from './engine-http.ts'
 
 test('a fault of a body names its field', () => {

@@ -8,7 +8,8 @@ import { lstatSync, unlinkSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import net from 'node:net'
 import { z } from 'zod'
-import { assertNever, fail, failField, type Failure, type Result } from '../base/result.ts'
+import { assertNever } from '../base/assert-never.ts'
+import { fail, failField, type Failure, type Result } from '../contract/result.ts'
 import { faultWords } from '../contract/fault-words.ts'
 
 export const engineStart = z.object({
@@ -141,7 +142,7 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
     if (key === 'GET /metrics')
       return send(response, 200, 'text/plain; version=0.0.4', await engine.queue.metricsText())
     const route = engine.routes[key]
-    if (route === undefined) return sendFailure(response, fail('not_found', `There is no ${key} here`))
+    if (route === undefined) return sendFailure(response, fail('not_found', { route: key }))
     const body = request.method === 'GET' ? undefined : await readJson(request, engine.maxBodyBytes)
     if (body?.ok === false) return sendFailure(response, body)
     const result = await route({ body: body?.value, signal: gone.signal, response })
@@ -174,11 +175,11 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<Res
     // The rest of a body that is too large is read and dropped: leaving the loop would cut the connection.
     if (bytes <= maxBytes) chunks.push(chunk)
   }
-  if (bytes > maxBytes) return fail('invalid', `The body is longer than ${maxBytes} bytes`, { reason: 'too_large' })
+  if (bytes > maxBytes) return fail('too_large', { maxBytes })
   try {
     return { ok: true, value: JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown }
   } catch {
-    return fail('invalid', 'The body is not JSON', { reason: 'not_json' })
+    return fail('not_json')
   }
 }
 
@@ -189,7 +190,9 @@ export function readFields<T>(form: z.ZodType<T>, body: unknown): Result<T> {
   const [issue] = parsed.error.issues
   const path = (issue?.path ?? []).map((part) => (typeof part === 'number' ? part : String(part)))
   const name = path.length === 0 ? 'body' : path.join('.')
-  return failField(path.length === 0 ? ['body'] : path, `${name}: ${issue?.message ?? 'is not valid'}`, issue?.code)
+  return failField(path.length === 0 ? ['body'] : path, 'invalid_value', {
+    message: `${name}: ${issue?.message ?? 'not valid'}`,
+  })
 }
 
 function sendJson(response: ServerResponse, status: number, body: unknown): void {

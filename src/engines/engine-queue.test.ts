@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ok, type Result } from '../base/result.ts'
+import { ok, type Result } from '../contract/result.ts'
 import { WorkQueue } from './engine-queue.ts'
 
 const never = new AbortController().signal

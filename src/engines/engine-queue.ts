@@ -1,4 +1,4 @@
-import { fail, type Failure, type Result } from '../base/result.ts'
+import { fail, type Failure, type Result } from '../contract/result.ts'
 
 interface Lane {
   /** How many are worked on at once. */
@@ -148,10 +148,7 @@ export class WorkQueue {
     record(lane)
     const ms = (lane.outstandingUnits * lane.busyMs) / lane.doneUnits
     const retryAfterMs = Math.min(Math.max(ms, MIN_RETRY_MS), MAX_RETRY_MS)
-    const message =
-      `${this.#waiting.length} requests wait already, which is as many as may. ` +
-      `They will take about ${Math.ceil(retryAfterMs / 1_000)} s; try again then`
-    return fail('unavailable', message, { reason: 'queue_full', retryAfterMs })
+    return fail('queue_full', { waiting: this.#waiting.length, retryAfterMs })
   }
 }
 

@@ -4,7 +4,7 @@
  * first, it answers `undefined` having taken nothing, and `admit` does the same with waiting.
  */
 import type { NanoUsd } from '../base/money.ts'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import type { Caller } from './call.ts'
 import type { Meter, Reservation } from './meter.ts'
 
@@ -147,10 +147,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
     }
     if (!isFull(ask.caller)) return ok({ reservation: reservation.value, taken })
     giveBack({ reservation: reservation.value, taken })
-    return fail('rate_limited', `More than ${ask.caller.account.streams} requests of the account at once`, {
-      reason: 'too_many_at_once',
-      retryAfterMs: 1_000,
-    })
+    return fail('too_many_at_once', { limit: ask.caller.account.streams, retryAfterMs: 1_000 })
   }
 
   const giveBack = ({ reservation, taken }: Claim): void => {
@@ -202,8 +199,9 @@ function countsOf({ caller, tokens, countKey }: Ask): Counted[] {
 }
 
 function tooMany(count: Counted, answer: RateAnswer, now: number): Failure {
-  return fail('rate_limited', `More than ${count.limit} ${count.what} a minute`, {
-    reason: 'rate_limited',
+  return fail('rate_limited', {
+    limit: count.limit,
+    unit: count.what,
     retryAfterMs: Math.max(1_000, answer.resetAt - now),
   })
 }

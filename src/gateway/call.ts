@@ -1,6 +1,6 @@
 /** One inference request on its way through the gateway: who asks, for what, and where the answer goes. */
 import { randomUUID } from 'node:crypto'
-import type { Failure } from '../base/result.ts'
+import type { Failure } from '../contract/result.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { PurseOwner } from '../domain/purse.ts'
 import type { ServedModel } from './catalog.ts'

@@ -4,7 +4,7 @@
  */
 import { costOf, noUnits } from '../domain/inference.ts'
 import { minUsd, usd, type NanoUsd } from '../base/money.ts'
-import { fail, failField, type Failure } from '../base/result.ts'
+import { fail, failField, type Failure } from '../contract/result.ts'
 import type { Caller } from './call.ts'
 import type { Catalog, ServedModel } from './catalog.ts'
 import type { JsonObject, MessagesText } from './chat-body.ts'
@@ -125,21 +125,14 @@ export function refuseModel(
   param = 'model',
 ): Failure | undefined {
   if (caller.allowedModels !== null && !caller.allowedModels.includes(name)) {
-    return fail('forbidden', `This key may not call the model ${JSON.stringify(name)}`, { reason: 'model_not_allowed' })
+    return fail('model_not_allowed', { model: name })
   }
   if (model === undefined) {
-    return fail(
-      'invalid',
-      `The model ${JSON.stringify(name)} is not served here; GET /v1/models lists those that are`,
-      {
-        reason: 'model_not_found',
-        issues: [{ code: 'model_not_found', path: [param], message: 'Not a model of this server' }],
-      },
-    )
+    return failField([param], 'model_not_found', { model: name })
   }
   if (model.notReady === undefined) return undefined
   const { message, retryAfterMs } = model.notReady
-  return fail('unavailable', message, { reason: 'model_loading', retryAfterMs })
+  return fail('model_loading', { message, retryAfterMs })
 }
 
 /** Everything in a body may find its way into the prompt, and pictures come to more than their address has bytes. */
@@ -169,18 +162,18 @@ export function isReady({ notReady, deployments }: ServedModel): boolean {
 
 function refuseParameters(model: ServedModel, body: JsonObject): Failure | undefined {
   if (model.kind !== 'chat') {
-    return failField(['model'], `The model ${model.name} does not chat: it is for ${model.kind}`, 'wrong_model_kind')
+    return failField(['model'], 'wrong_model_kind', { model: model.name, kind: model.kind })
   }
   if (Array.isArray(body['tools']) && body['tools'].length > 0 && !model.supportsTools) {
-    return failField(['tools'], `The model ${model.name} cannot call tools`, 'not_supported')
+    return failField(['tools'], 'not_supported', { model: model.name, feature: 'tools' })
   }
   if (!model.supportsImageInput && countParts(body['messages']) > 0) {
-    return failField(['messages'], `The model ${model.name} reads text only`, 'not_supported')
+    return failField(['messages'], 'not_supported', { model: model.name, feature: 'images in messages' })
   }
   const logprobs = body['logprobs']
   const top = body['top_logprobs']
   if (typeof top === 'number' && top > 0 && (logprobs === undefined || logprobs === null || logprobs === false)) {
-    return failField(['top_logprobs'], 'top_logprobs needs logprobs to be true', 'logprobs_missing')
+    return failField(['top_logprobs'], 'logprobs_missing')
   }
   return undefined
 }

@@ -3,7 +3,7 @@
  * over. However it ends, its place is given back exactly once, and the breaker hears of faults that may be the engine's;
  * nothing of a call that was cancelled.
  */
-import { assertNever } from '../base/result.ts'
+import { assertNever } from '../base/assert-never.ts'
 import type { Deployment } from './catalog.ts'
 import type { DispatchModel, UnreadCall, WaitingCall } from './dispatch-model.ts'
 import type { Line, Waiter } from './fair-queue.ts'

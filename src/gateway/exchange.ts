@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../base/instant.ts'
 import { zeroUsd } from '../base/money.ts'
-import type { Failure } from '../base/result.ts'
+import type { Failure } from '../contract/result.ts'
 import { costOf, noUnits, type InferenceUnits } from '../domain/inference.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import type { Admitted } from './admission.ts'

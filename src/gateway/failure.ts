@@ -1,5 +1,5 @@
 /** What went wrong at an engine, in words for the customer. Which engine it was, and its own words, stay inside. */
-import { fail, type Failure } from '../base/result.ts'
+import { fail, type Failure } from '../contract/result.ts'
 import type { UpstreamFailure } from './upstream-call.ts'
 import { parseObject } from './usage.ts'
 
@@ -9,27 +9,15 @@ export function explainFailure(failure: UpstreamFailure, model: string): Failure
   const retryAfterMs = failure.retryAfterMs ?? RETRY_MS
   switch (failure.kind) {
     case 'no_deployment':
-      return fail('unavailable', `Nothing serves the model ${model} at the moment`, {
-        reason: 'no_deployment',
-        retryAfterMs,
-      })
+      return fail('no_deployment', { model, retryAfterMs })
     case 'overloaded':
-      return fail('unavailable', `The model ${model} is busy; try again in ${Math.ceil(retryAfterMs / 1_000)} s`, {
-        reason: 'overloaded',
-        retryAfterMs,
-      })
+      return fail('overloaded', { model, retryAfterMs })
     case 'timeout':
-      return fail('unavailable', `The model ${model} did not answer in time; nothing is billed`, {
-        reason: 'engine_timeout',
-        retryAfterMs,
-      })
+      return fail('engine_timeout', { model, retryAfterMs })
     case 'unreachable':
     case 'broken':
     case 'status':
-      return fail('unavailable', `The model ${model} failed to answer; nothing is billed`, {
-        reason: 'engine_failed',
-        retryAfterMs,
-      })
+      return fail('engine_failed', { model, retryAfterMs })
   }
 }
 
@@ -43,10 +31,7 @@ export function explainRefusal(
   { name: model, contextTokens }: { readonly name: string; readonly contextTokens: number | null },
 ): Failure {
   if (!clientFaults.has(status)) {
-    return fail('unavailable', `The model ${model} failed to answer; nothing is billed`, {
-      reason: 'engine_refused',
-      retryAfterMs: RETRY_MS,
-    })
+    return fail('engine_refused', { model, retryAfterMs: RETRY_MS })
   }
   const answer = parseObject(Buffer.from(body, 'latin1').toString('utf8'))
   const error = (typeof answer?.['error'] === 'object' ? answer['error'] : answer) as
@@ -55,11 +40,9 @@ export function explainRefusal(
   const message = typeof error?.['message'] === 'string' ? error['message'] : 'The engine refused the request'
   const param = typeof error?.['param'] === 'string' ? error['param'] : undefined
   if (isOverflow(error, message)) return explainOverflow(message, contextTokens)
-  return fail('invalid', message.slice(0, 1_000), {
-    reason: 'refused_by_engine',
-    ...(param === undefined
-      ? {}
-      : { issues: [{ code: 'refused_by_engine', path: [param], message: message.slice(0, 1_000) }] }),
+  return fail('refused_by_engine', {
+    message: message.slice(0, 1_000),
+    ...(param === undefined ? {} : { field: [param] }),
   })
 }
 
@@ -75,5 +58,5 @@ function explainOverflow(message: string, contextTokens: number | null): Failure
   const at = message.indexOf(phrase)
   const known = contextTokens ?? /(\d+) tokens/.exec(message)?.[1] ?? 'smaller than the prompt needs in'
   const words = at === -1 ? `${phrase}${known} tokens. ${message}` : message.slice(at)
-  return fail('invalid', words.slice(0, 1_000), { reason: 'context_length_exceeded' })
+  return fail('context_length_exceeded', { message: words.slice(0, 1_000) })
 }

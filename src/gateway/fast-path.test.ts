@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { BodyBudget } from '../base/body-budget.ts'
+import { BodyBudget } from '../domain/body-budget.ts'
 import type { Caller } from './call.ts'
 import { makeFastPath, type FastPath } from './fast-path.ts'
 import { waitFor } from '../../test/harness/wait.ts'

@@ -5,8 +5,8 @@
  * itself: a wrong key, a bad parameter or an empty balance takes the full path, which explains every refusal.
  */
 import type { Socket } from 'node:net'
-import { BodyBuffer, type BodyBudget, type BodyRoom } from '../base/body-budget.ts'
-import type { Failure } from '../base/result.ts'
+import { BodyBuffer, type BodyBudget, type BodyRoom } from '../domain/body-budget.ts'
+import type { Failure } from '../contract/result.ts'
 import { unbuffered } from '../base/sse.ts'
 import { newRequestId, type Caller, type Reply } from './call.ts'
 import { readFastPathHead, type FastPathHead } from './fast-path-head.ts'

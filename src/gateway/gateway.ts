@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
-import type { Failure } from '../base/result.ts'
+import type { Failure } from '../contract/result.ts'
 import { makeAdmission, type Admission, type Admitted, type Rates } from './admission.ts'
 import type { Caller, Reply } from './call.ts'
 import type { Catalog, ServedModel } from './catalog.ts'

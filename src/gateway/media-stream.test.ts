@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import { NodeReply } from '../server/node-reply.ts'
 import type { Reply } from './call.ts'
 import type { MediaProgress } from './event-body.ts'
@@ -61,20 +61,22 @@ test('what tells nothing on the way has its answer all the same', async () => {
 })
 
 test('a refusal before anything was sent is an ordinary one', async () => {
-  const response = await fetch(await serveRun(async () => fail('unavailable', 'busy', { retryAfterMs: 2_000 })))
+  const busy = fail('overloaded', { model: 'm', retryAfterMs: 2_000 })
+  const response = await fetch(await serveRun(async () => busy))
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '2'])
-  expect(await response.json()).toEqual({ message: 'busy' })
+  expect(await response.json()).toEqual({ message: busy.message })
 })
 
 test('a failure after that is an event, and no good end', async () => {
+  const failure = fail('engine_failed', { model: 'm' })
   const url = await serveRun(async (tell) => {
     tell(step(1))
-    return fail('unavailable', 'it broke', { reason: 'engine_failed' })
+    return failure
   })
   const response = await fetch(url)
   expect(response.status).toBe(200)
   expect((await response.text()).split('\n\n').slice(1)).toEqual([
-    'data: {"type":"error","error":{"message":"it broke","code":"engine_failed"}}',
+    `data: {"type":"error","error":{"message":"${failure.message}","code":"engine_failed"}}`,
     '',
   ])
 })

@@ -4,7 +4,7 @@
  * line. The whole answer comes last, in one event, after it was written into the books.
  */
 import { formatSse, sseHeartbeat } from '../base/sse.ts'
-import type { Failure, Result } from '../base/result.ts'
+import type { Failure, Result } from '../contract/result.ts'
 import type { Reply } from './call.ts'
 import { asLatin1 } from './chat-stream.ts'
 import type { MediaProgress } from './event-body.ts'

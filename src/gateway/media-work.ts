@@ -1,5 +1,5 @@
 /** How each kind of media is asked of each protocol, and what its answer comes to. */
-import { failField, type Failure } from '../base/result.ts'
+import { failField, type Failure } from '../contract/result.ts'
 import { noUnits } from '../domain/inference.ts'
 import type { Collected } from './collect.ts'
 import type { Deployment } from './catalog.ts'
@@ -128,7 +128,7 @@ export function imageWork(body: ImageBody, { named, modelField, data, count = 1 
       if (fault !== undefined || deployment.protocol !== 'images') return fault
       const beyond = beyondPlainImages.find((name) => named.has(name))
       if (beyond === undefined) return undefined
-      return failField([beyond], `The engines of this model have no ${beyond}; leave it out`, 'not_supported')
+      return failField([beyond], 'not_supported', { feature: beyond })
     },
     request: (deployment, part) => imageRequest(deployment, { ...body, seed: seedOf(part) }),
     parts: { count, steps, merge: (answers) => mergePictures(answers, unitsOf(steps * answers.length)) },
@@ -253,11 +253,7 @@ export function speechWork(body: SpeechBody): MediaWork {
     unfit: (deployment) => {
       const fault = protocolFault(deployment, ['speech', 'embedded'], 'model')
       if (fault !== undefined || deployment.protocol === 'embedded' || body.language === undefined) return fault
-      return failField(
-        ['language'],
-        'The engines of this model find the language themselves; leave it out',
-        'not_supported',
-      )
+      return failField(['language'], 'not_supported', { feature: 'language' })
     },
     request: (deployment) =>
       deployment.protocol === 'embedded'
@@ -313,7 +309,7 @@ function protocolFault(
 ): Failure | undefined {
   return able.includes(deployment.protocol)
     ? undefined
-    : failField([field], 'The engines of this model cannot do this', 'not_supported')
+    : failField([field], 'not_supported', { feature: 'this operation' })
 }
 
 function json(path: string, body: unknown) {

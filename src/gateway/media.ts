@@ -5,7 +5,7 @@
  * and goes away pays for the steps that it was told of; any other that has no answer pays nothing.
  */
 import type { Instant } from '../base/instant.ts'
-import { failField, fail, ok, type Failure, type Result } from '../base/result.ts'
+import { failField, fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { costOf, noUnits, type InferenceUnits } from '../domain/inference.ts'
 import type { Admission, Admitted } from './admission.ts'
 import type { Caller, InferenceOperation } from './call.ts'
@@ -92,7 +92,7 @@ export class MediaGateway {
       work.modelField,
     )
     if (refused !== undefined) return refused
-    if (model === undefined) return fail('unavailable', 'No such model', { reason: 'no_deployment' })
+    if (model === undefined) return fail('no_deployment', { model: work.modelName ?? work.kind })
     const unfit = refuseKind(model, work) ?? refuseAll(model, work)
     if (unfit !== undefined) return unfit
     const worst = costOf(model.prices, work.most)
@@ -214,7 +214,7 @@ export class MediaGateway {
           units: work.unitsOf?.(stepsTold) ?? nothing.units,
           status: 499,
           outcome: 'cut',
-          result: fail('unavailable', 'The client went away', { reason: 'client_gone' }),
+          result: fail('client_gone'),
         }
       }
       const { failure } = collected
@@ -276,7 +276,7 @@ const nothing = {
 function refuseKind(model: ServedModel, work: MediaWork): Failure | undefined {
   // A chat server may also embed.
   if (model.kind === work.kind || (work.kind === 'embedding' && model.kind === 'chat')) return undefined
-  return failField([work.modelField], `The model ${model.name} is for ${model.kind}`, 'wrong_model_kind')
+  return failField([work.modelField], 'wrong_model_kind', { model: model.name, kind: model.kind })
 }
 
 /** When no engine of the model can do it, the first one's reason is the answer. */

@@ -5,7 +5,7 @@
  */
 import { SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
 import { maxUsd, minUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
-import { fail, type Failure, type Result } from '../base/result.ts'
+import { fail, type Failure, type Result } from '../contract/result.ts'
 import type { InferenceRecord, PurseOwner, Treasury } from '../domain/purse.ts'
 import type { Journal, JournalEntry, JournalLog } from './journal.ts'
 import { CostIndex, type KnownCost } from './meter-costs.ts'
@@ -318,8 +318,5 @@ function isDue(last: Instant | undefined, everyMs: number, now: Instant): boolea
 }
 
 function cannotRecord(): Failure {
-  return fail('unavailable', 'Requests cannot be recorded at the moment, so none is begun', {
-    reason: 'cannot_record',
-    retryAfterMs: 2 * SECOND_MS,
-  })
+  return fail('cannot_record', { retryAfterMs: 2 * SECOND_MS })
 }

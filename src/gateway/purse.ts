@@ -5,7 +5,7 @@
  */
 import { addMs, instantOf, type Instant } from '../base/instant.ts'
 import { maxUsd, minUsd, nanoUsdOf, sumUsd, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
-import type { Result } from '../base/result.ts'
+import type { Result } from '../contract/result.ts'
 import type { PurseOwner } from '../domain/purse.ts'
 
 /** A top-up brings at least this much more than is needed, so that a quiet account asks once for many requests. */

@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { addMs, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { fail } from '../contract/result.ts'
 import type { PurseOwner, Topped } from '../domain/purse.ts'
 import { manualClock } from '../sim/clock.ts'
 import type { OpenReservation, Purse } from './purse.ts'
@@ -312,12 +313,7 @@ describe('a purse', () => {
     const first = await purses.reserve(owner, usd('0.9'))
     expect(first.ok).toBe(true)
     const second = await purses.reserve(owner, usd('0.2'))
-    expect(second).toMatchObject({
-      ok: false,
-      kind: 'insufficient_balance',
-      reason: 'insufficient_balance',
-      message: 'This request can cost up to $0.20, which the balance does not cover',
-    })
+    expect(second).toEqual(fail('insufficient_balance', { amount: usd('0.2'), purpose: 'request' }))
     expect((await purses.reserve(owner, usd('0.1'))).ok).toBe(true)
   })
 

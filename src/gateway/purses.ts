@@ -5,8 +5,8 @@
  * and may leave something: to wait for them would be to wait for answers that may take minutes.
  */
 import { MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
-import { formatUsdForPeople, nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import type { PurseOwner, Treasury } from '../domain/purse.ts'
 import { OpenReservation, Purse, type Waiter } from './purse.ts'
 
@@ -263,26 +263,15 @@ function nameOf({ accountId, apiKeyId }: PurseOwner): string {
 }
 
 function notCovered(worst: NanoUsd, why: 'balance' | 'key_limit'): Failure {
-  const most = formatUsdForPeople(worst)
   return why === 'balance'
-    ? fail('insufficient_balance', `This request can cost up to ${most}, which the balance does not cover`, {
-        reason: 'insufficient_balance',
-      })
-    : fail('insufficient_balance', `This request can cost up to ${most}, which is more than this key may still spend`, {
-        reason: 'key_spending_limit',
-      })
+    ? fail('insufficient_balance', { amount: worst, purpose: 'request' })
+    : fail('key_spending_limit', { amount: worst })
 }
 
 function unreachable(): Failure {
-  return fail('unavailable', 'The balance cannot be read at the moment', {
-    reason: 'balance_unreachable',
-    retryAfterMs: RETRY_AFTER_MS,
-  })
+  return fail('balance_unreachable', { retryAfterMs: RETRY_AFTER_MS })
 }
 
 function tooBusy(): Failure {
-  return fail('unavailable', 'Too many requests wait for their account’s balance', {
-    reason: 'overloaded',
-    retryAfterMs: RETRY_AFTER_MS,
-  })
+  return fail('overloaded', { model: undefined, retryAfterMs: RETRY_AFTER_MS })
 }

@@ -6,8 +6,8 @@
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
-import { formatBytes, unlessGone, type Room } from './disk-budget.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
+import { unlessGone, type Room } from './disk-budget.ts'
 import { syncFolder, type ModelFolder, type StoredFile } from './manifest.ts'
 import { writeAt } from './part-file.ts'
 import { hashFile, PieceError, type Piece, type PieceRequest } from './piece.ts'
@@ -53,8 +53,7 @@ export async function checkFile(
   if (wanted.bytes !== null && bytes !== wanted.bytes) return wrongBytes(wanted.file, wanted.bytes, bytes)
   const sha256 = (await hashFile(place, 'sha256', signal)).toString('hex')
   if (wanted.sha256 === null || sha256 === wanted.sha256) return ok({ bytes, sha256, modifiedMs })
-  const message = `${wanted.file} has the SHA-256 ${sha256}, where ${wanted.sha256} was expected; it is not used`
-  return fail('invalid', message, { reason: 'wrong_digest' })
+  return fail('wrong_digest', { name: wanted.file, sha256, expectedSha256: wanted.sha256 })
 }
 
 const progress = z.object({ sources: z.array(z.string()), pieces: z.int().min(0), bytes: z.int().min(0) })
@@ -122,7 +121,7 @@ async function append(
     return ok(bytes)
   } catch (error) {
     if (!(error instanceof PieceError)) throw error
-    return await giveUp(piece, fail('invalid', error.message, { reason: 'bad_content' }))
+    return await giveUp(piece, fail('bad_content', { message: error.message }))
   } finally {
     await handle.close()
   }
@@ -191,7 +190,6 @@ async function dropJoined(wanted: WantedFile, folder: ModelFolder): Promise<void
   await fs.rm(joinedPath(wanted, folder), { force: true })
 }
 
-function wrongBytes(what: string, wanted: number, got: number): Failure {
-  const message = `${what} has ${formatBytes(got)}, where ${formatBytes(wanted)} were expected; it is not used`
-  return fail('invalid', message, { reason: 'wrong_size' })
+function wrongBytes(name: string, expectedBytes: number, bytes: number): Failure {
+  return fail('wrong_size', { name, bytes, expectedBytes })
 }

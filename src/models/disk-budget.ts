@@ -5,7 +5,7 @@
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import { fail, type Failure } from '../base/result.ts'
+import { fail, type Failure } from '../contract/result.ts'
 
 /** Left free for the rest of the machine, the database first. */
 const MARGIN_BYTES = 64 * 1_048_576
@@ -93,21 +93,15 @@ export function unlessGone<T>(instead: T): (error: unknown) => T {
   }
 }
 
-export function formatBytes(bytes: number): string {
-  return `${bytes.toLocaleString('en-GB')} bytes`
-}
-
 async function askFreeBytes(dir: string): Promise<number> {
   const { bavail, bsize } = await fs.statfs(dir)
   return bavail * bsize
 }
 
 function overLimit(bytes: number, limitBytes: number, usedBytes: number): Failure {
-  const holds = `the model store may hold ${formatBytes(limitBytes)} and has ${formatBytes(usedBytes)}`
-  return fail('no_capacity', `${formatBytes(bytes)} more are needed, but ${holds}`, { reason: 'model_store_full' })
+  return fail('model_store_full', { bytes, usedBytes, limitBytes })
 }
 
 function diskFull(bytes: number, freeBytes: number): Failure {
-  const free = `the disk has ${formatBytes(Math.max(freeBytes, 0))} free, of which ${formatBytes(MARGIN_BYTES)} stay so`
-  return fail('no_capacity', `${formatBytes(bytes)} more are needed, but ${free}`, { reason: 'disk_full' })
+  return fail('disk_full', { bytes, freeBytes: Math.max(freeBytes, 0), reservedBytes: MARGIN_BYTES })
 }

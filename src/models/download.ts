@@ -4,8 +4,8 @@
  * afterwards. There is no limit on the time in all, since nobody knows how large a model is, but one on silence.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
-import { formatBytes, type Room } from './disk-budget.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
+import { type Room } from './disk-budget.ts'
 import { nameOf, refusalOf, whereOf, type Answer, type Getter } from './http-get.ts'
 import { dropPart, openPart, type PartFile } from './part-file.ts'
 import { watchSilence, type SilenceWatch } from './silence.ts'
@@ -91,7 +91,7 @@ export async function downloadJson(
 }
 
 export function cancelled(): Failure {
-  return fail('unavailable', 'The download was called off', { reason: 'cancelled' })
+  return fail('cancelled')
 }
 
 /** undefined: all of it is there. */
@@ -132,7 +132,7 @@ async function receive(
   }
   if (answer.status === 416 || (answer.status === 206 && numberOf(range?.[1]) !== part.bytes)) {
     await part.cutTo(0)
-    return fail('unavailable', `${where} answered another range than was asked for`, { reason: 'bad_answer' })
+    return fail('bad_answer', { url: where, cause: 'a range that was not requested', failureKind: 'unavailable' })
   }
   const refused = refusalOf(answer, wanted.url) ?? encodedAnswer(answer, where)
   if (refused !== undefined) return refused
@@ -210,9 +210,7 @@ async function readJson(tools: Tools, wanted: Parameters<typeof downloadJson>[1]
       chunks.push(chunk)
       if (bytes > wanted.limitBytes) {
         got.value.body.destroy()
-        return fail('invalid', `${where} answered more than ${formatBytes(wanted.limitBytes)}`, {
-          reason: 'bad_answer',
-        })
+        return fail('bad_answer', { url: where, cause: `more than ${wanted.limitBytes} bytes` })
       }
     }
     return parseJson(Buffer.concat(chunks).toString('utf8'), where)
@@ -225,29 +223,27 @@ function parseJson(text: string, where: string): Result<unknown> {
   try {
     return ok(JSON.parse(text) as unknown)
   } catch {
-    return fail('invalid', `${where} answered no JSON`, { reason: 'bad_answer' })
+    return fail('bad_answer', { url: where, cause: 'a body that is not JSON' })
   }
 }
 
 function encodedAnswer(answer: Answer, where: string): Failure | undefined {
   const coding = headerOf(answer, 'content-encoding')
   if (coding === undefined || coding === 'identity') return undefined
-  return fail('invalid', `${where} answers with an encoding that was not asked for`, { reason: 'bad_answer' })
+  return fail('bad_answer', { url: where, cause: 'an encoding that was not requested' })
 }
 
 function brokenOff(wanted: Address, end: BodyEnd): Failure {
-  return fail('unavailable', `${whereOf(wanted.url)}: the download broke off (${end.why})`, { reason: 'broken_off' })
+  return fail('broken_off', { url: whereOf(wanted.url), cause: end.why })
 }
 
 function silent(wanted: Address, watch: SilenceWatch): Failure {
-  const message = `${whereOf(wanted.url)} did not answer for ${watch.silenceMs / 1_000} s`
-  return fail('unavailable', message, { reason: 'unreachable' })
+  return fail('unreachable', { url: whereOf(wanted.url), cause: `no answer for ${watch.silenceMs / 1_000} s` })
 }
 
 function wrongSize(where: string, wanted: number | null, got: number): Failure | undefined {
   if (wanted === null || wanted === got) return undefined
-  const message = `${where} has ${formatBytes(got)}, where ${formatBytes(wanted)} were expected`
-  return fail('invalid', message, { reason: 'wrong_size' })
+  return fail('wrong_size', { name: where, bytes: got, expectedBytes: wanted })
 }
 
 /** Strong ones only: a weak tag does not promise the same bytes. */

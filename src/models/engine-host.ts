@@ -5,7 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import type { EngineName } from '../contract/model.ts'
 import { defaultEngineLimits, superviseEngine, type EngineLimits, type EngineProcess } from './engine-process.ts'
 import type { LocalEngines, LocalModel, LocalState } from './local-engine.ts'
@@ -136,7 +136,7 @@ async function prepare(
   const shared = { model, socketPath, threads: null, queue: QUEUE }
   if (files === null) {
     if (engine !== 'llama') return ok(shared)
-    return fail('invalid', `${model} has no files, and this engine comes with none`, { reason: 'no_files' })
+    return fail('no_files', { model })
   }
   const onProgress = (doneBytes: number, totalBytes: number | null): void =>
     tell({ kind: 'pulling', doneBytes, totalBytes })

@@ -5,7 +5,7 @@
  */
 import fs from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Result } from '../base/result.ts'
+import type { Result } from '../contract/result.ts'
 import { isHealthy, startEngineChild, type EngineChild, type EngineCommand } from './engine-child.ts'
 import type { EngineFacts, LocalState } from './local-engine.ts'
 import type { ModelLog } from './log.ts'

@@ -11,7 +11,7 @@ import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { LookupFunction } from 'node:net'
 import { checkOutboundUrl, guardedLookup, OutboundRefused, type Resolve } from '../base/outbound.ts'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 
 const HOPS = 5
 const CONNECT_MS = 30_000
@@ -47,7 +47,7 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
   const hop = async (url: URL, first: string, get: GetOptions): Promise<Result<Answer>> => {
     const isTrusted = url.origin === get.trustedOrigin
     const refused = await checkOutboundUrl(url.href, isTrusted || allowPrivate, resolve)
-    if (refused !== undefined) return fail('invalid', `${whereOf(url.href)}: ${refused}`, { reason: 'address_refused' })
+    if (refused !== undefined) return fail('address_refused', { url: whereOf(url.href), cause: refused })
     return send(
       isTrusted ? trusted : guarded,
       url,
@@ -61,7 +61,7 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
 
   return {
     get: async (href, get) => {
-      if (!URL.canParse(href)) return fail('invalid', 'The address is not a valid URL', { reason: 'bad_source' })
+      if (!URL.canParse(href)) return fail('bad_source', { message: 'The address is not a valid URL.' })
       let url = new URL(href)
       const first = url.origin
       for (let hops = 0; hops <= HOPS; hops += 1) {
@@ -70,11 +70,11 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
         const to = answer.value.headers.location
         answer.value.body.destroy()
         if (typeof to !== 'string' || !URL.canParse(to, url.href)) {
-          return fail('unavailable', `${whereOf(url.href)} redirects to nowhere`, { reason: 'bad_redirect' })
+          return fail('bad_redirect', { url: whereOf(url.href), max: undefined, failureKind: 'unavailable' })
         }
         url = new URL(to, url)
       }
-      return fail('invalid', `${whereOf(href)} redirects more than ${HOPS} times`, { reason: 'bad_redirect' })
+      return fail('bad_redirect', { url: whereOf(href), max: HOPS })
     },
     close: async () => closing.abort(),
   }
@@ -90,13 +90,13 @@ export function whereOf(href: string): string {
 export function refusalOf(answer: Answer, url: string): Failure | undefined {
   const { status, headers } = answer
   if (status === 200 || status === 206) return undefined
-  const message = `${whereOf(url)} answered ${status}`
+  const answered = { url: whereOf(url), status }
   if (status === 408 || status === 425 || status === 429 || status >= 500) {
     const seconds = Number(headers['retry-after'])
     const retryAfterMs = Math.min(seconds * 1_000, RETRY_AFTER_MS)
-    return fail('unavailable', message, { reason: 'bad_status', ...(seconds > 0 ? { retryAfterMs } : {}) })
+    return fail('bad_status', { ...answered, failureKind: 'unavailable', ...(seconds > 0 ? { retryAfterMs } : {}) })
   }
-  return fail(status === 404 || status === 410 ? 'not_found' : 'invalid', message, { reason: 'bad_status' })
+  return fail('bad_status', { ...answered, failureKind: status === 404 || status === 410 ? 'not_found' : 'invalid' })
 }
 
 function send(
@@ -130,9 +130,9 @@ function send(
 
 function failureOf(url: URL, error: unknown): Failure {
   if (error instanceof OutboundRefused) {
-    return fail('invalid', `${whereOf(url.href)}: ${error.message}`, { reason: 'address_refused' })
+    return fail('address_refused', { url: whereOf(url.href), cause: error.message })
   }
-  return fail('unavailable', `${whereOf(url.href)} could not be reached: ${nameOf(error)}`, { reason: 'unreachable' })
+  return fail('unreachable', { url: whereOf(url.href), cause: `cannot be reached (${nameOf(error)})` })
 }
 
 function isRedirect(status: number): boolean {

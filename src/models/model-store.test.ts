@@ -6,7 +6,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startReceiver, type Received, type Receiver } from '../../test/harness/receiver.ts'
 import { waitFor } from '../../test/harness/wait.ts'
-import type { Result } from '../base/result.ts'
+import type { Result } from '../contract/result.ts'
 import type { ModelFile } from '../contract/model.ts'
 import { manualClock } from '../sim/clock.ts'
 import { makeModelStore, type ModelStore, type ModelStoreOptions } from './model-store.ts'
@@ -233,7 +233,7 @@ describe('the disk', () => {
   test('is not begun on when the limit would be passed; the numbers are named', async () => {
     const failure = failureOf(await openStore({ limitBytes: 2_999_999 }).ensure(MODEL, oneFile()))
     expect(failure).toMatchObject({ kind: 'no_capacity', reason: 'model_store_full' })
-    expect(failure.message).toMatch(/^3,000,000 bytes more .* may hold 2,999,999 bytes and has \d+ bytes$/)
+    expect(failure.message).toMatch(/^3,000,000 bytes more .* \d+ bytes of 2,999,999 bytes/)
     expect(server.received).toEqual([])
   })
 

@@ -7,7 +7,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import type { Clock } from '../base/instant.ts'
 import type { Resolve } from '../base/outbound.ts'
-import { fail, type Result } from '../base/result.ts'
+import { fail, type Result } from '../contract/result.ts'
 import type { ModelFile } from '../contract/model.ts'
 import type { WantedFile } from './assemble.ts'
 import { makeDiskBudget, measure, unlessGone } from './disk-budget.ts'
@@ -167,7 +167,7 @@ async function fetchFrom(tools: Tools, options: ModelStoreOptions, wanted: Piece
   if (kind === 'file') return openFilePiece(wanted)
   // `http:` is refused by the guard, unless private addresses are allowed.
   if (kind === 'https' || kind === 'http') return fetchHttpsPiece(tools, wanted)
-  return fail('invalid', `${wanted.source} is of no kind that is known`, { reason: 'bad_source' })
+  return fail('bad_source', { message: `${wanted.source} has an unknown scheme.` })
 }
 
 /** Waits with the others for what is under way. */

@@ -5,7 +5,7 @@
  */
 import fs from 'node:fs/promises'
 import { z } from 'zod'
-import { fail, type Failure } from '../base/result.ts'
+import { fail, type Failure } from '../contract/result.ts'
 import { unlessGone } from './disk-budget.ts'
 
 /** What has come is made safe every so many bytes. */
@@ -103,7 +103,7 @@ export async function writeAt(
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (!['ENOSPC', 'EDQUOT', 'EFBIG'].includes(code)) throw error
-    return fail('no_capacity', `The disk is full (${code})`, { reason: 'disk_full' })
+    return fail('disk_full', { code })
   }
 }
 

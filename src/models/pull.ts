@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { formatInstant, type Clock } from '../base/instant.ts'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import type { ModelFile } from '../contract/model.ts'
 import { addOrNull, assemble, checkFile, sourcesOf, type WantedFile } from './assemble.ts'
 import { measure, unlessGone, type DiskBudget } from './disk-budget.ts'
@@ -40,12 +40,12 @@ export function readWantedFiles(files: readonly ModelFile[]): Result<WantedFile[
   for (const file of names) {
     const entries = files.filter((one) => one.file === file)
     const digests = [...new Set(entries.flatMap(({ sha256 }) => sha256 ?? []))]
-    if (digests.length > 1) return fail('invalid', `${file} is given two digests`, { reason: 'bad_source' })
+    if (digests.length > 1) return fail('bad_source', { message: `${file} has two different digests.` })
     const pieces = entries.map(({ source, bytes }) => ({ source, bytes, partName: `${digestOf(source)}.part` }))
     const bytes = pieces.reduce<number | null>((sum, one) => addOrNull(sum, one.bytes), 0)
     wanted.push({ file, pieces, bytes, sha256: digests[0] ?? null })
   }
-  return wanted.length === 0 ? fail('invalid', 'The model has no files', { reason: 'bad_source' }) : ok(wanted)
+  return wanted.length === 0 ? fail('bad_source', { message: 'The model has no files.' }) : ok(wanted)
 }
 
 export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
@@ -55,7 +55,7 @@ export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
   const before = await readManifest(folder)
   // Where upper and lower case are the same to the file system, two names may meet in one folder.
   if (before !== undefined && before.model !== model) {
-    return fail('conflict', `The folder of ${model} belongs to ${before.model}`, { reason: 'folder_taken' })
+    return fail('folder_taken', { model, owner: before.model })
   }
   let manifest: Manifest = before ?? { model, pulledAt: null, files: [] }
   if (before === undefined) await writeManifest(folder, manifest)

@@ -7,7 +7,7 @@
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import { unlessGone } from './disk-budget.ts'
 import { readChunks, type Piece, type PieceRequest } from './piece.ts'
 
@@ -27,19 +27,19 @@ export async function openFilePiece(wanted: PieceRequest): Promise<Result<Piece>
 export async function findSourceFile(source: string): Promise<Result<{ path: string; bytes: number }>> {
   const given = pathOf(source)
   if (given === undefined) {
-    return fail('invalid', `${source} does not name an absolute path`, { reason: 'bad_source' })
+    return fail('bad_source', { message: `${source} is not an absolute path.` })
   }
   try {
     const real = await fs.realpath(given).catch(unlessGone(undefined))
-    if (real === undefined) return fail('not_found', `${source} is not there`, { reason: 'file_gone' })
+    if (real === undefined) return fail('file_gone', { source, code: undefined })
     const stat = await fs.stat(real)
-    if (!stat.isFile()) return fail('invalid', `${source} is not a plain file`, { reason: 'bad_source' })
+    if (!stat.isFile()) return fail('bad_source', { message: `${source} is not a regular file.` })
     await fs.access(real, fs.constants.R_OK)
     return ok({ path: real, bytes: stat.size })
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (!['EACCES', 'EPERM', 'ENOTDIR', 'ELOOP', 'ENOENT', 'ENAMETOOLONG'].includes(code)) throw error
-    return fail('not_found', `${source} cannot be read (${code})`, { reason: 'file_gone' })
+    return fail('file_gone', { source, code })
   }
 }
 

@@ -3,7 +3,7 @@
  * same paths. The hub sends on to a store of its own, so the address that finally answers is often another one, and the
  * token is not for it.
  */
-import { fail, type Result } from '../base/result.ts'
+import { fail, type Result } from '../contract/result.ts'
 import type { Tools } from './download.ts'
 import type { Piece, PieceRequest } from './piece.ts'
 import { fetchAddress } from './source-https.ts'
@@ -28,13 +28,13 @@ export async function fetchHubPiece(tools: Tools, hub: Hub | null, wanted: Piece
 
 function hubUrl(hub: Hub | null, source: string): Result<string> {
   if (hub === null || !URL.canParse(hub.endpoint)) {
-    return fail('invalid', `${source} needs a model hub, and this server has none set`, { reason: 'no_hub' })
+    return fail('no_hub', { source })
   }
   const parsed = /^hf:([\w.-]+)\/([\w.-]+)\/(.+?)(?:@([^@]+))?$/.exec(source)
   const [, owner = '', repo = '', path = '', revision = DEFAULT_REVISION] = parsed ?? []
   const names = [owner, repo, ...path.split('/')]
   if (parsed === null || names.some((name) => name === '' || name === '.' || name === '..')) {
-    return fail('invalid', `${source} is not of the form hf:OWNER/REPO/PATH[@REVISION]`, { reason: 'bad_source' })
+    return fail('bad_source', { message: `${source} does not have the form hf:OWNER/REPO/PATH[@REVISION].` })
   }
   const steps = [owner, repo, 'resolve', revision, ...path.split('/')].map((step) => encodeURIComponent(step))
   return { ok: true, value: `${hub.endpoint.replace(/\/+$/, '')}/${steps.join('/')}` }

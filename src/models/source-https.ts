@@ -1,5 +1,5 @@
 /** `https://…`: a file at an address. */
-import { ok, type Result } from '../base/result.ts'
+import { ok, type Result } from '../contract/result.ts'
 import { download, type Address, type Tools } from './download.ts'
 import { dropPart } from './part-file.ts'
 import { readChunks, type Piece, type PieceRequest } from './piece.ts'

@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { z } from 'zod'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { download, downloadJson, type Tools } from './download.ts'
 import { dropPart } from './part-file.ts'
 import { hashFile, PieceError, type Piece, type PieceRequest } from './piece.ts'
@@ -40,7 +40,7 @@ export async function fetchNpmPiece(
   if (!found.ok) return found
   const digest = strongestDigest(found.value.integrity ?? '')
   if (digest === undefined) {
-    return fail('invalid', `The registry gives no digest of ${wanted.source} to check it by`, { reason: 'no_digest' })
+    return fail('no_digest', { source: wanted.source })
   }
   for (let tries = 1; ; tries += 1) {
     const archive = await download(tools, {
@@ -70,11 +70,11 @@ function parseNpmSource(source: string): Result<NpmName> {
   const parsed = /^npm:((?:@[\w.~-]+\/)?[\w.~-]+)@([^/@]+)\/([^\0]+)$/.exec(source)
   const [, packageName = '', version = '', path = ''] = parsed ?? []
   if (parsed === null) {
-    return fail('invalid', `${source} is not of the form npm:PACKAGE@VERSION/PATH`, { reason: 'bad_source' })
+    return fail('bad_source', { message: `${source} does not have the form npm:PACKAGE@VERSION/PATH.` })
   }
   // A tag such as `latest` means another file every week.
   if (!/^\d+\.\d+\.\d+([-+][\w.+-]+)?$/.test(version)) {
-    return fail('invalid', `${source} must name an exact version, such as 1.2.3`, { reason: 'bad_source' })
+    return fail('bad_source', { message: `${source} must name an exact version, such as 1.2.3.` })
   }
   return ok({ packageName, version, path })
 }
@@ -83,9 +83,9 @@ async function registryAddress(registry: () => Promise<string>): Promise<Result<
   try {
     const address = (await registry()).replace(/\/+$/, '')
     if (/^https?:$/.test(URL.canParse(address) ? new URL(address).protocol : '')) return ok(address)
-    return fail('invalid', 'The address of the npm registry is not an http or https URL', { reason: 'no_registry' })
+    return fail('no_registry', { fault: 'not_http', failureKind: 'invalid' })
   } catch {
-    return fail('unavailable', 'The address of the npm registry is not known: set it', { reason: 'no_registry' })
+    return fail('no_registry', { fault: 'unknown' })
   }
 }
 
@@ -113,7 +113,7 @@ async function findDist(tools: Tools, registry: string, name: NpmName, signal: A
 
 function readDist(document: { dist: Dist } | undefined, name: NpmName): Result<Dist> {
   if (document !== undefined) return ok(document.dist)
-  return fail('not_found', `The registry has no ${name.packageName}@${name.version}`, { reason: 'no_such_package' })
+  return fail('no_such_package', { name: name.packageName, version: name.version })
 }
 
 function strongestDigest(integrity: string): { algorithm: string; value: Buffer } | undefined {
@@ -157,6 +157,5 @@ function isOfZlib(code: unknown): boolean {
 }
 
 function wrongArchive(source: string): Failure {
-  const message = `${source}: the archive does not have the digest that the registry gives; it was deleted`
-  return fail('invalid', message, { reason: 'wrong_digest' })
+  return fail('wrong_digest', { name: source })
 }

@@ -6,6 +6,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startReceiver, type Receiver } from '../../test/harness/receiver.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { fail } from '../contract/result.ts'
 import { manualClock } from '../sim/clock.ts'
 import { makeModelStore, type ModelStore, type ModelStoreOptions } from './model-store.ts'
 
@@ -148,7 +149,10 @@ describe('a file of this machine', () => {
     expect(await pull(openStore(), [`file:${own}`])).toMatchObject({ reason: 'wrong_digest' })
     fs.rmSync(own)
     const gone = await pull(openStore(), [`file:${own}`])
-    expect(gone).toMatchObject({ reason: 'file_gone', message: `file:${own} is not there` })
+    expect(gone).toMatchObject({
+      reason: 'file_gone',
+      message: fail('file_gone', { source: `file:${own}`, code: undefined }).message,
+    })
     expect(await pull(openStore(), [`file:${own}`], { sha256: sha256(body) })).toMatchObject({ reason: 'file_gone' })
   })
 

@@ -4,10 +4,10 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor, App } from '../app/app.ts'
-import type { BodyBudget } from '../base/body-budget.ts'
+import type { BodyBudget } from '../domain/body-budget.ts'
 import type { Instant } from '../base/instant.ts'
 import { defaultRates } from '../base/limits.ts'
-import { fail, type Failure, type Result } from '../base/result.ts'
+import { fail, type Failure, type Result } from '../contract/result.ts'
 import { isInference, type Access, type Endpoint } from '../contract/endpoint.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import type { Caller } from '../gateway/call.ts'
@@ -112,7 +112,7 @@ function mayCall(access: Access, caller: Authenticated): boolean {
 
 function missingScope(access: Access): Failure {
   const needed = access === 'public' || access === 'any-key' ? '' : access.join(' or ')
-  return fail('forbidden', `This key lacks the scope ${needed}`, { reason: 'missing_scope' })
+  return fail('missing_scope', { scope: needed })
 }
 
 function setRateHeaders(reply: FastifyReply, rate: RateAnswer, now: Instant): void {
@@ -123,8 +123,5 @@ function setRateHeaders(reply: FastifyReply, rate: RateAnswer, now: Instant): vo
 
 export function tooMany(reply: FastifyReply, rate: RateAnswer, now: Instant): Failure {
   setRateHeaders(reply, rate, now)
-  return fail('rate_limited', `More than ${rate.limit} requests a minute`, {
-    reason: 'rate_limited',
-    retryAfterMs: Math.max(1_000, rate.resetAt - now),
-  })
+  return fail('rate_limited', { limit: rate.limit, retryAfterMs: Math.max(1_000, rate.resetAt - now) })
 }

@@ -17,7 +17,8 @@ import type { Metrics } from '../base/metrics.ts'
 import { AGENT_PATH, AGENT_PROTOCOL, agentStatement, type FromServer } from '../contract/agent.ts'
 import { beginSession, endSession, findHost, touchHosts, type HostRow } from '../store/host.ts'
 import { AgentSession, closeCodes, parseMessage, type SessionPorts } from './agent-session.ts'
-import { errorPage } from './error-page.ts'
+import { requestFailurePage } from './error-page.ts'
+import { fail } from '../contract/result.ts'
 import type { HostLinks } from './host-links.ts'
 import { listen } from '../store/listener.ts'
 import { addressOf, type TrustedProxy } from './trusted-proxy.ts'
@@ -123,10 +124,13 @@ class Sockets {
     const address = addressOf(request, this.#options.trustedProxy)
     const here = [...this.#strangers.values()].filter((one) => one === address).length
     if (this.#isClosed || this.#strangers.size >= STRANGERS) {
-      refuseUpgrade(socket, errorPage('v2', 503, { message: 'Too many connections at the moment' }), SECOND_MS)
+      refuseUpgrade(socket, requestFailurePage('v2', fail('too_many_connections')), SECOND_MS)
     } else if (here >= STRANGERS_PER_ADDRESS || this.#refusals.of(address) >= REFUSALS_PER_MINUTE) {
-      const message = 'Too many connections from this address could not show who they are'
-      refuseUpgrade(socket, errorPage('v2', 429, { message, reason: 'rate_limited' }), MINUTE_MS)
+      const failure = fail('rate_limited', {
+        limit: REFUSALS_PER_MINUTE,
+        unit: 'connections that fail to authenticate',
+      })
+      refuseUpgrade(socket, requestFailurePage('v2', failure), MINUTE_MS)
     } else {
       this.#sockets.handleUpgrade(request, socket, head, (opened) => this.#greet(opened, address))
     }

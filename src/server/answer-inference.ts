@@ -3,7 +3,7 @@
  * answers become HTTP.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { failField, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import { api, type Api, type OperationsAnswering } from '../contract/api.ts'
 import type { BodyOf, Endpoint } from '../contract/endpoint.ts'
 import { pictureSide } from '../contract/media.ts'
@@ -13,7 +13,7 @@ import { bareAudio, embeddingWork, imageWork, speechWork } from '../gateway/medi
 import { streamMedia } from '../gateway/media-stream.ts'
 import type { MediaClient, MediaWork } from '../gateway/media.ts'
 import type { CallHeaders } from '../gateway/trace.ts'
-import { errorPage, failurePage } from './error-page.ts'
+import { requestFailurePage, failurePage } from './error-page.ts'
 import { NodeReply } from './node-reply.ts'
 import { endUnread } from './unread-answer.ts'
 
@@ -122,7 +122,7 @@ async function answered(answer: NodeReply, request: FastifyRequest, work: () => 
     // The response is ours by now: nobody else would end it.
     request.log.error({ err: error }, 'request failed')
     if (answer.hasBegun) return answer.abort()
-    const page = errorPage('v1', 500, { message: 'Something went wrong here; it was written down' })
+    const page = requestFailurePage('v1', fail('internal_error'))
     answer.send(page.status, 'application/json; charset=utf-8', JSON.stringify(page.body))
   }
 }
@@ -151,10 +151,10 @@ function secondImageWork(
 ): Result<MediaWork> {
   const { model_name, model, size, n, response_format: format, stream: _stream, ...rest } = body
   const name = model_name ?? model
-  if (name === undefined) return failField(['model'], 'Name the model that is to make the picture', 'model_missing')
+  if (name === undefined) return failField(['model'], 'model_missing')
   const sides = readSize(size)
   if (sides === undefined) {
-    return failField(['size'], 'Width and height, as in 512x512, with 128 to 2496 pixels each', 'bad_size')
+    return failField(['size'], 'bad_size')
   }
   // A side that was named comes before one that is a part of the size.
   const width = named.has('width') ? body.width : (sides.width ?? body.width)

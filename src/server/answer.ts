@@ -4,7 +4,7 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app/app.ts'
-import type { Failure, Result } from '../base/result.ts'
+import type { Failure, Result } from '../contract/result.ts'
 import type { OperationId, OperationsAnswering } from '../contract/api.ts'
 import type { AnswerKind, Endpoint } from '../contract/endpoint.ts'
 import { countRefusal, inferenceCaller, mayStillCall, type AccessOptions, type Admitted } from './access.ts'

@@ -7,9 +7,10 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Actor } from '../app/app.ts'
 import { keyOfConsoleSession } from '../app/console-session.ts'
 import { parseApiKey, type ApiKeyParts } from '../base/api-key.ts'
-import { formatInstant, type Clock, type Instant } from '../base/instant.ts'
+import { type Clock, type Instant } from '../base/instant.ts'
 import { defaultRates, limits } from '../base/limits.ts'
-import { assertNever, fail, ok, type Failure, type Result } from '../base/result.ts'
+import { assertNever } from '../base/assert-never.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { within } from '../base/within.ts'
 import { effectiveScopes, holdsScope } from '../domain/api-key.ts'
 import { quotaOf } from '../domain/quota.ts'
@@ -83,7 +84,7 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
   const findKeyOfSession = async (token: string): Promise<Result<KnownKey>> => {
     const looking = keyOfConsoleSession(database, clock, token)
     const publicId = await within(LOOK_UP_MS, looking, 'the database did not answer in time')
-    if (publicId === undefined) return refuse('session_ended', 'You have been signed out; sign in again')
+    if (publicId === undefined) return fail('session_ended')
     const key = await cache.find(publicId)
     return key === undefined ? invalidKey() : ok(key)
   }
@@ -97,10 +98,7 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
       }
     } catch (error) {
       log.warn({ err: error }, 'a key could not be looked up')
-      return fail('unavailable', 'API keys cannot be checked at the moment; try again', {
-        reason: 'database_unavailable',
-        retryAfterMs: 1_000,
-      })
+      return fail('database_unavailable', { retryAfterMs: 1_000 })
     }
     if (!found.ok) return found
     const key = found.value
@@ -185,9 +183,7 @@ function readKey(credentials: Exclude<Credentials, { kind: 'session' }>): Result
     case 'key':
       return readKeyText(credentials.text)
     case 'cross-site':
-      return fail('forbidden', 'The cookie of the console counts only on requests that the console itself sends', {
-        reason: 'cross_site',
-      })
+      return fail('cross_site')
     default:
       return assertNever(credentials)
   }
@@ -196,37 +192,31 @@ function readKey(credentials: Exclude<Credentials, { kind: 'session' }>): Result
 function readAuthorization(authorization: string): Result<ApiKeyParts> {
   if (authorization.trim() === '') return missingKey()
   const [, text] = /^Bearer +(\S+) *$/i.exec(authorization) ?? []
-  if (text === undefined) return refuse('not_bearer', 'The Authorization header must read "Bearer <API key>"')
+  if (text === undefined) return fail('not_bearer')
   return readKeyText(text)
 }
 
 function readKeyText(text: string): Result<ApiKeyParts> {
   const parsed = parseApiKey(text)
   if (parsed.kind === 'key') return ok(parsed.key)
-  return parsed.kind === 'typo'
-    ? refuse('mistyped_key', 'The API key was mistyped: its checksum does not fit')
-    : refuse('malformed_key', 'This is not an API key: one reads bk_<id>_<secret>, and must be sent whole')
+  return parsed.kind === 'typo' ? fail('mistyped_key') : fail('malformed_key')
 }
 
 function refuseStanding(key: KnownKey, now: Instant): Failure | undefined {
   if (key.revoked_at !== null) return invalidKey()
   if (key.expires_at !== null && key.expires_at <= now) {
-    return refuse('expired_key', `This API key expired at ${formatInstant(key.expires_at)}`)
+    return fail('expired_key', { expiredAt: key.expires_at })
   }
   if (key.suspended_at !== null) {
-    return fail('forbidden', 'This account is suspended; ask the operator', { reason: 'account_suspended' })
+    return fail('account_suspended')
   }
   return undefined
 }
 
 function missingKey(): Failure {
-  return refuse('missing_key', 'This operation needs an API key: send the header "Authorization: Bearer <API key>"')
+  return fail('missing_key')
 }
 
 function invalidKey(): Failure {
-  return refuse('invalid_key', 'This API key does not exist or was revoked')
-}
-
-function refuse(reason: string, message: string): Failure {
-  return fail('unauthenticated', message, { reason })
+  return fail('invalid_key')
 }

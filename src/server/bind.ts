@@ -5,7 +5,7 @@
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { limits } from '../base/limits.ts'
-import { fail, type Result } from '../base/result.ts'
+import { fail, type Result } from '../contract/result.ts'
 import { api, type OperationId } from '../contract/api.ts'
 import { isInference, type Endpoint } from '../contract/endpoint.ts'
 import { admitHead, type Admitted } from './access.ts'
@@ -87,7 +87,5 @@ function readIdempotencyKey(endpoint: Endpoint, request: FastifyRequest): Result
   ) {
     return { ok: true, value: key }
   }
-  return fail('invalid', `Idempotency-Key has 1 to ${limits.idempotencyKeyChars} printable characters`, {
-    reason: 'bad_idempotency_key',
-  })
+  return fail('bad_idempotency_key', { maxChars: limits.idempotencyKeyChars })
 }

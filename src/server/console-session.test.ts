@@ -1,4 +1,5 @@
 /** The promises: signing in gives a cookie that is as good as the key, on the console's own pages and nowhere else. */
+import { fail } from '../contract/result.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ask, consoleHeaders, cookieOf, postSession, signInWith } from '../../test/harness/console.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
@@ -145,7 +146,7 @@ describe('signing in', () => {
 })
 
 describe('a session ends', () => {
-  const ended = { message: 'You have been signed out; sign in again', code: 'UNAUTHORIZED', reason: 'session_ended' }
+  const ended = { message: fail('session_ended').message, code: 'UNAUTHORIZED', reason: 'session_ended' }
 
   test('when it is signed out of, which may be done twice', async () => {
     const [cookie, other] = [await signInWith(server.url, customer.key), await signInWith(server.url, customer.key)]

@@ -7,7 +7,7 @@ import type { z } from 'zod'
 import type { App } from '../app/app.ts'
 import { endConsoleSession, startConsoleSession } from '../app/console-session.ts'
 import { defaultRates, limits } from '../base/limits.ts'
-import { fail, type Failure, type Result } from '../base/result.ts'
+import { fail, type Failure, type Result } from '../contract/result.ts'
 import { api } from '../contract/api.ts'
 import { openWelcome, SESSION_PATH, signIn, WELCOME_PATH } from '../contract/session.ts'
 import { transact } from '../store/database.ts'
@@ -65,13 +65,7 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
     if (!body.ok) return send(reply, validationPage('v2', 'body', body.issues))
     const opened = openDemoLink(welcome, (body.value as z.output<typeof openWelcome>).token)
     if (opened !== undefined) return opened
-    const failure = fail(
-      'forbidden',
-      'This link was used before or is too old; a restart of the server prints another',
-      {
-        reason: 'link_used',
-      },
-    )
+    const failure = fail('link_used')
     return refuse(reply, countFailedKey(options, failure, request, reply))
   })
 }
@@ -81,7 +75,7 @@ function admitAddress(options: ConsoleOptions, request: FastifyRequest, reply: F
   const rate = options.rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)
   if (!rate.allowed) return tooMany(reply, rate, options.app.clock.now())
   if (!isCrossSite(request)) return undefined
-  return fail('forbidden', 'Only the console itself may ask for this', { reason: 'cross_site' })
+  return fail('cross_site')
 }
 
 /** Those who fail are counted by address, together with those who fail at operations. */

@@ -2,7 +2,7 @@
  * Pages. A list asks the store for one row more than the page holds; the extra row only tells that there is a next
  * page. A cursor is the id of the last row given, in base64url so that nobody builds on what is in it.
  */
-import { failField, type Failure } from '../base/result.ts'
+import { failField, type Failure } from '../contract/result.ts'
 
 export function encodeCursor(text: string): string {
   return Buffer.from(text, 'utf8').toString('base64url')
@@ -23,7 +23,7 @@ export function decodeIdCursor(cursor: string): bigint | undefined {
 }
 
 export function badCursor(): Failure {
-  return failField(['cursor'], 'Not a cursor of this list; use `nextCursor` of the page before', 'bad_cursor')
+  return failField(['cursor'], 'bad_cursor')
 }
 
 export interface Page<Row> {

@@ -1,5 +1,9 @@
 /** Failures as HTTP. One exhaustive switch turns kinds into statuses; v1 and v2 have bodies of their own. */
-import { assertNever, type Failure, type FailureKind } from '../base/result.ts'
+import { assertNever } from '../base/assert-never.ts'
+import type { Failure } from '../contract/result.ts'
+import type { FailureKind } from '../contract/reason-entry.ts'
+import { reasons } from '../contract/reasons.ts'
+import type { ReasonEntry } from '../contract/reason-entry.ts'
 import { v2Codes, type V2Status } from '../contract/error.ts'
 import type { Endpoint, Family } from '../contract/endpoint.ts'
 import type { InputIssue } from './validation.ts'
@@ -10,8 +14,18 @@ export interface ErrorPage {
 }
 
 export function failurePage(endpoint: Endpoint, failure: Failure): ErrorPage {
-  const status = endpoint.family === 'v1' ? v1Status(failure.kind) : v2Status(failure.kind, endpoint)
-  return errorPage(endpoint.family, status, failure)
+  const byKind = endpoint.family === 'v1' ? v1Status(failure.kind) : v2Status(failure.kind, endpoint)
+  return errorPage(endpoint.family, fixedStatus(failure) ?? byKind, failure)
+}
+
+/** For a failure before any operation is known. */
+export function requestFailurePage(family: Family, failure: Failure): ErrorPage {
+  return errorPage(family, fixedStatus(failure) ?? v1Status(failure.kind), failure)
+}
+
+function fixedStatus({ reason }: Failure): number | undefined {
+  const entry: ReasonEntry = reasons[reason]
+  return entry.status
 }
 
 function v2Status(kind: FailureKind, endpoint: Endpoint): V2Status {
@@ -76,9 +90,9 @@ const v1Types: Readonly<Record<number, string>> = {
   503: 'server_error',
 }
 
-type Fault = Pick<Failure, 'message' | 'reason' | 'issues'>
+type Fault = Pick<Failure, 'message' | 'issues'> & Partial<Pick<Failure, 'reason'>>
 
-export function errorPage(family: Family, status: number, fault: Fault): ErrorPage {
+function errorPage(family: Family, status: number, fault: Fault): ErrorPage {
   const { message, reason, issues } = fault
   if (family === 'v2') {
     const code = v2Codes[status as V2Status] ?? 'INTERNAL_SERVER_ERROR'

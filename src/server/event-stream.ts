@@ -9,7 +9,7 @@ import type { ServerResponse } from 'node:http'
 import type { Actor, App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { formatSse, sseHeartbeat, unbuffered } from '../base/sse.ts'
 import type { EventRecord } from '../contract/event.ts'
 import { listAllEventsAfter, newestEventId } from '../store/all-events.ts'
@@ -45,10 +45,7 @@ export function resumeAfter(lastEventIdHeader: string | undefined, after: string
 
 /** A writer of events hangs, and with it the answer to which is the newest that has none missing before it. */
 export function eventsNotSettled(): Failure {
-  return fail('unavailable', 'Events are being written right now; try again', {
-    reason: 'events_not_settled',
-    retryAfterMs: SECOND_MS,
-  })
+  return fail('events_not_settled', { retryAfterMs: SECOND_MS })
 }
 
 interface Settings {
@@ -78,7 +75,7 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
   return {
     open: async ({ accountId }, { of, after, stillValid = () => Promise.resolve(true) }, response) => {
       const ofAccount = streams.get(accountId) ?? new Set<Stream>()
-      if (closed) return fail('unavailable', 'The server is stopping')
+      if (closed) return fail('server_stopping')
       if (ofAccount.size >= settings.perAccount) return tooMany(settings)
       const source = of === 'everyone' ? eventsOfEveryone(app.database.db) : eventsOf(app.database.db, accountId)
       const stream = makeStream(source, { response, stillValid }, settings)
@@ -121,10 +118,7 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
 }
 
 function tooMany({ perAccount, heartbeatMs }: Settings): Failure {
-  return fail('rate_limited', `The account may hold ${perAccount} event streams at a time`, {
-    reason: 'too_many_streams',
-    retryAfterMs: heartbeatMs,
-  })
+  return fail('too_many_streams', { limit: perAccount, streams: 'event', retryAfterMs: heartbeatMs })
 }
 
 /** What a stream reads. */

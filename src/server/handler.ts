@@ -1,6 +1,6 @@
 /** What a handler is: the contract's types on both sides, a `Result` between. */
 import type { Actor, App } from '../app/app.ts'
-import type { Result } from '../base/result.ts'
+import type { Result } from '../contract/result.ts'
 import type { Api, OperationId, OperationsAnswering } from '../contract/api.ts'
 import type { BodyOf, ParamsOf, QueryOf, ResponseOf } from '../contract/endpoint.ts'
 

@@ -1,5 +1,5 @@
 /** All handlers. An operation of the contract without one does not compile. */
-import { ok } from '../base/result.ts'
+import { ok } from '../contract/result.ts'
 import { describeApi } from '../contract/openapi.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Handlers } from './handler.ts'

@@ -24,7 +24,8 @@ import { addConsoleRoutes } from './console.ts'
 import { makeConsolePages } from './console-pages.ts'
 import type { WelcomeOptions } from './console-welcome.ts'
 import { credentialsOf } from './credentials.ts'
-import { errorPage, failurePage, type ErrorPage } from './error-page.ts'
+import { failurePage, requestFailurePage } from './error-page.ts'
+import { fail, type Failure } from '../contract/result.ts'
 import { renderOnce, sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
@@ -67,7 +68,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     forceCloseConnections: 'idle',
     // An address that cannot be read matches no route, so no hook and no error handler sees it.
     frameworkErrors: (error, request, reply) => {
-      const page = faultPage(familyOf(request), error)
+      const page = requestFailurePage(familyOf(request), failureOf(error))
       reply.header('X-Request-Id', request.id).type('application/json; charset=utf-8')
       void (reply as unknown as FastifyReply).code(page.status).send(JSON.stringify(page.body))
     },
@@ -104,7 +105,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     if (line !== undefined) request.log.info({ ...facts, ...line }, 'request')
   })
   server.setErrorHandler(async (error: FastifyError, request, reply) => {
-    const page = faultPage(familyOf(request), error)
+    const page = requestFailurePage(familyOf(request), failureOf(error))
     if (page.status >= 500 && !(error instanceof NoRoomForBody)) {
       const { operation = 'none' } = request.routeOptions.config as { operation?: string }
       const line = lines.take(`${request.ip} ${operation} ${error.code ?? error.name}`)
@@ -116,10 +117,8 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   const pages = makeConsolePages(options.consoleDir)
   server.setNotFoundHandler(async (request, reply) => {
     if (await pages.answer(request, reply)) return reply
-    const page = errorPage(familyOf(request), 404, {
-      message: `There is no ${request.method} ${request.url.split('?')[0]}; /docs lists every operation`,
-      reason: 'unknown_path',
-    })
+    const route = `${request.method} ${request.url.split('?')[0]}`
+    const page = requestFailurePage(familyOf(request), fail('unknown_path', { route }))
     return reply.code(404).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
   })
   bind(server, options)
@@ -133,35 +132,14 @@ function familyOf(request: FastifyRequest): Family {
 }
 
 /** Errors before a handler (bad JSON, too large …) and surprises. Nothing of the cause is shown. */
-function faultPage(family: Family, error: FastifyError): ErrorPage {
-  if (error instanceof NoRoomForBody) return errorPage(family, 503, error.failure)
-  if (error instanceof BodyTooLarge) {
-    return errorPage(family, 413, { message: 'The body is larger than this operation takes', reason: 'body_too_large' })
-  }
-  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
-    return errorPage(family, 415, {
-      message: 'Send JSON, with the header Content-Type: application/json',
-      reason: 'not_json',
-    })
-  }
-  if (isBadJson(error)) return errorPage(family, 400, { message: 'The body is not valid JSON', reason: 'bad_json' })
-  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
-    return errorPage(family, 400, { message: 'The request could not be read', reason: 'bad_request' })
-  }
-  if (error instanceof DatabaseSilent && error.isOutcomeUnknown) {
-    return errorPage(family, 503, {
-      message:
-        'The database has not confirmed this change in time, and it may or may not take effect. Check before you repeat it, or repeat it with the same Idempotency-Key',
-      reason: 'outcome_unknown',
-    })
-  }
-  if (isOutage(error)) {
-    return errorPage(family, 503, {
-      message: 'The database does not answer right now; try again in a moment',
-      reason: 'database_unavailable',
-    })
-  }
-  return errorPage(family, 500, { message: 'Something went wrong on our side; the request id helps us find it' })
+function failureOf(error: FastifyError): Failure {
+  if (error instanceof NoRoomForBody) return error.failure
+  if (error instanceof BodyTooLarge) return fail('body_too_large')
+  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return fail('not_json')
+  if (isBadJson(error)) return fail('bad_json')
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) return fail('bad_request')
+  if (error instanceof DatabaseSilent && error.isOutcomeUnknown) return fail('outcome_unknown')
+  return fail(isOutage(error) ? 'database_unavailable' : 'internal_error')
 }
 
 function isBadJson(error: FastifyError): boolean {
@@ -215,7 +193,7 @@ function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
       return send(reply, failurePage(api.getMe, failure), failure)
     }
     if (!holdsScope(caller.value.scopes, 'operator')) {
-      const page = errorPage('v2', 403, { message: 'Metrics need a key with the scope operator' })
+      const page = requestFailurePage('v2', fail('missing_scope', { scope: 'operator' }))
       return reply.code(page.status).send(page.body)
     }
     return reply.type('text/plain; version=0.0.4').send(await options.metrics.text())

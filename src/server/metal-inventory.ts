@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { addMetalHost } from '../app/host.ts'
 import type { App } from '../app/app.ts'
-import { failField, ok, type Result } from '../base/result.ts'
+import { failField, ok, type Result } from '../contract/result.ts'
 import { parseInventory, type InventoryHost } from '../engines/metal/inventory.ts'
 import { transact } from '../store/database.ts'
 import { findHost, isReachedOverSsh } from '../store/host.ts'
@@ -16,7 +16,7 @@ export function readMetalEntry(body: { readonly id: string }): Result<InventoryH
   if (host !== undefined) return ok(host)
   const [fault = 'not an entry of an inventory'] = read.kind === 'faulty' ? read.faults : []
   const [, field, sentence] = /^host [^:]*: ([\w.]+): (.*)$/s.exec(fault) ?? []
-  return failField(field === undefined ? [] : field.split('.'), sentence ?? fault, 'bad_inventory')
+  return failField(field === undefined ? [] : field.split('.'), 'bad_inventory', { message: sentence ?? fault })
 }
 
 /**

@@ -1,7 +1,7 @@
 /** An inference answer through node:http, for the requests that the fast path has handed over. */
 import type { ServerResponse } from 'node:http'
 import { unbuffered } from '../base/sse.ts'
-import type { Failure } from '../base/result.ts'
+import type { Failure } from '../contract/result.ts'
 import type { Reply } from '../gateway/call.ts'
 
 export class NodeReply implements Reply {

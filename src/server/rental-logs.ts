@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Actor, App } from '../app/app.ts'
 import { findAnyRental } from '../app/rental.ts'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import { unbuffered } from '../base/sse.ts'
 import type { Rental } from '../store/rental.ts'
 
@@ -34,10 +34,7 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
       if (!rental.ok) return rental
       const own = open.get(actor.accountId) ?? 0
       if (own >= STREAMS_PER_ACCOUNT) {
-        return fail('rate_limited', `At most ${STREAMS_PER_ACCOUNT} logs at a time`, {
-          reason: 'too_many_streams',
-          retryAfterMs: 10_000,
-        })
+        return fail('too_many_streams', { limit: STREAMS_PER_ACCOUNT, streams: 'log', retryAfterMs: 10_000 })
       }
       const logs = logsOf(app, rental.value, openLogs, { follow, tail })
       if (!logs.ok) return logs
@@ -62,11 +59,9 @@ function logsOf(
 ): Result<Readable> {
   // An empty log that ends at once would look like a machine that has ended.
   if (app.drivers.get(rental.driver)?.traits.simulated === true) {
-    return fail('conflict', 'This machine is simulated, so it writes no logs', { reason: 'simulated_machine' })
+    return fail('simulated_machine', { lacks: 'logs' })
   }
-  return (
-    openLogs?.(rental, options) ?? fail('unavailable', 'This server is connected to no hosts', { reason: 'no_hosts' })
-  )
+  return openLogs?.(rental, options) ?? fail('no_hosts')
 }
 
 async function passOn(logs: Readable, response: ServerResponse, stillValid: () => Promise<boolean>): Promise<void> {

@@ -5,9 +5,9 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { BodyBuffer, FREE_BODY_BYTES, type BodyBudget, type BodyRoom } from '../base/body-budget.ts'
+import { BodyBuffer, FREE_BODY_BYTES, type BodyBudget, type BodyRoom } from '../domain/body-budget.ts'
 import { decodeUtf8 } from '../base/json.ts'
-import type { Failure } from '../base/result.ts'
+import type { Failure } from '../contract/result.ts'
 
 /** A client that goes on sending after its answer is listened to for this long, so that it can read the answer. */
 const REFUSED_BODY_MS = 1_000

@@ -1,4 +1,5 @@
 /** The promises: a terminal is opened by who owns the machine, with a key that may, and by nobody else. */
+import { fail } from '../contract/result.ts'
 import type { IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -209,7 +210,7 @@ test('of another account’s machine it is not even said that it is there', asyn
   expect(theirs).toEqual(nobodys)
   expect(theirs).toEqual({
     status: 404,
-    body: { message: 'There is no such rental', code: 'NOT_FOUND', reason: 'rental_not_found' },
+    body: { message: fail('rental_not_found').message, code: 'NOT_FOUND', reason: 'rental_not_found' },
   })
   expect((await refusal(9_999_999_999, { key: stranger.keyText })).status).toBe(404)
 })

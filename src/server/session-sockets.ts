@@ -16,9 +16,8 @@ import { z } from 'zod'
 import type { App } from '../app/app.ts'
 import { defaultRates, MAX_INT32 } from '../base/limits.ts'
 import type { MuxStream } from '../base/mux.ts'
-import { fail, ok, type Failure, type Result } from '../base/result.ts'
+import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { api } from '../contract/api.ts'
-import { SIMULATED_MACHINE } from '../contract/simulated.ts'
 import { holdsScope } from '../domain/api-key.ts'
 import { findRental, type Rental } from '../store/rental.ts'
 import type { Authenticated, Authenticator } from './authenticate.ts'
@@ -111,7 +110,7 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
       socket.on('error', ignore)
       void enter(request, socket, head, Number.parseInt(id, 10))
         .catch((error: unknown) => {
-          const reqId = refuseUpgrade(socket, refused(fail('unavailable', 'Not now; try again')).page)
+          const reqId = refuseUpgrade(socket, refused(fail('terminal_failed')).page)
           options.log.error({ reqId, err: error }, 'a terminal could not be opened')
         })
         .finally(() => socket.off('error', ignore))
@@ -153,7 +152,7 @@ interface Refused {
 async function check(options: SessionSocketsOptions, request: IncomingMessage, id: number): Promise<Checked> {
   const { app, links, trustedProxy } = options
   if (!mayCome(request, trustedProxy)) {
-    return refused(fail('forbidden', 'Pages of other sites may not open a terminal', { reason: 'foreign_origin' }))
+    return refused(fail('foreign_origin'))
   }
   const caller = await admit(options, request)
   if (!caller.ok) return refused(caller)
@@ -162,7 +161,7 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   const { columns, rows, command } = query.value as z.output<typeof terminalQuery>
   const rental = id > 0 && id <= MAX_INT32 ? await findRental(app.database.db, id) : undefined
   if (rental === undefined || rental.account_id !== caller.value.accountId) {
-    return refused(fail('not_found', 'There is no such rental', { reason: 'rental_not_found' }))
+    return refused(fail('rental_not_found'))
   }
   const found = findLink(app, links, rental, 'logs')
   if (!found.ok) return refused(found)
@@ -176,10 +175,7 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
 async function admit(options: SessionSocketsOptions, request: IncomingMessage): Promise<Result<Authenticated>> {
   const { authenticator, rates, trustedProxy, app } = options
   const limited = (limit: number, resetAt: number): Failure =>
-    fail('rate_limited', `More than ${limit} requests a minute`, {
-      reason: 'rate_limited',
-      retryAfterMs: Math.max(1_000, resetAt - app.clock.now()),
-    })
+    fail('rate_limited', { limit, retryAfterMs: Math.max(1_000, resetAt - app.clock.now()) })
   const caller = await authenticator.authenticate(credentialsOfUpgrade(request, trustedProxy))
   if (!caller.ok) {
     const rate = rates.takeLocal(`failed:${addressOf(request, trustedProxy)}`, defaultRates.perAddressUnauthenticated)
@@ -188,7 +184,7 @@ async function admit(options: SessionSocketsOptions, request: IncomingMessage): 
   const rate = await rates.take(`key:${caller.value.keyId}`, caller.value.requestsPerMinute ?? defaultRates.perKey)
   if (!rate.allowed) return limited(rate.limit, rate.resetAt)
   if (holdsScope(caller.value.scopes, SCOPE)) return caller
-  return fail('forbidden', `This key lacks the scope ${SCOPE}`, { reason: 'missing_scope' })
+  return fail('missing_scope', { scope: SCOPE })
 }
 
 /** Also the scope is asked for again: a member who was made a viewer keeps the key, and may do less with it. */
@@ -236,30 +232,24 @@ function findLink(
 ): Result<{ link: HostLink; workloadId: string }> {
   const traits = app.drivers.get(rental.driver)?.traits
   if (traits?.simulated === true) {
-    return fail('invalid', SIMULATED_MACHINE.message, { reason: SIMULATED_MACHINE.reason })
+    return fail('simulated_machine', { lacks: 'login' })
   }
   if (traits?.[ability] !== true) {
-    return fail('invalid', 'Machines of this kind are entered by SSH only', { reason: 'not_supported' })
+    return fail('not_supported', { access: 'terminal' })
   }
   if (rental.status !== 'Running' || rental.external_id === null) {
-    return fail('conflict', `Rental ${rental.id} is ${rental.status}`, { reason: 'not_running' })
+    return fail('not_running', { rentalId: rental.id, status: rental.status })
   }
   const hostId = rental.spec.nodes[0]?.machineId
   const link = hostId === undefined ? undefined : links.get(hostId)
   if (link === undefined) {
-    return fail('unavailable', 'The host of this machine is not connected to this server at the moment', {
-      reason: 'host_not_connected',
-      retryAfterMs: 3_000,
-    })
+    return fail('host_not_connected', { retryAfterMs: 3_000 })
   }
   return ok({ link, workloadId: rental.external_id })
 }
 
 function tooMany(): Failure {
-  return fail('rate_limited', `At most ${TERMINALS_PER_ACCOUNT} terminals at a time`, {
-    reason: 'too_many_terminals',
-    retryAfterMs: 10_000,
-  })
+  return fail('too_many_terminals', { limit: TERMINALS_PER_ACCOUNT, retryAfterMs: 10_000 })
 }
 
 function refused(failure: Failure): Refused {

@@ -2,7 +2,7 @@
 import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
-import type { BodyBudgetOptions } from '../base/body-budget.ts'
+import type { BodyBudgetOptions } from '../domain/body-budget.ts'
 import { faultWords } from '../contract/fault-words.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
 import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './trusted-proxy.ts'

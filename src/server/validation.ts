@@ -1,7 +1,7 @@
 /** Input against the contract: every fault at once, each with the path of its field. */
 import type { z } from 'zod'
 import { findFlaw } from '../base/json.ts'
-import type { Issue } from '../base/result.ts'
+import type { Issue } from '../base/issue.ts'
 import { faultWords } from '../contract/fault-words.ts'
 
 export type Validated =

@@ -7,7 +7,7 @@ import { Kysely, PostgresDialect, sql, type PostgresPool, type RawBuilder, type 
 import pg from 'pg'
 import { instantOf, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import type { Failure } from '../base/result.ts'
+import type { Failure } from '../contract/result.ts'
 import type { NewEvent } from '../domain/event.ts'
 import { writeEvents } from './event.ts'
 import { SilenceWatch, WatchedClient } from './silence-watch.ts'

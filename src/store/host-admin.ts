@@ -1,7 +1,7 @@
 /** Hosts as their owners and operators manage them. Their desired state is in host.ts. */
 import { sql } from 'kysely'
 import { toDate } from '../base/instant.ts'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import type { HostOffer } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { Db, Tx } from './database.ts'
@@ -167,9 +167,7 @@ export async function removeHost(tx: Tx, id: string, reason: string): Promise<Re
         or exists (select 1 from host_volume where host_id = ${id})
         or exists (select 1 from gpu_claim where machine_id = ${id}) as busy`.execute(tx.db)
   if (held.rows[0]?.busy === true) {
-    return fail('conflict', 'The host still has tenants or their volumes; drain it and wait until they have gone', {
-      reason: 'host_has_tenants',
-    })
+    return fail('host_has_tenants')
   }
   await setHostState(tx, id, 'left', reason)
   return ok(undefined)

@@ -5,7 +5,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
-import { fail, ok, type Result } from '../base/result.ts'
+import { fail, ok, type Result } from '../contract/result.ts'
 import type { Desired, HostMetrics, HostReport } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
@@ -84,16 +84,16 @@ export async function moveHost(
     .where('id', '=', hostId)
     .forUpdate()
     .executeTakeFirst()
-  if (host === undefined) return fail('not_found', `There is no host ${hostId}`, { reason: 'host_not_found' })
+  if (host === undefined) return fail('host_not_found')
   if (host.state === to && by === 'owner') return ok(to)
   if (host.state === 'left') {
-    return fail('conflict', 'The host has left; it comes back by joining again', { reason: 'host_has_left' })
+    return fail('host_has_left')
   }
   if (by === 'owner' && to === 'ready' && host.state_reason === DRAINED_BY_OPERATOR) {
-    return fail('conflict', 'The operator has drained the host', { reason: 'drained_by_operator' })
+    return fail('drained_by_operator')
   }
   if (host.state === 'cleaning' || host.state === 'quarantined') {
-    return fail('conflict', `The host is in ${host.state}`, { reason: 'host_not_ready' })
+    return fail('host_not_ready', { state: host.state })
   }
   if (to === 'left') {
     const held = await sql<{ busy: boolean }>`
@@ -101,8 +101,7 @@ export async function moveHost(
           or exists (select 1 from host_volume where host_id = ${hostId})
           or exists (select 1 from gpu_claim where machine_id = ${hostId}) as busy`.execute(tx.db)
     if (held.rows[0]?.busy === true) {
-      const message = 'The host still has tenants or their volumes; drain it and wait until they have gone'
-      return fail('conflict', message, { reason: 'host_has_tenants' })
+      return fail('host_has_tenants')
     }
   }
   await setHostState(tx, hostId, to, by === 'operator' && to === 'draining' ? DRAINED_BY_OPERATOR : null)

@@ -264,7 +264,7 @@ export function openaiSuite(berth: () => Berth): void {
       const error = await failureOf(ask('nobody/nothing'))
       expect(error).toBeInstanceOf(OpenAI.BadRequestError)
       expect(error).toMatchObject({ status: 400, param: 'model', requestID: expect.stringMatching(/^req_/) as string })
-      expect((error as Error).message).toMatch(/"nobody\/nothing" is not served here/)
+      expect((error as Error).message).toMatch(/"nobody\/nothing" does not exist/)
     })
 
     test('no money', async () => {

@@ -1,4 +1,5 @@
 /** Who and what gets into the account: API keys, SSH keys, webhooks and people, in a real browser. */
+import { fail } from '../../src/contract/result.ts'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Scope } from '../../src/contract/endpoint.ts'
@@ -154,7 +155,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await page.getByRole('button', { name: 'Add a key' }).click()
     await text.fill(testSshKey)
     await add.click()
-    await dialog.getByRole('alert').getByText('The account has this SSH key already').waitFor()
+    await dialog.getByRole('alert').getByText(fail('ssh_key_exists').message).waitFor()
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     await page.getByRole('button', { name: 'Delete test@example.test' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()

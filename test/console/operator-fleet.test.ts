@@ -1,4 +1,5 @@
 /** The operator's pages about what the house has and does: traffic, models, the fleet. */
+import { fail } from '../../src/contract/result.ts'
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMs, systemClock, type Clock } from '../../src/base/instant.ts'
@@ -151,7 +152,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await dialog.getByLabel('GPUs that you withdraw from sale').fill('9')
     await dialog.getByLabel('Reason').fill('a fan is loud')
     await dialog.getByRole('button', { name: 'Change it' }).click()
-    await dialog.getByText('The machine has 4 GPUs').waitFor()
+    await dialog.getByText(fail('no_such_gpu', { gpus: 4 }).message).waitFor()
     await dialog.getByLabel('GPUs that you withdraw from sale').fill('3')
     // Whose machine it is sets the price.
     expect(await dialog.getByLabel('Price of a GPU').count()).toBe(0)

@@ -1,13 +1,13 @@
 /** Why an order was not taken. Two reasons need more than the server's sentence: what to look at before the next try. */
 import type { NanoUsd } from '../../../src/base/money.ts'
-import { ApiError, type ClientError } from '../../../src/client/error.ts'
+import { isRefusal, type ClientError } from '../../../src/client/error.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { isFirstDone } from '../../api/once.ts'
 import { TextLink } from '../../ui/button.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 
 export function isPriceChange(error: ClientError | null): boolean {
-  return error instanceof ApiError && error.reason === 'price_changed'
+  return isRefusal(error, 'price_changed')
 }
 
 interface OrderRefusalProps {

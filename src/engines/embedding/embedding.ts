@@ -4,7 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import { z } from 'zod'
-import { failField, ok, type Result } from '../../base/result.ts'
+import { failField, ok, type Result } from '../../contract/result.ts'
 import { readFields, type EngineCall } from '../engine-http.ts'
 import { WorkQueue } from '../engine-queue.ts'
 import { DIMENSIONS, MAX_TOKENS, type EmbeddingModel } from './mini-lm.ts'
@@ -89,19 +89,18 @@ export class EmbeddingDesk {
       const path = isOne ? ['input'] : ['input', index]
       const unknown = typeof text === 'string' ? undefined : text.find((id) => id >= this.#model.vocabularySize)
       if (unknown !== undefined) {
-        return failField(path, `${path.join('.')}: ${unknown} is no token of this model`, 'invalid_value')
+        return failField(path, 'invalid_value', {
+          message: `${path.join('.')}: ${unknown} is not a token of this model.`,
+        })
       }
       const { ids, isCut } = this.#read(text)
       if (isCut && !truncate) {
-        const words = `This model's maximum context length is ${MAX_TOKENS} tokens, and ${path.join('.')} has more`
-        return failField(
-          path,
-          `${words}. Send parts, or truncate: true for the beginning alone`,
-          'context_length_exceeded',
-        )
+        return failField(path, 'context_length_exceeded', {
+          message: `This model's maximum context length is ${MAX_TOKENS} tokens, and ${path.join('.')} has more. Send shorter texts, or set truncate to true.`,
+        })
       }
       if (ids.length <= EMPTY_TOKENS) {
-        return failField(path, `${path.join('.')}: there is no text in it`, 'empty_input')
+        return failField(path, 'empty_input', { name: path.join('.') })
       }
       texts.push(ids)
       chars += text.length

@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { Template } from '@huggingface/jinja'
-import { failField, ok, type Result } from '../../base/result.ts'
+import { failField, ok, type Result } from '../../contract/result.ts'
 import { readToolSyntax, type Tool, type ToolSyntax } from './tool-call.ts'
 import type { PromptPart } from './vocabulary.ts'
 
@@ -83,8 +83,8 @@ export class ChatPrompt {
       return ok(splitAtLiterals(text, mark, literals))
     } catch (error) {
       // Templates refuse what their models were not trained for, such as two user messages in a row.
-      const why = error instanceof Error ? error.message : String(error)
-      return failField(['messages'], `The model's chat template refuses these messages: ${why}`, 'invalid_messages')
+      const cause = error instanceof Error ? error.message : String(error)
+      return failField(['messages'], 'invalid_messages', { cause })
     }
   }
 }

@@ -3,7 +3,7 @@
  * fails earlier still gets an error status. A client that disconnects cancels its request, queued or running.
  */
 import type { Clock } from '../../base/instant.ts'
-import { ok, type Result } from '../../base/result.ts'
+import { ok, type Result } from '../../contract/result.ts'
 import { formatSse } from '../../base/sse.ts'
 import { engineFailed, type EngineCall } from '../engine-http.ts'
 import { AnswerWriter } from './answer.ts'

@@ -1,7 +1,7 @@
 /** The loaded model, its request queue and their metrics. */
 import type { LlamaContextSequence } from 'node-llama-cpp'
 import { Metrics } from '../../base/metrics.ts'
-import type { Result } from '../../base/result.ts'
+import type { Result } from '../../contract/result.ts'
 import type { Usage } from './answer.ts'
 import { generateAnswer, type AnswerPiece, type FinishReason, type Tally } from './generation.ts'
 import { prepareJob, type Job } from './job.ts'

@@ -1,6 +1,6 @@
 /** What is to be generated, with everything that can be refused already looked at: prompts as tokens, a grammar. */
 import type { LlamaGrammar, Token } from 'node-llama-cpp'
-import { failField, ok, type Result } from '../../base/result.ts'
+import { failField, ok, type Result } from '../../contract/result.ts'
 import { grammarOfAnyObject, grammarOfSchema } from './json-grammar.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { GenerationRequest } from './request.ts'
@@ -77,13 +77,15 @@ function readPrompt(loaded: LoadedModel, parts: readonly PromptPart[], param: st
 
 function fitPrompt({ contextTokens }: LoadedModel, tokens: Token[], param: string): Result<Token[]> {
   if (tokens.length >= contextTokens) return tooLong(contextTokens, String(tokens.length), param)
-  return tokens.length === 0 ? failField([param], `${param}: the prompt is empty.`, 'invalid_value') : ok(tokens)
+  return tokens.length === 0
+    ? failField([param], 'invalid_value', { message: `${param}: the prompt is empty.` })
+    : ok(tokens)
 }
 
 /** In the words by which clients of the convention recognise it. */
 function tooLong(contextTokens: number, length: string, param: string): Result<never> {
   const message = `This model's maximum context length is ${contextTokens} tokens, the answer included. The prompt has ${length} tokens; shorten it.`
-  return failField([param], message, 'context_length_exceeded')
+  return failField([param], 'context_length_exceeded', { message })
 }
 
 async function makeGrammar(
@@ -109,6 +111,8 @@ async function makeGrammar(
     return ok(await loaded.llama.createGrammar({ grammar: text.value }))
   } catch {
     // llama.cpp says no more than that; the usual cause is a schema that is itself without anything around it.
-    return failField([param], `${param}: the schema cannot be made into a grammar.`, 'unsupported_schema')
+    return failField([param], 'unsupported_schema', {
+      message: `${param}: the schema cannot be turned into a grammar.`,
+    })
   }
 }

@@ -3,7 +3,7 @@
  * schema. It may let through less: properties come in the schema's order, and those that it does not name do not come.
  * A keyword that a grammar cannot express is a fault with its place, never dropped.
  */
-import { failField, ok, type Result } from '../../base/result.ts'
+import { failField, ok, type Result } from '../../contract/result.ts'
 import { GrammarRules, escapeLiteral } from './grammar-rules.ts'
 import { alikeMembers, areDisjoint, isObject, resolveRef, typesOf, type JsonType, type Schema } from './json-schema.ts'
 
@@ -23,7 +23,7 @@ export function grammarOfSchema(schema: unknown, param: string): Result<string> 
   const reader = new SchemaReader(rules)
   const root = reader.rule(schema, schema)
   const fault = reader.fault
-  return fault === undefined ? ok(rules.format(root)) : failField([param], fault, 'unsupported_schema')
+  return fault === undefined ? ok(rules.format(root)) : failField([param], 'unsupported_schema', { message: fault })
 }
 
 /** Words that rule something out and cannot be put together with a list of alternatives. */

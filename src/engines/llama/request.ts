@@ -3,7 +3,7 @@
  * known to change the answer, and that this engine cannot follow, is refused by its name.
  */
 import { z } from 'zod'
-import { fail, failField, ok, type Failure, type Result } from '../../base/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import { faultWords } from '../../contract/fault-words.ts'
 import type { ChatMessage } from './chat-prompt.ts'
 import type { Sampling } from './sampling.ts'
@@ -170,8 +170,7 @@ export function readRequest(
   body: unknown,
   facts: { readonly model: string; readonly vocabularySize: number },
 ): Result<GenerationRequest> {
-  if (typeof body !== 'object' || body === null || Array.isArray(body))
-    return fail('invalid', 'The body must be a JSON object.', { reason: 'invalid_body' })
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return fail('invalid_body')
   // null says the same as leaving a key out.
   const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
   for (const [name, allowed] of Object.entries(refusedUnless)) {
@@ -179,16 +178,17 @@ export function readRequest(
   }
   const read = kind === 'chat' ? readChat(given) : readCompletion(given)
   if (!read.ok) return read
-  if (given.model !== facts.model)
-    return fail('not_found', `This engine has no model ${JSON.stringify(given.model)}.`, {
-      reason: 'model_not_found',
-      issues: [{ code: 'model_not_found', path: ['model'], message: 'is not served here' }],
-    })
+  if (given.model !== facts.model) return fail('model_not_found', { model: String(given.model), field: ['model'] })
   const isUnknown = (token: number): boolean => token >= facts.vocabularySize
   const biased = [...read.value.sampling.logitBias.keys()].find(isUnknown)
-  if (biased !== undefined) return failField(['logit_bias'], `logit_bias: ${biased} is no token of this model.`)
+  if (biased !== undefined)
+    return failField(['logit_bias'], 'invalid_value', {
+      message: `logit_bias: ${biased} is not a token of this model.`,
+    })
   const prompted = read.value.prompts.flatMap((prompt) => (typeof prompt === 'string' ? [] : prompt)).find(isUnknown)
-  return prompted === undefined ? read : failField(['prompt'], `prompt: ${prompted} is no token of this model.`)
+  return prompted === undefined
+    ? read
+    : failField(['prompt'], 'invalid_value', { message: `prompt: ${prompted} is not a token of this model.` })
 }
 
 function readChat(given: unknown): Result<GenerationRequest> {
@@ -197,13 +197,16 @@ function readChat(given: unknown): Result<GenerationRequest> {
   const body = parsed.data
   const { tools, logprobs, top_logprobs: top } = body
   const asked = typeof logprobs === 'number' ? logprobs : logprobs === true ? (top ?? 0) : undefined
-  if (top !== undefined && asked === undefined) return failField(['top_logprobs'], 'top_logprobs needs logprobs.')
+  if (top !== undefined && asked === undefined) return failField(['top_logprobs'], 'logprobs_missing')
   const toolChoice = readToolChoice(body.tool_choice, tools)
   if (!toolChoice.ok) return toolChoice
   const usesTools = toolChoice.value.kind !== 'none'
-  if (usesTools && asked !== undefined) return failField(['logprobs'], 'logprobs cannot be had together with tools.')
+  if (usesTools && asked !== undefined)
+    return failField(['logprobs'], 'invalid_value', { message: 'logprobs cannot be combined with tools.' })
   if (usesTools && body.response_format.type !== 'text')
-    return failField(['response_format'], 'response_format and tools exclude each other, unless tool_choice is none.')
+    return failField(['response_format'], 'invalid_value', {
+      message: 'response_format cannot be combined with tools, unless tool_choice is "none".',
+    })
   return ok({
     ...readShared(body),
     kind: 'chat',
@@ -222,7 +225,9 @@ function readCompletion(given: unknown): Result<GenerationRequest> {
   if (!parsed.success) return failParsing(parsed.error)
   const { prompt, n, logprobs, max_tokens: maxTokens } = parsed.data
   if (prompt.length * n > MAX_CHOICES)
-    return failField(['n'], `${prompt.length} prompts with ${n} answers each are more than ${MAX_CHOICES}.`)
+    return failField(['n'], 'invalid_value', {
+      message: `${prompt.length} prompts with ${n} answers each exceed the maximum of ${MAX_CHOICES}.`,
+    })
   return ok({
     ...readShared(parsed.data),
     kind: 'completion',
@@ -292,9 +297,10 @@ function readToolChoice(choice: z.infer<typeof chatBody>['tool_choice'], tools: 
     const isThere = tools.some((one) => one.function.name === name)
     return isThere
       ? ok({ kind: 'named', name })
-      : failField(['tool_choice'], `tool_choice names ${name}, which is not one of the tools.`)
+      : failField(['tool_choice'], 'invalid_value', { message: `tool_choice names ${name}, which is not in tools.` })
   }
-  if (choice === 'required' && tools.length === 0) return failField(['tool_choice'], 'tool_choice needs tools.')
+  if (choice === 'required' && tools.length === 0)
+    return failField(['tool_choice'], 'invalid_value', { message: 'tool_choice requires tools.' })
   return ok({ kind: tools.length === 0 ? 'none' : choice })
 }
 
@@ -302,9 +308,9 @@ function failParsing(error: z.ZodError): Failure {
   const [issue] = error.issues
   const path = (issue?.path ?? []).map((step) => (typeof step === 'number' ? step : String(step)))
   const message = `${path.join('.')}: ${issue?.message ?? 'cannot be read'}`
-  return failField(path, message, 'invalid_value')
+  return failField(path, 'invalid_value', { message })
 }
 
 function refuseKey(name: string): Failure {
-  return failField([name], `${name} is not supported by this engine.`, 'unsupported_parameter')
+  return failField([name], 'unsupported_parameter', { name })
 }

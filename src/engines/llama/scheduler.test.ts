@@ -103,7 +103,6 @@ test('past the limit of the line there is a refusal that says when to come back'
     reason: 'queue_full',
     // Two before it, each of which is guessed to take five seconds.
     retryAfterMs: 10_000,
-    message: 'The line for this model is full (1 waiting). Try again in about 10 s.',
   })
 })
 

@@ -4,7 +4,7 @@
  * another conversation away for little: then the sequence that was idle for longest is taken. Those who find none idle
  * wait in a line, first come first served.
  */
-import { fail, ok, type Result } from '../../base/result.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
 
 export interface Keeper {
   readonly contextTokens: readonly number[]
@@ -110,12 +110,7 @@ export class Scheduler<S extends Keeper> {
   #refuse(): Result<never> {
     const turns = Math.ceil((this.#line.length + 1) / this.#slots.length)
     const waitMs = Math.max(1_000, turns * (this.#requestMs ?? FIRST_GUESS_MS))
-    const seconds = Math.ceil(waitMs / 1_000)
-    return fail(
-      'unavailable',
-      `The line for this model is full (${this.#line.length} waiting). Try again in about ${seconds} s.`,
-      { reason: 'queue_full', retryAfterMs: seconds * 1_000 },
-    )
+    return fail('queue_full', { waiting: this.#line.length, retryAfterMs: Math.ceil(waitMs / 1_000) * 1_000 })
   }
 }
 

@@ -5,7 +5,7 @@
  * that is never finished, because the tokens ran out, is given out as the text that it is.
  */
 import { randomBytes } from 'node:crypto'
-import { failField, ok, type Result } from '../../base/result.ts'
+import { failField, ok, type Result } from '../../contract/result.ts'
 import { GrammarRules, escapeLiteral } from './grammar-rules.ts'
 import { SchemaReader } from './json-grammar.ts'
 import { isObject } from './json-schema.ts'
@@ -55,7 +55,8 @@ export function grammarOfCall(
     const reader = new SchemaReader(rules)
     const parameters = one.parameters ?? { type: 'object', properties: {}, additionalProperties: false }
     const args = reader.rule(parameters, parameters)
-    if (reader.fault !== undefined) return failField(['tools'], `${one.name}: ${reader.fault}`, 'unsupported_schema')
+    if (reader.fault !== undefined)
+      return failField(['tools'], 'unsupported_schema', { message: `${one.name}: ${reader.fault}` })
     const name = escapeLiteral(JSON.stringify(one.name))
     calls.push(rules.add(`"{\\"name\\":" space ${name} comma "\\"${syntax.argumentsName}\\":" space ${args} "}"`))
   }

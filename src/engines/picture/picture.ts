@@ -2,7 +2,7 @@
  * Requests for pictures: what waits, how one is painted, and what is told on the way. One picture at a time, since it
  * uses all threads. Nothing is cut in silence: where a prompt is longer than what the model reads, the answer says so.
  */
-import { fail, ok, type Result } from '../../base/result.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
 import type { EngineCall } from '../engine-http.ts'
 import { WorkQueue } from '../engine-queue.ts'
 import type { PictureFacts } from './model-folder.ts'
@@ -38,8 +38,7 @@ export class PictureDesk {
     const request = readRequest(body)
     if (!request.ok) return request
     if (this.#unsent >= MAX_UNSENT) {
-      const message = `${this.#unsent} pictures are waiting to be taken, which is as many as may`
-      return fail('unavailable', message, { reason: 'queue_full', retryAfterMs: UNSENT_RETRY_MS })
+      return fail('queue_full', { waiting: this.#unsent, retryAfterMs: UNSENT_RETRY_MS })
     }
     const reply = new PictureReply(response, signal, request.value.stream)
     const painted = await this.#paintInTurn(request.value, reply, signal)

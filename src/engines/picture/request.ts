@@ -1,7 +1,7 @@
 /** What a request for a picture may ask for. Every fault names its field and the limit. */
 import { randomInt } from 'node:crypto'
 import { z } from 'zod'
-import { ok, type Result } from '../../base/result.ts'
+import { ok, type Result } from '../../contract/result.ts'
 import { readFields } from '../engine-http.ts'
 
 const MIN_SIDE = 128

@@ -1,5 +1,5 @@
 /** From a text to the pieces that are spoken one after the other, each short enough for its voice, with pauses between. */
-import { failField, ok, type Result } from '../../base/result.ts'
+import { failField, ok, type Result } from '../../contract/result.ts'
 import { cutLong, splitSentences } from './sentence.ts'
 import { findUnspeakable, foldLetters, hasWords, spellOut } from './spoken-english.ts'
 import { families, type Voice } from './voice.ts'
@@ -30,10 +30,9 @@ export function cutPieces(text: string, voice: Voice): Result<Piece[]> {
     )
   }
   if (strange.size > 0) {
-    const list = [...strange].slice(0, NAMED_LETTERS).join(' ')
-    return failField(['text'], `text: the voices here speak English and cannot say: ${list}`, 'not_speakable')
+    return failField(['text'], 'not_speakable', { letters: [...strange].slice(0, NAMED_LETTERS) })
   }
-  if (pieces.length === 0) return failField(['text'], 'text: there is no word in it to speak', 'not_speakable')
+  if (pieces.length === 0) return failField(['text'], 'not_speakable', { letters: [] })
   return ok(pieces)
 }
 

@@ -1,6 +1,6 @@
 /** Requests for speech: what they may ask for, and the way from a text to an MP3, piece by piece. */
 import { z } from 'zod'
-import { ok, type Result } from '../../base/result.ts'
+import { ok, type Result } from '../../contract/result.ts'
 import { readFields, type EngineCall } from '../engine-http.ts'
 import { WorkQueue } from '../engine-queue.ts'
 import { AudioReply } from './audio-reply.ts'

@@ -3,7 +3,7 @@
  * once it has loaded (some seconds after the start) it speaks about fifteen times as fast as one listens. The others
  * are there at once.
  */
-import { failField, ok, type Result } from '../../base/result.ts'
+import { failField, ok, type Result } from '../../contract/result.ts'
 
 /** Each family runs in a thread of its own, so the quick one does not wait while the other loads. */
 export type VoiceFamily = 'vits' | 'flite'
@@ -49,13 +49,15 @@ export const families: Readonly<Record<VoiceFamily, FamilyFacts>> = {
 export function findVoice(speaker: string | undefined, language: string | undefined): Result<Voice> {
   const inLanguage = voices.filter((voice) => language === undefined || speaks(voice, language))
   if (inLanguage.length === 0) {
-    const list = [...new Set(voices.flatMap((voice) => [voice.language.split('-')[0], voice.language]))]
-    return failField(['language'], `language: there is no voice for it. There are: ${list.join(', ')}`, 'not_available')
+    const available = [...new Set(voices.flatMap((voice) => [voice.language.split('-')[0] ?? '', voice.language]))]
+    return failField(['language'], 'not_available', { name: 'language', available })
   }
   const found = speaker === undefined ? inLanguage[0] : inLanguage.find((voice) => isCalled(voice, speaker))
   if (found !== undefined) return ok(found)
-  const list = inLanguage.map((voice) => voice.speaker)
-  return failField(['speaker'], `speaker: there is none of this name. There are: ${list.join(', ')}`, 'not_available')
+  return failField(['speaker'], 'not_available', {
+    name: 'speaker',
+    available: inLanguage.map((voice) => voice.speaker),
+  })
 }
 
 /** Very long texts are encoded a little closer, so that the answer does not become larger than programs take. */

@@ -3,7 +3,7 @@
  * compacted inside the read buffer, so that each read produces one `onData` instead of one per chunk: the buffer passed
  * in is overwritten. Never throws; anything that is not HTTP ends in a `fault`.
  */
-import { assertNever } from '../../base/result.ts'
+import { assertNever } from '../../base/assert-never.ts'
 import { parseHead, type ResponseHead } from './response-head.ts'
 
 export interface ResponseEvents {

@@ -1,7 +1,7 @@
 /** The promises: answers have the contract's shape, and a create with one Idempotency-Key happens once. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Actor } from '../../app/app.ts'
-import type { Result } from '../../base/result.ts'
+import type { Result } from '../../contract/result.ts'
 import { api } from '../../contract/api.ts'
 import type { BodyOf } from '../../contract/endpoint.ts'
 import { openTestAccount, startIdentityTest, type IdentityTest } from '../../../test/harness/identity.ts'

@@ -1,7 +1,7 @@
 /** Costs, usage, balance, statement, invoices: amounts become texts here and nowhere before. */
 import { formatInstant, formatInstantOrNull, formatInstantWithOffset, instantOf } from '../../base/instant.ts'
 import { centsRoundedDown, formatUsd, nanoUsdToNumber } from '../../base/money.ts'
-import { ok, type Result } from '../../base/result.ts'
+import { ok, type Result } from '../../contract/result.ts'
 import { readBalance, readCostsOfRequests, readPurchases, readStatement, readUsage } from '../../app/billing.ts'
 import { listInvoices, readInvoice, type Invoice, type InvoiceLine } from '../../app/invoice.ts'
 import { verifyLedger } from '../../app/ledger-verify.ts'

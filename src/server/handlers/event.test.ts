@@ -5,7 +5,7 @@ import { startWebhookTest, type WebhookTest } from '../../../test/harness/webhoo
 import type { Actor } from '../../app/app.ts'
 import { transact } from '../../store/database.ts'
 import { recordEvent } from '../../store/event.ts'
-import type { Result } from '../../base/result.ts'
+import type { Result } from '../../contract/result.ts'
 import { limits } from '../../base/limits.ts'
 import { api, type Api } from '../../contract/api.ts'
 import type { BodyInputOf, QueryInputOf, ResponseOf } from '../../contract/endpoint.ts'

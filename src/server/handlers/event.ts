@@ -12,7 +12,7 @@ import {
   testWebhook,
 } from '../../app/webhook.ts'
 import { formatInstant, formatInstantOrNull, instantOf, type Instant } from '../../base/instant.ts'
-import { failField, ok } from '../../base/result.ts'
+import { failField, ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { listAllEvents, newestEventId } from '../../store/all-events.ts'
@@ -31,7 +31,7 @@ export const eventHandlers = {
     if (cursor !== undefined && before === undefined) return badCursor()
     const subject = query.subject === undefined ? undefined : parseSubject(query.subject)
     if (query.subject !== undefined && subject === undefined) {
-      return failField(['subject'], 'subject is kind:id, for example rental:17')
+      return failField(['subject'], 'bad_subject')
     }
     const found = await listEvents(database.db, actor.accountId, {
       limit: rowsToAsk(limit),

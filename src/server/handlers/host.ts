@@ -1,6 +1,6 @@
 /** Hosts on the wire: joining, their owners, the operator, images and placement. */
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
-import { ok } from '../../base/result.ts'
+import { ok } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
 import { addBaseImage, MAX_BASE_IMAGES, removeBaseImage } from '../../app/base-image.ts'
 import {

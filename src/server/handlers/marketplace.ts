@@ -2,7 +2,7 @@
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { floorDivide, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
-import { ok, type Failure } from '../../base/result.ts'
+import { ok, type Failure } from '../../contract/result.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'

@@ -132,7 +132,7 @@ describe('a model', () => {
       inputUsdPerMillion: '4.000000000',
       cachedUsdPerMillion: '0.400000000',
     })
-    expect(await refusal('PATCH', called('owner/price'), {})).toEqual([400, undefined, undefined])
+    expect(await refusal('PATCH', called('owner/price'), {})).toEqual([400, 'nothing_to_change', undefined])
   })
 
   test('can go when it has earned: what its requests cost stays', async () => {
@@ -211,7 +211,7 @@ describe('a deployment', () => {
       upstreamModel: 'other',
       totalMs: 5,
     })
-    expect(await refusal('PATCH', `${deployments}/${made.id}`, {})).toEqual([400, undefined, undefined])
+    expect(await refusal('PATCH', `${deployments}/${made.id}`, {})).toEqual([400, 'nothing_to_change', undefined])
     await succeed(operator, 'DELETE', `${deployments}/${made.id}`)
     expect((await find('owner/served')).deployments).toEqual([])
     expect(await refusal('DELETE', `${deployments}/${made.id}`)).toEqual([404, 'deployment_not_found', undefined])

@@ -6,7 +6,7 @@ import { changeModel, createModel, deleteModel, type PricesInput } from '../../a
 import { checkUpstreamUrl } from '../../app/model-url.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usd } from '../../base/money.ts'
-import { ok } from '../../base/result.ts'
+import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { modelPriceNames, type ModelPriceName } from '../../contract/model.ts'

@@ -7,7 +7,7 @@ import {
   type IdentityTest,
   type TestAccount,
 } from '../../../test/harness/identity.ts'
-import type { Result } from '../../base/result.ts'
+import type { Result } from '../../contract/result.ts'
 import { api } from '../../contract/api.ts'
 import { writeAudit } from '../../store/audit.ts'
 import { transact } from '../../store/database.ts'

@@ -5,7 +5,7 @@ import { adjustAccount, creditAccount, payOutSupplier, refundCharge, type Moved 
 import type { Actor, App } from '../../app/app.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usd } from '../../base/money.ts'
-import { ok, type Result } from '../../base/result.ts'
+import { ok, type Result } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { balanceOf } from '../../domain/balance.ts'

@@ -2,7 +2,7 @@
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
 import { formatUsd, usd } from '../../base/money.ts'
-import { ok } from '../../base/result.ts'
+import { ok } from '../../contract/result.ts'
 import type { Region } from '../../contract/region.ts'
 import { compareEngine } from '../../app/engine-audit.ts'
 import { changePriceBook, readPriceBook, type PriceBook } from '../../app/price-book.ts'

@@ -2,7 +2,7 @@
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usdToNumber } from '../../base/money.ts'
-import { fail, ok, type Result } from '../../base/result.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { Region } from '../../contract/region.ts'
@@ -211,9 +211,7 @@ async function terminate(
     const rental = ownRental(inRange ? await lockRental(tx, body.rentalId) : undefined, actor, kind)
     if (!rental.ok) return rental
     if (rental.value.status === 'Terminated' || rental.value.status === 'Terminating') {
-      return fail('conflict', `Rental ${rental.value.id} is ${rental.value.status} already`, {
-        reason: 'already_terminated',
-      })
+      return fail('already_terminated', { rentalId: rental.value.id, status: rental.value.status })
     }
     await terminateRental(tx, rental.value, 'customer_request', tx.clock.now(), body.reason)
     return ok({ message: 'Rental successfully terminated', rentalId: rental.value.id })

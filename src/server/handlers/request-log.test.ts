@@ -7,7 +7,7 @@ import {
   type TestAccount,
 } from '../../../test/harness/identity.ts'
 import { addMs, formatInstant, toDate, type Instant } from '../../base/instant.ts'
-import type { Result } from '../../base/result.ts'
+import type { Result } from '../../contract/result.ts'
 import { api } from '../../contract/api.ts'
 import type { QueryOf } from '../../contract/endpoint.ts'
 import { encodeCursor } from '../cursor.ts'

@@ -2,7 +2,7 @@
 import { listRequests, readRequest, type RequestEntry } from '../../app/request-log.ts'
 import { formatInstant, instantOf, parseInstant } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'
-import { ok } from '../../base/result.ts'
+import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { holdsScope } from '../../domain/api-key.ts'

@@ -1,6 +1,6 @@
 /** The models that the gateway serves, as `/v1/models` shows them: read from the catalog in memory, not the database. */
 import { nanoUsdOf, usdToNumber } from '../../base/money.ts'
-import { fail, ok } from '../../base/result.ts'
+import { fail, ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { ServedModel } from '../../gateway/catalog.ts'
@@ -17,9 +17,7 @@ export function servedModelHandlers(gateway: Pick<Gateway, 'catalog'>): Pick<Han
     getModel: async (_app, { allowedModels, params: { id } }) => {
       const model = (allowedModels?.includes(id) ?? true) ? gateway.catalog.get(id) : undefined
       if (model !== undefined) return ok(modelView(model))
-      return fail('not_found', `The model ${JSON.stringify(id)} does not exist; GET /v1/models lists those that do`, {
-        reason: 'model_not_found',
-      })
+      return fail('model_not_found', { model: id })
     },
   }
 }

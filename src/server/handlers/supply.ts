@@ -1,7 +1,7 @@
 /** What suppliers see and do, on the wire. */
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, parseUsd } from '../../base/money.ts'
-import { ok } from '../../base/result.ts'
+import { ok } from '../../contract/result.ts'
 import { readEarnings } from '../../app/earning.ts'
 import { changeSuppliedMachine } from '../../app/supply.ts'
 import { transact } from '../../store/database.ts'

@@ -2,7 +2,7 @@
 import { readTraffic } from '../../app/traffic.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'
-import { ok } from '../../base/result.ts'
+import { ok } from '../../contract/result.ts'
 import type { Traffic, TrafficModel } from '../../store/traffic.ts'
 import type { Handlers } from '../handler.ts'
 

@@ -2,7 +2,7 @@
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { formatUsd, usdToNumber } from '../../base/money.ts'
-import { ok } from '../../base/result.ts'
+import { ok } from '../../contract/result.ts'
 import type { storageRegion } from '../../contract/region.ts'
 import { volumeSize } from '../../contract/volume.ts'
 import type { z } from 'zod'

@@ -6,7 +6,7 @@
  * hold that much anyway, so small requests are answered while all room is taken, and a sender without an account gets
  * no more than that.
  */
-import { fail, type Failure } from './result.ts'
+import { fail, type Failure } from '../contract/result.ts'
 
 export const FREE_BODY_BYTES = 65_536
 const BLOCK_BYTES = 65_536
@@ -49,9 +49,9 @@ export class BodyBudget {
     const { totalBytes, accountBytes } = this.#options
     const ofAccount = this.#usedByAccount.get(accountId) ?? 0
     if (ofAccount + bytes > accountBytes) {
-      return busy(`The requests of this account already hold ${ofAccount} of ${accountBytes} bytes for request bodies`)
+      return busy({ usedBytes: ofAccount, limitBytes: accountBytes })
     }
-    return this.#used + bytes > totalBytes ? busy('The server has no memory left for large request bodies') : undefined
+    return this.#used + bytes > totalBytes ? busy(undefined) : undefined
   }
 
   #add(accountId: string, bytes: number): void {
@@ -138,6 +138,6 @@ export class BodyBuffer {
   }
 }
 
-function busy(message: string): Failure {
-  return fail('unavailable', message, { reason: 'server_busy', retryAfterMs: RETRY_AFTER_MS })
+function busy(account: { readonly usedBytes: number; readonly limitBytes: number } | undefined): Failure {
+  return fail('server_busy', { account, retryAfterMs: RETRY_AFTER_MS })
 }

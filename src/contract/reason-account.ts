@@ -1,0 +1,101 @@
+/** Reasons about accounts: members, keys, quotas, money, webhooks. */
+import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
+import { asGiven, conflict, forbidden, insufficientBalance, invalid, notFound } from './reason-entry.ts'
+
+/** What the money was needed for. */
+const shortfalls = {
+  first_hour: (usd: string) => `The balance must cover the first hour: ${usd}.`,
+  term: (usd: string) => `The balance must cover the whole reserved term: ${usd}.`,
+  request: (usd: string) => `This request can cost up to ${usd}, more than the balance.`,
+  withdrawal: (usd: string) => `The balance does not cover ${usd}.`,
+  payout: (usd: string) => `The unpaid earnings do not cover ${usd}.`,
+} as const
+
+const rangeFaults = {
+  format: () => 'This is not a valid date.',
+  order: () => 'The first day is after the last day.',
+  length: (maxDays: number) => `The range is longer than ${maxDays} days.`,
+} as const
+
+export const accountReasons = {
+  account_not_found: notFound('Account not found.'),
+  owner_only: forbidden(
+    ({ action }: { readonly action: string }) => `Only an account owner can ${action}.`,
+    'Ask an owner of the account.',
+  ),
+  member_exists: conflict('This person is already a member of the account.'),
+  member_not_found: notFound('There is no such member in this account.'),
+  not_a_member: forbidden('The person this key belongs to is no longer a member of the account.'),
+  last_owner: conflict(
+    'An account must keep at least one owner who has a valid key with the scope "keys".',
+    'Make another member an owner and create such a key first.',
+  ),
+  key_not_found: notFound('There is no such API key in this account.'),
+  scope_not_held: forbidden(
+    ({ missing }: { readonly missing: readonly string[] }) =>
+      missing.length === 0
+        ? 'The calling key must have every scope of the keys it changes.'
+        : `The calling key lacks scopes of the new key: ${missing.join(', ')}.`,
+    'Use a key with these scopes.',
+  ),
+  role_too_low: forbidden('This key belongs to a member with a higher role.', 'Ask an owner of the account.'),
+  viewer_reads_only: forbidden(
+    ({ scopes }: { readonly scopes: readonly string[] }) =>
+      `Keys of a viewer can only have the scopes ${scopes.join(' and ')}.`,
+  ),
+  key_is_limited: forbidden('A key with a spending limit or a list of models cannot create keys.'),
+  outlives_caller: invalid('The new key cannot expire after the calling key.'),
+  outgrows_caller: invalid(
+    ({ limit, unit }: { readonly limit: number; readonly unit: 'requests' | 'tokens' }) =>
+      `The calling key is limited to ${limit} ${unit} per minute.`,
+    'Set a limit that is not higher.',
+  ),
+  bad_ssh_key: invalid(
+    'This is not an OpenSSH public key.',
+    'Paste the line from a file such as ~/.ssh/id_ed25519.pub.',
+  ),
+  ssh_key_exists: conflict('The account already has this SSH key.'),
+  ssh_key_not_found: notFound('There is no such SSH key in this account.'),
+  quota_exceeded: forbidden(
+    ({ quota, used }: { readonly quota: string; readonly used?: string }) =>
+      `Quota reached: ${quota}${used === undefined ? '' : ` (${used} in use)`}.`,
+    'Delete something you no longer need, or ask the operator for a higher quota.',
+  ),
+  webhook_not_found: notFound('There is no such webhook in this account.'),
+  delivery_not_found: notFound('There is no such delivery in this account.'),
+  url_refused: invalid(asGiven),
+  bad_range: invalid(
+    ({ fault, maxDays }: { readonly fault: keyof typeof rangeFaults; readonly maxDays: number }) =>
+      rangeFaults[fault](maxDays),
+    'Use days such as 2026-11-14.',
+  ),
+  invoice_not_found: notFound('There is no invoice for this month.'),
+  request_not_found: notFound('There is no such request in the log.'),
+  insufficient_balance: insufficientBalance(
+    ({ amount, purpose }: { readonly amount: NanoUsd; readonly purpose: keyof typeof shortfalls }) =>
+      shortfalls[purpose](formatUsdForPeople(amount)),
+    'Add money to the account, or choose a smaller amount.',
+  ),
+  key_spending_limit: insufficientBalance(
+    ({ amount, left }: { readonly amount: NanoUsd; readonly left?: NanoUsd }) =>
+      `This can cost up to ${formatUsdForPeople(amount)}, more than this key can still spend${
+        left === undefined ? '' : ` (${formatUsdForPeople(left)})`
+      }.`,
+    'Use another key, or create one with a higher limit.',
+  ),
+  nothing_to_change: invalid('The request names nothing to change.'),
+  cannot_suspend_self: invalid('You cannot suspend the account of the key you are using.'),
+  still_a_supplier: invalid(
+    ({ unpaid }: { readonly unpaid: NanoUsd | undefined }) =>
+      unpaid === undefined
+        ? 'The account still has machines.'
+        : `The account still has ${formatUsdForPeople(unpaid)} in unpaid earnings.`,
+    'Transfer its machines to the operator and pay out its earnings first.',
+  ),
+  bad_fee: invalid('A fee can have at most two decimals.'),
+  zero_amount: invalid('The amount must not be zero.'),
+  refund_too_large: invalid(
+    ({ max }: { readonly max: NanoUsd }) => `At most ${formatUsdForPeople(max)} can be refunded.`,
+  ),
+  balance_too_large: invalid('The balance would exceed the maximum of the ledger.'),
+} as const

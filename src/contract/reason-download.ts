@@ -1,0 +1,93 @@
+/** Reasons why a model file could not be downloaded. An operator reads them in the state of the model. */
+import { asGiven, conflict, invalid, noCapacity, notFound, unavailable } from './reason-entry.ts'
+
+interface Size {
+  readonly name: string
+  readonly bytes: number
+  readonly expectedBytes: number
+}
+
+interface FromUrl {
+  readonly url: string
+}
+
+function formatBytes(bytes: number): string {
+  return `${bytes.toLocaleString('en-GB')} bytes`
+}
+
+export const downloadReasons = {
+  bad_source: invalid(asGiven),
+  no_files: invalid(
+    ({ model }: { readonly model: string }) => `The model ${model} has no files and its engine has none.`,
+  ),
+  no_hub: invalid(
+    ({ source }: { readonly source: string }) => `${source} needs a model hub, and this server has none.`,
+    'Set BERTH_HUB_URL.',
+  ),
+  no_registry: unavailable(
+    ({ fault }: { readonly fault: 'unknown' | 'not_http' }) =>
+      fault === 'unknown'
+        ? 'The npm registry is not set.'
+        : 'The address of the npm registry is not an http or https URL.',
+    'Set BERTH_NPM_REGISTRY.',
+  ),
+  no_such_package: notFound(
+    ({ name, version }: { readonly name: string; readonly version: string }) =>
+      `The npm registry has no ${name}@${version}.`,
+  ),
+  no_digest: invalid(
+    ({ source }: { readonly source: string }) => `The npm registry has no digest to verify ${source} with.`,
+  ),
+  file_gone: notFound(({ source, code }: { readonly source: string; readonly code: string | undefined }) =>
+    code === undefined ? `${source} does not exist.` : `${source} cannot be read (${code}).`,
+  ),
+  folder_taken: conflict(
+    ({ model, owner }: { readonly model: string; readonly owner: string }) =>
+      `The folder of ${model} belongs to ${owner}.`,
+  ),
+  address_refused: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}`),
+  unreachable: unavailable(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}.`),
+  bad_redirect: invalid(({ url, max }: FromUrl & { readonly max: number | undefined }) =>
+    max === undefined ? `${url} redirects to an invalid address.` : `${url} redirects more than ${max} times.`,
+  ),
+  bad_status: invalid(({ url, status }: FromUrl & { readonly status: number }) => `${url} answered with ${status}.`),
+  bad_answer: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url} answered with ${cause}.`),
+  bad_content: invalid(asGiven),
+  broken_off: unavailable(
+    ({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: download interrupted (${cause}).`,
+  ),
+  cancelled: unavailable('The download was cancelled.'),
+  wrong_size: invalid(
+    ({ name, bytes, expectedBytes }: Size) =>
+      `${name} has ${formatBytes(bytes)}; expected ${formatBytes(expectedBytes)}.`,
+  ),
+  wrong_digest: invalid((file: { readonly name: string; readonly sha256?: string; readonly expectedSha256?: string }) =>
+    file.sha256 === undefined
+      ? `${file.name} does not match the digest of the npm registry. It was deleted.`
+      : `${file.name} has the SHA-256 ${file.sha256}; expected ${file.expectedSha256}. It is not used.`,
+  ),
+  model_store_full: noCapacity(
+    ({
+      bytes,
+      usedBytes,
+      limitBytes,
+    }: {
+      readonly bytes: number
+      readonly usedBytes: number
+      readonly limitBytes: number
+    }) =>
+      `${formatBytes(bytes)} more are needed, but the model store has ${formatBytes(usedBytes)} of ${formatBytes(limitBytes)} in use.`,
+    'Remove models that are not used, or raise the limit.',
+  ),
+  disk_full: noCapacity(
+    (
+      disk:
+        | { readonly code: string }
+        | { readonly bytes: number; readonly freeBytes: number; readonly reservedBytes: number },
+    ) =>
+      'code' in disk
+        ? `The disk is full (${disk.code}).`
+        : `${formatBytes(disk.bytes)} more are needed, but the disk has ${formatBytes(disk.freeBytes)} free, ${formatBytes(disk.reservedBytes)} of which are reserved.`,
+    'Free some space on the disk.',
+  ),
+} as const

@@ -1,0 +1,44 @@
+/** One row in the table of reasons (contract/reasons.ts): its class of failure, its sentence, and the next step. */
+
+/** The HTTP layer chooses the status by this (server/error-page.ts). */
+export type FailureKind =
+  | 'invalid'
+  | 'unauthenticated'
+  | 'forbidden'
+  | 'insufficient_balance'
+  | 'no_capacity'
+  | 'not_found'
+  | 'conflict'
+  | 'rate_limited'
+  | 'unavailable'
+
+/** Says what happened. A function where it names details of the case. */
+export type Sentence = string | ((details: never) => string)
+
+export interface ReasonEntry<S extends Sentence = Sentence> {
+  readonly kind: FailureKind
+  readonly sentence: S
+  /** What the reader can do about it. */
+  readonly next: string | undefined
+  /** Where the kind alone does not give the HTTP status. */
+  readonly status?: number
+}
+
+function entriesOf(kind: FailureKind) {
+  return <S extends Sentence>(sentence: S, next?: string): ReasonEntry<S> => ({ kind, sentence, next })
+}
+
+export const invalid = entriesOf('invalid')
+export const unauthenticated = entriesOf('unauthenticated')
+export const forbidden = entriesOf('forbidden')
+export const insufficientBalance = entriesOf('insufficient_balance')
+export const noCapacity = entriesOf('no_capacity')
+export const notFound = entriesOf('not_found')
+export const conflict = entriesOf('conflict')
+export const rateLimited = entriesOf('rate_limited')
+export const unavailable = entriesOf('unavailable')
+
+/** For a reason whose sentence is known only where it happens: an engine's own words, or a checker's finding. */
+export function asGiven({ message }: { readonly message: string }): string {
+  return message
+}

@@ -1,0 +1,120 @@
+/** Reasons about models, deployments and inference requests. */
+import { asGiven, conflict, forbidden, invalid, notFound, rateLimited, unavailable } from './reason-entry.ts'
+
+interface Model {
+  readonly model: string
+}
+
+function secondsOf(ms: number): number {
+  return Math.ceil(ms / 1_000)
+}
+
+export const modelReasons = {
+  model_not_found: notFound(
+    ({ model }: Model) => `The model ${JSON.stringify(model)} does not exist.`,
+    'List the models to see the available names.',
+  ),
+  model_exists: conflict(({ model }: Model) => `The model ${model} already exists.`),
+  too_many_models: forbidden(
+    ({ max }: { readonly max: number }) => `There are already ${max} models.`,
+    'Delete one first.',
+  ),
+  no_engine: invalid('Only a model with an engine can have files.'),
+  engine_unfit: invalid(
+    ({ engine, kind }: { readonly engine: string; readonly kind: string }) =>
+      `The engine ${engine} runs models of kind ${kind}.`,
+  ),
+  files_missing: invalid('The model has no files.', 'Add the source of its model file.'),
+  files_unfit: invalid(({ engine }: { readonly engine: string | undefined }) =>
+    engine === undefined
+      ? 'All parts of a file must have the same sha256: the digest of the whole file.'
+      : `The engine ${engine} brings its own files.`,
+  ),
+  deployment_not_found: notFound('Deployment not found.'),
+  too_many_deployments: forbidden(
+    ({ max }: { readonly max: number }) => `The model already has ${max} deployments.`,
+    'Delete one first.',
+  ),
+  protocol_unfit: invalid(
+    ({ protocol, kinds }: { readonly protocol: string; readonly kinds: readonly string[] }) =>
+      `Servers with the protocol ${protocol} run models of kind ${kinds.join(' or ')}.`,
+  ),
+
+  model_not_allowed: forbidden(({ model }: Model) => `This key cannot use the model ${JSON.stringify(model)}.`),
+  model_missing: invalid('The request names no model.', 'Set `model`.'),
+  wrong_model_kind: invalid(
+    ({ model, kind }: { readonly model: string; readonly kind: string }) =>
+      `The model ${model} is of kind ${kind} and cannot be used here.`,
+    'Choose another model.',
+  ),
+  model_loading: unavailable(asGiven),
+  not_supported: invalid(
+    (what: { readonly access: 'terminal' } | { readonly feature: string; readonly model?: string }) =>
+      'access' in what
+        ? 'Machines of this kind have no web terminal. Connect over SSH.'
+        : `${what.model === undefined ? 'This model' : `The model ${what.model}`} does not support ${what.feature}. Leave it out, or choose another model.`,
+  ),
+  logprobs_missing: invalid('`top_logprobs` requires `logprobs: true`.'),
+  bad_size: invalid('`size` must be a width and a height from 128 to 2496 pixels, such as 512x512.'),
+  no_deployment: unavailable(
+    ({ model }: Model) => `No deployment serves the model ${model} right now.`,
+    'Choose another model, or try again later.',
+  ),
+  overloaded: unavailable(
+    ({ model, retryAfterMs }: { readonly model: string | undefined; readonly retryAfterMs: number }) =>
+      `${model === undefined ? 'The server' : `The model ${model}`} is busy. Try again in ${secondsOf(retryAfterMs)} s.`,
+  ),
+  engine_timeout: unavailable(
+    ({ model }: Model) => `The model ${model} did not answer in time. You were not charged.`,
+    'Try again.',
+  ),
+  engine_failed: unavailable(
+    ({ model }: Model) => `The model ${model} failed to answer. You were not charged.`,
+    'Try again.',
+  ),
+  engine_refused: unavailable(
+    ({ model }: Model) => `The model ${model} failed to answer. You were not charged.`,
+    'Try again. If it keeps failing, contact the operator.',
+  ),
+  refused_by_engine: invalid(asGiven),
+  /** Clients of the OpenAI convention recognise the message by its first words. */
+  context_length_exceeded: invalid(asGiven),
+  client_gone: unavailable('The client closed the connection.'),
+  cannot_record: unavailable(
+    'The server cannot record requests right now, so it accepts none.',
+    'Try again in a moment.',
+  ),
+  balance_unreachable: unavailable('The server cannot read the balance right now.', 'Try again in a moment.'),
+  too_many_at_once: rateLimited(
+    ({ limit }: { readonly limit: number }) => `The account already has ${limit} inference requests in progress.`,
+    'Wait until one of them has finished.',
+  ),
+} as const
+
+/** Reasons of the engines that run on a server's own machine. */
+export const engineReasons = {
+  not_found: notFound(({ route }: { readonly route: string }) => `There is no ${route} here.`),
+  too_large: invalid(({ maxBytes }: { readonly maxBytes: number }) => `The body is longer than ${maxBytes} bytes.`),
+  invalid_json: invalid('The body is not JSON.'),
+  invalid_body: invalid('The body must be a JSON object.'),
+  invalid_value: invalid(asGiven),
+  unsupported_parameter: invalid(({ name }: { readonly name: string }) => `This engine does not support ${name}.`),
+  unsupported_schema: invalid(asGiven),
+  invalid_messages: invalid(
+    ({ cause }: { readonly cause: string }) => `The chat template of the model rejects these messages: ${cause}`,
+  ),
+  empty_input: invalid(({ name }: { readonly name: string }) => `${name}: contains no text.`),
+  not_speakable: invalid(({ letters }: { readonly letters: readonly string[] }) =>
+    letters.length === 0
+      ? 'text: contains no words.'
+      : `text: the voices speak English and cannot pronounce: ${letters.join(' ')}`,
+  ),
+  not_available: invalid(
+    ({ name, available }: { readonly name: string; readonly available: readonly string[] }) =>
+      `${name}: not available. Choose one of ${available.join(', ')}.`,
+  ),
+  queue_full: unavailable(
+    ({ waiting, retryAfterMs }: { readonly waiting: number; readonly retryAfterMs: number }) =>
+      `Queue full (${waiting} waiting). Try again in about ${secondsOf(retryAfterMs)} s.`,
+  ),
+} as const

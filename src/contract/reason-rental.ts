@@ -1,0 +1,130 @@
+/** Reasons about orders, rentals, instances and storage volumes. */
+import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
+import { conflict, invalid, noCapacity, notFound, unavailable } from './reason-entry.ts'
+
+interface RentalState {
+  readonly rentalId: number
+  readonly status: string
+}
+
+type DiscountFault = 'on_demand' | 'format' | { readonly days: number; readonly maxPercentage: number }
+
+function describeDiscountFault(fault: DiscountFault): string {
+  if (fault === 'on_demand') return 'An on-demand rental has no discount.'
+  if (fault === 'format') return 'A discount must be zero or more and have at most two decimals.'
+  return `The discount for a ${fault.days}-day term is at most ${fault.maxPercentage}%.`
+}
+
+const simulatedLacks = {
+  login: 'This machine is simulated, so there is nothing to log in to.',
+  logs: 'This machine is simulated, so it has no logs.',
+} as const
+
+export const rentalReasons = {
+  no_capacity: noCapacity(
+    ({ gpus, where }: { readonly gpus: string; readonly where: string }) =>
+      `There are not enough free GPUs: ${gpus} ${where}.`,
+    'Choose another option, or try again later.',
+  ),
+  option_not_offered: invalid(
+    (wanted: { readonly option: string; readonly region: string } | { readonly gpuCounts: readonly number[] }) =>
+      'gpuCounts' in wanted
+        ? `gpuCount must be one of ${wanted.gpuCounts.join(', ')} for this option.`
+        : `${wanted.option} is not offered in ${wanted.region}.`,
+    'See the rental options for what is offered.',
+  ),
+  region_disabled: invalid(
+    ({ option, region }: { readonly option: string; readonly region: string }) =>
+      `${option} is not offered in ${region} at the moment.`,
+    'Choose another region.',
+  ),
+  price_changed: invalid(
+    ({ perHour, max }: { readonly perHour: NanoUsd; readonly max: NanoUsd }) =>
+      `The price is now ${formatUsdForPeople(perHour)}/hr, above your maximum of ${formatUsdForPeople(max)}/hr.`,
+    'Nothing was ordered. Check the new price and order again.',
+  ),
+  no_ssh_key: invalid('The account has no SSH key, so nobody could log in.', 'Add an SSH key first.'),
+  end_in_the_past: invalid('The time must be in the future.'),
+  bad_time: invalid('This is not a valid time.', 'Use ISO 8601, such as 2026-11-01T12:00:00Z.'),
+  bad_amount: invalid('This is not a valid amount.', 'Use USD, such as "2.50".'),
+  discount_not_granted: invalid(({ fault }: { readonly fault: DiscountFault }) => describeDiscountFault(fault)),
+  term_period_missing: invalid('A reserved rental needs termPeriodDays.'),
+  term_not_offered: invalid(
+    ({ days, offered }: { readonly days: number; readonly offered: readonly number[] }) =>
+      `There is no ${days}-day term. Offered: ${offered.join(', ') || 'none'}.`,
+  ),
+  limit_below_term: invalid(
+    ({ total }: { readonly total: NanoUsd }) =>
+      `The reserved term costs ${formatUsdForPeople(total)}, more than the spending limit.`,
+    'Set a limit that covers the whole term.',
+  ),
+  rental_not_found: notFound('Rental not found.'),
+  already_terminated: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is already ${status}.`),
+  not_running: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is ${status}, not Running.`),
+  rental_not_running: invalid(({ rentalId, status }: RentalState) => `Rental ${rentalId} is ${status}.`),
+  simulated_machine: conflict(
+    ({ lacks }: { readonly lacks: keyof typeof simulatedLacks }) => simulatedLacks[lacks],
+    'Rent a machine that is not simulated.',
+  ),
+  host_not_connected: unavailable(
+    'The host of this machine is not connected to this server right now.',
+    'Try again in a moment.',
+  ),
+  no_hosts: unavailable('This server is not connected to any host.'),
+
+  volume_not_found: notFound(({ id }: { readonly id: number }) => `Storage volume ${id} not found.`),
+  volume_not_active: invalid(
+    ({ id, state }: { readonly id: number; readonly state: string }) => `Storage volume ${id} is ${state}.`,
+  ),
+  volume_attached: conflict(
+    ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>
+      `The storage volume is attached to rental ${rentalIds.join(', ')}.`,
+    'Detach it first.',
+  ),
+  not_attached: invalid(
+    ({ rentalId }: { readonly rentalId: number }) => `The storage volume is not attached to rental ${rentalId}.`,
+  ),
+  not_bare_metal: invalid(
+    ({ rentalId }: { readonly rentalId: number }) => `Storage volumes cannot be attached to rental ${rentalId}.`,
+    'Volumes can be attached to bare-metal rentals, and disks to virtual machines.',
+  ),
+  other_region: invalid(
+    ({
+      region,
+      rental,
+    }: {
+      readonly region: string
+      readonly rental?: { readonly id: number; readonly region: string }
+    }) =>
+      rental === undefined
+        ? `The storage volume is in ${region}.`
+        : `Rental ${rental.id} is in ${rental.region}, but the storage volume is in ${region}.`,
+    'A volume and its rentals must be in the same region.',
+  ),
+  other_engine: invalid(
+    'The storage volume and the rental are on different engines.',
+    'Use a volume on the same engine, or rent without it.',
+  ),
+  other_host: invalid(
+    ({ host, rentalId }: { readonly host: string; readonly rentalId: number }) =>
+      `The disk is on host ${host}, but rental ${rentalId} is not.`,
+    'Rent a virtual machine on that host.',
+  ),
+  disk_in_use: invalid('A disk can be attached to only one virtual machine at a time.', 'Detach it first.'),
+  too_many_attachments: invalid(
+    ({ max }: { readonly max: number }) => `A storage volume can be attached to at most ${max} rentals.`,
+  ),
+  no_storage_capacity: noCapacity(
+    ({ freeGb, sizeGb, region }: { readonly freeGb: number; readonly sizeGb: number; readonly region: string }) =>
+      `Only ${freeGb} GB of storage are free in ${region}, not ${sizeGb} GB.`,
+    'Choose a smaller size or another region.',
+  ),
+
+  node_not_found: notFound(
+    ({ node, cluster }: { readonly node: string; readonly cluster: string }) =>
+      `There is no node ${node} in cluster ${cluster}.`,
+  ),
+  node_not_ready: invalid(({ node }: { readonly node: string }) => `Node ${node} is not for sale right now.`),
+  too_many_ports: invalid(({ max }: { readonly max: number }) => `An instance can have at most ${max} ports.`),
+  instance_not_found: notFound(({ id }: { readonly id: string }) => `Instance ${id} not found.`),
+} as const

@@ -1,0 +1,37 @@
+/** Reasons about machines, hosts, suppliers and the price book. */
+import { asGiven, conflict, forbidden, invalid, notFound } from './reason-entry.ts'
+
+export const supplyReasons = {
+  machine_not_found: notFound('Machine not found.'),
+  machine_not_ready: invalid(({ status }: { readonly status: string }) => `The machine is ${status}.`),
+  no_such_gpu: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${gpus} GPUs.`),
+  priced_by_the_book: invalid('Only marketplace machines have a price of their own.', 'Change the price book instead.'),
+  priced_by_its_supplier: invalid('The supplier of this machine sets its price.'),
+  supplier_not_found: invalid('Supplier not found.'),
+  not_a_supplier: forbidden('This account is not a supplier.', 'Ask the operator to agree on a fee.'),
+
+  join_token_not_found: notFound('Join token not found.'),
+  join_token_refused: forbidden('This join token is unknown, used up or expired.', 'Create a new join token.'),
+  bad_public_key: invalid('This is not an Ed25519 public key.'),
+  not_by_agent: invalid('Bare-metal machines cannot join with the agent.', 'The operator adds them over SSH.'),
+  offer_not_sellable: invalid(asGiven),
+  key_taken: invalid('This key belongs to a machine of another account.'),
+  offering_changed: invalid(
+    ({ host, offering }: { readonly host: string; readonly offering: string }) =>
+      `${host} is registered as ${offering}.`,
+    'Join with the same offering, or remove the host first.',
+  ),
+  name_taken: invalid(({ name }: { readonly name: string }) => `The name ${name} is already taken.`),
+
+  host_not_found: notFound('Host not found.'),
+  host_has_left: conflict('The host has left.', 'It can join again.'),
+  host_not_ready: conflict(({ state }: { readonly state: string }) => `The host is in the state ${state}.`),
+  host_not_quarantined: conflict(
+    ({ state }: { readonly state: string }) => `The host is in the state ${state}, not in quarantine.`,
+  ),
+  host_has_tenants: conflict('The host still has tenants or their volumes.', 'Drain it and wait until they are gone.'),
+  drained_by_operator: conflict('The operator drained this host.', 'Ask the operator to resume it.'),
+  bad_inventory: invalid(asGiven),
+  base_image_not_found: notFound('Image not found.'),
+  duplicate_row: invalid('This row appears twice.'),
+} as const

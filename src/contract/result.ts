@@ -1,0 +1,69 @@
+/**
+ * Expected outcomes are values. A use case returns `ok(value)` or `fail(reason, details)`; a bug or a broken database is
+ * an exception. The reason gives a failure its class and its text (contract/reasons.ts).
+ */
+import type { Issue } from '../base/issue.ts'
+import type { FailureKind, ReasonEntry } from './reason-entry.ts'
+import { reasons, type Reason } from './reasons.ts'
+
+export interface Failure {
+  readonly ok: false
+  readonly kind: FailureKind
+  /** A sentence for the customer. It never holds SQL, a path or another tenant's data. */
+  readonly message: string
+  readonly reason: Reason
+  readonly issues?: readonly Issue[]
+  readonly retryAfterMs?: number
+}
+
+export interface Ok<T> {
+  readonly ok: true
+  readonly value: T
+}
+
+export type Result<T> = Ok<T> | Failure
+
+export function ok<T>(value: T): Ok<T> {
+  return { ok: true, value }
+}
+
+interface Circumstances {
+  /** The field at fault. */
+  readonly field?: Issue['path']
+  readonly retryAfterMs?: number
+  /** Where the class differs from the one in the table. */
+  readonly failureKind?: FailureKind
+}
+
+/** What the sentence needs to know. Of several reasons: what any of them needs. */
+type DetailsOf<R extends Reason> = (
+  R extends Reason
+    ? (typeof reasons)[R]['sentence'] extends (details: infer Details) => string
+      ? (details: Details & Circumstances) => void
+      : (details: Circumstances) => void
+    : never
+) extends (details: infer All) => void
+  ? All
+  : never
+
+type Given<R extends Reason> = object extends DetailsOf<R> ? [details?: DetailsOf<R>] : [details: DetailsOf<R>]
+
+export function fail<R extends Reason>(reason: R, ...[details]: Given<R>): Failure {
+  const { field, retryAfterMs, failureKind } = (details ?? {}) as Circumstances
+  const entry: ReasonEntry = reasons[reason]
+  const sentence = typeof entry.sentence === 'string' ? entry.sentence : entry.sentence((details ?? {}) as never)
+  return {
+    ok: false,
+    kind: failureKind ?? entry.kind,
+    message: entry.next === undefined ? sentence : `${sentence} ${entry.next}`,
+    reason,
+    ...(field === undefined ? {} : { issues: [{ code: reason, path: field, message: sentence }] }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  }
+}
+
+/** A failure of one field of the input, in the same form as a validation failure. */
+export function failField<R extends Reason>(field: Issue['path'], reason: R, ...[details]: Given<R>): Failure {
+  const given = { failureKind: 'invalid', ...(details as object | undefined), field }
+  return fail(reason, ...([given] as unknown as Given<R>))
+}
