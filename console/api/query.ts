@@ -3,6 +3,7 @@
  * again what it may have changed. Both are typed by the contract; a page never writes a path.
  */
 import {
+  keepPreviousData,
   MutationCache,
   QueryCache,
   QueryClient,
@@ -60,6 +61,8 @@ interface CallOptions {
   readonly everyMs?: number | undefined
   /** False: not yet, something else must be known first. */
   readonly enabled?: boolean | undefined
+  /** Shows the last answer while another filter or page is read. */
+  readonly keepsLast?: boolean | undefined
 }
 
 /** Reads. The key of the cache is the operation and its input: `['listVolumes', {}]`. */
@@ -73,6 +76,7 @@ export function useCall<Op extends CallableId>(
     queryFn: ({ signal }) => call(operation, { ...input, signal } as CallInput<Op>),
     ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
     enabled: options.enabled ?? true,
+    ...(options.keepsLast === true ? { placeholderData: keepPreviousData } : {}),
   })
 }
 

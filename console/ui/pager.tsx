@@ -1,39 +1,40 @@
-/**
- * Lists in pages of a known size, newest first: the server only knows how to go on, so the way back is remembered here.
- * The first page stays live; older ones stay what they were.
- */
+/** Pages of a list. The server only gives the next cursor, so the way back is remembered here. */
 import { useState } from 'react'
 import { Button } from './button.tsx'
+
+export const PAGE_ROWS = 100
 
 interface Pages {
   /** Of the page that is shown; undefined: the first. */
   readonly cursor: string | undefined
   readonly number: number
-  readonly older: (nextCursor: string) => void
-  readonly newer: () => void
+  readonly next: (nextCursor: string) => void
+  readonly previous: () => void
 }
 
-export function usePages(): Pages {
-  const [cursors, setCursors] = useState<readonly string[]>([])
+/** `filter`: when it changes, the list starts at its first page again. */
+export function usePages(filter = ''): Pages {
+  const [state, setState] = useState<{ readonly filter: string; readonly cursors: readonly string[] }>()
+  const cursors = state?.filter === filter ? state.cursors : []
   return {
     cursor: cursors.at(-1),
     number: cursors.length + 1,
-    older: (nextCursor) => setCursors([...cursors, nextCursor]),
-    newer: () => setCursors(cursors.slice(0, -1)),
+    next: (nextCursor) => setState({ filter, cursors: [...cursors, nextCursor] }),
+    previous: () => setState({ filter, cursors: cursors.slice(0, -1) }),
   }
 }
 
-/** Under the list. With one page there is nothing to turn. */
+/** Under the list; nothing when there is only one page. */
 export function Pager({ pages, nextCursor }: { pages: Pages; nextCursor: string | null }) {
   if (pages.number === 1 && nextCursor === null) return null
   return (
     <nav aria-label="Pages" className="mt-3 flex items-center justify-end gap-2">
-      <Button disabled={pages.number === 1} onClick={pages.newer}>
-        Newer
+      <Button disabled={pages.number === 1} onClick={pages.previous}>
+        Previous
       </Button>
       <span className="px-1 text-sm text-muted tabular-nums">Page {pages.number}</span>
-      <Button disabled={nextCursor === null} onClick={() => nextCursor !== null && pages.older(nextCursor)}>
-        Older
+      <Button disabled={nextCursor === null} onClick={() => nextCursor !== null && pages.next(nextCursor)}>
+        Next
       </Button>
     </nav>
   )

@@ -136,7 +136,10 @@ export const eventEndpoints = {
     summary: 'Events of every account, newest first',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({ type: eventType.optional(), accountId: z.string().max(50).optional() }),
-    response: z.object({ events: z.array(accountEvent), nextCursor: z.string().nullable() }),
+    response: z.object({
+      events: z.array(accountEvent.extend({ accountName: z.string() })),
+      nextCursor: z.string().nullable(),
+    }),
   }),
   followAllEvents: endpoint({
     method: 'GET',

@@ -15,6 +15,7 @@ import {
   networkType,
   pageQuery,
   reasonText,
+  searchText,
   textIdParams,
 } from './shared.ts'
 
@@ -270,8 +271,15 @@ export const hostEndpoints = {
     path: '/v2/operator/hosts',
     summary: 'Every host, whoever supplies it',
     errors: [400, 401, 403, 500],
-    query: pageQuery.extend({ state: hostState.optional(), driver: hostDriver.optional() }),
-    response: z.object({ hosts: z.array(operatedHost), nextCursor }),
+    query: pageQuery.extend({
+      q: searchText.describe('Part of the id, cluster or region'),
+      state: hostState.optional(),
+      driver: hostDriver.optional(),
+    }),
+    response: z.object({
+      hosts: z.array(operatedHost.extend({ supplierName: z.string().nullable() })),
+      nextCursor,
+    }),
   }),
   addHost: endpoint({
     ...operator,

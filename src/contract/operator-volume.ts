@@ -31,6 +31,7 @@ export const operatorVolumeEndpoints = {
           .object({
             id: z.number(),
             accountId: z.string(),
+            accountName: z.string(),
             label: z.string(),
             driver: z.string(),
             region: z.string(),

@@ -14,6 +14,7 @@ import {
   positiveUsdText,
   priceUsdText,
   reasonText,
+  searchText,
   storagePriceUsdText,
   textIdParams,
   usdText,
@@ -81,6 +82,14 @@ const moneyReply = z.object({
   availableUsd: z.string(),
 })
 
+const operatedMachine = suppliedMachine.extend({
+  driver: z.string(),
+  supplierId: z.string().nullable(),
+  supplierName: z.string().nullable(),
+})
+
+export const machineStatus = z.enum(['node_ready', 'node_draining', 'node_cleaning', 'node_quarantined', 'node_lost'])
+
 const auditRecord = z
   .object({
     id: z.string(),
@@ -88,6 +97,7 @@ const auditRecord = z
     actor: z.string(),
     action: z.string(),
     accountId: z.string().nullable(),
+    accountName: z.string().nullable(),
     subject: z.string().nullable(),
     reason: z.string().nullable(),
     detail: z.record(z.string(), z.unknown()),
@@ -120,7 +130,11 @@ export const operatorEndpoints = {
     path: '/v2/operator/accounts',
     summary: 'Accounts',
     errors: [400, 401, 403, 500],
-    query: pageQuery,
+    query: pageQuery.extend({
+      q: searchText.describe('Part of the name or id'),
+      supplier: z.stringbool().optional().describe('Only suppliers, or only customers'),
+      suspended: z.stringbool().optional().describe('Only suspended accounts, or only the others'),
+    }),
     response: z.object({ accounts: z.array(operatedAccount), nextCursor: z.string().nullable() }),
   }),
   createAccount: endpoint({
@@ -264,9 +278,13 @@ export const operatorEndpoints = {
     path: '/v2/operator/machines',
     summary: 'Every machine, whoever supplies it',
     errors: [400, 401, 403, 500],
-    query: pageQuery,
+    query: pageQuery.extend({
+      q: searchText.describe('Part of the id, cluster, region, GPU model or engine'),
+      offering: suppliedMachine.shape.offering.optional(),
+      status: machineStatus.optional(),
+    }),
     response: z.object({
-      machines: z.array(suppliedMachine.extend({ driver: z.string(), supplierId: z.string().nullable() })),
+      machines: z.array(operatedMachine),
       nextCursor: z.string().nullable(),
     }),
   }),
@@ -289,7 +307,7 @@ export const operatorEndpoints = {
         reason: reasonText,
       })
       .meta({ id: 'ChangeMachine' }),
-    response: suppliedMachine.extend({ driver: z.string(), supplierId: z.string().nullable() }),
+    response: operatedMachine,
   }),
   listAllRentals: endpoint({
     ...operator,
@@ -307,6 +325,7 @@ export const operatorEndpoints = {
         z.object({
           id: z.number(),
           accountId: z.string(),
+          accountName: z.string(),
           kind: z.enum(['virtual-machine', 'bare-metal', 'container']),
           name: z.string(),
           driver: z.string(),

@@ -71,6 +71,9 @@ export const pageQuery = z.strictObject({
   cursor: z.string().max(200).optional().describe('`nextCursor` of the page before'),
 })
 
+/** Finds rows by a part of what they show. */
+export const searchText = z.string().trim().min(1).max(200).optional()
+
 /** Lists whose answer is a bare array are read in pieces by the id of the last row that was seen. */
 export const beforeQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional().describe('Rows at most; default 10,000'),

@@ -79,9 +79,32 @@ export async function findAccountWithStanding(db: Db, id: string): Promise<Accou
   return account === undefined ? undefined : { ...account, standing: await readStanding(db, id) }
 }
 
+/** Names by id. */
+export async function readAccountNames(db: Db, ids: ReadonlyArray<string | null>): Promise<(id: string) => string> {
+  const known = [...new Set(ids)].filter((id) => id !== null)
+  const rows =
+    known.length === 0 ? [] : await db.selectFrom('account').select(['id', 'name']).where('id', 'in', known).execute()
+  const names = new Map(rows.map(({ id, name }) => [id, name]))
+  return (id) => names.get(id) ?? id
+}
+
 /** Newest first. Accounts are never deleted, so the id of the last one is a stable cursor. */
-export async function listAccounts(db: Db, query: { after?: string; limit: number }): Promise<AccountWithStanding[]> {
+export async function listAccounts(
+  db: Db,
+  query: {
+    after?: string
+    q?: string | undefined
+    supplier?: boolean | undefined
+    suspended?: boolean | undefined
+    limit: number
+  },
+): Promise<AccountWithStanding[]> {
   let select = db.selectFrom('account').selectAll()
+  if (query.q !== undefined) {
+    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(concat_ws(' ', name, id))) > 0`)
+  }
+  if (query.supplier !== undefined) select = select.where('platform_fee_bp', query.supplier ? 'is not' : 'is', null)
+  if (query.suspended !== undefined) select = select.where('suspended_at', query.suspended ? 'is not' : 'is', null)
   if (query.after !== undefined) {
     select = select.where(
       sql<boolean>`(created_at, id) < (select a.created_at, a.id from account a where a.id = ${query.after})`,

@@ -39,6 +39,7 @@ export async function listHostRecords(
     supplierId?: string | null | undefined
     state?: HostState | 'cleaning_pending' | undefined
     driver?: HostRow['driver'] | undefined
+    q?: string | undefined
     after?: string
     limit: number
   },
@@ -51,6 +52,10 @@ export async function listHostRecords(
     select = select.where('state', '=', query.state).where(sql<boolean>`not ${awaitsCleaning}`)
   }
   if (query.driver !== undefined) select = select.where('driver', '=', query.driver)
+  if (query.q !== undefined) {
+    const shown = sql`concat_ws(' ', id, offer ->> 'clusterName', offer ->> 'region')`
+    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${shown})) > 0`)
+  }
   if (query.after !== undefined) select = select.where('id', '>', query.after)
   return select.orderBy('id').limit(query.limit).execute()
 }

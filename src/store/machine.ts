@@ -227,9 +227,22 @@ function toRow(machine: ReportedMachine): Record<string, unknown> {
 /** Machines for suppliers and operators, in the order of ids. */
 export async function listFleet(
   db: Db,
-  query: { supplierId?: string; after?: string; limit: number },
+  query: {
+    supplierId?: string
+    q?: string | undefined
+    offering?: Machine['offering'] | undefined
+    status?: Machine['status'] | undefined
+    after?: string
+    limit: number
+  },
 ): Promise<Machine[]> {
   let select = db.selectFrom('machine').selectAll()
+  if (query.q !== undefined) {
+    const shown = sql`concat_ws(' ', id, cluster_name, region, gpu_model, driver)`
+    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${shown})) > 0`)
+  }
+  if (query.offering !== undefined) select = select.where('offering', '=', query.offering)
+  if (query.status !== undefined) select = select.where('status', '=', query.status)
   if (query.supplierId !== undefined) select = select.where('supplier_id', '=', query.supplierId)
   if (query.after !== undefined) select = select.where('id', '>', query.after)
   return select.orderBy('id').limit(query.limit).execute()

@@ -105,7 +105,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
       return (await browser.server.as(key)('GET', '/v2/users/me')).status === 403
     })
     await page.goto('/operator/accounts?standing=suspended')
-    await page.getByText(/^1 of \d accounts/).waitFor()
+    const accounts = page.getByRole('table', { name: 'Accounts' }).getByRole('row')
+    await waitFor('the suspended account alone', async () => (await accounts.count()) === 2)
     await page.getByLabel('Standing').selectOption('')
     await page.getByLabel('Search by name or id').fill('harbour')
     await page.getByRole('link', { name: 'Harbour Labs' }).waitFor()

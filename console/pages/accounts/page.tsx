@@ -1,12 +1,11 @@
 /** Every account: who it is, what it has, how it stands. The interface lists them in pages; they are read to the end. */
-import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ClientError } from '../../../src/client/error.ts'
-import { count, number } from '../../../src/view/number.ts'
 import { localDate } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
-import { call } from '../../api/query.ts'
+import { useCall } from '../../api/query.ts'
+import { optionalText } from '../../form/read.ts'
+import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
@@ -18,16 +17,7 @@ import { StandingBadge, type Account } from '../account/record.tsx'
 import { OpenAccountDialog } from './open.tsx'
 
 const route = getRouteApi('/shell/operator/accounts')
-const PAGE_ROWS = 1_000
-const MAX_PAGES = 20
-
-interface AllAccounts {
-  readonly accounts: readonly Account[]
-  readonly isCut: boolean
-}
-
 export function AccountsPage() {
-  const accounts = useQuery<AllAccounts, ClientError>({ queryKey: ['listAccounts', 'all'], queryFn: readAllAccounts })
   const [isOpening, setOpening] = useState(false)
   return (
     <Page
@@ -39,9 +29,7 @@ export function AccountsPage() {
       }
     >
       <Filters />
-      <Answer of={accounts} skeleton={<Skeleton rows={8} />}>
-        {(all) => <Accounts all={all} />}
-      </Answer>
+      <Accounts />
       {isOpening && <OpenAccountDialog onClose={() => setOpening(false)} />}
     </Page>
   )
@@ -112,43 +100,36 @@ const columns: ReadonlyArray<Column<Account>> = [
   { name: 'opened', header: 'Opened', align: 'right', cell: (account) => localDate(account.createdAt) },
 ]
 
-function Accounts({ all }: { all: AllAccounts }) {
+function Accounts() {
   const { find = '', standing } = route.useSearch()
-  const words = find.trim().toLowerCase()
-  const shown = all.accounts.filter(
-    (account) =>
-      `${account.name} ${account.id}`.toLowerCase().includes(words) &&
-      (standing === undefined ||
-        (standing === 'supplier' ? account.supplier : account.suspended === (standing === 'suspended'))),
+  const pages = usePages(JSON.stringify([find, standing]))
+  const accounts = useCall(
+    'listAccounts',
+    {
+      query: {
+        limit: PAGE_ROWS,
+        cursor: pages.cursor,
+        q: optionalText(find),
+        supplier: standing === 'supplier' ? true : undefined,
+        suspended: standing === undefined || standing === 'supplier' ? undefined : standing === 'suspended',
+      },
+    },
+    { keepsLast: true },
   )
   return (
-    <div className="flex flex-col gap-2">
-      <p className="text-sm text-muted" role="status">
-        {shown.length === all.accounts.length
-          ? count(shown.length, 'account')
-          : `${number(shown.length)} of ${count(all.accounts.length, 'account')}`}
-        {all.isCut && `; there are more than ${number(PAGE_ROWS * MAX_PAGES)}, and these are the first`}
-      </p>
-      <VirtualTable
-        label="Accounts"
-        columns={columns}
-        rows={shown}
-        rowKey={(account) => account.id}
-        empty={<Empty title="No account is like that">Search for less, or choose another standing.</Empty>}
-      />
-    </div>
+    <Answer of={accounts} skeleton={<Skeleton rows={8} />}>
+      {({ accounts: rows, nextCursor }) => (
+        <div>
+          <VirtualTable
+            label="Accounts"
+            columns={columns}
+            rows={rows}
+            rowKey={(account) => account.id}
+            empty={<Empty title="No account is like that">Search for less, or choose another standing.</Empty>}
+          />
+          <Pager pages={pages} nextCursor={nextCursor} />
+        </div>
+      )}
+    </Answer>
   )
-}
-
-async function readAllAccounts({ signal }: { signal: AbortSignal }): Promise<AllAccounts> {
-  const accounts: Account[] = []
-  let cursor: string | undefined
-  for (let page = 0; page < MAX_PAGES; page += 1) {
-    const query = { limit: PAGE_ROWS, ...(cursor === undefined ? {} : { cursor }) }
-    const reply = await call('listAccounts', { query, signal })
-    accounts.push(...reply.accounts)
-    if (reply.nextCursor === null) return { accounts, isCut: false }
-    cursor = reply.nextCursor
-  }
-  return { accounts, isCut: true }
 }

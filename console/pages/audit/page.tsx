@@ -118,12 +118,12 @@ function columnsWith(open: (record: AuditRecord) => void): ReadonlyArray<Column<
     {
       name: 'account',
       header: 'Account',
-      cell: ({ accountId }) =>
+      cell: ({ accountId, accountName }) =>
         accountId === null ? (
           '—'
         ) : (
-          <TextLink to="/operator/accounts/$id" params={{ id: accountId }} className="font-mono text-xs">
-            {accountId}
+          <TextLink to="/operator/accounts/$id" params={{ id: accountId }}>
+            {accountName}
           </TextLink>
         ),
     },
@@ -163,7 +163,7 @@ function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () =>
               </code>,
             ],
             ['Why', record.reason ?? 'No reason was given'],
-            ['Account', record.accountId ?? '—'],
+            ['Account', record.accountName ?? '—'],
             [
               'About',
               <span key="about" className="break-all">

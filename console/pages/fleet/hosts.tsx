@@ -2,6 +2,9 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { relativeTime } from '../../../src/view/time.ts'
+import { useCall } from '../../api/query.ts'
+import { optionalText } from '../../form/read.ts'
+import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
@@ -14,7 +17,7 @@ import { HostActionDialog, type HostAction } from './host-action.tsx'
 import { HostBadge } from './host-badge.tsx'
 import { HostDialog } from './host-dialog.tsx'
 import { HostForm } from './host-form.tsx'
-import { useAccountName, useHosts, type FleetHost } from './read.ts'
+import type { FleetHost } from './read.ts'
 
 const route = getRouteApi('/shell/operator/fleet')
 /** Hosts are heard of every three seconds. */
@@ -29,12 +32,12 @@ type Open =
 export function FleetHosts() {
   const { q = '', state } = route.useSearch()
   const navigate = route.useNavigate()
-  const hosts = useHosts(EVERY_MS)
+  const pages = usePages(JSON.stringify([q, state]))
+  const query = { limit: PAGE_ROWS, cursor: pages.cursor, q: optionalText(q), state }
+  const hosts = useCall('listHosts', { query }, { everyMs: EVERY_MS, keepsLast: true })
   const [open, setOpen] = useState<Open | undefined>()
-  const now = useNow()
-  const nameOf = useAccountName()
-  const columns = columnsOf(now, nameOf, (host) => setOpen({ kind: 'show', id: host.id }))
-  const shown = open?.kind === 'show' ? hosts.data?.rows.find((host) => host.id === open.id) : undefined
+  const columns = columnsOf(useNow(), (host) => setOpen({ kind: 'show', id: host.id }))
+  const shown = open?.kind === 'show' ? hosts.data?.hosts.find((host) => host.id === open.id) : undefined
   const close = (): void => setOpen(undefined)
   return (
     <div className="flex flex-col gap-4">
@@ -64,14 +67,17 @@ export function FleetHosts() {
         </Button>
       </div>
       <Answer of={hosts} skeleton={<Skeleton rows={6} />}>
-        {({ rows }) => (
-          <Table
-            label="Hosts"
-            columns={columns}
-            rows={rows.filter((host) => (state === undefined || host.state === state) && matches(host, q))}
-            rowKey={(host) => host.id}
-            empty={<NoHost isFiltered={rows.length > 0} />}
-          />
+        {({ hosts: rows, nextCursor }) => (
+          <>
+            <Table
+              label="Hosts"
+              columns={columns}
+              rows={rows}
+              rowKey={(host) => host.id}
+              empty={<NoHost isFiltered={query.q !== undefined || state !== undefined} />}
+            />
+            <Pager pages={pages} nextCursor={nextCursor} />
+          </>
         )}
       </Answer>
       {open?.kind === 'add' && <HostForm onClose={close} />}
@@ -93,11 +99,7 @@ function NoHost({ isFiltered }: { isFiltered: boolean }) {
   )
 }
 
-function columnsOf(
-  now: number,
-  nameOf: (id: string) => string,
-  show: (host: FleetHost) => void,
-): ReadonlyArray<Column<FleetHost>> {
+function columnsOf(now: number, show: (host: FleetHost) => void): ReadonlyArray<Column<FleetHost>> {
   return [
     {
       name: 'id',
@@ -125,9 +127,7 @@ function columnsOf(
       name: 'supplier',
       header: 'Supplier',
       wideOnly: true,
-      cell: (host) => (
-        <span className="whitespace-nowrap">{host.supplierId === null ? 'The house' : nameOf(host.supplierId)}</span>
-      ),
+      cell: (host) => <span className="whitespace-nowrap">{host.supplierName ?? 'The house'}</span>,
     },
     {
       name: 'open',
@@ -174,9 +174,4 @@ function measureWords({ metrics, state }: FleetHost): string {
   ]
     .flat()
     .join(', ')
-}
-
-function matches({ id, clusterName, region }: FleetHost, q: string): boolean {
-  const wanted = q.trim().toLowerCase()
-  return [id, clusterName, region].some((text) => text.toLowerCase().includes(wanted))
 }

@@ -1,5 +1,6 @@
 /** What an operator changes about one machine. Only what was touched is sent; the reason stands in the audit log. */
 import { editableUsd } from '../../../src/view/money.ts'
+import { useCall } from '../../api/query.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { optionalNumber } from '../../form/read.ts'
 import { useCallForm } from '../../form/use-form.ts'
@@ -7,7 +8,9 @@ import { Facts } from '../../ui/card.tsx'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { ReasonField } from '../../ui/reason-field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { useEveryAccount, type FleetMachine } from './read.ts'
+import type { FleetMachine } from './read.ts'
+
+const MAX_SUPPLIERS = 1_000
 
 export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onClose: () => void }) {
   const isDraining = machine.status === 'node_draining'
@@ -111,8 +114,8 @@ function SupplierField({
   onChange: (id: string) => void
   error: string | undefined
 }) {
-  const accounts = useEveryAccount()
-  const suppliers = (accounts.data?.rows ?? []).filter((account) => account.platformFeePercentage !== null)
+  const query = { supplier: true, limit: MAX_SUPPLIERS }
+  const suppliers = useCall('listAccounts', { query }).data?.accounts ?? []
   const choices = suppliers.map(({ id, name }) => ({ value: id, label: name }))
   const isKnown = value === '' || suppliers.some((account) => account.id === value)
   return (

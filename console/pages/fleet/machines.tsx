@@ -1,9 +1,13 @@
 /** Machines as they are sold: found by filters that stand in the address, changed one at a time with a reason. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import { count, number } from '../../../src/view/number.ts'
+import { count } from '../../../src/view/number.ts'
 import { money } from '../../../src/view/money.ts'
 import { relativeTime } from '../../../src/view/time.ts'
+import { machineStatus } from '../../../src/contract/operator.ts'
+import { useCall } from '../../api/query.ts'
+import { optionalText } from '../../form/read.ts'
+import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge, type Tone } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -13,8 +17,7 @@ import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
 import { MachineDialog } from './machine-dialog.tsx'
-import { useAccountName, useFleet, type FleetMachine } from './read.ts'
-import { machineStatuses } from './search.ts'
+import type { FleetMachine } from './read.ts'
 
 const route = getRouteApi('/shell/operator/fleet')
 const EVERY_MS = 15_000
@@ -24,11 +27,11 @@ const offerings = ['marketplace', 'virtual-machine', 'bare-metal'] as const
 export function FleetMachines() {
   const { q = '', offering, status } = route.useSearch()
   const navigate = route.useNavigate()
-  const fleet = useFleet(EVERY_MS)
+  const pages = usePages(JSON.stringify([q, offering, status]))
+  const query = { limit: PAGE_ROWS, cursor: pages.cursor, q: optionalText(q), offering, status }
+  const fleet = useCall('listFleet', { query }, { everyMs: EVERY_MS, keepsLast: true })
   const [chosen, setChosen] = useState<FleetMachine | undefined>()
-  const now = useNow()
-  const nameOf = useAccountName()
-  const columns = columnsOf(now, nameOf, setChosen)
+  const columns = columnsOf(useNow(), setChosen)
   const narrow = (change: { q?: string; offering?: string; status?: string }): void => {
     const given = Object.fromEntries(Object.entries(change).map(([name, value]) => [name, value || undefined]))
     void navigate({ search: (before) => ({ ...before, ...given }), replace: true })
@@ -50,35 +53,24 @@ export function FleetMachines() {
         />
         <SelectField
           label="Status"
-          choices={[any, ...machineStatuses.map((value) => ({ value, label: statusWords(value) }))]}
+          choices={[any, ...machineStatus.options.map((value) => ({ value, label: statusWords(value) }))]}
           value={status ?? ''}
           onChange={(event) => narrow({ status: event.target.value })}
         />
       </div>
       <Answer of={fleet} skeleton={<Skeleton rows={12} />}>
-        {({ rows, isCut }) => {
-          const found = rows.filter(
-            (machine) =>
-              (offering === undefined || machine.offering === offering) &&
-              (status === undefined || machine.status === status) &&
-              matches(machine, q),
-          )
-          return (
-            <>
-              <p className="text-sm text-muted" role="status">
-                {countWords(found.length, rows.length)}
-                {isCut && ' This is not all of them: there are more than are shown here.'}
-              </p>
-              <VirtualTable
-                label="Machines"
-                columns={columns}
-                rows={found}
-                rowKey={(machine) => machine.id}
-                empty={<NoMachine isFiltered={rows.length > 0} />}
-              />
-            </>
-          )
-        }}
+        {({ machines, nextCursor }) => (
+          <>
+            <VirtualTable
+              label="Machines"
+              columns={columns}
+              rows={machines}
+              rowKey={(machine) => machine.id}
+              empty={<NoMachine isFiltered={[query.q, offering, status].some((value) => value !== undefined)} />}
+            />
+            <Pager pages={pages} nextCursor={nextCursor} />
+          </>
+        )}
       </Answer>
       {chosen !== undefined && <MachineDialog machine={chosen} onClose={() => setChosen(undefined)} />}
     </div>
@@ -95,11 +87,7 @@ function NoMachine({ isFiltered }: { isFiltered: boolean }) {
   )
 }
 
-function columnsOf(
-  now: number,
-  nameOf: (id: string) => string,
-  choose: (machine: FleetMachine) => void,
-): ReadonlyArray<Column<FleetMachine>> {
+function columnsOf(now: number, choose: (machine: FleetMachine) => void): ReadonlyArray<Column<FleetMachine>> {
   return [
     {
       name: 'id',
@@ -132,7 +120,7 @@ function columnsOf(
       name: 'supplier',
       header: 'Supplier',
       width: 'minmax(0, 1.3fr)',
-      cell: (machine) => (machine.supplierId === null ? 'The house' : nameOf(machine.supplierId)),
+      cell: (machine) => machine.supplierName ?? 'The house',
     },
     {
       name: 'status',
@@ -190,15 +178,4 @@ const offeringWords = {
 
 function statusWords(status: string): string {
   return status.replace(/^node_/, '')
-}
-
-function matches(machine: FleetMachine, q: string): boolean {
-  const wanted = q.trim().toLowerCase()
-  if (wanted === '') return true
-  const { id, clusterName, region, gpuModel, driver } = machine
-  return [id, clusterName, region, gpuModel, driver].some((text) => text.toLowerCase().includes(wanted))
-}
-
-function countWords(found: number, all: number): string {
-  return found === all ? `${count(all, 'machine')}.` : `${number(found)} of ${count(all, 'machine')}.`
 }

@@ -4,6 +4,7 @@ import { rentalStatus } from '../../../src/contract/rental.ts'
 import { count } from '../../../src/view/number.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
+import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
@@ -13,7 +14,8 @@ import { SelectField } from '../../ui/field.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
-import { useAccountName, useEveryAccount, useEveryRental, type AnyRental } from './read.ts'
+import { AccountField } from './account-field.tsx'
+import type { AnyRental } from './read.ts'
 
 const route = getRouteApi('/shell/operator/fleet')
 const STUCK_SHOWN = 100
@@ -21,9 +23,10 @@ const STUCK_SHOWN = 100
 export function FleetRentals() {
   const { rental: status, account } = route.useSearch()
   const navigate = route.useNavigate()
-  const rentals = useEveryRental({ status, accountId: account })
-  const columns = columnsOf(useNow(), useAccountName())
-  const accounts = useEveryAccount()
+  const pages = usePages(JSON.stringify([status, account]))
+  const query = { limit: PAGE_ROWS, cursor: pages.cursor, status, accountId: account }
+  const rentals = useCall('listAllRentals', { query }, { keepsLast: true })
+  const columns = columnsOf(useNow())
   return (
     <div className="flex flex-col gap-4">
       <StuckRentals />
@@ -37,29 +40,16 @@ export function FleetRentals() {
             void navigate({ search: (before) => ({ ...before, rental: chosen }), replace: true })
           }}
         />
-        <SelectField
-          label="Account"
-          choices={[
-            { value: '', label: 'Any' },
-            ...(accounts.data?.rows ?? []).map(({ id, name }) => ({ value: id, label: name })),
-          ]}
+        <AccountField
           value={account ?? ''}
-          onChange={(event) =>
-            void navigate({
-              search: (before) => ({ ...before, account: event.target.value || undefined }),
-              replace: true,
-            })
+          onChange={(id) =>
+            void navigate({ search: (before) => ({ ...before, account: id || undefined }), replace: true })
           }
         />
       </div>
       <Answer of={rentals} skeleton={<Skeleton rows={8} />}>
-        {({ rows, isCut }) => (
+        {({ rentals: rows, nextCursor }) => (
           <>
-            <p className="text-sm text-muted" role="status">
-              {isCut
-                ? `The first ${count(rows.length, 'rental')}; choose a state or an account.`
-                : `${count(rows.length, 'rental')}.`}
-            </p>
             <VirtualTable
               label="Rentals of everyone"
               columns={columns}
@@ -69,6 +59,7 @@ export function FleetRentals() {
                 <Empty title="There is no such rental">What customers rent stands here, whatever its state.</Empty>
               }
             />
+            <Pager pages={pages} nextCursor={nextCursor} />
           </>
         )}
       </Answer>
@@ -78,9 +69,7 @@ export function FleetRentals() {
 
 function StuckRentals() {
   const stuck = useCall('listAllRentals', { query: { stuck: true, limit: STUCK_SHOWN } })
-  const now = useNow()
-  const nameOf = useAccountName()
-  const columns = stuckColumns(now, nameOf)
+  const columns = stuckColumns(useNow())
   return (
     <Answer of={stuck} skeleton={<></>}>
       {({ rentals }) =>
@@ -100,10 +89,10 @@ function StuckRentals() {
   )
 }
 
-function stuckColumns(now: number, nameOf: (id: string) => string): ReadonlyArray<Column<AnyRental>> {
+function stuckColumns(now: number): ReadonlyArray<Column<AnyRental>> {
   return [
     { name: 'name', header: 'Rental', cell: (rental) => <RentalName rental={rental} /> },
-    { name: 'account', header: 'Account', cell: (rental) => <AccountLink id={rental.accountId} name={nameOf} /> },
+    { name: 'account', header: 'Account', cell: (rental) => <AccountLink rental={rental} /> },
     { name: 'status', header: 'State', cell: (rental) => <RentalBadge status={rental.status} /> },
     {
       name: 'since',
@@ -134,10 +123,10 @@ function NextStep({ rental }: { rental: AnyRental }) {
   )
 }
 
-function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<Column<AnyRental>> {
+function columnsOf(now: number): ReadonlyArray<Column<AnyRental>> {
   return [
     { name: 'name', header: 'Rental', width: 'minmax(0, 1.4fr)', cell: (rental) => <RentalName rental={rental} /> },
-    { name: 'account', header: 'Account', cell: (rental) => <AccountLink id={rental.accountId} name={nameOf} /> },
+    { name: 'account', header: 'Account', cell: (rental) => <AccountLink rental={rental} /> },
     { name: 'kind', header: 'Kind', width: '6rem', cell: (rental) => kindWords[rental.kind] },
     { name: 'gpus', header: 'GPUs', align: 'right', width: '4rem', cell: (rental) => rental.gpuCount },
     { name: 'region', header: 'Region', cell: (rental) => rental.region },
@@ -179,10 +168,10 @@ function RentalName({ rental }: { rental: AnyRental }) {
   )
 }
 
-function AccountLink({ id, name }: { id: string; name: (id: string) => string }) {
+function AccountLink({ rental }: { rental: AnyRental }) {
   return (
-    <TextLink to="/operator/accounts/$id" params={{ id }}>
-      {name(id)}
+    <TextLink to="/operator/accounts/$id" params={{ id: rental.accountId }}>
+      {rental.accountName}
     </TextLink>
   )
 }

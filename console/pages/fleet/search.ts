@@ -1,6 +1,7 @@
 /** What stands in the address of this page. A value that cannot be right is left out. */
 import { z } from 'zod'
 import { desired } from '../../../src/contract/agent.ts'
+import { machineStatus } from '../../../src/contract/operator.ts'
 import { region } from '../../../src/contract/region.ts'
 import { rentalStatus, rentalType } from '../../../src/contract/rental.ts'
 import { gpuType, networkType } from '../../../src/contract/shared.ts'
@@ -9,14 +10,6 @@ import { suppliedMachine } from '../../../src/contract/supply.ts'
 const fleetTabs = ['machines', 'hosts', 'engines', 'rentals', 'volumes', 'images', 'placement'] as const
 export type FleetTab = (typeof fleetTabs)[number]
 
-export const machineStatuses = [
-  'node_ready',
-  'node_draining',
-  'node_cleaning',
-  'node_quarantined',
-  'node_lost',
-] as const
-
 const text = z.string().max(200).optional().catch(undefined)
 
 export const fleetSearch = z.object({
@@ -24,7 +17,7 @@ export const fleetSearch = z.object({
   /** Of machines and hosts: part of a name. */
   q: text,
   offering: suppliedMachine.shape.offering.optional().catch(undefined),
-  status: z.enum(machineStatuses).optional().catch(undefined),
+  status: machineStatus.optional().catch(undefined),
   state: desired.shape.state.optional().catch(undefined),
   rental: rentalStatus.optional().catch(undefined),
   account: text,

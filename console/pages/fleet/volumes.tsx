@@ -1,6 +1,7 @@
 /** Storage volumes of all accounts, with the last error of their engine. */
-import { count } from '../../../src/view/number.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
+import { useCall } from '../../api/query.ts'
+import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
@@ -8,21 +9,20 @@ import { Empty } from '../../ui/empty.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
-import { useAccountName, useEveryVolume, type AnyVolume } from './read.ts'
+import type { AnyVolume } from './read.ts'
 import { stateWords } from '../volumes/state.ts'
 
 const READ_EVERY_MS = 15_000
 
 export function FleetVolumes() {
-  const volumes = useEveryVolume(READ_EVERY_MS)
-  const columns = columnsOf(useNow(), useAccountName())
+  const pages = usePages()
+  const query = { limit: PAGE_ROWS, cursor: pages.cursor }
+  const volumes = useCall('listAllVolumes', { query }, { everyMs: READ_EVERY_MS, keepsLast: true })
+  const columns = columnsOf(useNow())
   return (
     <Answer of={volumes} skeleton={<Skeleton rows={8} />}>
-      {({ rows, isCut }) => (
-        <div className="flex flex-col gap-4">
-          <p className="text-sm text-muted" role="status">
-            {isCut ? `The newest ${count(rows.length, 'volume')}.` : `${count(rows.length, 'volume')}.`}
-          </p>
+      {({ volumes: rows, nextCursor }) => (
+        <>
           <VirtualTable
             label="Volumes of all accounts"
             columns={columns}
@@ -30,13 +30,14 @@ export function FleetVolumes() {
             rowKey={(volume) => volume.id}
             empty={<Empty title="No volumes yet">Volumes that customers create are listed here.</Empty>}
           />
-        </div>
+          <Pager pages={pages} nextCursor={nextCursor} />
+        </>
       )}
     </Answer>
   )
 }
 
-function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<Column<AnyVolume>> {
+function columnsOf(now: number): ReadonlyArray<Column<AnyVolume>> {
   return [
     {
       name: 'label',
@@ -50,9 +51,9 @@ function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<C
     {
       name: 'account',
       header: 'Account',
-      cell: ({ accountId }) => (
+      cell: ({ accountId, accountName }) => (
         <TextLink to="/operator/accounts/$id" params={{ id: accountId }}>
-          {nameOf(accountId)}
+          {accountName}
         </TextLink>
       ),
     },

@@ -19,6 +19,7 @@ const FIRST_PAGE_ROWS = 200
 const PAGE_ROWS = 2_500
 const MAX_PAGES = 80
 const MIB_PER_GIB = 1_024
+const STALE_MS = 300_000
 
 export interface MachineRow {
   readonly id: string
@@ -60,6 +61,8 @@ export function useMachines(): Machines {
       const answer = await call('listMachines', { query: page, body: {}, signal })
       return { rows: answer.instances.map(rowOf), next: answer.next_cursor ?? undefined }
     },
+    // All of them are read again, and an order is held to the price that was shown.
+    staleTime: STALE_MS,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (last, pages) => (pages.length < MAX_PAGES ? last.next : undefined),
   })

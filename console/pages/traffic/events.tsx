@@ -1,6 +1,7 @@
 /** What happens in all accounts, newest first, as it happens. */
-import { eventTypes, type AccountEvent } from '../../../src/contract/event.ts'
+import { eventTypes } from '../../../src/contract/event.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
+import type { Reply } from '../../../src/client/client.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { TextLink } from '../../ui/button.tsx'
@@ -9,15 +10,14 @@ import { Empty } from '../../ui/empty.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { eventDetail } from '../events/words.ts'
-import { useAccountName } from '../fleet/read.ts'
 
 const SHOWN = 30
 
+type NamedEvent = Reply<'listAllEvents'>['events'][number]
+
 export function TrafficEvents() {
   const events = useCall('listAllEvents', { query: { limit: SHOWN } })
-  const now = useNow()
-  const nameOf = useAccountName()
-  const columns = columnsOf(now, nameOf)
+  const columns = columnsOf(useNow())
   return (
     <Card title="What happens">
       <Answer of={events} skeleton={<div className="h-96" />}>
@@ -37,7 +37,7 @@ export function TrafficEvents() {
   )
 }
 
-function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<Column<AccountEvent>> {
+function columnsOf(now: number): ReadonlyArray<Column<NamedEvent>> {
   return [
     {
       name: 'at',
@@ -53,7 +53,7 @@ function columnsOf(now: number, nameOf: (id: string) => string): ReadonlyArray<C
       header: 'Account',
       cell: (event) => (
         <TextLink to="/operator/accounts/$id" params={{ id: event.accountId }}>
-          {nameOf(event.accountId)}
+          {event.accountName}
         </TextLink>
       ),
     },

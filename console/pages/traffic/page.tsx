@@ -14,7 +14,6 @@ import { SelectField } from '../../ui/field.tsx'
 import { LineChart } from '../../ui/line-chart.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
-import { useAccountName } from '../fleet/read.ts'
 import { TrafficEvents } from './events.tsx'
 import { TrafficModels } from './models.tsx'
 
@@ -71,7 +70,6 @@ function TrafficSkeleton() {
 /** Rentals that hang are rare and need somebody: they stand above everything else. */
 function StuckWarning() {
   const stuck = useCall('listAllRentals', { query: { stuck: true, limit: 100 } })
-  const nameOf = useAccountName()
   const now = useNow()
   const rentals = stuck.data?.rentals ?? []
   if (rentals.length === 0) return null
@@ -86,8 +84,7 @@ function StuckWarning() {
       <ul className="mt-1">
         {rentals.slice(0, STUCK_NAMED).map((rental) => (
           <li key={rental.id}>
-            {rental.name} of {nameOf(rental.accountId)}: {rental.status} for{' '}
-            {span(now - Date.parse(rental.statusSince))}
+            {rental.name} of {rental.accountName}: {rental.status} for {span(now - Date.parse(rental.statusSince))}
           </li>
         ))}
       </ul>

@@ -15,6 +15,7 @@ import { formatInstant, formatInstantOrNull, instantOf, type Instant } from '../
 import { failField, ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
+import { readAccountNames } from '../../store/account.ts'
 import { listAllEvents, newestEventId } from '../../store/all-events.ts'
 import { transact } from '../../store/database.ts'
 import { listEvents } from '../../store/event.ts'
@@ -56,7 +57,11 @@ export const eventHandlers = {
       ...(accountId === undefined ? {} : { accountId }),
     })
     const { rows, nextCursor } = pageOf(found, limit, (event) => event.id)
-    return ok({ events: rows, nextCursor })
+    const nameOf = await readAccountNames(
+      database.db,
+      rows.map((event) => event.accountId),
+    )
+    return ok({ events: rows.map((event) => ({ ...event, accountName: nameOf(event.accountId) })), nextCursor })
   },
 
   listWebhooks: async ({ database }, { actor }) => {

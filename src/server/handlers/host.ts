@@ -17,6 +17,7 @@ import { explainPlacement } from '../../app/placement-report.ts'
 import { isSilent } from '../../domain/host.ts'
 import { listBaseImages, type BaseImage } from '../../store/base-image.ts'
 import { transact } from '../../store/database.ts'
+import { readAccountNames } from '../../store/account.ts'
 import { listHostRecords, type HostRecord } from '../../store/host-admin.ts'
 import { listJoinTokens, type JoinToken } from '../../store/join-token.ts'
 import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
@@ -69,10 +70,20 @@ export const hostHandlers = {
   },
 
   listHosts: async (app, { query }) => {
-    const page = await readHosts(app, { state: query.state, driver: query.driver }, query)
+    const page = await readHosts(app, { q: query.q, state: query.state, driver: query.driver }, query)
     if (page === undefined) return badCursor()
     const now = app.clock.now()
-    return ok({ hosts: page.rows.map((host) => operatedHost(host, now)), nextCursor: page.nextCursor })
+    const nameOf = await readAccountNames(
+      app.database.db,
+      page.rows.map((host) => host.supplier_id),
+    )
+    return ok({
+      hosts: page.rows.map((host) => ({
+        ...operatedHost(host, now),
+        supplierName: host.supplier_id === null ? null : nameOf(host.supplier_id),
+      })),
+      nextCursor: page.nextCursor,
+    })
   },
 
   addHost: (app, { actor, body, operation, idempotencyKey }) =>
@@ -133,7 +144,7 @@ export const hostHandlers = {
 /** undefined: not a cursor of this list. */
 async function readHosts(
   app: App,
-  which: Pick<Parameters<typeof listHostRecords>[1], 'supplierId' | 'state' | 'driver'>,
+  which: Pick<Parameters<typeof listHostRecords>[1], 'supplierId' | 'q' | 'state' | 'driver'>,
   query: { limit: number; cursor?: string | undefined },
 ) {
   const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)

@@ -10,7 +10,7 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { balanceOf } from '../../domain/balance.ts'
 import { quotaOf } from '../../domain/quota.ts'
-import { findAccount, listAccounts, type AccountWithStanding } from '../../store/account.ts'
+import { findAccount, listAccounts, readAccountNames, type AccountWithStanding } from '../../store/account.ts'
 import { listAudit, type AuditRecord } from '../../store/audit.ts'
 import { readSnapshot } from '../../store/billing.ts'
 import { transact, type Tx } from '../../store/database.ts'
@@ -26,7 +26,13 @@ export const operatorAccountHandlers = {
       return badCursor()
     }
     const found = await readSnapshot(app.database, (snapshot) =>
-      listAccounts(snapshot, { ...(after === undefined ? {} : { after }), limit: rowsToAsk(query.limit) }),
+      listAccounts(snapshot, {
+        q: query.q,
+        supplier: query.supplier,
+        suspended: query.suspended,
+        ...(after === undefined ? {} : { after }),
+        limit: rowsToAsk(query.limit),
+      }),
     )
     const page = pageOf(found, query.limit, (account) => account.id)
     return ok({
@@ -96,7 +102,17 @@ export const operatorAccountHandlers = {
       limit: rowsToAsk(query.limit),
     })
     const page = pageOf(found, query.limit, (record) => record.id)
-    return ok({ records: page.rows.map(auditOnWire), nextCursor: page.nextCursor })
+    const nameOf = await readAccountNames(
+      app.database.db,
+      page.rows.map((record) => record.account_id),
+    )
+    return ok({
+      records: page.rows.map((record) => ({
+        ...auditOnWire(record),
+        accountName: record.account_id === null ? null : nameOf(record.account_id),
+      })),
+      nextCursor: page.nextCursor,
+    })
   },
 } satisfies Partial<Handlers>
 
@@ -156,7 +172,7 @@ function operatedAccountOnWire(app: App, account: AccountWithStanding): Response
   }
 }
 
-function auditOnWire(record: AuditRecord): ResponseOf<Api['listAudit']>['records'][number] {
+function auditOnWire(record: AuditRecord): Omit<ResponseOf<Api['listAudit']>['records'][number], 'accountName'> {
   return {
     id: record.id.toString(),
     at: formatInstant(record.at),

@@ -10,6 +10,7 @@ import { changeFleetMachine } from '../../app/supply.ts'
 import type { Driver } from '../../engines/driver.ts'
 import type { App } from '../../app/app.ts'
 import { transact } from '../../store/database.ts'
+import { readAccountNames } from '../../store/account.ts'
 import { listFleet, type Machine } from '../../store/machine.ts'
 import { listAllRentals } from '../../store/rental.ts'
 import { listAllVolumes, readAttachments } from '../../store/volume.ts'
@@ -49,19 +50,31 @@ export const operatorFleetHandlers = {
   listFleet: async (app, { query }) => {
     const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()
+    const { q, offering, status } = query
     const found = await listFleet(app.database.db, {
+      q,
+      offering,
+      status,
       ...(after === undefined ? {} : { after }),
       limit: rowsToAsk(query.limit),
     })
     const page = pageOf(found, query.limit, (machine) => machine.id)
-    return ok({ machines: page.rows.map(fleetMachine), nextCursor: page.nextCursor })
+    const nameOf = await readAccountNames(
+      app.database.db,
+      page.rows.map((machine) => machine.supplier_id),
+    )
+    return ok({
+      machines: page.rows.map((machine) => fleetMachine(machine, nameOf)),
+      nextCursor: page.nextCursor,
+    })
   },
 
   changeMachine: async (app, { actor, params, body }) => {
     const { pricePerGpuHourUsd, ...rest } = body
     const price = pricePerGpuHourUsd === undefined ? undefined : usd(pricePerGpuHourUsd)
     const changed = await transact(app.database, (tx) => changeFleetMachine(tx, actor, params.id, { ...rest, price }))
-    return changed.ok ? ok(fleetMachine(changed.value)) : changed
+    if (!changed.ok) return changed
+    return ok(fleetMachine(changed.value, await readAccountNames(app.database.db, [changed.value.supplier_id])))
   },
 
   listAllRentals: async (app, { query }) => {
@@ -75,10 +88,15 @@ export const operatorFleetHandlers = {
       limit: rowsToAsk(query.limit),
     })
     const page = pageOf(found, query.limit, (rental) => rental.id)
+    const nameOf = await readAccountNames(
+      app.database.db,
+      page.rows.map((rental) => rental.account_id),
+    )
     return ok({
       rentals: page.rows.map((rental) => ({
         id: rental.id,
         accountId: rental.account_id,
+        accountName: nameOf(rental.account_id),
         kind: rental.kind,
         name: rental.name,
         driver: rental.driver,
@@ -111,10 +129,15 @@ export const operatorFleetHandlers = {
       app.database.db,
       page.rows.map(({ id }) => id),
     )
+    const nameOf = await readAccountNames(
+      app.database.db,
+      page.rows.map((volume) => volume.account_id),
+    )
     return ok({
       volumes: page.rows.map((volume) => ({
         id: volume.id,
         accountId: volume.account_id,
+        accountName: nameOf(volume.account_id),
         label: volume.label,
         driver: volume.driver,
         region: volume.region,
@@ -190,8 +213,10 @@ async function auditEngine(app: App, driver: Driver) {
   }
 }
 
-function fleetMachine(machine: Machine) {
-  return { ...suppliedMachine(machine), driver: machine.driver, supplierId: machine.supplier_id }
+function fleetMachine(machine: Machine, nameOf: (accountId: string) => string) {
+  const { driver, supplier_id: supplierId } = machine
+  const supplierName = supplierId === null ? null : nameOf(supplierId)
+  return { ...suppliedMachine(machine), driver, supplierId, supplierName }
 }
 
 function priceBookRecord(book: PriceBook) {
