@@ -1,4 +1,4 @@
-/** The promise: a host that does not answer holds up its own volumes, and nobody else's for long. */
+/** A host that does not answer delays its own volumes, and others only briefly. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Actor, App } from '../app/app.ts'
 import { addMs, MINUTE_MS, toDate } from '../base/instant.ts'
@@ -8,7 +8,7 @@ import { openAccount, openBooks, startRental, startVolume, type Books } from '..
 import { waitFor } from '../../test/harness/wait.ts'
 import { reconcileAttachments } from './attachments.ts'
 
-/** As many as one pass takes. */
+/** One batch. */
 const DEAD = 64
 
 let books: Books
@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-/** An engine whose machine `dead` never says that it has done anything; calls that began after another had ended. */
+/** An engine whose machine `dead` never answers; records calls that began after another had ended. */
 function engineWithDeadHost(called: string[], late: string[]): App {
   let ended = 0
   const refuse = (): never => {
@@ -30,7 +30,7 @@ function engineWithDeadHost(called: string[], late: string[]): App {
     if (machine !== 'dead') return
     if (ended > 0) late.push(machine)
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
-    // On a busy machine the first may be given up before the last has begun: only who waits for the first is late.
+    // On a busy machine the first may time out before the last begins; only calls queued behind the first are late.
     await waitFor('all of them to be called', () => called.filter((one) => one === 'dead').length === DEAD)
     ended += 1
     throw new Error('The host has not said in time that it is done.')
@@ -77,7 +77,7 @@ async function rentalOn(machine: string): Promise<number> {
   return id
 }
 
-test('the volumes of a dead host take the time of one call all together, and are tried again later and later', async () => {
+test('the volumes of a dead host cost one timeout together, and are retried with back-off', async () => {
   const [dead, alive] = [await rentalOn('dead'), await rentalOn('alive')]
   for (let at = 0; at < DEAD; at += 1) await askFor(dead)
   // Later than all of the others.
@@ -92,7 +92,7 @@ test('the volumes of a dead host take the time of one call all together, and are
       ?.state
   expect(await loop.run(signal)).toBe(true)
   expect(await loop.run(signal)).toBe(false)
-  // One behind the other they would hold up the rest for minutes.
+  // One after the other, they would delay the rest for minutes.
   expect(late).toEqual([])
   expect(await stateOf(good)).toBe('attached')
   expect(called.filter((machine) => machine === 'dead')).toHaveLength(DEAD)

@@ -1,4 +1,4 @@
-/** The promise: why an engine said no is logged once, counted each time, kept on the row, and seen by operators only. */
+/** The cause of a failed engine call is logged once, counted each time, stored on the row, and shown to operators only. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { App, DriverFault } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => journey.close())
 
-/** The simulated engine, of which one call fails as long as there is a cause. */
+/** The simulated engine, with one call that fails while `cause` is set. */
 function failingApp(call: keyof Driver | `volumes.${keyof VolumeEngine}`) {
   const real = journey.app.drivers.get('mock')
   if (real?.volumes === undefined) throw new Error('there is no simulated engine')
@@ -80,7 +80,7 @@ interface Case {
   readonly loop: string
   readonly call: Parameters<typeof failingApp>[0]
   readonly make: (app: App) => Reconciler
-  /** Brings about something that the loop asks its engine for. How to read the row that it is about. */
+  /** Creates work for the loop. Returns how to read its row. */
   readonly arrange: () => Promise<
     () => Promise<{ last_error: string | null; last_error_at: number | null } | undefined>
   >
@@ -142,7 +142,7 @@ const cases: readonly Case[] = [
 ]
 
 describe.each(cases)('$loop, when $call fails', ({ loop, call, make, arrange }) => {
-  test('counts every failure, logs each cause once, keeps it on the row until the engine has done it', async () => {
+  test('counts every failure, logs each cause once, and keeps it on the row until the call succeeds', async () => {
     const { app, faults, state } = failingApp(call)
     const read = await arrange()
     const reconciler = make(app)
@@ -153,7 +153,7 @@ describe.each(cases)('$loop, when $call fails', ({ loop, call, make, arrange }) 
     await reconciler.run(signal)
     expect(await read()).toMatchObject({ last_error: CAUSE, last_error_at: journey.clock.now() })
     await again()
-    // What waits for a lost answer first fails again a look later.
+    // A rental that waits for a lost answer fails again one pass later.
     if (faults.length === 1) await again()
     expect(faults.map(({ isNew }) => isNew)).toEqual([true, false])
     expect(faults[0]).toMatchObject({
@@ -173,7 +173,7 @@ describe.each(cases)('$loop, when $call fails', ({ loop, call, make, arrange }) 
   })
 })
 
-test('an operator sees the cause, its customer does not; the text is one short line', async () => {
+test('shows the cause to an operator but not to the customer, as one short line', async () => {
   const { app, state } = failingApp('create')
   state.cause = new Error(`${CAUSE}\n${'x'.repeat(5_000)}`, { cause: new Error('connect ECONNREFUSED') })
   const id = await newRental()
@@ -188,7 +188,7 @@ test('an operator sees the cause, its customer does not; the text is one short l
   }
 })
 
-test('an engine that does not answer stops the bill of its volumes, and none is taken for lost', async () => {
+test('an engine that does not answer stops the bill of its volumes, and none becomes unknown', async () => {
   const id = await newVolume()
   await settle()
   const { app, state } = failingApp('volumes.list')

@@ -11,8 +11,8 @@ beforeEach(async () => {
 })
 afterEach(() => house.close())
 
-describe('several at once', () => {
-  test('three servers never send the same delivery at the same time, and send each once', async () => {
+describe('several servers and deliveries', () => {
+  test('three servers send each delivery once', async () => {
     const hooks = await Promise.all(['/a', '/b', '/c', '/d'].map((path) => house.hook(path)))
     for (const { actor } of hooks) await house.emit(actor, 30)
     const times = new Map<string, number>()
@@ -31,7 +31,7 @@ describe('several at once', () => {
     expect([times.size, Math.max(...times.values())]).toEqual([120, 1])
   })
 
-  test('a slow endpoint does not hold up the others, and is not asked more than three times at once', async () => {
+  test('a slow endpoint does not delay others, and gets at most three requests at once', async () => {
     const slow = await house.hook('/slow')
     const fast = await house.hook('/fast', slow.actor)
     await house.emit(slow.actor, 40)
@@ -59,7 +59,7 @@ describe('several at once', () => {
     expect((await house.deliveries(slow.id)).every((one) => one.state === 'delivered')).toBe(true)
   })
 
-  test('what becomes due while a slow endpoint is waited for is sent in the same pass', async () => {
+  test('sends newly due deliveries in the same pass while a slow endpoint is pending', async () => {
     const slow = await house.hook('/slow')
     const later = await house.hook('/later')
     await house.emit(slow.actor)
@@ -77,7 +77,7 @@ describe('several at once', () => {
     expect(await house.delivery(slow.id)).toMatchObject({ state: 'delivered' })
   })
 
-  test('places are shared out between webhooks and accounts', () => {
+  test('slots are shared between webhooks and accounts', () => {
     const due = (webhook: string, count: number) =>
       Array.from({ length: count }, (_, n) => ({
         id: `${webhook}.${n}`,
@@ -93,7 +93,7 @@ describe('several at once', () => {
 })
 
 describe('a server that stops', () => {
-  test('between the request and the write-back sends again, with the same id', async () => {
+  test('between request and write-back causes a resend with the same id', async () => {
     const { actor, id } = await house.hook()
     await house.emit(actor)
     const doomed = house.server()
@@ -112,7 +112,7 @@ describe('a server that stops', () => {
     expect(await house.delivery(id)).toMatchObject({ state: 'delivered', attempts: 2 })
   })
 
-  test('comes too late with its answer when another has taken over', async () => {
+  test('does not overwrite the result of the server that took over', async () => {
     const { actor, id } = await house.hook()
     await house.emit(actor)
     let answerFirst = (): void => {}
@@ -123,7 +123,7 @@ describe('a server that stops', () => {
     }
     let arrived = (): void => {}
     const atReceiver = new Promise<void>((done) => (arrived = done))
-    // Its own clock stands still, so that it does not take over from itself when it looks for more to send.
+    // Its own clock stands still, so that it does not take over its own lease.
     const late = house.deliver({ on: house.server({ clock: manualClock(house.clock.now()) }) })
     await atReceiver
     house.clock.advance(MINUTE_MS)
@@ -133,7 +133,7 @@ describe('a server that stops', () => {
     expect(await house.delivery(id)).toMatchObject({ state: 'delivered', last_status: 200 })
   })
 
-  test('on purpose gives back what it was sending', async () => {
+  test('gracefully returns its deliveries', async () => {
     const { actor, id } = await house.hook()
     await house.emit(actor)
     const stop = new AbortController()

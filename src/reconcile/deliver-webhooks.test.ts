@@ -15,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => house.close())
 
 describe('a message', () => {
-  test('is signed so that the convention’s own verifier accepts it, and says what happened', async () => {
+  test('passes the Standard Webhooks verifier and carries the event', async () => {
     const { actor, id, secret } = await house.hook('/hook?x=1')
     await house.emit(actor)
     expect(await house.deliver()).toBe(1)
@@ -61,8 +61,8 @@ describe('a message', () => {
   })
 })
 
-describe('an endpoint that does not take it', () => {
-  test('is tried again, later each time, under the same id, until the last attempt', async () => {
+describe('a failing endpoint', () => {
+  test('is retried with back-off and the same id until the last attempt', async () => {
     const { actor, id } = await house.hook()
     house.receiver.answer = status(500)
     await house.emit(actor)
@@ -87,7 +87,7 @@ describe('an endpoint that does not take it', () => {
     expect((await house.webhook(id)).enabled).toBe(true)
   })
 
-  test('is not asked before the wait is over, and Retry-After makes it longer', async () => {
+  test('is not called before the back-off ends, and Retry-After extends it', async () => {
     const { actor, id } = await house.hook()
     house.receiver.answer = status(503, { 'retry-after': '120' })
     await house.emit(actor)
@@ -100,7 +100,7 @@ describe('an endpoint that does not take it', () => {
     expect(await house.delivery(id)).toMatchObject({ state: 'delivered', attempts: 2, last_status: 204 })
   })
 
-  test('a redirect is an answer and is not followed', async () => {
+  test('a redirect counts as a failure and is not followed', async () => {
     const { actor, id } = await house.hook('/start')
     house.receiver.answer = status(307, { location: `${house.receiver.url}/elsewhere` })
     await house.emit(actor)
@@ -113,7 +113,7 @@ describe('an endpoint that does not take it', () => {
     })
   })
 
-  test('one that hangs is left after the time-out, before or after its headers', async () => {
+  test('times out before or after the response headers', async () => {
     const silent = await house.hook('/silent')
     const half = await house.hook('/half')
     house.receiver.answer = ({ path }, response) => {
@@ -121,7 +121,7 @@ describe('an endpoint that does not take it', () => {
     }
     await house.emit(silent.actor)
     await house.emit(half.actor)
-    // Long enough for headers to come on a busy machine.
+    // Long enough for headers to arrive on a busy machine.
     expect(await house.deliver({ timeoutMs: 1_500 })).toBe(2)
     expect(await house.delivery(silent.id)).toMatchObject({
       state: 'pending',
@@ -131,7 +131,7 @@ describe('an endpoint that does not take it', () => {
     expect(await house.delivery(half.id)).toMatchObject({ state: 'delivered' })
   })
 
-  test('of a huge answer no more than a little is read', async () => {
+  test('reads only the beginning of a huge response', async () => {
     const { actor, id } = await house.hook()
     let written = 0
     function* endless() {
@@ -146,13 +146,13 @@ describe('an endpoint that does not take it', () => {
     await house.emit(actor)
     await house.deliver()
     await cut
-    // What the two ends of a local connection hold between them.
+    // The buffers of a local connection.
     expect(written).toBeLessThan(32 * 1_048_576)
     expect(await house.delivery(id)).toMatchObject({ state: 'delivered' })
   })
 
-  test('a refused connection is told without an address', async () => {
-    // Nothing listens there; a port that was ours a moment ago may be another's now.
+  test('reports a refused connection without an address', async () => {
+    // Nothing listens there; a port that was just closed may be in use again.
     const { actor, id } = await house.hook('http://127.0.0.1:9/')
     await house.emit(actor)
     await house.deliver()
@@ -161,7 +161,7 @@ describe('an endpoint that does not take it', () => {
 })
 
 describe('a private address', () => {
-  test.each(['127.0.0.1', '[::1]', 'rebind.example'])('%s is refused at the time of sending', async (host) => {
+  test.each(['127.0.0.1', '[::1]', 'rebind.example'])('%s is rejected at delivery time', async (host) => {
     const { actor, id } = await house.hook(house.receiver.url.replace('127.0.0.1', host))
     await house.emit(actor)
     const resolve = () => Promise.resolve([{ address: '127.0.0.1', family: 4 }])
@@ -171,8 +171,8 @@ describe('a private address', () => {
   })
 })
 
-describe('a webhook is turned off', () => {
-  test('by 410, and what waits for it is given up', async () => {
+describe('a webhook is disabled', () => {
+  test('by 410, which fails its pending deliveries', async () => {
     const { actor, id } = await house.hook()
     house.receiver.answer = status(500)
     await house.emit(actor)
@@ -188,7 +188,7 @@ describe('a webhook is turned off', () => {
     expect(await house.deliveries(id)).toHaveLength(2)
   })
 
-  test('by fifty failed deliveries in a row, counted anew when it is turned on again', async () => {
+  test('by fifty failed deliveries in a row; enabling it resets the count', async () => {
     const { actor, id } = await house.hook()
     await house.emit(actor)
     await house.deliver()
@@ -228,7 +228,7 @@ describe('a webhook is turned off', () => {
     expect(await failOnce()).toBe('failing')
   })
 
-  test('and a test is sent all the same, once', async () => {
+  test('and still receives a test, once', async () => {
     const { actor, id } = await house.hook()
     await transact(house.database, (tx) => changeWebhook(tx, actor, id, { enabled: false }))
     await transact(house.database, (tx) => testWebhook(tx, actor, id))

@@ -1,4 +1,4 @@
-/** The promises: what is old goes, in pieces, and nothing else; a gateway goes only when it holds no money. */
+/** Old inference data is deleted in batches; a gateway is deleted only when it holds no money. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openAccount, openBooks, type Books } from '../../test/harness/books.ts'
@@ -23,7 +23,7 @@ afterAll(() => books.close())
 const pass = () => cleanUpGateways(books.app).run(new AbortController().signal)
 const treasuryOf = (gatewayId: string) => makeTreasury({ database: books.database, clock: books.clock, gatewayId })
 
-test('texts go after a week, a bounded number at a time', async () => {
+test('deletes request bodies after a week, in batches', async () => {
   const start = books.clock.now()
   let count = 0
   const record = (at: Instant) => {
@@ -51,7 +51,7 @@ test('texts go after a week, a bounded number at a time', async () => {
   expect(await left()).toEqual({ logged: 1_202n, texts: 4n, costs: 1_202n })
 })
 
-test('a gateway that is gone for good is forgotten with its empty purses, one with money stays', async () => {
+test('deletes an absent gateway with its empty purses, but not one with money', async () => {
   const gateways = async () => {
     const rows = await books.database.db.selectFrom('gateway').select('id').orderBy('id').execute()
     return rows.map((row) => row.id)
@@ -75,7 +75,7 @@ test('a gateway that is gone for good is forgotten with its empty purses, one wi
   await transact(books.database, (tx) => releaseExpiredHolds(tx, 10))
   await pass()
   expect(await gateways()).toEqual([])
-  // It comes back all the same, with requests that nobody knows of.
+  // It comes back after all, with requests that are not settled.
   books.clock.advance(MINUTE_MS)
   const holdKey = `purse:rich:${actor.accountId}`
   const ids = { requestId: 'req_back', accountId: actor.accountId, apiKeyId: actor.keyId, holdKey }

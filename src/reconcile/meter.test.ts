@@ -1,4 +1,4 @@
-/** The meter among things that go wrong: an engine that is away, and a row that cannot be settled. */
+/** The meter with an unreachable engine, and with a row that cannot be settled. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, toDate } from '../base/instant.ts'
 import { costOfSpan, usd } from '../base/money.ts'
@@ -28,7 +28,7 @@ async function segmentOf(rentalId: number) {
   return books.database.db.selectFrom('segment').selectAll().where('rental_id', '=', rentalId).executeTakeFirstOrThrow()
 }
 
-test('nothing is charged past what the engine has shown, and nothing is rewritten while it is away', async () => {
+test('charges nothing past the last list of the engine, and writes nothing while it is unreachable', async () => {
   const actor = await openAccount(books, 'away', usd('1000'))
   const rentalId = await startRental(books, actor, { pricePerHour: PRICE })
   books.clock.advance(10 * MINUTE_MS)
@@ -45,7 +45,7 @@ test('nothing is charged past what the engine has shown, and nothing is rewritte
   expect((await segmentOf(rentalId)).settled_nano).toBe(costOfSpan(PRICE, 10 * MINUTE_MS + 3 * HOUR_MS))
 })
 
-test('a stretch that cannot be settled is told about and waits; the others are charged', async () => {
+test('postpones and reports a segment that cannot be settled, and charges the others', async () => {
   const actor = await openAccount(books, 'broken', usd('1000'))
   const broken = await startRental(books, actor, { pricePerHour: PRICE })
   const sound = await startRental(books, actor, { pricePerHour: PRICE })

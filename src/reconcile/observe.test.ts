@@ -1,4 +1,4 @@
-/** What the list of an engine makes of a rental, where the simulated engine cannot show it. */
+/** Effects of an engine's list on rentals, in cases that the simulated engine cannot produce. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-/** An engine that shows what it is told to, and can do nothing else. */
+/** An engine that returns a given list, and nothing else. */
 function engineShowing(shown: () => readonly EngineMachine[]): App {
   const refuse = (): never => {
     throw new Error('it only shows')
@@ -37,7 +37,7 @@ function engineShowing(shown: () => readonly EngineMachine[]): App {
   return { ...books.app, drivers: new Map([['mock', driver]]) }
 }
 
-test('the time in which a machine stood still costs nothing, stands in the books, and is told', async () => {
+test('downtime of a restarted machine is free, has a segment, and is in the event', async () => {
   const actor = await openAccount(books, 'still', usd('1000'))
   const id = await startRental(books, actor, { pricePerHour: PRICE })
   const rental = await findRental(books.database.db, id)
@@ -49,7 +49,7 @@ test('the time in which a machine stood still costs nothing, stands in the books
     books.clock.advance(afterMs)
     await observe(app).run(new AbortController().signal)
   }
-  // What it was seen to be first is taken for granted.
+  // The first incarnation is taken as the baseline.
   await books.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
   await look(10 * MINUTE_MS)
   const seenAt = books.clock.now()
@@ -69,7 +69,7 @@ test('the time in which a machine stood still costs nothing, stands in the books
     .where('rental_id', '=', id)
     .orderBy('started_at')
     .execute()
-  // It was away twice; the first time it ran on.
+  // It was unreachable twice; the first time it kept running.
   expect(segments.map((one) => [((one.ended_at ?? 0) - one.started_at) / MINUTE_MS, one.settled_nano])).toEqual([
     [12, costOfSpan(PRICE, 12 * MINUTE_MS)],
     [51, 0n],
@@ -77,7 +77,7 @@ test('the time in which a machine stood still costs nothing, stands in the books
   ])
 })
 
-test('a reserved machine that stood still over the end of its term comes back on demand, and its rest has returned', async () => {
+test('a reserved machine that was down at the end of its term comes back on demand, and its hold is released', async () => {
   const money = usd('1000')
   const actor = await openAccount(books, 'term', money)
   const reserved = [{ termPeriodDays: 1, discountPercentage: 50 }]
@@ -118,7 +118,7 @@ test('a reserved machine that stood still over the end of its term comes back on
   }
 })
 
-test('what ran and is shown starting again is Unknown until it runs, and is paid for until it was last shown running', async () => {
+test('a running machine listed as starting is Unknown until it runs, and billed until it was last listed running', async () => {
   const actor = await openAccount(books, 'again', usd('1000'))
   const [back, ended] = [
     await startRental(books, actor, { pricePerHour: PRICE }),

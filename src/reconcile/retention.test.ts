@@ -1,4 +1,4 @@
-/** What is old goes by whole partitions; what it cost stays in every sum, and nothing is ever counted twice. */
+/** Old requests are deleted by partition; their costs stay in every sum, and nothing counts twice. */
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -34,7 +34,7 @@ async function open(): Promise<{ books: Books; actor: Actor }> {
   return { books, actor: await openAccount(books, 'keeps', usd('10')) }
 }
 
-/** Passes until nothing is left to do; answers the partitions that went. */
+/** Runs passes until nothing is left to do; returns the dropped partitions. */
 async function pass(books: Books): Promise<string[]> {
   const dropped: string[] = []
   const loop = applyRetention(books.app, retention, (name) => dropped.push(name))
@@ -71,7 +71,7 @@ const faults = async (books: Books) => {
   return verdict.ok ? verdict.value.findings : verdict
 }
 
-test('costs stay for their time one by one, and for ever in every sum', async () => {
+test('keeps single costs for their retention, and their sums for ever', async () => {
   const { books, actor } = await open()
   await pass(books)
   const failed = {
@@ -117,7 +117,7 @@ test('costs stay for their time one by one, and for ever in every sum', async ()
   expect(await pass(books)).toEqual([])
 })
 
-test('a request from a time that was thinned is refused, so that nothing counts twice', async () => {
+test('rejects a request from a summed-up day, so that nothing counts twice', async () => {
   const { books, actor } = await open()
   await pass(books)
   const one = request(actor, START)
@@ -132,9 +132,9 @@ test('a request from a time that was thinned is refused, so that nothing counts 
   expect(await faults(books)).toEqual([])
 })
 
-test('the log goes after its days, texts or not, and rows outside of any partition go too', async () => {
+test('deletes the log after its retention, with or without bodies, also in the default partition', async () => {
   const { books, actor } = await open()
-  // Nothing was made for this time yet: the rows stand in the default partition until a pass moves them.
+  // There is no partition for this time yet: rows are in the default partition until a pass moves them.
   const early = request(actor, addMs(START, 3 * DAY_MS))
   const never = request(actor, addMs(START, 400 * DAY_MS))
   await settle(books, actor, [early, never])
@@ -159,7 +159,7 @@ test('the log goes after its days, texts or not, and rows outside of any partiti
   expect(await faults(books)).toEqual([])
 })
 
-test('a filled database is migrated with all of its requests, which still count once', async () => {
+test('migrates a filled database, and its requests still count once', async () => {
   const schema = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
   closing.push(() => removeFolder(schema))
   await cp('schema', schema, { recursive: true })
@@ -178,7 +178,7 @@ test('a filled database is migrated with all of its requests, which still count 
   const { total } = (await usage(books, actor))['day'] as { total: bigint }
   expect(total).toBe(301n * 700n)
   expect(await faults(books)).toEqual([])
-  // Its first partition is mixed: what is old in it goes by rows, the rest stays until all of it is old.
+  // Its first partition is mixed: old rows are deleted one by one, the rest stays until all of it is old.
   await pass(books)
   const { rows } = await sql<{ logged: number; costs: number }>`
     select (select count(*)::integer from request_log) as logged, (select count(*)::integer from request_cost) as costs`.execute(

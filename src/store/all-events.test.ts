@@ -1,4 +1,4 @@
-/** The promises: over all accounts no event is left out, none comes twice, and one writer who hangs stops nobody for good. */
+/** Followers of all accounts miss no event, see none twice, and are not blocked for good by a stuck writer. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
 import { startWebhookTest, type WebhookTest } from '../../test/harness/webhook.ts'
@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => house.close())
 
-/** Writes an event, and commits or rolls back when it is told to. */
+/** Writes an event, and commits or rolls back on request. */
 async function writeSlowly({ accountId }: Actor): Promise<(end: 'commit' | 'roll back') => Promise<void>> {
   let tell: (end: 'commit' | 'roll back') => void = () => {}
   const told = new Promise<'commit' | 'roll back'>((resolve) => (tell = resolve))
@@ -44,7 +44,7 @@ async function writeSlowly({ accountId }: Actor): Promise<(end: 'commit' | 'roll
   }
 }
 
-/** An event, so that the next id is the one after it, whatever was rolled back before. */
+/** Writes an event, so that the next id follows it directly, even after a rollback. */
 async function begin(): Promise<bigint> {
   await house.emit(early)
   const newest = await newestEventId(db)
@@ -56,7 +56,7 @@ async function accountsAfter(id: bigint): Promise<string[]> {
   return (await listAllEventsAfter(db, id, 100)).map((event) => event.accountId)
 }
 
-test('while an event with a lower id may still come, those above it wait and those below it do not', async () => {
+test('holds back events above a gap that may still be filled, and returns those below it', async () => {
   const start = await begin()
   await house.emit(late)
   const end = await writeSlowly(early)
@@ -72,7 +72,7 @@ test('while an event with a lower id may still come, those above it wait and tho
   expect(await newestEventId(db)).toBe(start + 3n)
 })
 
-test('a reader that is waiting goes on when the writer is done, and not before', async () => {
+test('a waiting reader continues exactly when the writer ends', async () => {
   const start = await begin()
   const end = await writeSlowly(early)
   await house.emit(late)
@@ -81,7 +81,7 @@ test('a reader that is waiting goes on when the writer is done, and not before',
   expect(await reading).toEqual([early.accountId, late.accountId])
 })
 
-test('an id that was rolled back is passed over, also while others write', async () => {
+test('skips a rolled-back id, also while others write', async () => {
   const start = await begin()
   const end = await writeSlowly(early)
   await house.emit(late)
@@ -89,7 +89,7 @@ test('an id that was rolled back is passed over, also while others write', async
   await house.emit(late)
   expect(await accountsAfter(start)).toEqual([late.accountId, late.accountId])
 
-  // Somebody writes at every moment. Those who begin after the reader has looked are not waited for.
+  // There is always a writer. The reader does not wait for those that start after it.
   let endLast = await writeSlowly(early)
   let isRead = false
   const reading = accountsAfter(start).finally(() => (isRead = true))
@@ -104,7 +104,7 @@ test('an id that was rolled back is passed over, also while others write', async
   await endLast('roll back')
 })
 
-test('a page is no longer than was asked for, and begins where the one before ended', async () => {
+test('pages respect the limit and continue where the previous one ended', async () => {
   const start = await begin()
   const end = await writeSlowly(early)
   await house.emit(late, 3)

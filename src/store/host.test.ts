@@ -1,4 +1,4 @@
-/** What is wanted of hosts and what they say, in a real database: nothing is gone before a host has shown it gone. */
+/** Desired state and reports of hosts: a workload is gone only after its host has confirmed it. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { SECOND_MS, toDate } from '../base/instant.ts'
@@ -84,7 +84,7 @@ async function report(workloads: Observation[], more: Partial<HostReport> = {}, 
 const running = (tag: string, id: string): Observation => ({ id, tag, state: 'running', sshUser: 'root', disks: [] })
 const shown = async (tag: string) => (await driver().list(tag, signal))[0]
 
-it('a create is wanted of its host at once, under a new generation', async () => {
+it('a create changes the desired state of its host at once, with a new generation', async () => {
   const before = await readDesired(database.db, hostId)
   const { tag, id } = await create()
   const after = await readDesired(database.db, hostId)
@@ -95,12 +95,12 @@ it('a create is wanted of its host at once, under a new generation', async () =>
   expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
 })
 
-it('a create under the same tag is the same machine', async () => {
+it('a second create with the same tag returns the same machine', async () => {
   const { tag, id } = await create()
   expect(await create(tag)).toEqual({ tag, id })
 })
 
-it('runs when its host says so, and is reached through ports of the server that stay', async () => {
+it('runs when its host reports it, and keeps its public ports', async () => {
   const { tag, id } = await create()
   await report([running(tag, id)])
   const first = await shown(tag)
@@ -112,7 +112,7 @@ it('runs when its host says so, and is reached through ports of the server that 
   expect((await readDesired(database.db, hostId))?.workloads[0]?.started).toBe(true)
 })
 
-it('is shown as stopping until a report on that very wish leaves it out', async () => {
+it('is stopping until a report about that generation no longer contains it', async () => {
   const { tag, id } = await create()
   await report([running(tag, id)])
   const old = (await readDesired(database.db, hostId))?.generation ?? 0
@@ -125,7 +125,7 @@ it('is shown as stopping until a report on that very wish leaves it out', async 
   await driver().destroy(id, signal)
 })
 
-it('is unreachable while its host is silent, ending or not, and gone only when the host has shown it', async () => {
+it('is unreachable while its host is silent, and gone only when the host confirms it', async () => {
   const { tag, id } = await create()
   await report([running(tag, id)])
   const heardAt = clock.now()
@@ -144,7 +144,7 @@ it('is unreachable while its host is silent, ending or not, and gone only when t
   expect(await later.list(tag, signal)).toEqual([])
 })
 
-it('a connection that was replaced no longer counts', async () => {
+it('ignores reports of a replaced connection', async () => {
   const { tag, id } = await create()
   const second = randomUUID()
   await beginSession(database.db, hostId, second, '1.0.0')
@@ -154,7 +154,7 @@ it('a connection that was replaced no longer counts', async () => {
   expect(await shown(tag)).toMatchObject({ state: 'running' })
 })
 
-it('what a host has and the books have not is shown, left alone, and can be ended', async () => {
+it('lists an unknown workload of a host, leaves it alone, and can end it', async () => {
   const tag = newTag()
   await report([running(tag, 'w-stranger')])
   expect(await shown(tag)).toEqual({ externalId: 'w-stranger', tag, state: 'running' })
@@ -167,7 +167,7 @@ it('what a host has and the books have not is shown, left alone, and can be ende
   expect(await shown(tag)).toBeUndefined()
 })
 
-it('a host has no say in what another host runs', async () => {
+it('a host cannot change the workloads of another', async () => {
   const { tag, id } = await create()
   await report([running(tag, id)])
   const mine = hostId
@@ -185,7 +185,7 @@ it('a host has no say in what another host runs', async () => {
   expect((await readDesired(database.db, other))?.workloads).toEqual([])
 })
 
-it('a host leaves only when it is empty', async () => {
+it('a host can leave only when it is empty', async () => {
   const { tag, id } = await create()
   const leave = () => transact(database, (tx) => moveHost(tx, hostId, 'left'))
   expect(await leave()).toMatchObject({ ok: false, reason: 'host_has_tenants' })
@@ -197,7 +197,7 @@ it('a host leaves only when it is empty', async () => {
   expect(await driver().create(newTag(), spec(), signal)).toMatchObject({ kind: 'refused' })
 })
 
-it('a disk of a host is wanted by one machine, however many ask at once', async () => {
+it('attaches a disk to one machine, even if several ask at once', async () => {
   const wishes = await Promise.all(Array.from({ length: 6 }, () => create()))
   const id = `d-${hostId}`
   const file = { id, driver: 'host', tag: newTag(), hostId, label: 'disk', sizeGb: 256, vip: hostId } as const
@@ -208,7 +208,7 @@ it('a disk of a host is wanted by one machine, however many ask at once', async 
   expect((await world.findVolume(id))?.wantedBy).toEqual([wishes[refused.indexOf(undefined)]?.id])
 })
 
-it('there is room for a disk on hosts that are ready and heard of, less what is promised there', async () => {
+it('free disk space counts ready, connected hosts, less what is promised there', async () => {
   const hardware = { ...testOffer.hardware, storageGb: 3_000 }
   const offer = { ...testOffer, offering: 'virtual-machine', region: 'ca-west-1', hardware } as const
   const room = async () => [...((await driver().volumes.roomGb?.(['ca-west-1', 'jp-east-1'], signal)) ?? [])]
@@ -230,7 +230,7 @@ it('there is room for a disk on hosts that are ready and heard of, less what is 
   expect(await room()).toEqual(roomIs(0))
 })
 
-it('gives no port to two at once', async () => {
+it('never assigns a port twice', async () => {
   const made = await Promise.all(Array.from({ length: 20 }, () => create()))
   const rows = await database.db
     .selectFrom('relay_port')

@@ -46,7 +46,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
     over: sql`commitment`,
     offending: sql`
       select 'rental ' || m.rental_id as subject,
-             format('the term costs %s, charged %s and %s for ending early', m.total_nano, m.charged, m.rerated_nano) as detail
+             format('the term costs %s, charged %s plus %s for an early end', m.total_nano, m.charged, m.rerated_nano) as detail
       from ${committed} m where m.charged + m.rerated_nano > m.total_nano`,
   },
   {
@@ -56,7 +56,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
     // term, a failure, an unreachable machine, all visible in events) keeps the price of the term.
     offending: sql`
       select 'rental ' || m.rental_id as subject,
-             format('closed at a rate of %s (due %s) with %s on top (due %s, posted %s)', m.closed_rate_nano, due.rate,
+             format('closed at rate %s (expected %s), extra charge %s (expected %s, posted %s)', m.closed_rate_nano, due.rate,
                     m.rerated_nano, due.extra, m.extra_posted) as detail
       from ${committed} m
       cross join lateral (select
@@ -75,7 +75,7 @@ export const commitmentChecks: readonly LedgerCheck[] = [
     over: sql`(select from commitment where rerated_nano > 0)`,
     offending: sql`
       select 'rental ' || m.rental_id as subject,
-             format('share %s, written down %s, paid %s', share.nano, m.supplier_nano, m.share_posted) as detail
+             format('share %s, recorded %s, paid %s', share.nano, m.supplier_nano, m.share_posted) as detail
       from ${committed} m
       cross join lateral (
         select coalesce(div(m.rerated_nano::numeric * (10000 - m.platform_fee_bp), 10000), 0) as nano) share

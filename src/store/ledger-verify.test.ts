@@ -24,7 +24,7 @@ import { moveRental } from './rental.ts'
 import { saveCreditLine } from './standing.ts'
 
 let books: Books
-/** Rentals by what became of them, the volume, and the meters of some. */
+/** Rentals by outcome, the volume, and some meters. */
 const ids = new Map<string, number | bigint>()
 
 beforeAll(async () => {
@@ -33,7 +33,7 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-/** Everything that happens in an honest house: none of it may look like a fault. */
+/** All legitimate operations: none may be reported as a fault. */
 async function keepHouse(): Promise<void> {
   const { clock, database } = books
   const actor = await openAccount(books, 'verify', usd('500'))
@@ -66,7 +66,7 @@ async function keepHouse(): Promise<void> {
   clock.advance(MINUTE_MS)
   for (const rentalId of [lost, broken, ended]) await endRental(books, rentalId)
   await refund(books, actor.accountId, ended, usd('0.1'))
-  // The meter was away, and the money was gone long before the customer asked for the end.
+  // The meter was down, and the money ran out long before the customer ended the rental.
   clock.advance(2 * HOUR_MS)
   await endRental(books, broke)
   await settle(books, { rentalId: running, volumeId: null })
@@ -76,7 +76,7 @@ async function keepHouse(): Promise<void> {
   await commit(supplier)
 }
 
-/** Reserved terms: one runs on credit, one ended early, one failed, and a payment repaid some of the credit. */
+/** Reserved terms: one on credit, one ended early, one failed, and a payment that repaid part of the credit. */
 async function commit(supplier: { accountId: string; platformFeeBp: number }): Promise<void> {
   const { clock, database } = books
   const reserved = [
@@ -100,7 +100,7 @@ async function commit(supplier: { accountId: string; platformFeeBp: number }): P
   await buy(books, actor.accountId, usd('5'))
 }
 
-/** Requests on a gateway, some of them after their purse had expired and with money that was no longer there. */
+/** Requests on a gateway, some after their purse had expired and the money was gone. */
 async function inferSomething({ accountId, keyId }: Actor): Promise<void> {
   const { clock, database } = books
   const treasury = makeTreasury({ database, clock, gatewayId: 'gw' })
@@ -130,11 +130,11 @@ async function openMachine(db: Db): Promise<void> {
       'sxm5', 'ethernet', 8, '{}', ${at}, ${at})`.execute(db)
 }
 
-test('the names are told apart', () => {
+test('check names are unique', () => {
   expect(new Set(ledgerChecks.map((check) => check.name)).size).toBe(ledgerChecks.length)
 })
 
-test('an honest house has no findings, and every check had something to look at', async () => {
+test('an intact ledger has no findings, and every check reads some rows', async () => {
   const outcomes = await readWholeLedger(books.database, async (db) => {
     const seen: Array<{ name: string; rows: number; findings: unknown[] }> = []
     for (const check of ledgerChecks) {
@@ -147,7 +147,7 @@ test('an honest house has no findings, and every check had something to look at'
   expect(outcomes.filter((outcome) => outcome.rows === 0)).toEqual([])
 })
 
-test('the house’s accounts are the other side of its customers’', async () => {
+test('the balances of the platform mirror those of its customers', async () => {
   const house = await readHouse(books.database.db)
   const customers = await sql<{ sum: string }>`select sum(balance_nano)::text as sum from ledger_account`.execute(
     books.database.db,
@@ -158,7 +158,7 @@ test('the house’s accounts are the other side of its customers’', async () =
   expect(sum + BigInt(customers.rows[0]?.sum ?? '0')).toBe(0n)
 })
 
-test('the books are read as they were when the recount began, and cannot be written', async () => {
+test('reads one snapshot, and cannot write', async () => {
   await readWholeLedger(books.database, async (db) => {
     const count = async () => (await sql<{ n: bigint }>`select count(*) as n from posting`.execute(db)).rows[0]?.n
     const before = await count()
@@ -169,8 +169,8 @@ test('the books are read as they were when the recount began, and cannot be writ
   await expect(write).rejects.toMatchObject({ code: '25006' })
 })
 
-describe('a fault that a hand or a bug has planted', () => {
-  /** Check | what | whom it must name | what is done to the books. */
+describe('a planted fault', () => {
+  /** Check | fault | subject it must name | SQL that plants it. */
   const plants = `
     balance_is_its_transfers | a balance grew          | acc_verify available     | update ledger_account set balance_nano = balance_nano + 1 where account_id = 'acc_verify' and kind = 'available'
     balance_is_its_transfers | a transfer is gone      | acc_verify held          | delete from transfer where posting_id = (select id from posting where key = 'rental:{running}:hold')
@@ -233,11 +233,11 @@ describe('a fault that a hand or a bug has planted', () => {
     .split('\n')
     .map((line) => line.split(' | ').map((cell) => cell.trim()))
 
-  test('there is one for every check', () => {
+  test('exists for every check', () => {
     expect(new Set(cases.map(([name]) => name))).toEqual(new Set(ledgerChecks.map((check) => check.name)))
   })
 
-  test('is counted with all of its kind, however few are shown', async () => {
+  test('is counted even if only some are shown', async () => {
     const check = ledgerChecks.find((check) => check.name === 'posting_has_transfers')
     if (check === undefined) throw new Error('no such check')
     const bare = `insert into posting (key, kind, at, account_id, memo)
@@ -262,7 +262,7 @@ describe('a fault that a hand or a bug has planted', () => {
 
 class PutBack extends Error {}
 
-/** Spoils the books past triggers and foreign keys, looks, and puts everything back. */
+/** Damages the ledger past triggers and foreign keys, runs the checks, and rolls back. */
 async function inSpoiledBooks<T>(spoil: string, look: (db: Db) => Promise<T>): Promise<T> {
   let seen: { value: T } | undefined
   await books.database.db

@@ -191,7 +191,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     over: sql`segment`,
     offending: sql`
       select 'segment ' || s.id as subject,
-             format('settled %s until %s, worth %s', s.settled_nano, s.settled_until, worth.nano)
+             format('settled %s until %s, expected %s', s.settled_nano, s.settled_until, worth.nano)
                || case when s.ended_at <> s.settled_until then format(', but ended at %s', s.ended_at) else '' end as detail
       from segment s
       cross join lateral (
@@ -203,7 +203,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     over: sql`(select from segment where supplier_id is not null)`,
     offending: sql`
       select 'segment ' || s.id as subject,
-             format('share %s, written down %s, paid %s', share.nano, s.supplier_nano, coalesce(c.to_supplier, 0)) as detail
+             format('share %s, recorded %s, paid %s', share.nano, s.supplier_nano, coalesce(c.to_supplier, 0)) as detail
       from segment s
       left join ${charged} c on c.segment_id = s.id
       cross join lateral (
@@ -297,7 +297,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     over: sql`key_spend`,
     offending: sql`
       select format('key %s %s', api_key_id, to_char(month, 'YYYY-MM')) as subject,
-             format('written down %s, charged %s', coalesce(k.spent_nano, 0), coalesce(c.charged, 0)) as detail
+             format('recorded %s, charged %s', coalesce(k.spent_nano, 0), coalesce(c.charged, 0)) as detail
       from key_spend k
       full join (select p.api_key_id, date_trunc('month', p.at at time zone 'UTC')::date as month, sum(t.amount_nano) as charged
                  from posting p

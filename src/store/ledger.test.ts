@@ -60,8 +60,8 @@ async function findings() {
   return found
 }
 
-describe('one after the other', () => {
-  test('money is set aside, charged, shared with the supplier and given back', async () => {
+describe('sequentially', () => {
+  test('holds money, charges it, shares it with the supplier and releases the rest', async () => {
     const { accountId, keyId } = await openAccount(books, 'steps', usd('10'))
     const supplier = await openAccount(books, 'stepsupplier')
     const balances = (id = accountId) => readBalances(books.database.db, id)
@@ -89,7 +89,7 @@ describe('one after the other', () => {
     expect(await findings()).toEqual([])
   })
 
-  test('a key that was used for other transfers is refused', async () => {
+  test('rejects a posting key that was used for other transfers', async () => {
     const { accountId } = await openAccount(books, 'otherwise')
     await inTx((tx) => fund(tx, 'otherwise:1', accountId, usd('1')))
     await expect(inTx((tx) => fund(tx, 'otherwise:1', accountId, usd('2')))).rejects.toMatchObject({ code: '23505' })
@@ -97,7 +97,7 @@ describe('one after the other', () => {
     expect((await readBalances(books.database.db, accountId)).available).toBe(usd('1'))
   })
 
-  test('a charge that its hold does not cover writes nothing, even where another hold would', async () => {
+  test('writes nothing if its own hold does not cover a charge', async () => {
     const { accountId } = await openAccount(books, 'uncovered', usd('10'))
     for (const n of [1, 2]) {
       const hold = { holdKey: `uncovered:${n}`, accountId, amount: usd('1'), memo: 'Test' }
@@ -111,8 +111,8 @@ describe('one after the other', () => {
   })
 })
 
-/** Many connections do random things to few accounts, everything several times under the same key. */
-describe('all at once', () => {
+/** Many connections do random operations on few accounts, each several times with the same key. */
+describe('concurrently', () => {
   type Op = {
     readonly kind: 'fund' | 'hold' | 'charge' | 'release' | 'expire'
     account: number
@@ -126,7 +126,7 @@ describe('all at once', () => {
     cents: fc.integer({ min: 1, max: 500 }),
   })
 
-  test('no money is made, lost or spent twice, and no balance goes below zero', async () => {
+  test('creates, loses and double-spends no money, and no balance goes below zero', async () => {
     let run = 0
     const supplier = await openAccount(books, 'racesupplier')
     await fc.assert(
@@ -144,7 +144,7 @@ describe('all at once', () => {
         )
         expect([...posted.values()].every((times) => times === 1)).toBe(true)
         expect(await findings()).toEqual([])
-        // What came in is where it can be: with the customers, the supplier or the house.
+        // All money received is with the customers, the supplier or the platform.
         const written = await books.database.db
           .selectFrom('posting')
           .select('key')
@@ -182,14 +182,14 @@ describe('all at once', () => {
           break
       }
     } catch (error) {
-      // A hold that is not there, or has too little, or gave back another amount under this key: refused, all of it.
+      // Rejected as a whole: a missing hold, too little money, or another amount under this key.
       const refused = ['P0002', '23514', '23505'].includes(errorCode(error) ?? '')
       if (!refused && !String(error).includes('does not cover')) throw error
     }
     return undefined
   }
 
-  test('twenty racing for the last dollar: one gets it', async () => {
+  test('one of twenty holds gets the last dollar', async () => {
     const { accountId } = await openAccount(books, 'last', usd('1'))
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
@@ -202,7 +202,7 @@ describe('all at once', () => {
     expect(await readBalances(books.database.db, accountId)).toMatchObject({ available: 0n, held: usd('1') })
   })
 
-  test('twenty with the same key: one posts, the others are told so', async () => {
+  test('one of twenty postings with the same key is written, the others report a duplicate', async () => {
     const { accountId } = await openAccount(books, 'same')
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => inTx((tx) => fund(tx, 'same:1', accountId, usd('5')))),
@@ -212,14 +212,14 @@ describe('all at once', () => {
   })
 })
 
-describe('the schema itself refuses', () => {
+describe('the schema rejects', () => {
   beforeAll(async () => {
     const actor = await openAccount(books, 'schema', usd('100'))
     await startRental(books, actor, { pricePerHour: usd('2') })
     await sql`insert into audit (at, actor, action) values (now(), 'test', 'test')`.execute(books.database.db)
   })
 
-  /** What | SQL state | constraint | statement; `from → to` is a transfer that `ledger_post` is asked for. */
+  /** Fault | SQL state | constraint | statement; `from → to` is a transfer for `ledger_post`. */
   const refused = `
     a balance below zero          | 23514 | never_negative             | update ledger_account set balance_nano = -1 where kind = 'held'
     a balance of the house        | 23514 | customer_or_house          | update ledger_account set balance_nano = 0 where kind = 'revenue'
@@ -270,7 +270,7 @@ describe('the schema itself refuses', () => {
     expect(error).toMatchObject({ code: state, ...(constraint === '' ? {} : { constraint }) })
   })
 
-  test('and the books are as they were', async () => {
+  test('and leaves the ledger unchanged', async () => {
     expect(await findings()).toEqual([])
     expect(await readBalances(books.database.db, 'acc_schema')).toEqual({
       available: usd('98'),

@@ -1,4 +1,4 @@
-/** The promise: what was heard is not trusted once the network has swallowed notifications for a while. */
+/** Notifications are not trusted while the network may be dropping them. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => fixture.close())
 
-/** Stands between a client and PostgreSQL, and can go silent without hanging up. */
+/** A proxy between a client and PostgreSQL that can go silent without closing connections. */
 async function startRelay(url: string): Promise<{ url: string; silence(on: boolean): void; close(): Promise<void> }> {
   const through = new URL(url)
   const folder = await mkdtemp(path.join(os.tmpdir(), 'relay-'))
@@ -71,9 +71,9 @@ async function startListening(deadMs?: number) {
 }
 const notify = (payload: string) => fixture.database.pool.query(`select pg_notify('berth_test', $1)`, [payload])
 
-describe('the connection that listens', () => {
-  test('a silent network ends the trust within a second; when it speaks again, what was missed is heard first', async () => {
-    // Not given up, however long this machine takes from the silence to its end.
+describe('the notification connection', () => {
+  test('is not trusted after a second of silence, and delivers missed notifications before it is trusted again', async () => {
+    // Not replaced, however slow this machine is.
     const { listener, relay, heard, losses, close } = await startListening(60_000)
     await notify('one')
     await waitFor('the first to be heard', () => heard.length > 0)
@@ -88,7 +88,7 @@ describe('the connection that listens', () => {
     await close()
   })
 
-  test('one that stays silent is given up, and another one is made', async () => {
+  test('is replaced when it stays silent', async () => {
     const { listener, relay, losses, close } = await startListening()
     relay.silence(true)
     await waitFor('it to be given up', () => losses() > 0)

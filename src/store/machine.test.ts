@@ -1,4 +1,4 @@
-/** What an engine reports, against what is rented and what an operator has decided. */
+/** Reports of engines against rentals and the decisions of operators. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { mockFleet } from '../engines/mock/fleet.ts'
 import { usd } from '../base/money.ts'
@@ -20,7 +20,7 @@ const report = (machines: readonly ReportedMachine[]) =>
   transact(books.database, (tx) => saveInventory(tx, 'mock', machines, tx.clock.now()))
 const read = async () => findMachine(books.database.db, reported.id)
 
-test('a machine that is left out is lost, and ready when it is reported again; one that is drained stays drained', async () => {
+test('marks an unreported machine lost and a reported one ready again; a drained one stays drained', async () => {
   await report([reported])
   expect(await read()).toMatchObject({ status: 'node_ready', gpus_free: 8 })
   await report([])
@@ -33,13 +33,13 @@ test('a machine that is left out is lost, and ready when it is reported again; o
   expect(await read()).toMatchObject({ status: 'node_draining' })
 })
 
-test('the price is the supplier’s after the first report', async () => {
+test('takes the price from the first report only', async () => {
   await transact(books.database, (tx) => changeMachine(tx, reported.id, { price: usd('3') }))
   await report([{ ...reported, price: usd('1') }])
   expect(await read()).toMatchObject({ price_nano_per_gpu_hour: usd('3') })
 })
 
-test('GPUs that are sick, withdrawn or no longer there are not free, and keep their places', async () => {
+test('sick, withdrawn and missing GPUs are not free, and keep their numbers', async () => {
   await report([{ ...reported, gpusSick: [1] }])
   expect(await read()).toMatchObject({ gpus_total: 8, gpus_sick: [1], gpus_free: 7 })
   await transact(books.database, (tx) => changeMachine(tx, reported.id, { gpusWithdrawn: [1, 2] }))

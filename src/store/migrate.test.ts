@@ -13,7 +13,7 @@ let schema: string
 beforeEach(async () => {
   database = await testDatabase()
   pool = new pg.Pool({ connectionString: database.url, max: 2 })
-  // A connection that migrate() has let go may still be closing when the database is dropped.
+  // A connection released by migrate() may still be closing when the database is dropped.
   pool.on('error', () => {})
   schema = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
   await cp('schema', schema, { recursive: true })

@@ -1,6 +1,6 @@
 /**
  * The simulated cloud in PostgreSQL: the driver on it passes the same suite as in memory, and its operations stay
- * whole when several servers call them at once.
+ * atomic when several servers call them at once.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { addMs } from '../base/instant.ts'
@@ -69,7 +69,7 @@ function volume(externalId: string, overrides: Partial<MockVolume> = {}): MockVo
 const many = Array.from({ length: 20 }, (_, i) => i)
 
 describe('the world in PostgreSQL, called by several servers at once', () => {
-  it('keeps a row as it was given, to the millisecond', async () => {
+  it('stores a row unchanged, to the millisecond', async () => {
     const one = machine('kept', {
       runningAt: null,
       failedAt: addMs(now, 1),
@@ -108,7 +108,7 @@ describe('the world in PostgreSQL, called by several servers at once', () => {
     expect((await world.listVolumes('tag-shared', now))[0]?.attachedTo).toEqual(ids.slice(0, 1))
   })
 
-  it('forgets without getting in its own way', async () => {
+  it('deletes old rows concurrently without a deadlock', async () => {
     const ids = many.map((i) => `old-${i}`)
     await Promise.all(ids.map((id) => world.addMachine(machine(id, { goneAt: addMs(now, -10) }))))
     await Promise.all(many.map(() => world.forgetGone(now)))
@@ -116,9 +116,9 @@ describe('the world in PostgreSQL, called by several servers at once', () => {
   })
 })
 
-/** The two worlds are one description. Whatever is done, they answer alike. */
+/** Both implementations behave the same. */
 describe('the world in PostgreSQL and the one in memory', () => {
-  it('answer alike to the same calls', async () => {
+  it('return the same results', async () => {
     const calls: Array<(world: MockWorld) => Promise<unknown>> = [
       (w) => w.addMachine(machine('alike-m', { destroyRefusalsLeft: 1 })),
       (w) => w.addMachine(machine('alike-m')),

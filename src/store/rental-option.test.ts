@@ -39,7 +39,7 @@ const prices = ['virtual-machine', 'bare-metal'].flatMap((machine_type) =>
   ),
 )
 
-/** By hand: each price with the machines that could serve it, in the order of their ids. */
+/** The expected result: each price with the machines that fit, in the order of ids. */
 function expected(machines: readonly Machine[]) {
   return prices.flatMap((price) => {
     const fitting = machines
@@ -67,7 +67,7 @@ function expected(machines: readonly Machine[]) {
   })
 }
 
-it('counts what fits each price, whatever machines there are', async () => {
+it('counts the machines that fit each price, for random fleets', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(machine, { maxLength: 12 }), async (machines) => {
       await sql`truncate machine, gpu_price cascade`.execute(database.db)

@@ -1,4 +1,4 @@
-/** The promise: a database that says nothing is not waited for, and nobody is told more than is known. */
+/** Statements on an unresponsive database time out, and the error claims no more than is known. */
 import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../base/instant.ts'
@@ -9,7 +9,7 @@ import { DatabaseSilent } from './silence-watch.ts'
 
 let made: Awaited<ReturnType<typeof testDatabase>>
 let database: Database
-/** A look of its own, which is always answered. */
+/** A separate connection, which always works. */
 let other: Database
 
 beforeEach(async () => {
@@ -28,12 +28,12 @@ const seen = async () =>
   (await sql<{ what: string }>`select what from seen`.execute(other.db)).rows.map((row) => row.what)
 const note = (db: Database['db'], what: string) => sql`insert into seen values (${what})`.execute(db)
 
-test('a statement that takes long is waited for while heartbeats are answered', async () => {
+test('waits for a slow statement while heartbeats are answered', async () => {
   await sql`select pg_sleep(4)`.execute(database.db)
   expect(await seen()).toEqual([])
 })
 
-test('without heartbeats waiting ends, nothing of the transaction is done, and the pool works again', async () => {
+test('without heartbeats, times out, rolls back, and the pool recovers', async () => {
   database.silence.isAnswering = () => false
   const work = transact(database, async (tx) => {
     await note(tx.db, 'half')
@@ -45,7 +45,7 @@ test('without heartbeats waiting ends, nothing of the transaction is done, and t
   expect(await seen()).toEqual(['whole'])
 })
 
-test('a connection that is waited for is given up too, and comes back to the pool', async () => {
+test('times out waiting for a connection, which returns to the pool', async () => {
   const release: Array<() => void> = []
   const hold = () => database.db.connection().execute(() => new Promise<void>((resolve) => release.push(resolve)))
   const held = [hold(), hold()]
@@ -59,7 +59,7 @@ test('a connection that is waited for is given up too, and comes back to the poo
   expect((await seen()).toSorted()).toEqual(['a', 'b'])
 })
 
-test('of a commit that was not confirmed nothing is claimed: it may take effect', async () => {
+test('reports an unconfirmed commit as unknown, because it may take effect', async () => {
   await sql`create function slow() returns trigger language plpgsql as 'begin perform pg_sleep(6); return null; end'`.execute(
     other.db,
   )
