@@ -6,6 +6,7 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { WordPiece, type Tokens } from './word-piece.ts'
 
 export const DIMENSIONS = 384
@@ -39,6 +40,8 @@ export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
   })
   const states = async (ids: readonly number[]): Promise<Float32Array> => {
     const row = (values: BigInt64Array) => new Tensor('int64', values, [1, ids.length])
+    // A run blocks the thread. Without a turn of the event loop before each, a long list of texts blocks all others.
+    await setImmediate()
     const outcome = await session.run({
       input_ids: row(BigInt64Array.from(ids, BigInt)),
       attention_mask: row(new BigInt64Array(ids.length).fill(1n)),

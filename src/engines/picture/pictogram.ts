@@ -4,6 +4,7 @@
  * two the shapes are always the same, so the memory is what the first pictures took.
  */
 import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { InferenceSession, Tensor } from 'onnxruntime-node'
 import { loadMiniLm, type EmbeddingModel } from '../embedding/mini-lm.ts'
 import { DECODER_FILE, PAINTER_FILE, readModelFolder, type PictureFacts } from './model-folder.ts'
@@ -66,6 +67,8 @@ function makeVelocities(painter: InferenceSession, { latent: shape, words, dimen
       const length = row.reduce((product, one) => product * one, batch)
       return new Tensor('float32', values.subarray(0, length), [batch, ...row])
     }
+    // A run blocks the thread; a cancellation is heard between two.
+    await setImmediate()
     const outcome = await painter.run({
       latent: tensor(latents, ...shape),
       time: tensor(new Float32Array(batch).fill(time)),

@@ -5,6 +5,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
+import { setImmediate } from 'node:timers/promises'
 import type { InferenceSession, Tensor, TensorConstructor } from 'onnxruntime-node'
 import { z } from 'zod'
 import type { Synthesiser } from './voice-thread.ts'
@@ -52,6 +53,7 @@ export async function loadVits(threads: number): Promise<Synthesiser> {
         speaker: metadata.spk2id[voice] ?? 0,
         lengthScale: 1 / speed,
       })
+      await setImmediate()
       const outcome = await session.run(feeds)
       const samples = outcome['audio']?.data
       if (!(samples instanceof Float32Array)) throw new Error('the model gave no sound')
