@@ -1,9 +1,9 @@
-/** A word with a tone. The word says it; the colour only helps. */
+/** A label with a tone. The label carries the meaning; the colour only helps. */
 import type { ReactNode } from 'react'
 import type { RentalStatus } from '../../src/contract/rental.ts'
+import { rentalTones } from '../../src/view/rental.ts'
+import type { Tone } from '../../src/view/tone.ts'
 import { cx } from './class.ts'
-
-export type Tone = 'good' | 'warn' | 'bad' | 'info' | 'plain'
 
 const tones: Readonly<Record<Tone, string>> = {
   good: 'bg-good-soft text-good',
@@ -27,15 +27,6 @@ export function Badge({ tone = 'plain', children }: { tone?: Tone; children: Rea
   )
 }
 
-const statusTones = {
-  Pending: 'info',
-  Running: 'good',
-  Unknown: 'warn',
-  Failed: 'bad',
-  Terminating: 'info',
-  Terminated: 'plain',
-} as const satisfies Record<RentalStatus, Tone>
-
 export function RentalBadge({ status }: { status: RentalStatus }) {
-  return <Badge tone={statusTones[status]}>{status}</Badge>
+  return <Badge tone={rentalTones[status]}>{status}</Badge>
 }

@@ -7,9 +7,14 @@ export function number(value: number): string {
   return grouped.format(value)
 }
 
-/** `1 GPU`, `8 GPUs` */
+/** `1 GPU`, `8 GPUs`, `2 entries` */
 export function count(value: number, noun: string): string {
-  return `${number(value)} ${noun}${value === 1 ? '' : 's'}`
+  return `${number(value)} ${value === 1 ? noun : plural(noun)}`
+}
+
+function plural(noun: string): string {
+  if (noun.endsWith('person')) return noun.replace(/person$/, 'people')
+  return /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`
 }
 
 /** `323 MB` */

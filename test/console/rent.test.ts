@@ -43,7 +43,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await visit('/marketplace', 'Marketplace')
     await page.getByText('28 machines', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Rent mock-fra-rtx4090-01', exact: true }).click()
-    const dialog = page.getByRole('dialog', { name: 'Rent RTX-4090' })
+    const dialog = page.getByRole('dialog', { name: 'Rent RTX 4090' })
     await dialog.getByLabel('GPUs').selectOption('2 GPUs')
     await dialog.getByText('1 day 1 hour').waitFor()
     const share = /2 GPUs come with ([\d,]+) CPUs, ([\d,]+) GB of memory and ([\d,]+) GB of disk/.exec(

@@ -5,6 +5,7 @@ import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
+import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink, TextLink } from '../../ui/button.tsx'
@@ -12,7 +13,7 @@ import { Card, Facts, Stat, Stats } from '../../ui/card.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { AccountMoneyDialog, type MoneyMove } from './money.tsx'
-import { QuotaDialog, quotaWords } from './quota.tsx'
+import { QuotaDialog } from './quota.tsx'
 import { StandingBadge, type Account } from './record.tsx'
 import { AccountRentals } from './rentals.tsx'
 import { CreditLineDialog, FeeDialog, StandingDialog } from './standing.tsx'
@@ -157,9 +158,9 @@ function QuotaCard({ account, onChange }: { account: Account; onChange: () => vo
   return (
     <Card title="Quota" actions={<Button onClick={onChange}>Change the quota</Button>}>
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 text-sm md:grid-cols-3 xl:grid-cols-5">
-        {quotaWords.map(({ name, label }) => (
+        {quotaNames.map((name) => (
           <div key={name}>
-            <dt className="text-muted">{label}</dt>
+            <dt className="text-muted">{quotaLabels[name]}</dt>
             <dd className="font-medium tabular-nums">{number(account.quota[name] ?? 0)}</dd>
           </div>
         ))}

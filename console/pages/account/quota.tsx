@@ -1,6 +1,7 @@
 /** How much an account may hold. Only what was changed is sent, so that a raised default reaches the rest. */
 import { number } from '../../../src/view/number.ts'
 import { defaultQuota, type Quota } from '../../../src/base/limits.ts'
+import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { optionalNumber } from '../../form/read.ts'
 import { TextField } from '../../ui/field.tsx'
@@ -8,31 +9,19 @@ import { ReasonField } from '../../ui/reason-field.tsx'
 import type { Account } from './record.tsx'
 import { useAccountForm } from './standing.tsx'
 
-export const quotaWords: ReadonlyArray<{ readonly name: keyof Quota; readonly label: string }> = [
-  { name: 'gpus', label: 'GPUs in use' },
-  { name: 'volumes', label: 'Volumes' },
-  { name: 'volumeGb', label: 'GB of volumes' },
-  { name: 'keys', label: 'API keys' },
-  { name: 'sshKeys', label: 'SSH keys' },
-  { name: 'webhooks', label: 'Webhooks' },
-  { name: 'requestsPerMinute', label: 'Model requests a minute' },
-  { name: 'tokensPerMinute', label: 'Tokens a minute' },
-  { name: 'streams', label: 'Model requests at a time' },
-]
-
 type Field = `quota.${keyof Quota}`
 const fieldOf = (name: keyof Quota): Field => `quota.${name}`
 
 export function QuotaDialog({ account, onClose }: { account: Account; onClose: () => void }) {
   const before = (name: keyof Quota): number => account.quota[name] ?? defaultQuota[name]
-  const texts = Object.fromEntries(quotaWords.map(({ name }) => [fieldOf(name), String(before(name))]))
+  const texts = Object.fromEntries(quotaNames.map((name) => [fieldOf(name), String(before(name))]))
   const form = useAccountForm(
     account,
     { ...(texts as Record<Field, string>), reason: '' },
     ({ reason, ...quota }) => ({
       quota: Object.fromEntries(
-        quotaWords
-          .map(({ name }) => [name, optionalNumber(quota[fieldOf(name)]) ?? Number.NaN] as const)
+        quotaNames
+          .map((name) => [name, optionalNumber(quota[fieldOf(name)]) ?? Number.NaN] as const)
           .filter(([name, value]) => value !== before(name)),
       ),
       reason,
@@ -50,10 +39,10 @@ export function QuotaDialog({ account, onClose }: { account: Account; onClose: (
       onClose={onClose}
     >
       <div className="grid items-start gap-4 sm:grid-cols-3">
-        {quotaWords.map(({ name, label }) => (
+        {quotaNames.map((name) => (
           <TextField
             key={name}
-            label={label}
+            label={quotaLabels[name]}
             inputMode="numeric"
             hint={`Default ${number(defaultQuota[name])}`}
             {...form.text(fieldOf(name))}

@@ -2,6 +2,7 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { scopes, type Scope } from '../../../src/contract/endpoint.ts'
+import { scopeLabels } from '../../../src/view/account.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { optionalNumber } from '../../form/read.ts'
 import { useCallForm } from '../../form/use-form.ts'
@@ -12,17 +13,6 @@ import { CheckField, TextField } from '../../ui/field.tsx'
 
 /** What the first key of a customer may do; `supply` comes with the fee. */
 const customerScopes: Scope[] = scopes.filter((scope) => scope !== 'operator' && scope !== 'supply')
-
-const scopeWords: Readonly<Record<Scope, string>> = {
-  inference: 'Call models',
-  'compute:read': 'See machines and volumes',
-  'compute:write': 'Rent and end machines',
-  'billing:read': 'See money',
-  'billing:write': 'Change how it pays',
-  keys: 'Make keys, members and webhooks',
-  supply: 'Supply machines',
-  operator: 'Operate this installation',
-}
 
 export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
   const [opened, setOpened] = useState<Reply<'createAccount'>>()
@@ -67,7 +57,7 @@ export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
             .map((scope) => (
               <CheckField
                 key={scope}
-                label={scopeWords[scope]}
+                label={scopeLabels[scope]}
                 checked={chosen.includes(scope)}
                 onChange={(event) => form.set({ scopes: scopesWith(scope, event.target.checked) })}
               />

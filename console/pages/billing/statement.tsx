@@ -3,9 +3,10 @@ import type { Reply } from '../../../src/client/client.ts'
 import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
+import { entryLabels } from '../../../src/view/ledger.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
-import { Badge, type Tone } from '../../ui/badge.tsx'
+import { Badge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { cx } from '../../ui/class.ts'
 import { Empty } from '../../ui/empty.tsx'
@@ -18,20 +19,9 @@ type Line = Reply<'getStatement'>['lines'][number]
 
 const PAGE_LINES = 50
 
-const kinds = {
-  purchase: { tone: 'good', word: 'Purchase' },
-  credit: { tone: 'good', word: 'Credit' },
-  refund: { tone: 'good', word: 'Refund' },
-  adjustment: { tone: 'warn', word: 'Adjustment' },
-  charge: { tone: 'plain', word: 'Charge' },
-  payout: { tone: 'info', word: 'Payout' },
-  credit_draw: { tone: 'info', word: 'Credit line' },
-  credit_repayment: { tone: 'info', word: 'Credit line' },
-} as const satisfies Record<Line['kind'], { tone: Tone; word: string }>
-
 const columns: ReadonlyArray<Column<Line>> = [
   { name: 'at', header: 'When', cell: (line) => <span className="whitespace-nowrap">{localTime(line.at)}</span> },
-  { name: 'kind', header: 'Kind', cell: (line) => <Badge tone={kinds[line.kind].tone}>{kinds[line.kind].word}</Badge> },
+  { name: 'kind', header: 'Kind', cell: (line) => <EntryBadge kind={line.kind} /> },
   { name: 'memo', header: 'What for', cell: (line) => <WhatFor line={line} /> },
   { name: 'amount', header: 'Amount', align: 'right', cell: (line) => <Amount usd={line.amountUsd} /> },
   {
@@ -69,6 +59,11 @@ export function Statement() {
       )}
     </Answer>
   )
+}
+
+function EntryBadge({ kind }: { kind: Line['kind'] }) {
+  const [label, tone] = entryLabels[kind]
+  return <Badge tone={tone}>{label}</Badge>
 }
 
 function WhatFor({ line }: { line: Line }) {

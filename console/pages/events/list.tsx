@@ -2,11 +2,11 @@
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
+import { eventDetail, eventSubject, eventTitle, eventTone } from '../../../src/view/event.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
-import { eventDetail, eventSubject, eventTitle, eventTone } from './words.ts'
 
 interface EventListProps {
   readonly events: readonly EventRecord[]

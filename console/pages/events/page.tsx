@@ -1,6 +1,7 @@
 /** Everything that has happened to the account, newest first. What happens while it is open comes by itself. */
 import { getRouteApi } from '@tanstack/react-router'
 import { eventTypes, type EventType } from '../../../src/contract/event.ts'
+import { eventTitle } from '../../../src/view/event.ts'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
@@ -9,7 +10,6 @@ import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { EventList } from './list.tsx'
 import { useEventPages } from './pages.ts'
-import { eventTitle } from './words.ts'
 
 const route = getRouteApi('/shell/events')
 

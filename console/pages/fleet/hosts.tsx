@@ -1,6 +1,7 @@
 /** Hosts: machines with our agent and bare metal over SSH. How they are, and what an operator does with them. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
+import { gpuLabel, gpusLabel } from '../../../src/view/gpu.ts'
 import { relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { optionalText } from '../../form/read.ts'
@@ -108,7 +109,7 @@ function columnsOf(now: number, show: (host: FleetHost) => void): ReadonlyArray<
         <div>
           <div className="font-medium">{host.id}</div>
           <div className="text-muted">
-            {host.gpusTotal} × {host.gpuModel.replace(/^NVIDIA-/, '')}
+            {gpusLabel(host.gpusTotal, gpuLabel(host.gpuModel))}
             {host.simulated && ' (simulated)'}
           </div>
         </div>

@@ -2,6 +2,7 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { rentalStatus } from '../../../src/contract/rental.ts'
 import { count } from '../../../src/view/number.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
@@ -127,7 +128,7 @@ function columnsOf(now: number): ReadonlyArray<Column<AnyRental>> {
   return [
     { name: 'name', header: 'Rental', width: 'minmax(0, 1.4fr)', cell: (rental) => <RentalName rental={rental} /> },
     { name: 'account', header: 'Account', cell: (rental) => <AccountLink rental={rental} /> },
-    { name: 'kind', header: 'Kind', width: '6rem', cell: (rental) => kindWords[rental.kind] },
+    { name: 'kind', header: 'Kind', width: '6rem', cell: (rental) => rentalKindLabels[rental.kind] },
     { name: 'gpus', header: 'GPUs', align: 'right', width: '4rem', cell: (rental) => rental.gpuCount },
     { name: 'region', header: 'Region', cell: (rental) => rental.region },
     { name: 'driver', header: 'Engine', width: '5.5rem', cell: (rental) => rental.driver },
@@ -157,8 +158,6 @@ function WhyCell({ rental }: { rental: AnyRental }) {
     </span>
   )
 }
-
-const kindWords = { 'virtual-machine': 'VM', 'bare-metal': 'Bare metal', container: 'Container' } as const
 
 function RentalName({ rental }: { rental: AnyRental }) {
   return (

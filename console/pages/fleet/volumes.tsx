@@ -2,6 +2,7 @@
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
+import { volumeLabels } from '../../../src/view/volume.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
@@ -10,7 +11,6 @@ import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
 import type { AnyVolume } from './read.ts'
-import { stateWords } from '../volumes/state.ts'
 
 const READ_EVERY_MS = 15_000
 
@@ -64,7 +64,7 @@ function columnsOf(now: number): ReadonlyArray<Column<AnyVolume>> {
       name: 'state',
       header: 'State',
       width: '8rem',
-      cell: ({ state }) => <Badge tone={stateWords[state].tone}>{state}</Badge>,
+      cell: ({ state }) => <Badge tone={volumeLabels[state].tone}>{state}</Badge>,
     },
     {
       name: 'since',

@@ -6,6 +6,8 @@ import type { Reply } from '../../../src/client/client.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
+import { displayName, parseSshCommand } from '../../../src/view/own-machine.ts'
+import { gpuLabel } from '../../../src/view/gpu.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
@@ -18,7 +20,6 @@ import { CostSoFar } from '../rental/cost.tsx'
 import { TerminateButton, TerminateDialog } from '../rental/end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from '../rental/failure.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
-import { callName, gpuWords, sshOfCommand } from '../rental/machine.ts'
 import { RentalReach } from '../rental/reach.tsx'
 import { RentalTabs } from '../rental/tabs.tsx'
 import { RentalTimeline } from '../rental/timeline.tsx'
@@ -48,7 +49,7 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
   const [open, setOpen] = useState<'change' | 'end'>()
   const close = (): void => setOpen(undefined)
   const { status, machine } = instance
-  const name = callName(instance)
+  const name = displayName(instance)
   const cost = (
     <CostSoFar
       costUsd={instance.costSoFarUsd}
@@ -60,7 +61,7 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
   return (
     <Page
       title={name}
-      intro={`Container, ${instance.gpuCount} × ${gpuWords(machine.gpuModel)}, ${machine.region}`}
+      intro={`Container, ${instance.gpuCount} × ${gpuLabel(machine.gpuModel)}, ${machine.region}`}
       actions={
         <>
           <ChangeButton status={status} onClick={() => setOpen('change')} />
@@ -118,7 +119,7 @@ function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode })
       <RentalReach
         name={instance.name}
         status={status}
-        ssh={sshOfCommand(instance.sshCommand)}
+        ssh={parseSshCommand(instance.sshCommand)}
         ports={instance.portMappings}
       />
       <Card title="State" actions={<RentalBadge status={status} />}>

@@ -1,23 +1,24 @@
 /** A machine that has just joined: what it is doing, and what to do next. */
+import { gpuLabel } from '../../../src/view/gpu.ts'
+import { offeringLabels, standingOf, type Supplied } from '../../../src/view/supply.ts'
 import { useMay } from '../../api/me.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
 import { useNow } from '../../ui/now.ts'
 import { PriceEditor } from '../supply/price.tsx'
-import { gpuWords, offeringWords, standingOf, type Supplied } from '../supply/words.ts'
 
 export function JoinedHost({ one }: { one: Supplied }) {
-  const { word, tone, sentence } = standingOf(one, useNow())
+  const { label, tone, hint } = standingOf(one, useNow())
   const { machine, host, of } = one
   const isHouse = useMay('operator')
   return (
-    <Card title={`${one.id} has joined`} actions={<Badge tone={tone}>{word}</Badge>}>
+    <Card title={`${one.id} has joined`} actions={<Badge tone={tone}>{label}</Badge>}>
       <Facts
         facts={[
-          ['Now', sentence],
-          ['GPUs', `${of.gpusTotal} × ${gpuWords(of.gpuModel)}${host?.simulated === true ? ', simulated' : ''}`],
-          ['Sells', `${offeringWords[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
+          ['Now', hint],
+          ['GPUs', `${of.gpusTotal} × ${gpuLabel(of.gpuModel)}${host?.simulated === true ? ', simulated' : ''}`],
+          ['Sells', `${offeringLabels[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
           ...(machine === undefined
             ? []
             : ([['USD a GPU and hour', <PriceEditor key="price" machine={machine} />]] as const)),

@@ -23,7 +23,7 @@ import { faultsOf, firstWish, joinCommand } from './command.ts'
 import { JoinedHost } from './host.tsx'
 import { JoinTerms } from './terms.tsx'
 import { JoinTokens } from './tokens.tsx'
-import { MACHINES_SHOWN } from '../supply/words.ts'
+import { MACHINES_SHOWN } from '../supply/read.ts'
 
 /** While somebody looks at the page and waits. */
 const ARRIVALS_EVERY_MS = 2_000

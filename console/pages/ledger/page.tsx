@@ -8,6 +8,7 @@ import { formatInstant, instantOf } from '../../../src/base/instant.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
+import { checkLabel, findingLabel, houseAccountLabel } from '../../../src/view/ledger.ts'
 import { useAction } from '../../api/query.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -16,7 +17,6 @@ import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
-import { checkWords, findingWords, houseWords } from './words.ts'
 
 /** A recount of large books takes minutes. */
 const RECOUNT_MS = 290_000
@@ -90,7 +90,7 @@ const checkColumns: ReadonlyArray<Column<Check>> = [
   {
     name: 'check',
     header: 'Promise',
-    cell: (check) => <span className="block min-w-56">{checkWords(check.name)}</span>,
+    cell: (check) => <span className="block min-w-56">{checkLabel(check.name)}</span>,
   },
   { name: 'rows', header: 'Compared', align: 'right', cell: (check) => count(check.rows, 'row') },
   {
@@ -129,7 +129,7 @@ function BooksVerdict({ verdict, atMs }: { verdict: Verdict; atMs: number }) {
         <Table
           label="Accounts of the house"
           columns={[
-            { name: 'account', header: 'Account', cell: ([name]) => houseWords(name) },
+            { name: 'account', header: 'Account', cell: ([name]) => houseAccountLabel(name) },
             { name: 'sum', header: 'Sum', align: 'right', cell: ([, usd]) => money(usd) },
           ]}
           rows={house}
@@ -194,7 +194,7 @@ function Sentence({ ok, good, bad, atMs }: { ok: boolean; good: string; bad: str
 }
 
 const findingColumns: ReadonlyArray<Column<Finding>> = [
-  { name: 'check', header: 'What is wrong', cell: ({ check }) => findingWords(check) },
+  { name: 'check', header: 'What is wrong', cell: ({ check }) => findingLabel(check) },
   { name: 'subject', header: 'Where', cell: ({ subject }) => <span className="break-all">{subject}</span> },
   { name: 'detail', header: 'Found', cell: ({ detail }) => detail },
 ]

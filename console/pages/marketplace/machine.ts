@@ -11,6 +11,7 @@ import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import type { Simulation } from '../../../src/contract/shared.ts'
 import { simulationIn } from '../../../src/contract/simulated.ts'
+import { gpuLabel, isGpuMatch } from '../../../src/view/gpu.ts'
 import { call } from '../../api/query.ts'
 import type { marketplaceSearch, sortNames } from './search.ts'
 
@@ -81,7 +82,7 @@ export function useMachines(): Machines {
 
 function rowOf(machine: Reply<'listMachines'>['instances'][number]): MachineRow {
   const { hardware, network, location } = machine
-  const gpu = (hardware.gpus[0]?.model ?? 'GPU').replace(/^NVIDIA[- ]/i, '').replace(/^GeForce[- ]/i, '')
+  const gpu = gpuLabel(hardware.gpus[0]?.model)
   const cpu = hardware.cpus[0]?.model ?? ''
   return {
     id: machine.id,
@@ -108,12 +109,11 @@ type MachineFilter = Pick<z.output<typeof marketplaceSearch>, 'gpu' | 'free' | '
 
 export function filterMachines(rows: readonly MachineRow[], filter: MachineFilter): MachineRow[] {
   const { gpu, free, price, region, text } = filter
-  const model = gpu?.toLowerCase()
   const most = price === undefined ? undefined : usdFromNumber(price)
   const words = text?.toLowerCase().split(/\s+/).filter(Boolean) ?? []
   return rows.filter(
     (row) =>
-      (model === undefined || row.gpu.toLowerCase().includes(model)) &&
+      (gpu === undefined || isGpuMatch(row.gpu, gpu)) &&
       (free === undefined || row.free >= free) &&
       (most === undefined || row.pricePerGpu <= most) &&
       (region === undefined || row.region === region) &&

@@ -2,10 +2,12 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
+import type { Tone } from '../../../src/view/tone.ts'
 import { useMay, useMe } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
-import { Badge, type Tone } from '../../ui/badge.tsx'
+import { roleLabels } from '../../../src/view/account.ts'
+import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
@@ -18,11 +20,6 @@ import { AddMemberDialog, RoleDialog } from './role.tsx'
 type Member = Reply<'listMembers'>['members'][number]
 
 const roleTones = { owner: 'info', member: 'good', viewer: 'plain' } as const satisfies Record<Member['role'], Tone>
-const roleWords = { owner: 'Owner', member: 'Member', viewer: 'Viewer' } as const satisfies Record<
-  Member['role'],
-  string
->
-
 const ONLY_OWNERS = 'Only an owner of the account changes who is in it.'
 const NO_SCOPE = 'Your key lacks the scope keys, with which people are managed.'
 const LAST_OWNER = 'An account keeps at least one owner. Make somebody else owner first.'
@@ -102,7 +99,7 @@ function columnsFor({ rows, me, whyNot, onChange, onRemove }: ColumnInput): Read
     {
       name: 'role',
       header: 'Role',
-      cell: (member) => <Badge tone={roleTones[member.role]}>{roleWords[member.role]}</Badge>,
+      cell: (member) => <Badge tone={roleTones[member.role]}>{roleLabels[member.role]}</Badge>,
     },
     {
       name: 'since',

@@ -7,6 +7,7 @@ import type { z } from 'zod'
 import { ApiError, type ClientError } from '../../../src/client/error.ts'
 import type { CallInput } from '../../../src/client/client.ts'
 import { api } from '../../../src/contract/api.ts'
+import type { Model } from '../../../src/view/model.ts'
 import { call, refresh } from '../../api/query.ts'
 import { makeOnceKey } from '../../api/once.ts'
 import { FormDialog } from '../../form/dialog.tsx'
@@ -16,7 +17,6 @@ import { SelectField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { deploymentBody, emptyDeployment, UpstreamFields } from './deployment.tsx'
 import { changedPrices, PriceFields, pricesOf } from './price.tsx'
-import type { Model } from './state.ts'
 
 const engines = { chat: 'llama', embedding: 'embedding', image: 'picture', speech: 'speech' } as const
 const kinds = [

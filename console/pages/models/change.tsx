@@ -1,4 +1,5 @@
 /** Prices and other facts of a model. Only what was changed is sent; requests under way keep their price. */
+import type { Model } from '../../../src/view/model.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { optionalNumber, optionalText } from '../../form/read.ts'
 import { useCallForm } from '../../form/use-form.ts'
@@ -6,7 +7,6 @@ import { CheckField, TextField } from '../../ui/field.tsx'
 import { ReasonField } from '../../ui/reason-field.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { changedPrices, PriceFields, pricesOf } from './price.tsx'
-import type { Model } from './state.ts'
 
 const flags = [
   ['enabled', 'Offered', 'Off: it is kept, but neither listed nor served.'],

@@ -1,11 +1,11 @@
 /** A server that runs a model: named, or changed. Its key goes in and never comes out. */
 import { deploymentProtocol, protocolKinds, type DeploymentProtocol } from '../../../src/contract/model.ts'
+import type { Deployment, Model } from '../../../src/view/model.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { optionalNumber, optionalText } from '../../form/read.ts'
 import { useCallForm, type Form } from '../../form/use-form.ts'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import type { Deployment, Model } from './state.ts'
 
 export const emptyDeployment = {
   url: '',

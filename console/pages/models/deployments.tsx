@@ -1,5 +1,6 @@
 /** The servers of a model: whether they answer, how busy they are, and what an operator does with them. */
 import { number } from '../../../src/view/number.ts'
+import { deploymentState, type Deployment, type Model } from '../../../src/view/model.ts'
 import { useState } from 'react'
 import { useAction } from '../../api/query.ts'
 import { ConfirmCall } from '../../form/dialog.tsx'
@@ -8,7 +9,6 @@ import { Button } from '../../ui/button.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { DeploymentDialog } from './deployment.tsx'
-import type { Deployment, Model } from './state.ts'
 
 interface Open {
   readonly kind: 'change' | 'delete'
@@ -104,17 +104,12 @@ const factColumns: ReadonlyArray<Column<Deployment>> = [
 ]
 
 function Health({ deployment }: { deployment: Deployment }) {
-  if (deployment.drained) return <Badge tone="warn">drained</Badge>
-  switch (deployment.health?.breaker) {
-    case undefined:
-      return <Badge>not used here</Badge>
-    case 'closed':
-      return <Badge tone="good">answers</Badge>
-    case 'half_open':
-      return <Badge tone="warn">tried again</Badge>
-    case 'open':
-      return <Badge tone="bad">breaker open</Badge>
-  }
+  const { label, tone, hint } = deploymentState(deployment)
+  return (
+    <span title={hint}>
+      <Badge tone={tone}>{label}</Badge>
+    </span>
+  )
 }
 
 function DrainButton({ deployment }: { deployment: Deployment }) {

@@ -1,5 +1,6 @@
 /** What the house offers of models: what they cost, how far their engines are, which servers run them and how that goes. */
 import { count, number } from '../../../src/view/number.ts'
+import { modelKindLabels, modelPrice, modelState, type Model, percentOf } from '../../../src/view/model.ts'
 import { useState } from 'react'
 import { useCall } from '../../api/query.ts'
 import { ConfirmCall } from '../../form/dialog.tsx'
@@ -15,7 +16,6 @@ import { AddModelDialog } from './add.tsx'
 import { ChangeModelDialog } from './change.tsx'
 import { DeploymentDialog } from './deployment.tsx'
 import { Deployments } from './deployments.tsx'
-import { downloadOf, priceWords, stateOf, type Model } from './state.ts'
 
 /** Downloads, health and load are measured. */
 const EVERY_MS = 3_000
@@ -62,13 +62,12 @@ export function ModelsPage() {
   )
 }
 
-const kindWords = { chat: 'Chat', embedding: 'Embeddings', image: 'Images', speech: 'Speech' } as const
-
 function ModelCard({ model }: { model: Model }) {
   const [open, setOpen] = useState<'change' | 'delete' | 'deploy' | undefined>()
   const close = (): void => setOpen(undefined)
-  const state = stateOf(model)
-  const download = downloadOf(model)
+  const state = modelState(model)
+  const download = model.local?.state === 'pulling' ? model.local : undefined
+  const percent = download === undefined ? undefined : percentOf(download)
   const actions = (
     <div className="flex flex-wrap gap-2">
       <Button onClick={() => setOpen('deploy')} aria-label={`Add a server to ${model.name}`}>
@@ -90,12 +89,12 @@ function ModelCard({ model }: { model: Model }) {
             [
               'State',
               <span key="state" className="flex flex-wrap items-center gap-2">
-                <Badge tone={state.tone}>{state.word}</Badge>
+                <Badge tone={state.tone}>{state.label}</Badge>
                 {state.detail !== undefined && <span className="text-muted">{state.detail}</span>}
               </span>,
             ],
-            ['Kind', `${kindWords[model.kind]}${model.engine === null ? '' : `, by the engine ${model.engine}`}`],
-            ['Price', priceWords(model)],
+            ['Kind', `${modelKindLabels[model.kind]}${model.engine === null ? '' : `, by the engine ${model.engine}`}`],
+            ['Price', modelPrice(model)],
             ...limitsOf(model),
           ]}
         />
@@ -104,7 +103,7 @@ function ModelCard({ model }: { model: Model }) {
             className="h-2 w-full max-w-md accent-accent"
             aria-label={`Download of ${model.name}`}
             max={100}
-            {...(download.percent === undefined ? {} : { value: download.percent })}
+            {...(percent === undefined ? {} : { value: percent })}
           />
         )}
         <Deployments model={model} />

@@ -1,9 +1,9 @@
 /** The prices of a model as fields: those that its kind is paid by, and no others. */
 import { modelPriceNames, type ModelPriceName } from '../../../src/contract/model.ts'
+import { pricesOfKind, type Model } from '../../../src/view/model.ts'
 import { optionalText } from '../../form/read.ts'
 import type { Form } from '../../form/use-form.ts'
 import { TextField } from '../../ui/field.tsx'
-import { pricesOfKind, type Model } from './state.ts'
 
 export type Prices = { readonly [name in ModelPriceName]: string }
 
@@ -12,10 +12,10 @@ export function pricesOf(model: Partial<Model> = {}): Prices {
 }
 
 export function PriceFields({ kind, form }: { kind: Model['kind']; form: Pick<Form<Prices>, 'text'> }) {
-  return pricesOfKind[kind].map(([name, label]) => (
+  return pricesOfKind[kind].map(([name, unit]) => (
     <TextField
       key={name}
-      label={label}
+      label={`USD per ${unit}`}
       inputMode="decimal"
       placeholder={name === 'cachedUsdPerMillion' ? 'as the others' : '0.00'}
       {...form.text(name)}

@@ -2,13 +2,13 @@
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
 import { localTime } from '../../../src/view/time.ts'
-import { reasonSentence, reasonTodo } from './words.ts'
+import { rentalReasonNextStep, rentalReasonSentence } from '../../../src/view/rental.ts'
 
 export function FailureNotice({ reason, message }: { reason: string; message: string | null }) {
   return (
-    <Notice title={`It failed. ${reasonSentence(reason)}`} look="border-bad bg-bad-soft" titleLook="text-bad">
+    <Notice title={`It failed. ${rentalReasonSentence(reason)}`} look="border-bad bg-bad-soft" titleLook="text-bad">
       {message !== null && <p>{message}</p>}
-      <p>{reasonTodo(reason)} Nothing is charged for it any more.</p>
+      <p>{rentalReasonNextStep(reason)} Nothing is charged for it any more.</p>
     </Notice>
   )
 }

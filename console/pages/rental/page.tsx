@@ -4,6 +4,8 @@ import { useState, type ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { displayName, machineOfRental } from '../../../src/view/own-machine.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
@@ -16,12 +18,10 @@ import { CostSoFar } from './cost.tsx'
 import { TerminateButton, TerminateDialog } from './end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
 import { SimulatedNotice } from './simulated-notice.tsx'
-import { callName, machineOfRental } from './machine.ts'
 import { RentalReach } from './reach.tsx'
 import { RentalTabs } from './tabs.tsx'
 import { RentalTimeline } from './timeline.tsx'
 import { RentalVolumes } from './volumes.tsx'
-import { kindWords } from './words.ts'
 
 const route = getRouteApi('/shell/rentals/$id')
 
@@ -48,14 +48,14 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
   const [open, setOpen] = useState<'change' | 'end' | undefined>()
   const { status } = rental
   const machine = machineOfRental(rental)
-  const name = callName(machine)
+  const name = displayName(machine)
   const cost = (
     <CostSoFar costUsd={rental.costSoFarUsd} readAtMs={readAtMs} pricePerHour={machine.pricePerHour} status={status} />
   )
   return (
     <Page
       title={name}
-      intro={`${kindWords[rental.rentalType]}, ${machine.gpus}, ${rental.region}`}
+      intro={`${rentalKindLabels[rental.rentalType]}, ${machine.gpus}, ${rental.region}`}
       actions={
         <>
           <ChangeButton status={status} onClick={() => setOpen('change')} />

@@ -2,7 +2,7 @@
 import { Card } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
-import { sshCommand, type Ssh } from './machine.ts'
+import { sshCommand, type Ssh } from '../../../src/view/own-machine.ts'
 
 interface Port {
   /** Inside. */

@@ -3,10 +3,10 @@ import type { ReactNode } from 'react'
 import type { EventRecord, EventType } from '../../../src/contract/event.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
+import { eventDetail } from '../../../src/view/event.ts'
+import { nextStatesHint, rentalStatusHints } from '../../../src/view/rental.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { cx } from '../../ui/class.ts'
-import { eventDetail } from '../events/words.ts'
-import { meaningOf, nextOf } from './words.ts'
 
 /** The state that each event has led to; the others did not change it. */
 const stateAfter: Readonly<Partial<Record<EventType, RentalStatus>>> = {
@@ -21,7 +21,7 @@ const stateAfter: Readonly<Partial<Record<EventType, RentalStatus>>> = {
 
 export function RentalTimeline({ events, status }: { events: readonly EventRecord[]; status: RentalStatus }) {
   const steps = events.filter((event) => stateAfter[event.type] !== undefined).toReversed()
-  const next = nextOf(status)
+  const next = nextStatesHint(status)
   return (
     <ol aria-label="Timeline" className="flex flex-col">
       {steps.map((event, index) => {
@@ -36,7 +36,7 @@ export function RentalTimeline({ events, status }: { events: readonly EventRecor
               </time>
             </div>
             {eventDetail(event) !== '' && <p className="text-sm text-muted">{eventDetail(event)}</p>}
-            {isLast && <p className="text-sm">{meaningOf(status)}</p>}
+            {isLast && <p className="text-sm">{rentalStatusHints[status]}</p>}
           </Step>
         )
       })}

@@ -4,6 +4,7 @@ import type { Reply } from '../../../src/client/client.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
+import { displayName, machineOfRental } from '../../../src/view/own-machine.ts'
 import { useMay } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -14,7 +15,6 @@ import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { SelectField } from '../../ui/field.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { callName, machineOfRental } from './machine.ts'
 
 type Rental = Reply<'getRental'>
 type Attached = NonNullable<Rental['attachedStorage']>[number]
@@ -78,7 +78,7 @@ function columnsOf(mayChange: boolean, onDetach: (volume: Attached) => void): Re
 function AttachDialog({ rental, onClose }: { rental: Rental; onClose: () => void }) {
   const volumes = useCall('listVolumes')
   return (
-    <Dialog title={`Attach a volume to ${callName(machineOfRental(rental))}`} onClose={onClose}>
+    <Dialog title={`Attach a volume to ${displayName(machineOfRental(rental))}`} onClose={onClose}>
       <Answer of={volumes}>
         {(all) => {
           const fitting = all.filter(
@@ -164,7 +164,7 @@ function DetachDialog({ rental, volume, onClose }: { rental: Rental; volume: Att
         )
       }
     >
-      Its data stays. Close what is open on it first: it goes from {callName(machineOfRental(rental))} at once.
+      Its data stays. Close what is open on it first: it goes from {displayName(machineOfRental(rental))} at once.
     </ConfirmDialog>
   )
 }

@@ -2,6 +2,7 @@
 import type { EventRecord } from '../../../src/contract/event.ts'
 import type { RentalKind } from '../../../src/domain/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
+import { rentalKindLabels, rentalReasonSentence } from '../../../src/view/rental.ts'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
@@ -9,7 +10,6 @@ import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable, type Column } from '../../ui/table.tsx'
 import { useEventPages } from '../events/pages.ts'
 import { MachineLink } from './machine-table.tsx'
-import { kindWords, reasonSentence } from '../rental/words.ts'
 
 export function EndedRentals() {
   const ended = useEventPages('rental.terminated')
@@ -49,13 +49,13 @@ const columns: ReadonlyArray<Column<EventRecord>> = [
     width: 'minmax(0, 2fr)',
     cell: (event) => <MachineLink machine={machineOf(event)} />,
   },
-  { name: 'kind', header: 'Kind', cell: (event) => kindWords[machineOf(event).kind] },
+  { name: 'kind', header: 'Kind', cell: (event) => rentalKindLabels[machineOf(event).kind] },
   { name: 'at', header: 'Ended', cell: ({ at }) => <time dateTime={at}>{localTime(at)}</time> },
   { name: 'reason', header: 'Why', width: 'minmax(0, 2fr)', cell: ({ data }) => whyOf(data['reason']) },
 ]
 
 function whyOf(reason: unknown): string {
-  return typeof reason === 'string' ? reasonSentence(reason) : '—'
+  return typeof reason === 'string' ? rentalReasonSentence(reason) : '—'
 }
 
 function machineOf({ subject, data }: EventRecord): {

@@ -2,13 +2,13 @@
 import type { ReactNode } from 'react'
 import { money } from '../../../src/view/money.ts'
 import { span } from '../../../src/view/time.ts'
+import { displayName, maxCost, type OwnMachine } from '../../../src/view/own-machine.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
 import { LISTED_DECIMALS, shortMoney } from '../rental/cost.tsx'
-import { callName, maxCost, type OwnMachine } from '../rental/machine.ts'
-import { kindWords } from '../rental/words.ts'
 
 /** Past this many rows only those are made that can be seen. */
 const PLAIN_ROWS = 100
@@ -29,7 +29,11 @@ export function MachineTable({ label, machines, empty }: MachineTableProps) {
 const columns: ReadonlyArray<Column<OwnMachine>> = [
   { name: 'name', header: 'Name', width: 'minmax(0, 2fr)', cell: (machine) => <MachineLink machine={machine} /> },
   { name: 'status', header: 'State', cell: ({ status }) => <RentalBadge status={status} /> },
-  { name: 'kind', header: 'Kind', cell: ({ kind }) => <span className="whitespace-nowrap">{kindWords[kind]}</span> },
+  {
+    name: 'kind',
+    header: 'Kind',
+    cell: ({ kind }) => <span className="whitespace-nowrap">{rentalKindLabels[kind]}</span>,
+  },
   { name: 'gpus', header: 'GPUs', cell: ({ gpus }) => <span className="whitespace-nowrap">{gpus}</span> },
   { name: 'region', header: 'Region', wideOnly: true, cell: ({ region }) => region },
   { name: 'price', header: 'Per hour', align: 'right', cell: ({ pricePerHour }) => money(pricePerHour) },
@@ -38,7 +42,7 @@ const columns: ReadonlyArray<Column<OwnMachine>> = [
 ]
 
 export function MachineLink({ machine }: { machine: Pick<OwnMachine, 'kind' | 'id' | 'name' | 'label'> }) {
-  const name = callName(machine)
+  const name = displayName(machine)
   const to = machine.kind === 'container' ? '/rentals/containers/$id' : '/rentals/$id'
   return (
     <span className="whitespace-nowrap">

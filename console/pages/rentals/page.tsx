@@ -6,6 +6,8 @@ import { getRouteApi } from '@tanstack/react-router'
 import type { z } from 'zod'
 import { rentalStatus, type RentalStatus } from '../../../src/contract/rental.ts'
 import type { RentalKind } from '../../../src/domain/rental.ts'
+import type { OwnMachine } from '../../../src/view/own-machine.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useMay } from '../../api/me.ts'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
@@ -15,8 +17,7 @@ import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { MachineTable } from './machine-table.tsx'
-import { useOwnMachines, type OwnMachine } from '../rental/machine.ts'
-import { kindWords } from '../rental/words.ts'
+import { useOwnMachines } from '../rental/machine.ts'
 import { EndedRentals } from './ended.tsx'
 import type { rentalsSearch } from './search.ts'
 
@@ -103,7 +104,7 @@ function Filters({ filter }: { filter: Filter }) {
   )
 }
 
-const kindChoices = Object.entries(kindWords).map(([value, label]) => ({ value, label }))
+const kindChoices = Object.entries(rentalKindLabels).map(([value, label]) => ({ value, label }))
 const stateChoices = rentalStatus.options
   .filter((state) => state !== 'Terminated')
   .map((state) => ({ value: state, label: state }))

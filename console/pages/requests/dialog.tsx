@@ -2,6 +2,7 @@
 import { ApiError } from '../../../src/client/error.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
+import { duration, operationLabel, requestUsage } from '../../../src/view/request.ts'
 import { useMe, mayUse } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -12,7 +13,7 @@ import { Dialog, useDialogBusy } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { kindOf, OutcomeBadge, seconds, usedBy, type LoggedRequest } from './cells.tsx'
+import { OutcomeBadge, type LoggedRequest } from './cells.tsx'
 
 export function RequestDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const request = useCall('getInferenceRequest', { params: { id } })
@@ -43,13 +44,13 @@ function RequestFacts({ request }: { request: LoggedRequest }) {
       facts={[
         ['Time', localTime(at)],
         ['Model', model],
-        ['Kind', `${kindOf(operation)}${streamed ? ', streamed' : ''}`],
+        ['Kind', `${operationLabel(operation)}${streamed ? ', streamed' : ''}`],
         ['Outcome', <OutcomeBadge key="outcome" request={request} />],
         ...(reason === null ? [] : [['Reason', reason] as const]),
         ['HTTP status', status],
-        ['Used', usedBy(request)],
-        ['First byte', firstByteMs === null ? 'none came' : `after ${seconds(firstByteMs)}`],
-        ['Duration', seconds(totalMs)],
+        ['Used', requestUsage(request)],
+        ['First byte', firstByteMs === null ? 'none came' : `after ${duration(firstByteMs)}`],
+        ['Duration', duration(totalMs)],
         ['Cost', money(costUsd)],
         ['Key', <code key="key">{keyId}</code>],
         ['Trace', <code key="trace">{traceId}</code>],

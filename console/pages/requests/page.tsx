@@ -2,6 +2,7 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
+import { duration, operationLabel, outcomeLabels, requestUsage } from '../../../src/view/request.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { useModels } from '../../api/inference.ts'
@@ -14,7 +15,7 @@ import { Page } from '../../ui/page.tsx'
 import { Pager, usePages } from '../../ui/pager.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
-import { kindOf, OutcomeBadge, outcomes, seconds, usedBy, type LoggedRequest, type Outcome } from './cells.tsx'
+import { OutcomeBadge, type LoggedRequest, type Outcome } from './cells.tsx'
 import { RequestDialog } from './dialog.tsx'
 
 const route = getRouteApi('/shell/requests')
@@ -84,7 +85,7 @@ function Filters({ model, outcome, onChange }: FiltersProps) {
         }
         choices={[
           { value: '', label: 'All outcomes' },
-          ...Object.entries(outcomes).map(([value, [, label]]) => ({ value, label })),
+          ...Object.entries(outcomeLabels).map(([value, [label]]) => ({ value, label })),
         ]}
       />
     </div>
@@ -142,10 +143,10 @@ function columnsOf(
       ),
     },
     { name: 'model', header: 'Model', cell: ({ model }) => <span className="break-all">{model}</span> },
-    { name: 'kind', header: 'Kind', wideOnly: true, cell: ({ operation }) => kindOf(operation) },
+    { name: 'kind', header: 'Kind', wideOnly: true, cell: ({ operation }) => operationLabel(operation) },
     { name: 'outcome', header: 'Outcome', cell: (row) => <OutcomeBadge request={row} /> },
-    { name: 'input', header: 'Used', align: 'right', cell: (row) => usedBy(row) },
-    { name: 'ms', header: 'Duration', align: 'right', wideOnly: true, cell: ({ totalMs }) => seconds(totalMs) },
+    { name: 'input', header: 'Used', align: 'right', cell: (row) => requestUsage(row) },
+    { name: 'ms', header: 'Duration', align: 'right', wideOnly: true, cell: ({ totalMs }) => duration(totalMs) },
     { name: 'cost', header: 'Cost', align: 'right', cell: ({ costUsd }) => money(costUsd) },
     {
       name: 'open',

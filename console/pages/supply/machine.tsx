@@ -1,6 +1,8 @@
 /** One machine in full: what it says of itself, what its GPUs measure, and the ways off sale. */
 import { count, number } from '../../../src/view/number.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
+import { gpuLabel } from '../../../src/view/gpu.ts'
+import { offeringLabels, standingOf, type Host, type Supplied } from '../../../src/view/supply.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Facts } from '../../ui/card.tsx'
@@ -8,7 +10,6 @@ import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
 import { whyNoMove, type Move } from './move.tsx'
-import { gpuWords, offeringWords, standingOf, type Host, type Supplied } from './words.ts'
 
 interface MachineDialogProps {
   readonly one: Supplied
@@ -30,13 +31,13 @@ export function MachineDialog({ one, onMove, onClose }: MachineDialogProps) {
     <Dialog title={id} wide onClose={onClose}>
       <div className="flex flex-col gap-4">
         <p className="flex flex-wrap items-center gap-2 text-sm">
-          <Badge tone={standing.tone}>{standing.word}</Badge>
-          {standing.sentence}
+          <Badge tone={standing.tone}>{standing.label}</Badge>
+          {standing.hint}
         </p>
         <Facts
           facts={[
-            ['Sells', `${offeringWords[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
-            ['GPUs', `${of.gpusTotal} × ${gpuWords(of.gpuModel)}${host?.simulated === true ? ', simulated' : ''}`],
+            ['Sells', `${offeringLabels[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
+            ['GPUs', `${of.gpusTotal} × ${gpuLabel(of.gpuModel)}${host?.simulated === true ? ', simulated' : ''}`],
             ['Rented', machine === undefined ? 'Not in the catalogue yet' : count(machine.gpusInUse, 'GPU')],
             ['Sick GPUs', of.gpusSick.length === 0 ? 'None' : `${of.gpusSick.join(', ')}: withdrawn from sale`],
             ...(host === undefined

@@ -1,10 +1,10 @@
 /** Taking a machine off sale and putting it back, each after saying what it means for those who are on it. */
 import type { ReactNode } from 'react'
 import { count } from '../../../src/view/number.ts'
+import type { Supplied } from '../../../src/view/supply.ts'
 import { useAction } from '../../api/query.ts'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { toast } from '../../ui/toast.tsx'
-import type { Supplied } from './words.ts'
 
 export type Move = 'list' | 'unlist' | 'drain' | 'resume' | 'leave'
 

@@ -4,6 +4,15 @@
  */
 import { useState } from 'react'
 import { count, number } from '../../../src/view/number.ts'
+import { gpuLabel } from '../../../src/view/gpu.ts'
+import {
+  hasLeft,
+  ON_SALE,
+  joinHostsAndMachines,
+  offeringLabels,
+  standingOf,
+  type Supplied,
+} from '../../../src/view/supply.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
@@ -18,16 +27,7 @@ import { Table, type Column } from '../../ui/table.tsx'
 import { MoveDialog, type Move } from './move.tsx'
 import { PriceEditor } from './price.tsx'
 import { MachineDialog } from './machine.tsx'
-import {
-  gpuWords,
-  hasLeft,
-  HOSTS_EVERY_MS,
-  MACHINES_SHOWN,
-  offeringWords,
-  pairUp,
-  standingOf,
-  type Supplied,
-} from './words.ts'
+import { HOSTS_EVERY_MS, MACHINES_SHOWN } from './read.ts'
 
 export function SupplyPage() {
   const query = { limit: MACHINES_SHOWN }
@@ -47,7 +47,7 @@ export function SupplyPage() {
           <Answer of={machines} skeleton={<Skeleton rows={6} />}>
             {(machinePage) => (
               <Machines
-                all={pairUp(hostPage.hosts, machinePage.machines)}
+                all={joinHostsAndMachines(hostPage.hosts, machinePage.machines)}
                 isCut={hostPage.nextCursor !== null || machinePage.nextCursor !== null}
               />
             )}
@@ -120,7 +120,7 @@ function Sums({ all }: { all: readonly Supplied[] }) {
   const gpus = all.reduce((sum, one) => sum + one.of.gpusTotal, 0)
   const sick = all.reduce((sum, one) => sum + one.of.gpusSick.length, 0)
   const inUse = all.reduce((sum, one) => sum + (one.machine?.gpusInUse ?? 0), 0)
-  const onSale = all.filter((one) => standingOf(one, now).word === 'On sale').length
+  const onSale = all.filter((one) => standingOf(one, now) === ON_SALE).length
   const tenants = all.reduce((sum, one) => sum + (one.host?.tenants ?? 0), 0)
   return (
     <Stats>
@@ -157,10 +157,10 @@ function columnsWith(open: (opened: Opened) => void): ReadonlyArray<Column<Suppl
       cell: (one) => (
         <div className="min-w-32">
           <div>
-            {one.of.gpusTotal} × {gpuWords(one.of.gpuModel)}
+            {one.of.gpusTotal} × {gpuLabel(one.of.gpuModel)}
           </div>
           <div className="text-muted">
-            {one.host?.simulated === true ? 'simulated' : offeringWords[one.of.offering].toLowerCase()}
+            {one.host?.simulated === true ? 'simulated' : offeringLabels[one.of.offering].toLowerCase()}
           </div>
         </div>
       ),
@@ -195,10 +195,10 @@ function columnsWith(open: (opened: Opened) => void): ReadonlyArray<Column<Suppl
 }
 
 function State({ one }: { one: Supplied }) {
-  const { word, tone, sentence } = standingOf(one, useNow())
+  const { label, tone, hint } = standingOf(one, useNow())
   return (
-    <span title={sentence}>
-      <Badge tone={tone}>{word}</Badge>
+    <span title={hint}>
+      <Badge tone={tone}>{label}</Badge>
     </span>
   )
 }

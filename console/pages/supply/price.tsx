@@ -1,11 +1,11 @@
 /** The price of a machine, changed where it stands. */
 import { editableUsd, gpuHourPrice, money } from '../../../src/view/money.ts'
+import type { Machine } from '../../../src/view/supply.ts'
 import { useEffect, useRef, useState } from 'react'
 import { useCallForm } from '../../form/use-form.ts'
 import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import type { Machine } from './words.ts'
 
 export function PriceEditor({ machine }: { machine: Machine }) {
   const [isOpen, setOpen] = useState(false)

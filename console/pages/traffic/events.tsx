@@ -2,6 +2,7 @@
 import { eventTypes } from '../../../src/contract/event.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import type { Reply } from '../../../src/client/client.ts'
+import { eventDetail } from '../../../src/view/event.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { TextLink } from '../../ui/button.tsx'
@@ -9,7 +10,6 @@ import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Table, type Column } from '../../ui/table.tsx'
-import { eventDetail } from '../events/words.ts'
 
 const SHOWN = 30
 

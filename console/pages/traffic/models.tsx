@@ -2,6 +2,7 @@
 import type { Reply } from '../../../src/client/client.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
+import { modelState, type Model } from '../../../src/view/model.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
@@ -9,7 +10,6 @@ import { ButtonLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
-import { stateOf, type Model } from '../models/state.ts'
 
 const EVERY_MS = 3_000
 
@@ -88,8 +88,8 @@ const columns: ReadonlyArray<Column<Row>> = [
 
 function StateBadge({ model }: { model: Model | undefined }) {
   if (model === undefined) return <Badge>not offered</Badge>
-  const { word, tone } = stateOf(model)
-  return <Badge tone={tone}>{word}</Badge>
+  const { label, tone } = modelState(model)
+  return <Badge tone={tone}>{label}</Badge>
 }
 
 type Health = NonNullable<Model['deployments'][number]['health']>

@@ -1,6 +1,7 @@
 /** Which machines have a volume mounted: added all or none, taken off one by one or all. */
 import { useState, type FormEvent } from 'react'
 import { count } from '../../../src/view/number.ts'
+import type { Volume } from '../../../src/view/volume.ts'
 import { useAction } from '../../api/query.ts'
 import { ButtonLink } from '../../ui/button.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
@@ -10,7 +11,6 @@ import { CheckField } from '../../ui/field.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { nameOf, type Carrier } from './rental.ts'
-import type { Volume } from './state.ts'
 
 interface AttachProps {
   readonly volume: Volume

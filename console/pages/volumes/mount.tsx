@@ -1,10 +1,10 @@
 /** How a volume is used on a machine: a folder that is mounted already, or a disk that wants a file system first. */
+import type { Volume } from '../../../src/view/volume.ts'
 import { CopyLine } from '../../ui/copy.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Facts } from '../../ui/card.tsx'
 import { Notice } from '../../ui/notice.tsx'
-import type { Volume } from './state.ts'
 
 export function MountDialog({ volume, onClose }: { volume: Volume; onClose: () => void }) {
   const at = `/mnt/${volume.label}`

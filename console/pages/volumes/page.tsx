@@ -4,6 +4,14 @@ import { DAY_MS } from '../../../src/base/instant.ts'
 import { costOfSpan, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
+import {
+  volumeLabels,
+  volumeState,
+  whyNotAttach,
+  whyNotDelete,
+  whyNotDetach,
+  type Volume,
+} from '../../../src/view/volume.ts'
 import { useMay } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -20,7 +28,6 @@ import { AttachDialog, DetachDialog } from './attach.tsx'
 import { CreateDialog } from './create.tsx'
 import { MountDialog } from './mount.tsx'
 import { nameOf, useCarriers, type Carrier } from './rental.ts'
-import { stateOf, stateWords, whyNotAttach, whyNotDelete, whyNotDetach, type Volume } from './state.ts'
 
 type Doing = 'attach' | 'detach' | 'delete' | 'mount'
 
@@ -171,12 +178,12 @@ const actions = [
 }>
 
 function State({ volume }: { volume: Volume }) {
-  const state = stateOf(volume)
-  const { tone, says } = stateWords[state]
+  const state = volumeState(volume)
+  const { tone, hint } = volumeLabels[state]
   return (
     <>
       <Badge tone={tone}>{state}</Badge>
-      {says !== undefined && <span className="mt-0.5 block max-w-56 text-xs text-muted">{says}</span>}
+      {hint !== undefined && <span className="mt-0.5 block max-w-56 text-xs text-muted">{hint}</span>}
     </>
   )
 }

@@ -1,11 +1,12 @@
-/** Events as people read them: a title, a tone, and what is worth telling of their data. */
-import type { EventRecord, EventType } from '../../../src/contract/event.ts'
-import { count } from '../../../src/view/number.ts'
-import { hourlyPrice, money } from '../../../src/view/money.ts'
-import type { Tone } from '../../ui/badge.tsx'
-import { reasonSentence } from '../rental/words.ts'
+/** Events: title, tone, and the part of the data that people want to see. */
+import type { EventRecord, EventType } from '../contract/event.ts'
+import { gpusLabel } from './gpu.ts'
+import { hourlyPrice, money } from './money.ts'
+import { count } from './number.ts'
+import { rentalReasonSentence } from './rental.ts'
+import type { Tone } from './tone.ts'
 
-const words = {
+const labels = {
   'rental.created': ['Rental ordered', 'info'],
   'rental.running': ['Rental running', 'good'],
   'rental.unknown': ['Contact lost', 'warn'],
@@ -37,20 +38,21 @@ const words = {
   'reservation.requested': ['Reservation requested', 'info'],
 } as const satisfies Record<EventType, readonly [string, Tone]>
 
+/** A newer server may have types that this page does not know. */
 export function eventTitle(type: EventType): string {
-  return words[type]?.[0] ?? type
+  return labels[type]?.[0] ?? type
 }
 
 export function eventTone(type: EventType): Tone {
-  return words[type]?.[1] ?? 'plain'
+  return labels[type]?.[1] ?? 'plain'
 }
 
-/** What it says beyond its title; empty where there is nothing more. */
+/** Empty where the title says everything. */
 export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>): string {
   const text = (name: string): string | undefined => (typeof data[name] === 'string' ? data[name] : undefined)
   if (type === 'rental.created') {
     const price = text('costPerHourUsd')
-    const gpus = typeof data['gpuCount'] === 'number' ? `${data['gpuCount']} × GPU` : undefined
+    const gpus = typeof data['gpuCount'] === 'number' ? gpusLabel(data['gpuCount'], 'GPU') : undefined
     return [gpus, text('region'), price === undefined ? undefined : hourlyPrice(price)].filter(Boolean).join(', ')
   }
   const amount = text('amountUsd')
@@ -58,12 +60,12 @@ export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>):
   if (type === 'balance.runway_low' && typeof data['hours'] === 'number')
     return `Runs out within ${count(data['hours'], 'hour')}`
   const reason = text('reason')
-  const told = text('detail') ?? text('note')
-  if (told !== undefined) return told
-  return reason === undefined ? '' : reasonSentence(reason)
+  const said = text('detail') ?? text('note')
+  if (said !== undefined) return said
+  return reason === undefined ? '' : rentalReasonSentence(reason)
 }
 
-/** Whom it is about: a label where there is one, else a name. */
+/** The label or name of the thing it is about. */
 export function eventSubject({ subject, data }: Pick<EventRecord, 'subject' | 'data'>): string {
   for (const name of ['label', 'name']) {
     const value = data[name]

@@ -1,0 +1,111 @@
+/** Every value that the API can send has a label. */
+import { describe, expect, test } from 'vitest'
+import { eventTypes, type EventType } from '../contract/event.ts'
+import type { RentalStatus } from '../contract/rental.ts'
+import { rentalMoves } from '../domain/rental.ts'
+import { eventDetail, eventSubject, eventTitle, eventTone } from './event.ts'
+import { checkLabel, findingLabel, houseAccountLabel } from './ledger.ts'
+import { nextStatesHint, rentalReasonNextStep, rentalReasonSentence } from './rental.ts'
+import { duration, operationLabel, requestUsage } from './request.ts'
+import { volumeState, whyNotAttach, whyNotDelete, whyNotDetach, type Volume } from './volume.ts'
+
+describe('events', () => {
+  test('every type has a title of its own', () => {
+    const titles = (Object.keys(eventTypes) as EventType[]).map(eventTitle)
+    expect(new Set(titles).size).toBe(Object.keys(eventTypes).length)
+    expect(titles.join()).not.toContain('.')
+  })
+
+  test('an unknown type is shown as it is', () => {
+    const type = 'rental.teleported' as EventType
+    expect([eventTitle(type), eventTone(type)]).toEqual(['rental.teleported', 'plain'])
+  })
+
+  test.each([
+    [
+      'rental.created',
+      { gpuCount: 8, region: 'us-west', costPerHourUsd: '19.920000000' },
+      '8 × GPU, us-west, $19.92/hr',
+    ],
+    ['balance.credited', { amountUsd: '25.000000001' }, '$25.00'],
+    ['balance.runway_low', { hours: 24 }, 'Runs out within 24 hours'],
+    ['rental.failed', { reason: 'image_not_found' }, 'The image was not found.'],
+    ['rental.failed', { reason: 'image_not_found', detail: 'no such tag' }, 'no such tag'],
+    ['webhook.test', {}, ''],
+  ] as const)('%s with %j shows %j', (type, data, detail) => expect(eventDetail({ type, data })).toBe(detail))
+
+  test('the subject is a label, a name or a number', () => {
+    const subject = { kind: 'rental', id: '17' } as const
+    expect(eventSubject({ subject, data: { label: '', name: 'fox' } })).toBe('fox')
+    expect(eventSubject({ subject, data: {} })).toBe('rental 17')
+    expect(eventSubject({ subject: { kind: 'balance', id: 'acc_1' }, data: {} })).toBe('Account')
+  })
+})
+
+describe('rentals', () => {
+  test.each(Object.keys(rentalMoves) as RentalStatus[])('%s names every state that can follow', (status) => {
+    const hint = nextStatesHint(status) ?? ''
+    for (const next of rentalMoves[status]) expect(hint).toContain(next)
+  })
+
+  test('an unknown reason is shown as it is, with a next step', () => {
+    expect(rentalReasonSentence('fan_stopped')).toBe('The engine reports: fan stopped.')
+    expect(rentalReasonNextStep('fan_stopped')).toContain('Terminate it')
+  })
+})
+
+describe('the ledger', () => {
+  test('a violated check names the fact that does not hold', () => {
+    expect(checkLabel('ledger_sums_to_zero')).toBe('All ledger accounts sum to zero')
+    expect(findingLabel('ledger_sums_to_zero')).toBe('Violated: all ledger accounts sum to zero')
+    expect(findingLabel('unknown_rental')).toBe('A machine is running without a rental')
+  })
+
+  test('unknown names are readable', () => {
+    expect([checkLabel('new_check'), findingLabel('new_check'), houseAccountLabel('new_fund')]).toEqual([
+      'new check',
+      'new check',
+      'new fund',
+    ])
+  })
+})
+
+describe('requests', () => {
+  const used = { operation: 'chat', inputUnits: 1_200, cachedUnits: 800, outputUnits: 300 }
+  test.each([
+    [used, '1,200 (800 cached) in, 300 out'],
+    [{ ...used, cachedUnits: 0 }, '1,200 in, 300 out'],
+    [{ ...used, operation: 'speech' }, '1,200 characters'],
+    [{ ...used, operation: 'image' }, '300 pixel steps'],
+  ])('usage of %j', (request, text) => {
+    expect(requestUsage(request as Parameters<typeof requestUsage>[0])).toBe(text)
+  })
+
+  test('durations and operations', () => {
+    expect([duration(340.2), duration(2_540)]).toEqual(['340 ms', '2.5 s'])
+    expect([operationLabel('image'), operationLabel('video')]).toEqual(['Image', 'video'])
+  })
+})
+
+describe('volumes', () => {
+  const volume = (status: string, reason?: string, attachedRentals: number[] = []): Volume =>
+    ({ status, meta: reason === undefined ? {} : { termination_reason: reason }, attachedRentals }) as unknown as Volume
+
+  test.each([
+    [volume('active'), 'active'],
+    [volume('unknown'), 'unknown'],
+    [volume('inactive'), 'creating'],
+    [volume('inactive', 'balance_empty'), 'suspended'],
+    [volume('inactive', 'engine_failure'), 'failed'],
+    [volume('inactive', 'customer_request'), 'deleting'],
+  ])('%j is %s', (one, state) => expect(volumeState(one)).toBe(state))
+
+  test('actions that the state forbids say why', () => {
+    expect(whyNotAttach(volume('inactive'))).toBeUndefined()
+    expect(whyNotAttach(volume('inactive', 'balance_empty'))).toBe('The volume is suspended')
+    expect(whyNotDetach(volume('active'))).toBe('The volume is not attached')
+    expect(whyNotDelete(volume('active', undefined, [7]))).toBe('Detach the volume first')
+    expect(whyNotDelete(volume('inactive', 'customer_request'))).toBe('The volume is deleting')
+    expect(whyNotDelete(volume('active'))).toBeUndefined()
+  })
+})

@@ -1,0 +1,84 @@
+/** The ledger: kinds of entries, its checks and their findings, and the accounts of the house. */
+import type { Reply } from '../client/client.ts'
+import type { Tone } from './tone.ts'
+
+type Entry = Reply<'getStatement'>['lines'][number]
+
+export const entryLabels = {
+  purchase: ['Purchase', 'good'],
+  credit: ['Credit', 'good'],
+  refund: ['Refund', 'good'],
+  adjustment: ['Adjustment', 'warn'],
+  charge: ['Charge', 'plain'],
+  payout: ['Payout', 'info'],
+  credit_draw: ['Credit line drawn', 'info'],
+  credit_repayment: ['Credit line repaid', 'info'],
+} as const satisfies Record<Entry['kind'], readonly [label: string, tone: Tone]>
+
+/** Each check, as the fact that holds while it passes. */
+const checks: Readonly<Record<string, string>> = {
+  balance_is_its_transfers: 'Every balance is the sum of its transfers',
+  ledger_sums_to_zero: 'All ledger accounts sum to zero',
+  never_below_zero: 'No balance and no hold is negative',
+  holds_are_what_is_held: 'The held balance is the sum of the holds',
+  posting_has_transfers: 'Every posting has a transfer',
+  posting_moves_its_own_balance: 'Every posting moves money of its own account',
+  segment_settled_is_its_charges: 'Every segment was charged its settled amount',
+  segment_settled_to_the_millisecond: 'Every segment costs its price to the millisecond',
+  supplier_gets_its_share: 'Every supplier received its share',
+  segments_follow_one_another: 'Bills have no gaps and no overlaps',
+  bill_begins_with_the_rental: 'Every bill starts with its rental',
+  bill_ends_with_the_rental: 'Every bill ends with its rental',
+  what_runs_is_metered: 'Everything that runs is metered',
+  what_ended_costs_nothing: 'Nothing that has ended is charged',
+  commitment_is_held: 'Every reserved term is held in full, less its charges',
+  commitment_costs_no_more_than_its_term: 'No reserved term cost more than its total',
+  early_end_is_rerated: 'Every early end was charged at the price of the longest completed term',
+  supplier_gets_its_share_of_early_ends: 'Every supplier received its share of early ends',
+  credit_used_is_what_was_drawn: 'Used credit equals credit drawn and not repaid',
+  credit_is_repaid_first: 'No account with used credit has an available balance',
+  gpus_claimed_are_counted: 'Every machine counts its claimed GPUs',
+  gpus_claimed_are_in_use: 'Every claimed GPU belongs to a rental that uses it',
+  key_spend_is_its_charges: 'The spend of every key equals its charges',
+  requests_are_what_is_charged: 'Inference requests were charged at cost',
+  request_log_says_what_it_cost: 'The request log matches the charges',
+  purse_is_a_hold_with_an_end: 'Every purse is a hold that expires',
+}
+
+const findings: Readonly<Record<string, string>> = {
+  rental_released: 'A machine is running although its rental has ended',
+  second_machine: 'A second machine is running for one rental',
+  unknown_rental: 'A machine is running without a rental',
+  volume_deleted: 'A volume exists although it was deleted',
+  second_volume: 'A second volume exists under the same name',
+  unknown_volume: 'A volume exists that is not in the database',
+  not_shown: 'A rental is running, but its engine does not report it',
+}
+
+const houseAccounts: Readonly<Record<string, string>> = {
+  credit: 'Credit: lent for reserved terms and not repaid',
+  funding: 'Funding: paid in by customers',
+  revenue: 'Revenue: spent by customers, less the suppliers’ share',
+  adjustments: 'Adjustments: gifts and corrections',
+  payouts: 'Payouts: paid out to suppliers',
+}
+
+export function checkLabel(name: string): string {
+  return checks[name] ?? plainName(name)
+}
+
+/** Of the ledger or of an engine. */
+export function findingLabel(name: string): string {
+  const fact = checks[name]
+  if (fact === undefined) return findings[name] ?? plainName(name)
+  return `Violated: ${fact.charAt(0).toLowerCase()}${fact.slice(1)}`
+}
+
+export function houseAccountLabel(name: string): string {
+  return houseAccounts[name] ?? plainName(name)
+}
+
+/** A newer server may have names that this page does not know. */
+function plainName(name: string): string {
+  return name.replaceAll('_', ' ')
+}

@@ -1,0 +1,39 @@
+/** Inference requests: outcome, kind, usage and duration. */
+import type { Reply } from '../client/client.ts'
+import { count, number } from './number.ts'
+import type { Tone } from './tone.ts'
+
+type LoggedRequest = Reply<'listInferenceRequests'>['requests'][number]
+
+export const outcomeLabels = {
+  answered: ['Answered', 'good'],
+  cut: ['Cancelled by the client', 'plain'],
+  broken: ['Interrupted', 'bad'],
+  failed: ['Failed', 'bad'],
+} as const satisfies Record<LoggedRequest['outcome'], readonly [label: string, tone: Tone]>
+
+const operationLabels: Readonly<Record<string, string>> = {
+  chat: 'Chat',
+  completion: 'Completion',
+  image: 'Image',
+  speech: 'Speech',
+  embedding: 'Embedding',
+}
+
+export function operationLabel(operation: string): string {
+  return operationLabels[operation] ?? operation
+}
+
+/** `1,200 (800 cached) in, 300 out`, or the units of the operation. */
+export function requestUsage(request: LoggedRequest): string {
+  const { operation, inputUnits, cachedUnits, outputUnits } = request
+  if (operation === 'speech') return count(inputUnits, 'character')
+  if (operation === 'image') return count(outputUnits, 'pixel step')
+  const cached = cachedUnits === 0 ? '' : ` (${number(cachedUnits)} cached)`
+  return `${number(inputUnits)}${cached} in, ${number(outputUnits)} out`
+}
+
+/** `340 ms`, `2.5 s` */
+export function duration(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`
+}
