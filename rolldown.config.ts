@@ -34,7 +34,7 @@ export const serverConfig = {
     'llama-engine': 'src/engines/llama/main.ts',
     'speech-engine': 'src/engines/speech/main.ts',
     'embedding-engine': 'src/engines/embedding/main.ts',
-    'picture-engine': 'src/engines/picture/main.ts',
+    'image-engine': 'src/engines/image/main.ts',
   },
   output: { ...output, chunkFileNames: '[name]-[hash].mjs', cleanDir: true },
 } satisfies RolldownOptions

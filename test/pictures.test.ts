@@ -397,7 +397,7 @@ test(
   'a picture that dies with its painter, or with its engine, ends in an error and costs nothing',
   async () => {
     const { chunk } = mediaEndpoints.generateImage
-    const engine = await childOf(server.pid, 'picture-engine')
+    const engine = await childOf(server.pid, 'image-engine')
     for (const victim of [() => childOf(engine, 'painter'), async () => engine]) {
       // The second begins with a painter that must be started again.
       const { response, ended } = await startLong()

@@ -140,14 +140,15 @@ function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions)
 /** Beside the bundle in dist/, or the sources in development. */
 function enginePrograms(): { entries: Record<EngineName, string>; execArgv: readonly string[] } {
   const here = path.dirname(fileURLToPath(import.meta.url))
-  const entries = (place: (engine: EngineName) => string): Record<EngineName, string> => {
-    const all = engineName.options.map((engine) => [engine, place(engine)] as const)
+  const entries = (place: (name: string) => string): Record<EngineName, string> => {
+    // The stored name of the image engine is older than its folder.
+    const all = engineName.options.map((engine) => [engine, place(engine === 'picture' ? 'image' : engine)] as const)
     return Object.fromEntries(all) as Record<EngineName, string>
   }
-  const built = entries((engine) => path.join(here, `${engine}-engine.mjs`))
+  const built = entries((name) => path.join(here, `${name}-engine.mjs`))
   if (existsSync(built.llama)) return { entries: built, execArgv: [] }
   return {
-    entries: entries((engine) => path.join(here, '..', 'engines', engine, 'main.ts')),
+    entries: entries((name) => path.join(here, '..', 'engines', name, 'main.ts')),
     execArgv: ['--import', import.meta.resolve('tsx')],
   }
 }

@@ -26,7 +26,7 @@ const long = [
   'src/engines/metal/keep-turn.test.ts',
   'src/server/embedded-postgres.test.ts',
   'test/inference-outage.test.ts',
-  'src/engines/picture/main.test.ts',
+  'src/engines/image/main.test.ts',
   'test/pictures.test.ts',
   'test/journeys/money.test.ts',
   'src/engines/speech/main.test.ts',

@@ -10,10 +10,10 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 test('the model is found in the package, from the sources and from a bundle', () => {
   const expected = path.resolve('models', 'pictogram')
-  expect(findModelFolder(path.resolve('src', 'engines', 'picture', 'main.ts'))).toBe(expected)
-  expect(findModelFolder(path.resolve('dist', 'picture-engine.mjs'))).toBe(expected)
+  expect(findModelFolder(path.resolve('src', 'engines', 'image', 'main.ts'))).toBe(expected)
+  expect(findModelFolder(path.resolve('dist', 'image-engine.mjs'))).toBe(expected)
   expect(findModelFolder(inject('serverBundle'))).toBe(expected)
-  expect(() => findModelFolder('/picture-engine.mjs')).toThrow('in no package')
+  expect(() => findModelFolder('/image-engine.mjs')).toThrow('in no package')
 })
 
 test('the model says what it is, and a file that is missing is named', async () => {

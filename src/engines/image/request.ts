@@ -1,4 +1,4 @@
-/** What a request for a picture may ask for. Every fault names its field and the limit. */
+/** What a request for an image may ask for. Every fault names its field and the limit. */
 import { randomInt } from 'node:crypto'
 import { z } from 'zod'
 import { ok, type Result } from '../../contract/result.ts'
@@ -12,7 +12,7 @@ const MAX_PROMPT_CHARS = 10_000
 /** Drawn seeds stay short enough to be typed again. */
 const DRAWN_SEEDS = 2 ** 32
 
-export interface PictureRequest {
+export interface ImageRequest {
   readonly prompt: string
   /** Empty: none was given. */
   readonly negativePrompt: string
@@ -41,7 +41,7 @@ const requestForm = z.looseObject({
   stream: z.boolean('must be true or false').nullish(),
 })
 
-export function readRequest(body: unknown): Result<PictureRequest> {
+export function readRequest(body: unknown): Result<ImageRequest> {
   const fields = readFields(requestForm, body)
   if (!fields.ok) return fields
   const { cfg_scale: cfgScale, negative_prompt: negativePrompt, seed, stream, ...rest } = fields.value

@@ -1,7 +1,7 @@
 import sharp from 'sharp'
 import { describe, expect, test } from 'vitest'
 import { gaussianNoise } from './noise.ts'
-import { writePng } from './picture-file.ts'
+import { writePng } from './image-file.ts'
 
 const NATIVE = 64
 const GROUND = [20, 120, 200]
@@ -24,7 +24,7 @@ function isNear(a: readonly number[], b: readonly number[]): boolean {
   return a.every((value, i) => Math.abs(value - (b[i] ?? NaN)) < 60)
 }
 
-describe('a picture', () => {
+describe('an image', () => {
   test.each([
     [64, 64],
     [1_024, 768],

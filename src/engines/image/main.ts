@@ -1,5 +1,5 @@
 /**
- * The picture engine, a process of its own, which is small and ready at once. The same file is also run in the process
+ * The image engine, a process of its own, which is small and ready at once. The same file is also run in the process
  * that paints: that one is started by the first request and has all the weights.
  */
 import os from 'node:os'
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { engineStart, runEngine } from '../engine-http.ts'
 import { findModelFolder, readModelFolder } from './model-folder.ts'
 import { PAINTER_ROLE, PainterProcess, readPainterStart, runPainter } from './painter-process.ts'
-import { PictureDesk } from './picture.ts'
+import { ImageDesk } from './image.ts'
 
 /** Two prompts of the greatest length, each character written as two escapes. */
 const MAX_BODY_BYTES = 256 * 1_024
@@ -16,7 +16,7 @@ const here = fileURLToPath(import.meta.url)
 
 if (process.argv[2] === PAINTER_ROLE) {
   const start = readPainterStart(process.argv[3])
-  // Not before: this brings the runtime of the model and the writer of pictures.
+  // Not before: this brings the runtime of the model and the writer of images.
   const { loadPictogram } = await import('./pictogram.ts')
   await runPainter(() => loadPictogram(start))
 } else {
@@ -24,7 +24,7 @@ if (process.argv[2] === PAINTER_ROLE) {
     const folder = process.argv[3] ?? findModelFolder(here)
     const facts = await readModelFolder(folder)
     const painter = new PainterProcess(here, { folder, threads: start.threads ?? os.availableParallelism() })
-    const desk = new PictureDesk(painter, facts, start.queue)
+    const desk = new ImageDesk(painter, facts, start.queue)
     return {
       contextTokens: null,
       supportsTools: false,

@@ -6,7 +6,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { z } from 'zod'
 import { within } from '../../base/within.ts'
-import type { PictureSize } from './picture-file.ts'
+import type { ImageSize } from './image-file.ts'
 
 /** What the model made of a prompt. */
 export interface Words {
@@ -21,7 +21,7 @@ export interface Painter {
   /** Where each of the texts (one or two) would have the latent go, one after the other. */
   velocities(latent: Float32Array, time: number, texts: readonly Words[]): Promise<Float32Array>
   /** The PNG. */
-  finish(latent: Float32Array, size: PictureSize): Promise<Uint8Array>
+  finish(latent: Float32Array, size: ImageSize): Promise<Uint8Array>
 }
 
 const startForm = z.object({ folder: z.string().min(1), threads: z.int().min(1) })
@@ -138,7 +138,7 @@ export class PainterProcess implements Painter {
 /** The side that paints. What is asked while it loads waits; where loading fails, the process ends and says why. */
 export async function runPainter(load: () => Promise<Painter>): Promise<void> {
   const send = process.send?.bind(process)
-  if (send === undefined) throw new Error('not started by the picture engine')
+  if (send === undefined) throw new Error('not started by the image engine')
   process.once('disconnect', () => process.exit())
   const loading = load()
   // Where the other side ended in the middle of a run, that is known only when this cannot be sent.

@@ -1,5 +1,5 @@
 /**
- * The noise that a picture begins with. A seed gives the same noise always: the random numbers are whole (xoshiro128**)
+ * The noise that an image begins with. A seed gives the same noise always: the random numbers are whole (xoshiro128**)
  * and the same on every machine; only the last bit of a logarithm or a cosine may be another elsewhere.
  */
 

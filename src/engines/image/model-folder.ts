@@ -1,4 +1,4 @@
-/** The files of the picture model: where they are, whether they are there, and what they say of themselves. */
+/** The files of the image model: where they are, whether they are there, and what they say of themselves. */
 import { existsSync } from 'node:fs'
 import { access, readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -12,7 +12,7 @@ const FACTS_FILE = 'pictogram.json'
 const factsForm = z.object({
   /** Channels, rows and columns of what is painted in, before it is decoded. */
   latent: z.tuple([z.int().min(1), z.int().min(1), z.int().min(1)]),
-  /** The side of the square picture, in pixels. */
+  /** The side of the square image, in pixels. */
   native: z.int().min(1),
   /** How many pieces of words the model reads, with those of the beginning and the end. */
   words: z.int().min(3),
@@ -21,7 +21,7 @@ const factsForm = z.object({
   /** How the steps are spread over the time; see the sampler. */
   shift: z.number().positive(),
 })
-export type PictureFacts = z.infer<typeof factsForm>
+export type ImageFacts = z.infer<typeof factsForm>
 
 /** In the package of which this file is a part: a bundle lies one folder deep in it, the sources three. */
 export function findModelFolder(file: string): string {
@@ -35,11 +35,11 @@ export function findModelFolder(file: string): string {
 }
 
 /** Throws, with the name of the file, where one is missing. */
-export async function readModelFolder(folder: string): Promise<PictureFacts> {
+export async function readModelFolder(folder: string): Promise<ImageFacts> {
   for (const name of [PAINTER_FILE, DECODER_FILE, FACTS_FILE]) {
     const file = path.join(folder, name)
     await access(file).catch(() => {
-      throw new Error(`the picture model is not whole: ${file} is missing`)
+      throw new Error(`the image model is not whole: ${file} is missing`)
     })
   }
   return factsForm.parse(JSON.parse(await readFile(path.join(folder, FACTS_FILE), 'utf8')))

@@ -1,5 +1,5 @@
 /**
- * The answer to a request for a picture: JSON with the PNG in base64, or events with the same at their end. The PNG may
+ * The answer to a request for an image: JSON with the PNG in base64, or events with the same at their end. The PNG may
  * have 18 MB; it is written in parts, no faster than the client reads, so that it is in memory once.
  */
 import { once } from 'node:events'
@@ -14,14 +14,14 @@ const STALLED_MS = 120_000
 /** Between two tellings of how far it is. */
 const PROGRESS_MS = 100
 
-export interface FinishedPicture {
+export interface FinishedImage {
   readonly png: Uint8Array
   readonly seed: number
   /** What the client should know of how its request was read. */
   readonly notes: readonly string[]
 }
 
-export class PictureReply {
+export class ImageReply {
   readonly #response: ServerResponse
   readonly #signal: AbortSignal
   readonly #isStream: boolean
@@ -60,7 +60,7 @@ export class PictureReply {
     this.#response.end(formatSse({ data: JSON.stringify({ type: 'error', error: engineFailed }) }))
   }
 
-  async finish({ png, seed, notes }: FinishedPicture): Promise<void> {
+  async finish({ png, seed, notes }: FinishedImage): Promise<void> {
     const [stream, streamEnd] = this.#isStream ? ['data: {"type":"result",', '\n\ndata: [DONE]\n\n'] : ['{', '']
     const before = `${stream}"images":[{"index":0,"image":"`
     const told = notes.length === 0 ? '' : `,"notes":${JSON.stringify(notes)}`

@@ -17,7 +17,7 @@ import { loadMiniLm } from '../embedding/mini-lm.ts'
 const LOADING_MS = 150_000
 const MB = 1_048_576
 
-const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-picture-'))
+const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-image-'))
 let engine: Engine
 
 beforeAll(async () => {
@@ -46,7 +46,7 @@ describe('the process', () => {
 })
 
 describe(
-  'a picture',
+  'an image',
   () => {
     test('is a PNG of the native size by its seed, and the same bytes each time', async () => {
       const asked = { width: 512, height: 512, cfg_scale: 3, seed: 7 }
@@ -72,8 +72,8 @@ describe(
         { ...asked, prompt: 'a blue cup' },
         { ...asked, negative_prompt: 'a blue cup' },
       ]
-      const pictures = await Promise.all(all.map(async (one) => imageOf(await paint(engine, one))))
-      expect(new Set(pictures).size).toBe(all.length)
+      const images = await Promise.all(all.map(async (one) => imageOf(await paint(engine, one))))
+      expect(new Set(images).size).toBe(all.length)
     })
 
     test('at guidance 1 is of the prompt alone, and at 0 of what takes its place', async () => {
@@ -118,7 +118,7 @@ describe(
   LOADING_MS,
 )
 
-describe('what is on a picture', () => {
+describe('what is on an image', () => {
   const names = [
     'red apple',
     'house',
@@ -132,14 +132,14 @@ describe('what is on a picture', () => {
     'fish',
   ]
 
-  // Few steps, so these are rough pictures; how good they are in general stands in the model card.
+  // Few steps, so these are rough images; how good they are in general stands in the model card.
   test.each([
     ['a red apple', 'red apple', undefined],
     ['a blue house', 'house', 'blue'],
     ['a sailboat', 'sailboat', undefined],
     ['a purple car', 'automobile', 'purple'],
   ])(
-    'for %j is, among ten names, most like %j to a judge that knows pictures and no prompts',
+    'for %j is, among ten names, most like %j to a judge that knows images and no prompts',
     async (prompt, name, colour) => {
       const [judge, miniLm] = [await loadJudge(path.join(pictogramFolder, 'judge.onnx')), await loadMiniLm(1)]
       const labels = new Map<string, Float32Array>()
@@ -179,11 +179,11 @@ test('ten at once are all answered, in turn, and nothing of them is kept', async
   expect(answers.map(({ status }) => status)).toEqual(seeds.map(() => 200))
   expect(answers.map(({ body }) => body.images?.[0]?.random_seed)).toEqual(seeds)
   expect(new Set(answers.map(imageOf)).size).toBe(10)
-  // All that is kept once is there by now. The decoder gives 3 MB a picture: were these kept, it would be 30 MB.
+  // All that is kept once is there by now. The decoder gives 3 MB an image: were these kept, it would be 30 MB.
   expect((await memoryOf(engine)) - before).toBeLessThan(15 * MB)
 })
 
-test('a stream tells of each step or of some of them, and ends with the picture', async () => {
+test('a stream tells of each step or of some of them, and ends with the image', async () => {
   const events = await paintStream(engine, { steps: 3 })
   const progress = events.filter(({ type }) => type === 'progress')
   expect(events.map(({ type }) => type)).toEqual([...progress.map(({ type }) => type), 'result'])
@@ -212,12 +212,12 @@ test('work stops for a client that has gone, and for one that waits', async () =
 })
 
 test(
-  'a full queue says so, a painter that dies costs one picture, and SIGTERM ends both in the middle of the work',
+  'a full queue says so, a painter that dies costs one image, and SIGTERM ends both in the middle of the work',
   async () => {
     const own = await startEngine('own.sock', 1)
     const first = paintStream(own, { steps: 1_000 })
     await waitFor('work', async () => (await metrics(own)).processing === 1)
-    const told: PictureEvent[] = []
+    const told: ImageEvent[] = []
     const second = paintStream(own, { steps: 1_000 }, (event) => told.push(event))
     second.catch(() => {})
     await waitFor('one that waits', () => told.length > 0)
@@ -259,7 +259,7 @@ interface Answer {
   }
 }
 
-interface PictureEvent {
+interface ImageEvent {
   readonly type: string
   readonly step?: number
 }
@@ -267,7 +267,7 @@ interface PictureEvent {
 async function startEngine(socket: string, queue: number, model = pictogramFolder): Promise<Engine> {
   const socketPath = path.join(folder, socket)
   const start = JSON.stringify({ model: 'the-model', socketPath, threads: null, queue })
-  const entry = path.join(path.dirname(inject('serverBundle')), 'picture-engine.mjs')
+  const entry = path.join(path.dirname(inject('serverBundle')), 'image-engine.mjs')
   const child = spawn(process.execPath, [entry, start, model], { stdio: ['pipe', 'pipe', 'ignore'] })
   const events: Array<{ event: string; message?: string }> = []
   createInterface(child.stdout).on('line', (line) => events.push(JSON.parse(line) as (typeof events)[number]))
@@ -312,11 +312,11 @@ function paint(to: Engine, fields: object): Promise<Answer> {
 async function paintStream(
   to: Engine,
   fields: object,
-  onEvent: (event: PictureEvent) => void = () => {},
-): Promise<PictureEvent[]> {
+  onEvent: (event: ImageEvent) => void = () => {},
+): Promise<ImageEvent[]> {
   const [response] = (await once(send(to, { ...fields, stream: true }), 'response')) as [http.IncomingMessage]
   expect(response.headers['content-type']).toBe('text/event-stream')
-  const events: PictureEvent[] = []
+  const events: ImageEvent[] = []
   let isDone = false
   for await (const line of createInterface(response)) {
     if (line === '') continue
@@ -326,7 +326,7 @@ async function paintStream(
       isDone = true
       continue
     }
-    const event = JSON.parse(line.slice(6)) as PictureEvent
+    const event = JSON.parse(line.slice(6)) as ImageEvent
     events.push(event)
     onEvent(event)
   }

@@ -1,15 +1,15 @@
 /**
  * The model itself, in the process that paints: words are read by the sentence model that also makes embeddings, the
  * painter says where the noise goes, the decoder makes pixels. Each run blocks the thread. But for one text or
- * two the shapes are always the same, so the memory is what the first pictures took.
+ * two the shapes are always the same, so the memory is what the first images took.
  */
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { InferenceSession, Tensor } from 'onnxruntime-node'
 import { loadMiniLm, type EmbeddingModel } from '../embedding/mini-lm.ts'
-import { DECODER_FILE, PAINTER_FILE, readModelFolder, type PictureFacts } from './model-folder.ts'
+import { DECODER_FILE, PAINTER_FILE, readModelFolder, type ImageFacts } from './model-folder.ts'
 import type { Painter, PainterStart, Words } from './painter-process.ts'
-import { writePng } from './picture-file.ts'
+import { writePng } from './image-file.ts'
 import { findReadPart } from './read-part.ts'
 
 const ONNX_ERRORS_ONLY = 3
@@ -38,7 +38,7 @@ export async function loadPictogram({ folder, threads }: PainterStart): Promise<
   }
 }
 
-async function readWords(miniLm: EmbeddingModel, { words, dimensions }: PictureFacts, text: string): Promise<Words> {
+async function readWords(miniLm: EmbeddingModel, { words, dimensions }: ImageFacts, text: string): Promise<Words> {
   const { ids, isCut } = miniLm.tokenise(text, words)
   const states = new Float32Array(words * dimensions)
   states.set(await miniLm.states(ids))
@@ -51,7 +51,7 @@ async function readWords(miniLm: EmbeddingModel, { words, dimensions }: PictureF
   }
 }
 
-function makeVelocities(painter: InferenceSession, { latent: shape, words, dimensions }: PictureFacts) {
+function makeVelocities(painter: InferenceSession, { latent: shape, words, dimensions }: ImageFacts) {
   const size = shape[0] * shape[1] * shape[2]
   const latents = new Float32Array(MAX_BATCH * size)
   const states = new Float32Array(MAX_BATCH * words * dimensions)

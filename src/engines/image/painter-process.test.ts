@@ -12,7 +12,7 @@ const LOADING_MS = 150_000
 test(
   'it runs while it is needed, is let go after a while without work, and what breaks it breaks one request',
   async () => {
-    const entry = path.join(path.dirname(inject('serverBundle')), 'picture-engine.mjs')
+    const entry = path.join(path.dirname(inject('serverBundle')), 'image-engine.mjs')
     const start = { folder: pictogramFolder, threads: os.availableParallelism() }
     const painter = new PainterProcess(entry, start, IDLE_MS)
     expect(painter.pid).toBeUndefined()

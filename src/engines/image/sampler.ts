@@ -1,5 +1,5 @@
 /**
- * From noise to a picture: follows the model's velocity from time 1 to time 0. Each step asks the model once and leans
+ * From noise to an image: follows the model's velocity from time 1 to time 0. Each step asks the model once and leans
  * on the step before (Adams-Bashforth of second order, for steps of unequal length), so twice the steps leave a quarter
  * of the fault.
  */
@@ -8,7 +8,7 @@ export interface Sampling {
   /** At time 1. It is not changed. */
   readonly noise: Float32Array
   readonly steps: number
-  /** More than 1: short steps near the noise, where the picture is decided, and longer ones towards the end. */
+  /** More than 1: short steps near the noise, where the image is decided, and longer ones towards the end. */
   readonly shift: number
   /** The change with time. */
   readonly velocity: (latent: Float32Array, time: number) => Promise<Float32Array>

@@ -1,11 +1,11 @@
 /**
- * The PNG of a picture. The model paints squares; another shape holds the whole square, as large as it fits, and what
- * is left at two sides goes on as the picture's own edge does. A plain background is continued without a seam. Small
+ * The PNG of an image. The model paints squares; another shape holds the whole square, as large as it fits, and what
+ * is left at two sides goes on as the image's own edge does. A plain background is continued without a seam. Small
  * unevenness, which nobody sees in a painted background, would become stripes: it fades out on the way.
  */
 import sharp from 'sharp'
 
-export interface PictureSize {
+export interface ImageSize {
   readonly width: number
   readonly height: number
 }
@@ -20,11 +20,11 @@ const EVENED_OUT = 1 / 16
 /** In each colour, of 255. What differs by more is a thing and not unevenness, and stays as sharp as it is. */
 const UNEVENNESS = 24
 
-// No picture is made twice from the same pixels, so libvips would keep them for nothing.
+// No image is made twice from the same pixels, so libvips would keep them for nothing.
 sharp.cache(false)
 
 /** `pixels`: red, green and blue of each, row by row. */
-export async function writePng(pixels: Uint8Array, native: number, size: PictureSize): Promise<Uint8Array> {
+export async function writePng(pixels: Uint8Array, native: number, size: ImageSize): Promise<Uint8Array> {
   const { width, height } = size
   const side = Math.min(width, height)
   const left = Math.floor((width - side) / 2)

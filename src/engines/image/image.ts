@@ -1,37 +1,37 @@
 /**
- * Requests for pictures: what waits, how one is painted, and what is told on the way. One picture at a time, since it
+ * Requests for images: what waits, how one is painted, and what is told on the way. One image at a time, since it
  * uses all threads. Nothing is cut in silence: where a prompt is longer than what the model reads, the answer says so.
  */
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { EngineCall } from '../engine-http.ts'
 import { WorkQueue } from '../engine-queue.ts'
-import type { PictureFacts } from './model-folder.ts'
+import type { ImageFacts } from './model-folder.ts'
 import { gaussianNoise } from './noise.ts'
 import type { Painter, Words } from './painter-process.ts'
-import { PictureReply, type FinishedPicture } from './picture-reply.ts'
-import { readRequest, type PictureRequest } from './request.ts'
+import { ImageReply, type FinishedImage } from './image-reply.ts'
+import { readRequest, type ImageRequest } from './request.ts'
 import { sample } from './sampler.ts'
 
 /** A run of the painter for one text, until something has been measured. */
 const GUESSED_MS_PER_RUN = 100
 /** What decoding and the PNG take, in such runs. */
 const FINISH_RUNS = 2
-/** Pictures that are painted and not yet taken by their clients. */
+/** Images that are painted and not yet taken by their clients. */
 const MAX_UNSENT = 32
 const UNSENT_RETRY_MS = 5_000
 /** Of the part of a prompt that was read, its end is shown. */
 const SHOWN_CHARS = 40
 
-export class PictureDesk {
+export class ImageDesk {
   readonly queue: WorkQueue
   readonly #painter: Painter
-  readonly #facts: PictureFacts
+  readonly #facts: ImageFacts
   #unsent = 0
 
-  constructor(painter: Painter, facts: PictureFacts, queueLimit: number) {
+  constructor(painter: Painter, facts: ImageFacts, queueLimit: number) {
     this.#painter = painter
     this.#facts = facts
-    this.queue = new WorkQueue(queueLimit, { pictures: { places: 1, msPerUnit: GUESSED_MS_PER_RUN } })
+    this.queue = new WorkQueue(queueLimit, { images: { places: 1, msPerUnit: GUESSED_MS_PER_RUN } })
   }
 
   async generate({ body, signal, response }: EngineCall): Promise<Result<unknown>> {
@@ -40,7 +40,7 @@ export class PictureDesk {
     if (this.#unsent >= MAX_UNSENT) {
       return fail('queue_full', { waiting: this.#unsent, retryAfterMs: UNSENT_RETRY_MS })
     }
-    const reply = new PictureReply(response, signal, request.value.stream)
+    const reply = new ImageReply(response, signal, request.value.stream)
     const painted = await this.#paintInTurn(request.value, reply, signal)
     if (!painted.ok) return painted
     // Others are painted while this one is taken.
@@ -53,18 +53,14 @@ export class PictureDesk {
     return ok(undefined)
   }
 
-  async #paintInTurn(
-    request: PictureRequest,
-    reply: PictureReply,
-    signal: AbortSignal,
-  ): Promise<Result<FinishedPicture>> {
+  async #paintInTurn(request: ImageRequest, reply: ImageReply, signal: AbortSignal): Promise<Result<FinishedImage>> {
     const units = request.steps * countTexts(request.cfgScale) + FINISH_RUNS
-    const paint = async (): Promise<Result<FinishedPicture>> => {
+    const paint = async (): Promise<Result<FinishedImage>> => {
       reply.begin()
       return ok(await this.#paint(request, (step) => reply.tellProgress(step, request.steps), signal))
     }
     try {
-      return await this.queue.run('pictures', units, signal, paint, (ahead) => reply.tellQueued(ahead))
+      return await this.queue.run('images', units, signal, paint, (ahead) => reply.tellQueued(ahead))
     } catch (cause) {
       reply.fail()
       throw cause
@@ -72,10 +68,10 @@ export class PictureDesk {
   }
 
   async #paint(
-    { prompt, negativePrompt, cfgScale, seed, steps, width, height }: PictureRequest,
+    { prompt, negativePrompt, cfgScale, seed, steps, width, height }: ImageRequest,
     onStep: (step: number) => void,
     signal: AbortSignal,
-  ): Promise<FinishedPicture> {
+  ): Promise<FinishedImage> {
     const notes: string[] = []
     const read = async (field: string, text: string): Promise<Words> => {
       const words = await this.#painter.readWords(text)
