@@ -44,6 +44,9 @@ function machineOf(id: string): Parameters<typeof saveInventory>[2][number] {
     gpusTotal: 8,
     gpusSick: [],
     simulation: null,
+    offerId: null,
+    soldWhole: false,
+    cost: null,
     price: null,
     hasPersistentStorage: false,
     hardware: {

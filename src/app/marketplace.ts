@@ -1,13 +1,13 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
 import { limits } from '../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
-import { shareOfMachine } from '../domain/machine.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { findMachine, listCheapest } from '../store/machine.ts'
 import { findRentalByName, lockRental, setUserMetadata, type Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
+import { partOfSpec } from './place.ts'
 import { changeRental, findAnyRental, placeOrder, terminateRental, type RentalChange } from './rental.ts'
 
 /** One of the image, and those that are named beside it. */
@@ -54,8 +54,6 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
     kind: 'container',
     region: machine.region,
     gpuType: machine.gpu_type,
-    gpuModel: machine.gpu_model,
-    gpuFormFactor: machine.gpu_form_factor,
     gpuCount: order.gpuCount,
     networkType: machine.network_type,
     label: order.label ?? null,
@@ -67,7 +65,11 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
       costPerHour: pricePerHour(machine.price_nano_per_gpu_hour, order.gpuCount),
       reservation: null,
     },
-    resources: shareOfMachine(machine.hardware, order.gpuCount, machine.gpus_total),
+    ...partOfSpec(machine, {
+      machineType: 'virtual-machine',
+      gpuCount: order.gpuCount,
+      pays: machine.price_nano_per_gpu_hour,
+    }),
     ports,
     image: order.image === null ? null : { name: order.image.name, tag: order.image.tag ?? null },
     cudaVersion: null,

@@ -9,26 +9,15 @@ import { costOfSpan, parseUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalType } from '../contract/rental.ts'
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
-import { shareOfMachine } from '../domain/machine.ts'
-import {
-  compareEngines,
-  groupForWhole,
-  isPricedBy,
-  rankForShare,
-  rejectionOf,
-  takeWhole,
-  type Rejection,
-  type Wish,
-} from '../domain/placement.ts'
+import { isPricedBy, type Wish } from '../domain/placement.ts'
 import { commitmentOf, grantTerm, pricePerHour, quoteTerm, quoteTerms, type TermQuote } from '../domain/term.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
-import { findMachine } from '../store/machine.ts'
-import { listPlaceable, type PlaceableMachine } from '../store/placement.ts'
 import { findGpuPrices, listReserveOptions, type GpuPrice } from '../store/price.ts'
 import type { Rental } from '../store/rental.ts'
 import type { z } from 'zod'
 import type { Actor, App } from './app.ts'
-import { placeOrder, type RentalChange, type RentalOrder } from './rental.ts'
+import { findPlaces, partOfSpec, perGpuHour } from './place.ts'
+import { placeOrder, type RentalChange } from './rental.ts'
 import { lockVolume } from '../store/volume.ts'
 import type { VolumeRoom } from './storage-option.ts'
 import { attachToNewRental } from './volume.ts'
@@ -62,9 +51,6 @@ export async function orderBareMetal(
   return attached.ok ? ordered : attached
 }
 
-/** Tries of one order at most. Nearly always the first succeeds: only another order of the same moment is in the way. */
-const MAX_ATTEMPTS = 16
-
 async function orderFromBook(
   app: App,
   tx: Tx,
@@ -89,31 +75,23 @@ async function orderFromBook(
     networkType,
     gpuCount,
     machineGpus: machineGpusOf(price.value),
+    pays: perGpuHour(term.value.costPerHour, gpuCount),
   }
   const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where: `in ${region}` }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
-  for (const { example: exampleId, places } of await findPlaces(app, tx, wish)) {
-    const example = await findMachine(tx.db, exampleId)
-    if (example === undefined) continue
+  for (const { example, places } of await findPlaces(app, tx, wish)) {
     outcome = await undoOnFailure(tx, () =>
       placeOrder(app, tx, actor, {
         kind,
         region,
         gpuType,
-        gpuModel: example.gpu_model,
-        gpuFormFactor: example.gpu_form_factor,
         gpuCount,
         networkType,
         label: body.label ?? null,
         driver: example.driver,
         term: term.value,
         commitment: commitmentOf(term.value, options),
-        // Of one node: the whole machine where it is bare.
-        resources: shareOfMachine(
-          example.hardware,
-          kind === 'bare-metal' ? example.gpus_total : gpuCount,
-          example.gpus_total,
-        ),
+        ...partOfSpec(example, wish),
         ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
         image: null,
         cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
@@ -132,60 +110,6 @@ async function orderFromBook(
 /** GPUs a machine, where whole machines are sold. */
 function machineGpusOf(price: GpuPrice): number | null {
   return price.machine_type === 'bare-metal' ? price.gpu_count : null
-}
-
-interface Try {
-  readonly example: string
-  readonly places: RentalOrder['places']
-}
-
-/**
- * What to try, in order: one try for each engine, and of machines of which one is rented in part, for each make, since
- * the order says how many cores and how much memory it is.
- */
-async function findPlaces(app: App, tx: Tx, wish: Wish): Promise<Try[]> {
-  const drivers = new Set(app.drivers.keys())
-  const found = await listPlaceable(tx.db, wish)
-  const isPart = wish.machineType === 'virtual-machine'
-  const groups = new Map<string, PlaceableMachine[]>()
-  for (const machine of found) {
-    const rejection = rejectionOf(machine, wish, drivers)
-    // Those that are just full count: what speaks against the account is told before that.
-    if (rejection !== undefined && !isFull(rejection)) continue
-    const key = isPart ? `${machine.driver} ${machine.shape}` : machine.driver
-    groups.set(key, [...(groups.get(key) ?? []), machine])
-  }
-  const tries = [...groups.values()].flatMap((machines) => tryOf(machines, wish))
-  const withRoom = tries.filter(({ places }) => places.length > 0)
-  return (withRoom.length > 0 ? withRoom.sort(compareTries) : tries.slice(0, 1)).slice(0, MAX_ATTEMPTS)
-}
-
-function isFull({ reason }: Rejection): boolean {
-  return reason === 'too_few_free' || reason === 'not_whole' || reason === 'sick_gpus'
-}
-
-type RankedTry = Try & { readonly best: PlaceableMachine }
-
-function tryOf(machines: readonly PlaceableMachine[], wish: Wish): RankedTry[] {
-  const { gpuCount } = wish
-  const ranked =
-    wish.machineType === 'bare-metal'
-      ? groupForWhole(machines, gpuCount).map((cluster) => takeWhole(cluster, gpuCount))
-      : rankForShare(machines, gpuCount).map((machine) => [machine])
-  const best = ranked[0]?.[0] ?? machines[0]
-  if (best === undefined) return []
-  const places = ranked.map((place) => ({
-    clusterName: place[0]?.clusterName ?? '',
-    machines: place.map(({ machineId, gpusTotal }) => ({
-      machineId,
-      gpus: wish.machineType === 'bare-metal' ? gpusTotal : gpuCount,
-    })),
-  }))
-  return [{ best, example: best.machineId, places }]
-}
-
-function compareTries({ best: a }: RankedTry, { best: b }: RankedTry): number {
-  return compareEngines(a, b) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
 }
 
 /** The row of the price book for an order, or the field for which there is none. */

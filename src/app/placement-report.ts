@@ -1,9 +1,9 @@
 /** Why an order would find a place or none, for operators: the rules are those by which orders are placed. */
-import type { ProviderId } from '../contract/provider-data.ts'
 import {
   compareEngines,
   groupForWhole,
   isPricedBy,
+  originOf,
   rankForShare,
   rejectionOf,
   type PlacementMachine,
@@ -26,13 +26,13 @@ export interface PlacementReport {
 const MACHINES_READ = 100_000
 const SHOWN = 200
 
-export async function explainPlacement(app: App, order: Omit<Wish, 'machineGpus'>): Promise<PlacementReport> {
+export async function explainPlacement(app: App, order: Omit<Wish, 'machineGpus' | 'pays'>): Promise<PlacementReport> {
   const { db } = app.database
   const prices = await findGpuPrices(db, order)
   const serves = (price: GpuPrice): boolean => isPricedBy(price.gpu_count, order)
   const row = prices.find((price) => price.enabled && serves(price))
   const machineGpus = order.machineType === 'bare-metal' ? (row?.gpu_count ?? null) : null
-  const wish: Wish = { ...order, machineGpus }
+  const wish: Wish = { ...order, machineGpus, pays: row?.nano_per_gpu_hour ?? null }
   const drivers = new Set(app.drivers.keys())
   const fit: PlacementMachine[] = []
   const rejected: Array<Rejection & { machine: PlacementMachine }> = []
@@ -64,11 +64,12 @@ function priceVerdict(prices: readonly GpuPrice[], serves: (price: GpuPrice) => 
 }
 
 function rank(machines: readonly PlacementMachine[], wish: Wish): PlacementMachine[] {
-  const byDriver = new Map<ProviderId, PlacementMachine[]>()
+  const byOrigin = new Map<string, PlacementMachine[]>()
   for (const machine of machines.toSorted(compareEngines)) {
-    byDriver.set(machine.driver, [...(byDriver.get(machine.driver) ?? []), machine])
+    const origin = originOf(machine)
+    byOrigin.set(origin, [...(byOrigin.get(origin) ?? []), machine])
   }
-  return [...byDriver.values()].flatMap((own) => {
+  return [...byOrigin.values()].flatMap((own) => {
     return wish.machineType === 'bare-metal'
       ? groupForWhole(own, wish.gpuCount).flat()
       : rankForShare(own, wish.gpuCount)

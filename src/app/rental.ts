@@ -40,6 +40,7 @@ export interface RentalOrder {
   /** null: on demand. */
   readonly commitment: Commitment | null
   readonly resources: EngineSpec['resources']
+  readonly maxCostUsdPerGpuHour?: string | undefined
   readonly ports: readonly number[]
   readonly image: EngineSpec['image']
   readonly cudaVersion: string | null
@@ -147,6 +148,7 @@ function specOf(order: RentalOrder, sshKeys: readonly string[]): NewOrder['spec'
     gpuCount: order.gpuCount,
     networkType: order.networkType,
     resources: order.resources,
+    ...(order.maxCostUsdPerGpuHour === undefined ? {} : { maxCostUsdPerGpuHour: order.maxCostUsdPerGpuHour }),
     sshKeys,
     ports: order.ports,
     image: order.image,

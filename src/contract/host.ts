@@ -153,6 +153,7 @@ export const placementReason = z.enum([
   'cleaning',
   'quarantined',
   'lost',
+  'costs_too_much',
   'other_size',
   'not_whole',
   'too_few_free',

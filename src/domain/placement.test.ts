@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { usd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import {
   compareEngines,
@@ -89,6 +90,9 @@ describe('why a machine would not do', () => {
     ...machine('a', 8),
     driver: 'host',
     isSimulated: false,
+    offerId: null,
+    soldWhole: false,
+    cost: null,
     offering: 'virtual-machine',
     region: 'eu-north-2',
     gpuType: 'h100',
@@ -104,6 +108,7 @@ describe('why a machine would not do', () => {
     networkType: 'ethernet',
     gpuCount: 4,
     machineGpus: null,
+    pays: usd('2'),
   }
   const whole: Wish = { ...part, machineType: 'bare-metal', gpuCount: 16, machineGpus: 8 }
 
@@ -119,6 +124,8 @@ describe('why a machine would not do', () => {
     [{ status: 'node_cleaning' }, 'cleaning'],
     [{ status: 'node_quarantined' }, 'quarantined'],
     [{ status: 'node_lost' }, 'lost'],
+    [{ offerId: 'o', soldWhole: true }, 'other_size'],
+    [{ offerId: 'o', soldWhole: true, gpusTotal: 4, gpusFree: 4 }, undefined],
     [{ gpusTotal: 2, gpusFree: 2 }, 'other_size'],
     [{ gpusClaimed: 5, gpusFree: 3 }, 'too_few_free'],
     [{ gpusClaimed: 2, gpusFree: 3 }, 'sick_gpus'],
@@ -136,6 +143,11 @@ describe('why a machine would not do', () => {
     expect(rejectionOf({ ...free, offering: 'bare-metal', ...change }, whole, drivers)?.reason).toBe(reason)
   })
 
+  test('rejects an offer that costs more than the order pays', () => {
+    expect(rejectionOf({ ...free, offerId: 'o', cost: usd('2') }, part, drivers)).toBeUndefined()
+    expect(rejectionOf({ ...free, offerId: 'o', cost: usd('2.01') }, part, drivers)?.reason).toBe('costs_too_much')
+  })
+
   test('what is not rejected is what is ranked', () => {
     fc.assert(
       fc.property(anyMachines, fc.integer({ min: 1, max: 8 }), (all, gpuCount) => {
@@ -147,13 +159,17 @@ describe('why a machine would not do', () => {
   })
 })
 
-test('what is real is tried before what is simulated', () => {
-  const machines = [
-    { driver: 'crusoe', isSimulated: true },
-    { driver: 'private-cloud', isSimulated: false },
-    { driver: 'host', isSimulated: false },
-  ] as const
-  expect(machines.toSorted(compareEngines).map(({ driver }) => driver)).toEqual(['host', 'private-cloud', 'crusoe'])
+test('tries real machines before simulated ones, our own before bought ones, and cheap offers first', () => {
+  const own = { isSimulated: false, offerId: null, cost: null }
+  const machines: Array<Parameters<typeof compareEngines>[0]> = [
+    { driver: 'mock', isSimulated: true, offerId: null, cost: null },
+    { driver: 'crusoe', isSimulated: false, offerId: 'dear', cost: usd('3') },
+    { driver: 'lambda', isSimulated: false, offerId: 'cheap', cost: usd('2') },
+    { driver: 'private-cloud', ...own },
+    { driver: 'host', ...own },
+  ]
+  const ranked = machines.toSorted(compareEngines).map(({ driver }) => driver)
+  expect(ranked).toEqual(['host', 'private-cloud', 'lambda', 'crusoe', 'mock'])
 })
 
 test('of a cluster as many machines are taken as the order needs', () => {

@@ -3,6 +3,7 @@
  * database, machine by machine; this only ranks, so a machine that fills up meanwhile costs one more try and never a
  * double sale. Orders and the report for operators (app/placement-report.ts) go by the same rules.
  */
+import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import type { PlacementReason } from '../contract/host.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
@@ -45,12 +46,20 @@ export interface Wish {
   readonly gpuCount: number
   /** Bare metal: GPUs of one machine, since whole machines are priced by their size. null: any. */
   readonly machineGpus: number | null
+  /** What the customer pays per GPU-hour: nothing is bought for more. null: any price. */
+  readonly pays: NanoUsd | null
 }
 
 export interface PlacementMachine extends Candidate {
   readonly driver: ProviderId
   /** There is no such machine, whatever its GPUs are. */
   readonly isSimulated: boolean
+  /** The offer that it is a unit of. null: it is a machine. */
+  readonly offerId: string | null
+  /** Rented with all its GPUs or not at all; bare metal always is. */
+  readonly soldWhole: boolean
+  /** What its engine charges per GPU-hour. null: it is ours. */
+  readonly cost: NanoUsd | null
   readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
   readonly region: string
   readonly gpuType: GpuType | null
@@ -88,14 +97,19 @@ export function rejectionOf(
     return { reason: 'engine_off', detail: `this server has no engine ${machine.driver}` }
   if (!machine.listed) return { reason: 'not_listed', detail: 'taken off sale' }
   if (machine.status !== 'node_ready') return { reason: statusReasons[machine.status], detail: machine.status }
+  if (machine.cost !== null && wish.pays !== null && machine.cost > wish.pays) {
+    const [cost, pays] = [machine.cost, wish.pays].map(formatUsdForPeople)
+    return { reason: 'costs_too_much', detail: `costs ${cost} per GPU-hour, the order pays ${pays}` }
+  }
   return wish.machineType === 'bare-metal' ? whyNotWhole(machine, wish) : whyNotInPart(machine, wish)
 }
 
 function whyNotInPart(
-  { gpusTotal, gpusFree, gpusClaimed }: PlacementMachine,
+  { gpusTotal, gpusFree, gpusClaimed, soldWhole }: PlacementMachine,
   { gpuCount }: Wish,
 ): Rejection | undefined {
-  if (gpusTotal < gpuCount) return { reason: 'other_size', detail: `has ${gpusTotal} GPUs` }
+  if (gpusTotal < gpuCount || (soldWhole && gpusTotal !== gpuCount))
+    return { reason: 'other_size', detail: `has ${gpusTotal} GPUs` }
   if (gpusFree >= gpuCount) return undefined
   const unfit = gpusTotal - gpusClaimed - gpusFree
   const detail = `${gpusFree} of ${gpusTotal} GPUs are free, ${unfit} are not fit for sale`
@@ -120,12 +134,22 @@ export function isPricedBy(
   return machineType === 'bare-metal' ? gpuCount % pricedGpus === 0 : gpuCount === pricedGpus
 }
 
-/** The order in which machines of several engines are tried: real ones come before simulated ones. */
-export function compareEngines(
-  a: Pick<PlacementMachine, 'driver' | 'isSimulated'>,
-  b: Pick<PlacementMachine, 'driver' | 'isSimulated'>,
-): number {
-  return Number(a.isSimulated) - Number(b.isSimulated) || compareText(a.driver, b.driver)
+/** The order in which engines and offers are tried: real before simulated, our own before bought, then the cheapest. */
+export function compareEngines(a: Origin, b: Origin): number {
+  const [cost, other] = [a.cost ?? 0n, b.cost ?? 0n]
+  return (
+    Number(a.isSimulated) - Number(b.isSimulated) ||
+    Number(a.offerId !== null) - Number(b.offerId !== null) ||
+    (cost < other ? -1 : cost > other ? 1 : 0) ||
+    compareText(a.driver, b.driver)
+  )
+}
+
+type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost'>
+
+/** Machines of one engine are tried together, and so are units of one offer: they cost the same. */
+export function originOf({ driver, offerId }: Pick<PlacementMachine, 'driver' | 'offerId'>): string {
+  return `${driver} ${offerId ?? ''}`
 }
 
 function compareText(a: string, b: string): number {

@@ -87,6 +87,8 @@ export interface EngineSpec {
   readonly image: { name: string; tag: string | null } | null
   readonly cudaVersion: string | null
   readonly monitoringEnabled: boolean
+  /** Units of an offer: an engine that charges more by now refuses with `no_capacity`. */
+  readonly maxCostUsdPerGpuHour?: string
 }
 
 /** The size of all nodes together; `resources` is that of one. */

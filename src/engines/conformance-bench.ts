@@ -7,7 +7,7 @@ import { MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
 import { bareMetalRegion, virtualMachineRegion } from '../contract/region.ts'
 import { tagOf, tagPrefix, type EngineSpec } from '../domain/rental.ts'
-import type { Driver, EngineMachine, EngineVolume, InventoryMachine, VolumeEngine } from './driver.ts'
+import type { Driver, EngineMachine, EngineVolume, InventoryItem, VolumeEngine } from './driver.ts'
 
 export const faultsOfThings = [
   'create-timeout',
@@ -37,7 +37,21 @@ export interface ConformanceHarness {
   spec(overrides?: Partial<EngineSpec>): EngineSpec
   /** All but those that the engine is known not to have (`ConformanceOptions.cannot`). */
   readonly faults: Readonly<Partial<Record<FaultName, FaultInjection>>>
+  /** Where the driver is elastic (`DriverTraits.elastic`). */
+  readonly elastic?: ElasticHarness
   dispose(): Promise<void>
+}
+
+/** One offer of the engine under test, which can be changed behind the driver's back. */
+export interface ElasticHarness {
+  readonly offerId: string
+  /** An order for that many units of the offer, at a price that pays for them. */
+  order(units: number, overrides?: Partial<EngineSpec>): EngineSpec
+  /** How many units the engine could have in all, ours included. */
+  setCapacity(units: number): void | Promise<void>
+  /** Above what `order` pays. */
+  raiseCost(): void | Promise<void>
+  withdraw(): void | Promise<void>
 }
 
 export interface ConformanceOptions {
@@ -45,6 +59,8 @@ export interface ConformanceOptions {
   readonly cannot?: Readonly<Partial<Record<FaultName, string>>>
   /** What this run is about; both unless it says so. An engine may need other machines for its volumes. */
   readonly parts?: ReadonlyArray<'machines' | 'volumes'>
+  /** The driver has offers (`DriverTraits.elastic`), and its harness an `ElasticHarness`. */
+  readonly elastic?: boolean
   /** Its volumes are disks: in one machine at a time, and to attach one to a second is an error. */
   readonly volumesAreDisks?: true
 }
@@ -97,10 +113,14 @@ export class Bench {
     await this.#harness.advance(ms)
   }
 
-  /** What the order must say to have the fault. */
+  canInject(name: FaultName): boolean {
+    return this.#harness.faults[name] !== undefined
+  }
+
+  /** The fields of the order that bring the fault about. */
   async inject(name: FaultName): Promise<Partial<EngineSpec>> {
     const fault = this.#harness.faults[name]
-    if (fault === undefined) throw new Error(`nothing says how ${this.driver.id} gets the fault ${name}`)
+    if (fault === undefined) throw new Error(`the harness of ${this.driver.id} cannot inject the fault ${name}`)
     if ('label' in fault) return { label: fault.label }
     if ('spec' in fault) return fault.spec
     await fault.arm()
@@ -111,6 +131,11 @@ export class Bench {
   async injectVolume(name: FaultName): Promise<{ label?: string }> {
     const { label } = await this.inject(name)
     return label === undefined || label === null ? {} : { label }
+  }
+
+  elastic(): ElasticHarness {
+    if (this.#harness.elastic === undefined) throw new Error(`${this.driver.id} has no offer to test`)
+    return this.#harness.elastic
   }
 
   volumes(): VolumeEngine {
@@ -224,7 +249,10 @@ export function sampleSpec(overrides: Partial<EngineSpec> = {}): EngineSpec {
 }
 
 /** The rules of schema/0003_supply.sql and of the interface, in words; empty when there is nothing to say. */
-export function wrongWith(machine: InventoryMachine): string[] {
+export function wrongWith(machine: InventoryItem): string[] {
+  const gpusSick = 'gpusSick' in machine ? machine.gpusSick : []
+  const offer = 'available' in machine ? machine : undefined
+  const cost = offer?.costUsdPerGpuHour ?? '0'
   const isMarketplace = machine.offering === 'marketplace'
   const regions = machine.offering === 'bare-metal' ? bareMetalRegion : virtualMachineRegion
   const price = machine.priceUsdPerGpuHour === null ? undefined : parseUsd(machine.priceUsdPerGpuHour)
@@ -240,13 +268,18 @@ export function wrongWith(machine: InventoryMachine): string[] {
     'a price stands on marketplace machines only': isMarketplace === (machine.priceUsdPerGpuHour !== null),
     'the price is an amount': !isMarketplace || (price !== undefined && price >= 0n),
     '1 to 64 GPUs': Number.isInteger(machine.gpusTotal) && machine.gpusTotal >= 1 && machine.gpusTotal <= 64,
-    'sick GPUs are some of them': machine.gpusSick.every(
-      (gpu) => Number.isInteger(gpu) && gpu >= 0 && gpu < machine.gpusTotal,
-    ),
-    'sick GPUs are named once': new Set(machine.gpusSick).size === machine.gpusSick.length,
+    'sick GPUs are some of them': gpusSick.every((gpu) => Number.isInteger(gpu) && gpu >= 0 && gpu < machine.gpusTotal),
+    'sick GPUs are named once': new Set(gpusSick).size === gpusSick.length,
+    'an offer has a count or none': offer === undefined || offer.available === null || isCount(offer.available),
+    'an offer’s cost is an amount': (parseUsd(cost) ?? -1n) >= 0n,
+    'an offer’s id leaves room for the numbers of its units': offer === undefined || offer.id.length <= 90,
     'GPU model and RAM': machine.gpuModel !== '' && Number.isInteger(machine.gpuRamMib) && machine.gpuRamMib > 0,
     'only ethernet has a variant': machine.networkType === 'ethernet' || machine.ethernetVariant === null,
     'hardware is described': cpuModel !== '' && gpuInterface !== '' && amounts.every((amount) => amount > 0),
   }
   return Object.keys(rules).filter((rule) => !rules[rule])
+}
+
+function isCount(value: number): boolean {
+  return Number.isInteger(value) && value >= 0
 }

@@ -1,9 +1,10 @@
 /**
- * What every driver must do, as one suite. The reconcilers rely on nothing else, so a driver that passes can be wired
- * in. Faults are part of it: a driver that cannot have one says why.
+ * The contract of a driver, as one suite. The reconcilers rely on nothing else, so a driver that passes can be wired in.
+ * Faults are part of it. A fault that an engine cannot have, or an ability that it lacks, leaves a visible line in place of
+ * its tests, which fails if the driver or its harness says otherwise.
  *
  * Nothing here sleeps. The suite looks, lets a second of the engine's time pass and looks again, so that it takes
- * milliseconds on a simulated engine and as long as it takes on a real one.
+ * milliseconds on a simulated engine and as long as needed on a real one.
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { providerData } from '../contract/provider-data.ts'
@@ -14,23 +15,26 @@ import {
   type ConformanceOptions,
   type FaultName,
 } from './conformance-bench.ts'
+import { elasticTests } from './conformance-elastic.ts'
 
 export function driverConformance(
   name: string,
   make: () => Promise<ConformanceHarness>,
-  { cannot = {}, parts = ['machines', 'volumes'], volumesAreDisks }: ConformanceOptions = {},
+  { cannot = {}, parts = ['machines', 'volumes'], volumesAreDisks, elastic = false }: ConformanceOptions = {},
 ): void {
-  /** A test of a fault; one that the engine cannot have is not a test of it. */
-  const itCan: ItCan = (fault, promise, test) => {
-    // eslint-disable-next-line vitest/valid-title, vitest/expect-expect
-    if (cannot[fault] === undefined) it(promise, test)
-  }
-  describe(`${name} keeps the promises of a driver`, () => {
+  describe(`${name} conforms to the driver port`, () => {
     let bench: Bench
     beforeEach(async () => {
       bench = new Bench(await make())
     })
     afterEach(() => bench.clear())
+
+    const itCan: ItCan = (fault, promise, test) => {
+      const reason = cannot[fault]
+      // eslint-disable-next-line vitest/valid-title, vitest/expect-expect
+      if (reason === undefined) it(promise, test)
+      else it(`cannot have the fault ${fault}: ${reason}`, () => expect(bench.canInject(fault)).toBe(false))
+    }
 
     if (parts.includes('machines')) {
       describe('machines', () => {
@@ -45,11 +49,22 @@ export function driverConformance(
         volumeTests(() => bench, itCan, volumesAreDisks === true)
       })
     }
+    if (elastic) {
+      describe('offers', () => {
+        elasticTests(() => bench, itCan)
+      })
+    }
 
-    it('offers machines that can be sold as they are described', async () => {
-      const machines = await bench.driver.inventory(bench.signal)
-      expect(new Set(machines.map((machine) => machine.id)).size).toBe(machines.length)
-      const wrong = machines.map((machine) => ({ id: machine.id, rules: wrongWith(machine) }))
+    it(`has ${elastic ? 'offers' : 'machines and no offers'}`, async () => {
+      const items = await bench.driver.inventory(bench.signal)
+      expect(bench.driver.traits.elastic).toBe(elastic)
+      expect(items.some((item) => 'available' in item)).toBe(elastic)
+    })
+
+    it('describes its inventory so that it can be sold', async () => {
+      const items = await bench.driver.inventory(bench.signal)
+      expect(new Set(items.map(({ id }) => id)).size).toBe(items.length)
+      const wrong = items.map((item) => ({ id: item.id, rules: wrongWith(item) }))
       expect(wrong.filter(({ rules }) => rules.length > 0)).toEqual([])
     })
 
@@ -68,7 +83,7 @@ export function driverConformance(
 }
 
 function machineTests(get: () => Bench): void {
-  it('a created machine is listed by its tag within the list lag, and not under another prefix', async () => {
+  it('lists a created machine by its tag within the list lag, and under no other prefix', async () => {
     const bench = get()
     const { driver, signal, prefix } = bench
     const { tag, externalId } = await bench.create()
@@ -80,7 +95,7 @@ function machineTests(get: () => Bench): void {
     }
   })
 
-  it('a machine comes to run, and says where to reach it', async () => {
+  it('shows a running machine with the address to reach it', async () => {
     const bench = get()
     const spec = bench.spec()
     const { externalId } = await bench.create(spec)
@@ -92,7 +107,7 @@ function machineTests(get: () => Bench): void {
     expect(running.failure).toBeUndefined()
   })
 
-  it('two creates make two machines', async () => {
+  it('makes two machines for two creates', async () => {
     const bench = get()
     const [first, second] = await Promise.all([bench.create(), bench.create()])
     await bench.advance(bench.driver.listLagMs)
@@ -100,7 +115,7 @@ function machineTests(get: () => Bench): void {
     expect(await bench.listedIds()).toEqual([first.externalId, second.externalId].sort())
   })
 
-  it('a destroyed machine goes from the list, and to destroy it again succeeds at every stage', async () => {
+  it('drops a destroyed machine from the list, and accepts further destroys at every stage', async () => {
     const bench = get()
     const kept = await bench.create()
     const { externalId } = await bench.create()
@@ -113,7 +128,7 @@ function machineTests(get: () => Bench): void {
     expect(await bench.listedIds()).toEqual([kept.externalId])
   })
 
-  it('a machine can be destroyed before it runs', async () => {
+  it('destroys a machine before it runs', async () => {
     const bench = get()
     const { externalId } = await bench.create()
     await bench.driver.destroy(externalId, bench.signal)
@@ -122,12 +137,12 @@ function machineTests(get: () => Bench): void {
     expect(await bench.listedIds()).toEqual([])
   })
 
-  it('to destroy a machine that never was succeeds', async () => {
+  it('accepts the destroy of a machine that never existed', async () => {
     const bench = get()
     await expect(bench.driver.destroy(bench.unknownId(), bench.signal)).resolves.toBeUndefined()
   })
 
-  it('an aborted call is rejected, and an aborted create makes nothing', async () => {
+  it('rejects an aborted call, and makes nothing for an aborted create', async () => {
     const bench = get()
     const { driver, prefix } = bench
     const aborted = AbortSignal.abort()
@@ -144,7 +159,7 @@ function machineTests(get: () => Bench): void {
 type ItCan = (fault: FaultName, promise: string, test: () => Promise<void>) => void
 
 function machineFaultTests(get: () => Bench, itCan: ItCan): void {
-  itCan('create-timeout', 'a create that timed out after the machine was made is found by its tag', async () => {
+  itCan('create-timeout', 'lists by its tag a machine whose create timed out', async () => {
     const bench = get()
     const tag = bench.newTag()
     const spec = bench.spec(await bench.inject('create-timeout'))
@@ -153,7 +168,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     expect(await bench.driver.list(tag, bench.signal)).toMatchObject([{ tag }])
   })
 
-  itCan('create-lost', 'a create that was lost leaves nothing', async () => {
+  itCan('create-lost', 'leaves nothing of a create that was lost', async () => {
     const bench = get()
     const spec = bench.spec(await bench.inject('create-lost'))
     await expect(bench.driver.create(bench.newTag(), spec, bench.signal)).rejects.toBeInstanceOf(Error)
@@ -161,7 +176,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     expect(await bench.listedIds()).toEqual([])
   })
 
-  itCan('no-capacity', 'capacity that is gone is a refusal in words, and nothing is made', async () => {
+  itCan('no-capacity', 'refuses for lack of capacity with a sentence, and makes nothing', async () => {
     const bench = get()
     const spec = bench.spec(await bench.inject('no-capacity'))
     const outcome = await bench.driver.create(bench.newTag(), spec, bench.signal)
@@ -170,7 +185,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     expect(await bench.listedIds()).toEqual([])
   })
 
-  itCan('boot-fails', 'a failed boot is shown as failed, with the reason, until it is destroyed', async () => {
+  itCan('boot-fails', 'shows a failed boot with its reason until it is destroyed', async () => {
     const bench = get()
     const { externalId } = await bench.create(bench.spec(await bench.inject('boot-fails')))
     const failed = await bench.untilState(externalId, 'failed')
@@ -179,7 +194,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     await bench.untilAbsent(externalId)
   })
 
-  itCan('list-lag', 'a list that lags behind a create shows the machine by the end of the lag', async () => {
+  itCan('list-lag', 'lists a late machine by the end of the list lag', async () => {
     const bench = get()
     const { externalId } = await bench.create(bench.spec(await bench.inject('list-lag')))
     expect(await bench.listedIds()).toEqual([])
@@ -187,23 +202,19 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     expect(await bench.listedIds()).toEqual([externalId])
   })
 
-  itCan(
-    'vanish',
-    'a machine that vanished behind our back is absent from the list or failed, and no error',
-    async () => {
-      const bench = get()
-      const { externalId } = await bench.create(bench.spec(await bench.inject('vanish')))
-      await bench.advance(bench.driver.listLagMs)
-      expect(await bench.listedIds()).toEqual([externalId])
-      await bench.untilLost(externalId)
-      await bench.driver.destroy(externalId, bench.signal)
-      await bench.untilAbsent(externalId)
-    },
-  )
+  itCan('vanish', 'shows a vanished machine as absent or failed, without an error', async () => {
+    const bench = get()
+    const { externalId } = await bench.create(bench.spec(await bench.inject('vanish')))
+    await bench.advance(bench.driver.listLagMs)
+    expect(await bench.listedIds()).toEqual([externalId])
+    await bench.untilLost(externalId)
+    await bench.driver.destroy(externalId, bench.signal)
+    await bench.untilAbsent(externalId)
+  })
 
   itCan(
     'destroy-refused',
-    'a refused destroy throws and leaves the machine listed; asking on succeeds in the end',
+    'throws on a refused destroy, keeps the machine listed, and destroys it in the end',
     async () => {
       const bench = get()
       const { externalId } = await bench.create(bench.spec(await bench.inject('destroy-refused')))
@@ -217,7 +228,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
 }
 
 function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
-  it('a volume is listed with its address within the list lag, and not among the machines', async () => {
+  it('lists a volume with its address within the list lag, and not among the machines', async () => {
     const bench = get()
     const volumes = bench.volumes()
     const { tag, externalId, vip } = await bench.createVolume(volumes)
@@ -228,7 +239,7 @@ function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
     expect(await bench.listedIds()).toEqual([])
   })
 
-  it('a volume is attached and detached, and to ask for what is so already succeeds', async () => {
+  it('attaches and detaches a volume, and accepts a repeated call', async () => {
     const bench = get()
     const volumes = bench.volumes()
     const [one, other] = await Promise.all([bench.create(), bench.create()])
@@ -251,7 +262,7 @@ function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
     expect(await attachedTo()).toEqual([other.externalId])
   })
 
-  it('a destroyed volume goes from the list, and to destroy it again or one that never was succeeds', async () => {
+  it('drops a destroyed volume from the list, and accepts further destroys and unknown ids', async () => {
     const bench = get()
     const volumes = bench.volumes()
     const kept = await bench.createVolume(volumes)
@@ -265,7 +276,7 @@ function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
     expect(await volumes.list(bench.prefix, bench.signal)).toMatchObject([{ externalId: kept.externalId }])
   })
 
-  itCan('volume-create-timeout', 'a volume whose create timed out after it was made is found by its tag', async () => {
+  itCan('volume-create-timeout', 'lists by its tag a volume whose create timed out', async () => {
     const bench = get()
     const volumes = bench.volumes()
     const tag = bench.newTag('volume')
@@ -277,7 +288,7 @@ function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
 
   itCan(
     'volume-destroy-refused',
-    'a refused destroy of a volume throws and leaves it; asking on succeeds in the end',
+    'throws on a refused destroy of a volume, keeps it, and destroys it in the end',
     async () => {
       const bench = get()
       const volumes = bench.volumes()
@@ -292,7 +303,7 @@ function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
 
   itCan(
     'unreachable',
-    'volumes of an engine that cannot be reached are an error, and never an empty list',
+    'throws for volumes when the engine cannot be reached, and never answers with an empty list',
     async () => {
       const bench = get()
       const volumes = bench.volumes()

@@ -22,8 +22,8 @@ export interface Driver {
 
   /** Throws, with a sentence, when the engine cannot be reached. */
   check(signal: AbortSignal): Promise<void>
-  /** Machines of the engine that can be sold. */
-  inventory(signal: AbortSignal): Promise<InventoryMachine[]>
+  /** Everything the engine could rent out now. An elastic engine has offers, others have machines; both is fine. */
+  inventory(signal: AbortSignal): Promise<InventoryItem[]>
   create(tag: string, spec: EngineSpec, signal: AbortSignal): Promise<CreateOutcome>
   /** Asks for the end. Succeeds for a machine that is gone already. */
   destroy(externalId: string, signal: AbortSignal): Promise<void>
@@ -37,6 +37,8 @@ export interface Driver {
 export interface DriverTraits {
   /** Nothing it runs exists: no logs, no terminal, no measurements, and real machines are preferred for an order. */
   readonly simulated: boolean
+  /** Its inventory has offers (`InventoryOffer`). */
+  readonly elastic: boolean
   /** People log in by SSH, so an order needs a key. */
   readonly ssh: boolean
   /** `berth logs` works. */
@@ -49,7 +51,10 @@ export interface DriverTraits {
   readonly ports: 'direct' | 'relayed'
 }
 
-/** `refused`: the engine has said no, and nothing was made. `reason` is `no_capacity` where that is why. */
+/**
+ * `refused`: the engine said no, and nothing was made. With the reason `no_capacity` the order goes to the next place, at
+ * the price that its customer pays already: an offer that was sold out, withdrawn, or costs more than the spec allows.
+ */
 export type CreateOutcome =
   | { readonly kind: 'created'; readonly externalId: string }
   | { readonly kind: 'refused'; readonly reason: string; readonly message: string }
@@ -113,6 +118,22 @@ export interface EngineVolume {
   readonly tag: string
   readonly vip: string
   readonly attachedTo: readonly string[]
+}
+
+export type InventoryItem = InventoryMachine | InventoryOffer
+
+/**
+ * Something that an elastic engine could make: an instance type of a cloud in one region, a node pool that scales. The
+ * spec of an order names units of it as its machines (`offerOfUnit`). Its id must stay the same from report to report.
+ * A report that is five minutes old sells nothing. What is rented runs on, whatever becomes of the offer.
+ */
+export interface InventoryOffer extends Omit<InventoryMachine, 'gpusSick' | 'supplier'> {
+  /** How many more units could be made now, within our quota at the engine. null: the engine does not say. */
+  readonly available: number | null
+  /** A unit is rented with all its GPUs, as instance types are. false: in parts too, as nodes of a cluster are. */
+  readonly soldWhole: boolean
+  /** What the engine charges for it. Orders that pay less do not go there. null: nothing by the hour. */
+  readonly costUsdPerGpuHour: string | null
 }
 
 export interface InventoryMachine {

@@ -37,7 +37,15 @@ function engineWithDeadHost(called: string[], late: string[]): App {
   }
   const driver: Driver = {
     id: 'mock',
-    traits: { simulated: false, ssh: false, logs: false, terminal: false, metrics: false, ports: 'direct' },
+    traits: {
+      simulated: false,
+      elastic: false,
+      ssh: false,
+      logs: false,
+      terminal: false,
+      metrics: false,
+      ports: 'direct',
+    },
     listLagMs: 0,
     callTimeoutMs: MINUTE_MS,
     check: refuse,

@@ -1,16 +1,20 @@
 /** Lists the machines of each engine and saves them. */
 import type { App } from '../app/app.ts'
-import { MINUTE_MS } from '../base/instant.ts'
-import { parseUsd } from '../base/money.ts'
+import { addMs, MINUTE_MS, type Instant } from '../base/instant.ts'
+import { parseUsd, type NanoUsd } from '../base/money.ts'
 import type { Simulation } from '../contract/shared.ts'
-import type { Driver, InventoryMachine } from '../engines/driver.ts'
+import { unitsOf, type KnownUnit } from '../domain/unit.ts'
+import type { Driver, InventoryItem } from '../engines/driver.ts'
 import { insertAccount } from '../store/account.ts'
-import { transact } from '../store/database.ts'
+import { transact, type Tx } from '../store/database.ts'
 import { endTurn, takeTurn } from '../store/lease.ts'
-import { saveInventory } from '../store/machine.ts'
+import { saveInventory, type ReportedMachine } from '../store/machine.ts'
+import { dropStaleOffers, listUnits } from '../store/unit.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const LEASE_MS = 2 * MINUTE_MS
+/** Capacity of a cloud that was not confirmed for so long is not sold. */
+const OFFER_MAX_AGE_MS = 5 * MINUTE_MS
 /** Platform fee of a supplier that an engine reports before the operator has set one. */
 const DEFAULT_FEE_BP = 1_500
 
@@ -33,30 +37,42 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
   const token = await takeTurn(db, loop, { now, leaseMs: LEASE_MS })
   if (token === undefined) return
   try {
-    const machines = await driver.inventory(callSignal(signal, driver.callTimeoutMs))
-    await transact(app.database, async (tx) => {
-      // An engine's supplier gets an account under the same id, so that its earnings have a place.
-      for (const supplier of new Set(machines.flatMap((machine) => machine.supplier ?? [])))
-        await insertAccount(tx, { id: supplier, name: supplier, platformFeeBp: DEFAULT_FEE_BP })
-      await saveInventory(
-        tx,
-        driver.id,
-        machines.map(({ supplier, priceUsdPerGpuHour, ...machine }) => ({
-          ...machine,
-          supplierId: supplier,
-          simulation: simulationOf(driver, machine),
-          price: priceUsdPerGpuHour === null ? null : (parseUsd(priceUsdPerGpuHour) ?? null),
-        })),
-        now,
-      )
-    })
+    const items = await driver.inventory(callSignal(signal, driver.callTimeoutMs))
+    await transact(app.database, (tx) => writeInventory(tx, driver, items, now))
+  } catch (error) {
+    await transact(app.database, (tx) => dropStaleOffers(tx, driver.id, addMs(now, -OFFER_MAX_AGE_MS)))
+    throw error
   } finally {
     await endTurn(db, loop, token)
   }
 }
 
+async function writeInventory(tx: Tx, driver: Driver, items: readonly InventoryItem[], now: Instant): Promise<void> {
+  const suppliers = items.flatMap((item) => ('supplier' in item ? (item.supplier ?? []) : []))
+  // An engine's supplier gets an account under the same id, so that its earnings have a place.
+  for (const supplier of new Set(suppliers))
+    await insertAccount(tx, { id: supplier, name: supplier, platformFeeBp: DEFAULT_FEE_BP })
+  const units = driver.traits.elastic ? await listUnits(tx.db, driver.id) : new Map<string, KnownUnit[]>()
+  const machines = items.flatMap((item): ReportedMachine[] => {
+    const { priceUsdPerGpuHour, ...rest } = item
+    const common = { simulation: simulationOf(driver, item), price: nanoOrNull(priceUsdPerGpuHour) }
+    if (!('available' in rest)) {
+      const { supplier, ...machine } = rest
+      return [{ ...machine, ...common, supplierId: supplier, offerId: null, soldWhole: false, cost: null }]
+    }
+    const { available, costUsdPerGpuHour, ...offer } = rest
+    const bought = { offerId: offer.id, cost: nanoOrNull(costUsdPerGpuHour), supplierId: null, gpusSick: [] }
+    return unitsOf(offer.id, available, units.get(offer.id) ?? []).map((id) => ({ ...offer, ...common, ...bought, id }))
+  })
+  await saveInventory(tx, driver.id, machines, now)
+}
+
+function nanoOrNull(amount: string | null): NanoUsd | null {
+  return amount === null ? null : (parseUsd(amount) ?? null)
+}
+
 /** Stored with the machine: it must never pass for a real one on a server that does not run its engine. */
-function simulationOf({ traits }: Driver, { hardware }: Pick<InventoryMachine, 'hardware'>): Simulation | null {
+function simulationOf({ traits }: Driver, { hardware }: Pick<InventoryItem, 'hardware'>): Simulation | null {
   if (traits.simulated) return 'machine'
   return hardware.simulated === true ? 'gpus' : null
 }

@@ -25,7 +25,15 @@ function engineShowing(shown: () => readonly EngineMachine[]): App {
   }
   const driver: Driver = {
     id: 'mock',
-    traits: { simulated: false, ssh: false, logs: false, terminal: false, metrics: false, ports: 'direct' },
+    traits: {
+      simulated: false,
+      elastic: false,
+      ssh: false,
+      logs: false,
+      terminal: false,
+      metrics: false,
+      ports: 'direct',
+    },
     listLagMs: 0,
     callTimeoutMs: MINUTE_MS,
     check: refuse,

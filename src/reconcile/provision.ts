@@ -5,6 +5,7 @@
  */
 import { addMs, toDate, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
+import { placeElsewhere } from '../app/place.ts'
 import { failRental, rentalTag } from '../app/rental.ts'
 import type { CreateOutcome, Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
@@ -90,8 +91,9 @@ async function saveOutcome(app: App, rental: Rental, token: string, outcome: Cre
     const locked = await saveCreateAnswer(tx, rental, token, isCreated ? outcome.externalId : null)
     if (locked === undefined) return
     if (isCreated) tx.wake.add(locked.status === 'Pending' ? 'observe' : 'terminate')
-    else if (locked.status === 'Pending') await failRental(tx, locked, outcome.reason, outcome.message)
-    else tx.wake.add('observe')
+    else if (locked.status !== 'Pending') tx.wake.add('observe')
+    else if (outcome.reason !== 'no_capacity' || !(await placeElsewhere(app, tx, locked)))
+      await failRental(tx, locked, outcome.reason, outcome.message)
   })
 }
 

@@ -8,7 +8,7 @@ import { metalDriver } from '../engines/metal/driver.ts'
 import { keepMetal } from '../engines/metal/keep.ts'
 import { folderEngine, type FolderEngine } from '../engines/metal/volumes.ts'
 import { mockDriver } from '../engines/mock/driver.ts'
-import { scaledFleet } from '../engines/mock/fleet.ts'
+import { mockOffers, scaledFleet } from '../engines/mock/fleet.ts'
 import { openGanesha } from '../engines/storage/ganesha.ts'
 import type { Reconciler } from '../reconcile/loop.ts'
 import { postgresHostWorld } from '../store/host-world.ts'
@@ -53,10 +53,10 @@ async function openEngine(
   const { settings } = parts
   switch (engine) {
     case 'mock': {
-      const { bootMs, destroyMs, scale } = settings.mock
-      const fleet = scaledFleet(scale)
+      const { bootMs, destroyMs, scale, offers } = settings.mock
+      const common = { world: postgresMockWorld(database.db), clock, bootMs, destroyMs, fleet: scaledFleet(scale) }
       return {
-        driver: mockDriver({ world: postgresMockWorld(database.db), clock, bootMs, destroyMs, fleet }),
+        driver: mockDriver(offers ? { ...common, offers: mockOffers } : common),
         loops: [],
       }
     }

@@ -74,6 +74,7 @@ const environment = z.object({
   BERTH_HUB_URL: z.url().optional(),
   BERTH_HUB_TOKEN: z.string().min(1).optional(),
   BERTH_MOCK_BOOT_MS: z.coerce.number().int().min(0).max(3_600_000).default(6_000),
+  BERTH_MOCK_OFFERS: z.stringbool().default(false),
   BERTH_MOCK_SCALE: z.coerce.number().int().min(1).max(1_000).default(1),
   BERTH_MOCK_DESTROY_MS: z.coerce.number().int().min(0).max(3_600_000).default(3_000),
 })
@@ -128,7 +129,12 @@ export interface Settings {
   readonly modelHub: { readonly endpoint: string; readonly token: string | null } | null
   /** The part of the environment that engines and npm inherit. */
   readonly engineEnvironment: Readonly<Record<string, string | undefined>>
-  readonly mock: { readonly bootMs: number; readonly destroyMs: number; readonly scale: number }
+  readonly mock: {
+    readonly bootMs: number
+    readonly destroyMs: number
+    readonly scale: number
+    readonly offers: boolean
+  }
 }
 
 export class SettingsError extends Error {}
@@ -177,7 +183,12 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     engineEnvironment: Object.fromEntries(
       Object.entries(env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|npm_config_.*)$/i.test(name)),
     ),
-    mock: { bootMs: read.BERTH_MOCK_BOOT_MS, destroyMs: read.BERTH_MOCK_DESTROY_MS, scale: read.BERTH_MOCK_SCALE },
+    mock: {
+      bootMs: read.BERTH_MOCK_BOOT_MS,
+      destroyMs: read.BERTH_MOCK_DESTROY_MS,
+      scale: read.BERTH_MOCK_SCALE,
+      offers: read.BERTH_MOCK_OFFERS,
+    },
   }
 }
 

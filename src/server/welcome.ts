@@ -113,6 +113,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_HUB_URL', 'hub for hf: model files (none: they are refused)'],
   ['BERTH_HUB_TOKEN', 'token for that hub'],
   ['BERTH_MOCK_BOOT_MS', 'time a simulated machine takes to start (6000)'],
+  ['BERTH_MOCK_OFFERS', 'give the simulated engine elastic offers, as clouds have them (false)'],
   ['BERTH_MOCK_SCALE', 'copies of the simulated fleet (1)'],
   ['BERTH_MOCK_DESTROY_MS', 'time a simulated machine takes to stop (3000)'],
 ]

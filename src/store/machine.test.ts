@@ -14,7 +14,15 @@ afterAll(() => books.close())
 
 const machine = mockFleet().find((one) => one.offering === 'marketplace' && one.gpusTotal === 8)
 if (machine === undefined) throw new Error('the simulated fleet has changed')
-const reported: ReportedMachine = { ...machine, supplierId: null, simulation: 'machine', price: usd('2') }
+const reported: ReportedMachine = {
+  ...machine,
+  supplierId: null,
+  simulation: 'machine',
+  price: usd('2'),
+  offerId: null,
+  soldWhole: false,
+  cost: null,
+}
 
 const report = (machines: readonly ReportedMachine[]) =>
   transact(books.database, (tx) => saveInventory(tx, 'mock', machines, tx.clock.now()))

@@ -12,6 +12,9 @@ import type { Tables } from './tables.ts'
 
 export type Machine = Selectable<Tables['machine']>
 
+/** Free units of an offer that is not on sale now are no machines that anybody has lost. */
+export const isPresent = sql<boolean>`(offer_id is null or status <> 'node_lost' or gpus_claimed > 0)`
+
 export async function findMachine(db: Db, id: string): Promise<Machine | undefined> {
   return db.selectFrom('machine').selectAll().where('id', '=', id).executeTakeFirst()
 }
@@ -78,6 +81,7 @@ function selectListed(db: Db, filters: MarketplaceFilters) {
     .select(listedColumns)
     .where('offering', '=', 'marketplace')
     .where('listed', '=', true)
+    .where(isPresent)
   if (filters.gpu_model !== undefined) {
     select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
   }
@@ -151,6 +155,10 @@ export interface ReportedMachine {
   readonly hasPersistentStorage: boolean
   readonly hardware: MachineHardware
   readonly simulation: Simulation | null
+  /** The offer that it is a unit of. null: it is a machine. */
+  readonly offerId: string | null
+  readonly soldWhole: boolean
+  readonly cost: NanoUsd | null
 }
 
 /**
@@ -170,26 +178,31 @@ export async function saveInventory(
     await sql`
       insert into machine (id, driver, cluster_name, region, offering, supplier_id, status, gpu_type, gpu_model,
         gpu_ram_mib, gpu_form_factor, network_type, ethernet_variant, gpus_total, gpus_sick, price_nano_per_gpu_hour,
-        has_persistent_storage, hardware, simulation, seen_at, created_at)
+        has_persistent_storage, hardware, simulation, offer_id, sold_whole,
+        cost_nano_per_gpu_hour, seen_at, created_at)
       select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id,
         -- A host that is not ready yet must not be on sale for a moment (schema/0010_hosts.sql moves it later).
         coalesce((select machine_status_of(h.state) from host h where h.id = m.id and h.driver = ${driver}), 'node_ready'),
         m.gpu_type, m.gpu_model,
         m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,
         array(select jsonb_array_elements_text(m.gpus_sick)::integer), m.price, m.has_persistent_storage, m.hardware, m.simulation,
-        ${now}, ${now}
+        m.offer_id, m.sold_whole, m.cost, ${now}, ${now}
       from jsonb_to_recordset(${JSON.stringify(machines.map(toRow))}::jsonb) as m (
         id text, cluster_name text, region text, offering text, supplier_id text, gpu_type text, gpu_model text,
         gpu_ram_mib integer, gpu_form_factor text, network_type text, ethernet_variant text, gpus_total integer,
         gpus_sick jsonb, price bigint, has_persistent_storage boolean, hardware jsonb,
-        simulation text)
+        simulation text, offer_id text, sold_whole boolean, cost bigint)
       order by m.id
       on conflict (id) do update set
         cluster_name = excluded.cluster_name, region = excluded.region, gpu_model = excluded.gpu_model,
         gpu_ram_mib = excluded.gpu_ram_mib, gpus_total = greatest(excluded.gpus_total, machine.gpus_total),
         -- A machine that has lost GPUs keeps its numbering, so that rentals keep theirs: the lost GPUs count as sick.
         gpus_sick = excluded.gpus_sick || array(select generate_series(excluded.gpus_total, machine.gpus_total - 1)),
-        hardware = excluded.hardware, simulation = excluded.simulation, has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
+        hardware = excluded.hardware, simulation = excluded.simulation,
+        -- What a unit of an offer costs and is sold for follows the engine; what is rented keeps its price.
+        cost_nano_per_gpu_hour = excluded.cost_nano_per_gpu_hour, price_nano_per_gpu_hour =
+          case when excluded.offer_id is null then machine.price_nano_per_gpu_hour else excluded.price_nano_per_gpu_hour end,
+        has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
         status = case when machine.status = 'node_lost' then excluded.status else machine.status end
       where machine.driver = ${driver}`.execute(tx.db)
   }
@@ -221,6 +234,9 @@ function toRow(machine: ReportedMachine): Record<string, unknown> {
     has_persistent_storage: machine.hasPersistentStorage,
     hardware: machine.hardware,
     simulation: machine.simulation,
+    offer_id: machine.offerId,
+    sold_whole: machine.soldWhole,
+    cost: machine.cost === null ? null : machine.cost.toString(),
   }
 }
 
@@ -236,7 +252,7 @@ export async function listFleet(
     limit: number
   },
 ): Promise<Machine[]> {
-  let select = db.selectFrom('machine').selectAll()
+  let select = db.selectFrom('machine').selectAll().where(isPresent)
   if (query.q !== undefined) {
     const shown = sql`concat_ws(' ', id, cluster_name, region, gpu_model, driver)`
     select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${shown})) > 0`)

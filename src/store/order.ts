@@ -59,6 +59,28 @@ export interface Place {
   readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>
 }
 
+/** GPUs of the first place that has them all. undefined: none has. */
+export async function claimPlace(
+  tx: Tx,
+  rentalId: number,
+  places: readonly Place[],
+): Promise<Pick<EngineSpec, 'clusterName' | 'nodes'> | undefined> {
+  const at = toDate(tx.clock.now())
+  for (const { clusterName, machines } of places) {
+    const nodes: Array<EngineSpec['nodes'][number]> = []
+    for (const { machineId, gpus } of machines) {
+      const { rows } = await sql<{ indexes: number[] | null }>`
+        select claim_gpus(${machineId}, ${gpus}::integer, ${rentalId}::integer, ${at}) as indexes`.execute(tx.db)
+      const gpuIndexes = rows[0]?.indexes
+      if (gpuIndexes === undefined || gpuIndexes === null) break
+      nodes.push({ machineId, gpuIndexes })
+    }
+    if (nodes.length === machines.length) return { clusterName, nodes }
+    await sql`select release_gpus(${rentalId})`.execute(tx.db)
+  }
+  return undefined
+}
+
 export type OrderOutcome =
   | { readonly kind: 'written'; readonly rental: Rental }
   | { readonly kind: 'insufficient' }

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { PlacementMachine, Wish } from '../domain/placement.ts'
 import type { Db } from './database.ts'
+import { isPresent } from './machine.ts'
 
 export interface PlaceableMachine extends PlacementMachine {
   /** Equal for machines of the same hardware, so that one spec fits all of them. */
@@ -25,7 +26,7 @@ export async function listPlaceable(
 
 /** All machines, for the operator's placement report. */
 export async function listAllMachines(db: Db, limit: number): Promise<PlacementMachine[]> {
-  return (await selectMachines(db).orderBy('id').limit(limit).execute()).map(machineOf)
+  return (await selectMachines(db).where(isPresent).orderBy('id').limit(limit).execute()).map(machineOf)
 }
 
 function selectMachines(db: Db) {
@@ -45,6 +46,9 @@ function selectMachines(db: Db) {
       'gpus_free',
       'gpus_claimed',
       'simulation',
+      'offer_id',
+      'sold_whole',
+      'cost_nano_per_gpu_hour',
     ])
 }
 
@@ -56,6 +60,9 @@ function machineOf(row: Row): PlacementMachine {
     clusterName: row.cluster_name,
     driver: row.driver,
     isSimulated: row.simulation === 'machine',
+    offerId: row.offer_id,
+    soldWhole: row.sold_whole,
+    cost: row.cost_nano_per_gpu_hour,
     offering: row.offering,
     region: row.region,
     gpuType: row.gpu_type,

@@ -31,12 +31,13 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
     with shape as materialized (
       select offering, region, gpu_type, network_type, gpus_total,
         case when status = 'node_ready' and listed then gpus_free else 0 end as free,
+        sold_whole or offering = 'bare-metal' as is_whole, cost_nano_per_gpu_hour as cost,
         count(*) as machines, min(id) as first_id,
         min(gpu_form_factor) as gpu_form_factor, min(ethernet_variant) as ethernet_variant,
         bool_and(coalesce(simulation = 'machine', false)) as is_simulated_machine,
         bool_and(simulation is not null) as is_simulated
       from machine where offering <> 'marketplace'
-      group by 1, 2, 3, 4, 5, 6)
+      group by 1, 2, 3, 4, 5, 6, 7, 8)
     select o.*, m.hardware
     from (
       select p.machine_type, p.region, p.gpu_type, p.network_type, p.gpu_count, p.nano_per_gpu_hour, p.enabled,
@@ -47,7 +48,9 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
       from gpu_price p
       join shape s on s.offering = p.machine_type and s.region = p.region and s.gpu_type = p.gpu_type
         and s.network_type = p.network_type and s.gpus_total >= p.gpu_count
-        and (p.machine_type <> 'bare-metal' or s.gpus_total = p.gpu_count)
+        and (not s.is_whole or s.gpus_total = p.gpu_count)
+        -- What costs more than it sells for is not on sale.
+        and (s.cost is null or s.cost <= p.nano_per_gpu_hour)
       group by p.machine_type, p.region, p.gpu_type, p.network_type, p.gpu_count
     ) o join machine m on m.id = o.first_id
     order by o.machine_type, o.region, o.gpu_type, o.network_type, o.gpu_count`.execute(db)

@@ -5,7 +5,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalName } from '../contract/billing.ts'
 import type { RentalStatus } from '../contract/rental.ts'
-import { statesBefore, type RentalKind } from '../domain/rental.ts'
+import { statesBefore, type EngineSpec, type RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import { at, type Db, type Tx } from './database.ts'
 import type { Tables } from './tables.ts'
@@ -301,4 +301,25 @@ export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promi
       { id: row.id, nonce: row.nonce, released: row.released_at !== null, externalId: row.external_id },
     ]),
   )
+}
+
+/** A Pending rental that its engine refused, on the machines of another place; nobody has been asked there yet. */
+export async function moveToPlace(
+  tx: Tx,
+  id: number,
+  place: { driver: ProviderId; clusterName: string; spec: EngineSpec; refusedBy: readonly string[] },
+): Promise<void> {
+  await tx.db
+    .updateTable('rental')
+    .set({
+      driver: place.driver,
+      cluster_name: place.clusterName,
+      spec: JSON.stringify(place.spec),
+      refused_by: [...place.refusedBy],
+      due_at: toDate(tx.clock.now()),
+      create_asked_at: null,
+      external_id: null,
+    })
+    .where('id', '=', id)
+    .execute()
 }

@@ -171,6 +171,7 @@ const reasonWords: Readonly<Record<PlacementReason, string>> = {
   not_whole: 'Not wholly free',
   too_few_free: 'Too few free GPUs',
   sick_gpus: 'Sick GPUs',
+  costs_too_much: 'Costs more than the order pays',
   cluster_too_small: 'Its cluster is too small',
 }
 

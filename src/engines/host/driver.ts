@@ -37,7 +37,15 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
   const listeningSince = clock.now()
   return {
     id: 'host',
-    traits: { simulated: false, ssh: true, logs: true, terminal: true, metrics: true, ports: 'relayed' },
+    traits: {
+      simulated: false,
+      elastic: false,
+      ssh: true,
+      logs: true,
+      terminal: true,
+      metrics: true,
+      ports: 'relayed',
+    },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
     volumes: diskEngine(world, { clock, overcommit: options.overcommit ?? 1 }),

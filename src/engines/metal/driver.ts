@@ -27,7 +27,15 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
   const listeningSince = clock.now()
   return {
     id: 'private-cloud',
-    traits: { simulated: false, ssh: true, logs: false, terminal: false, metrics: true, ports: 'direct' },
+    traits: {
+      simulated: false,
+      elastic: false,
+      ssh: true,
+      logs: false,
+      terminal: false,
+      metrics: true,
+      ports: 'direct',
+    },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
     ...(volumes === undefined ? {} : { volumes }),

@@ -7,7 +7,10 @@ import { stateLimits, type EngineSpec } from '../../domain/rental.ts'
 import { manualClock } from '../../sim/clock.ts'
 import { faultsByLabel, faultsOfThings, sampleSpec } from '../conformance-bench.ts'
 import { driverConformance } from '../conformance.ts'
+import { unitId } from '../../domain/unit.ts'
 import { mockDriver, type MockOptions } from './driver.ts'
+import { mockOffers } from './fleet.ts'
+import type { MockOffer } from './offers.ts'
 import {
   ATTACH_REFUSALS,
   DESTROY_REFUSALS,
@@ -40,6 +43,43 @@ driverConformance('mock in memory', async () => {
     faults: { ...faultsByLabel(labelOf), unreachable: { arm: goAway } },
     dispose: async () => {},
   }
+})
+
+describe.each([true, false])('with a count: %s', (tellsCount) => {
+  driverConformance(
+    'mock with elastic offers',
+    async () => {
+      const clock = manualClock()
+      const offerId = 'mock-cloud-h100x2'
+      const [first] = mockOffers().filter(({ id }) => id === offerId)
+      if (first === undefined) throw new Error('the simulated catalogue has changed')
+      let offer: MockOffer = { ...first, tellsCount, capacity: 4 }
+      let offers: MockOffer[] = [offer]
+      const change = (values: Partial<MockOffer>): void => {
+        offer = { ...offer, ...values }
+        offers = [offer]
+      }
+      const nodes = (units: number) =>
+        Array.from({ length: units }, (_, n) => ({ machineId: unitId(offerId, n + 1), gpuIndexes: [0, 1] }))
+      const order = (units: number, overrides: Partial<EngineSpec> = {}): EngineSpec =>
+        sampleSpec({ nodes: nodes(units), gpuCount: 2 * units, maxCostUsdPerGpuHour: '2.49', ...overrides })
+      return {
+        driver: mockDriver({ world: memoryWorld(), clock, bootMs: 20_000, fleet: [], offers: () => offers }),
+        advance: async (ms) => clock.advance(ms),
+        spec: (overrides) => order(1, overrides),
+        faults: faultsByLabel(labelOf),
+        elastic: {
+          offerId,
+          order,
+          setCapacity: (capacity) => change({ capacity }),
+          raiseCost: () => change({ costUsdPerGpuHour: '2.50' }),
+          withdraw: () => void (offers = []),
+        },
+        dispose: async () => {},
+      }
+    },
+    { elastic: true, cannot: { unreachable: 'its world is in memory; the run without offers tests it' } },
+  )
 })
 
 /** With no time to boot and none to go, the faults alone decide what happens when. */

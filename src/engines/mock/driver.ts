@@ -3,14 +3,15 @@
  * drawn from a hash of the seed and the tag, so the same rental lives the same life in every run. What it knows is in
  * a `MockWorld`, so a server that is killed finds its machines again.
  */
-import { addMs, HOUR_MS, type Clock, type Instant } from '../../base/instant.ts'
-import { sha256 } from '../../base/id.ts'
+import type { Clock, Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import { wholeOf } from '../../domain/rental.ts'
 import type { Driver, EngineMachine, InventoryMachine, VolumeEngine, VolumeOutcome } from '../driver.ts'
-import { ATTACH_REFUSALS, faultsOf, planLife, type Life, type MockFault, type OrdinaryTimes } from './faults.ts'
+import { ATTACH_REFUSALS, faultsOf } from './faults.ts'
 import { mockFleet } from './fleet.ts'
+import { chance, make, refused, type Engine } from './make.ts'
+import { createOnOffer, listOffers, offerOf, type MockOffer } from './offers.ts'
 import { isGone, isListed, type MockMachine, type MockVolume, type MockWorld } from './world.ts'
 
 export interface MockOptions {
@@ -24,13 +25,11 @@ export interface MockOptions {
   /** At most how far the list lags behind a create. */
   readonly listLagMs?: number
   readonly fleet?: readonly InventoryMachine[]
+  /** Offers of an elastic engine, beside the fleet. Read anew for each call: an engine's offers change. */
+  readonly offers?: () => readonly MockOffer[]
 }
 
 const CALL_TIMEOUT_MS = 5_000
-/** How long the world remembers what is gone. Nothing depends on it but a person who looks. */
-const GONE_KEPT_MS = HOUR_MS
-/** Far above what a fault can make. */
-const SAME_TAG_LIMIT = 100
 const CONTAINER_SSH_PORTS = { from: 20_000, count: 20_000 }
 
 /** The defaults are those of a demo: long enough to see each state, short enough not to be bored. */
@@ -38,10 +37,19 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
   const { world, clock, seed = 'berth', bootMs = 6_000, destroyMs = 3_000, listLagMs = 1_000 } = options
   const fleet = options.fleet ?? mockFleet()
   const engine: Engine = { world, clock, seed, bootMs, destroyMs, listLagMs }
+  const offers = options.offers ?? (() => [])
 
   return {
     id: 'mock',
-    traits: { simulated: true, ssh: true, logs: false, terminal: false, metrics: false, ports: 'direct' },
+    traits: {
+      simulated: true,
+      elastic: options.offers !== undefined,
+      ssh: true,
+      logs: false,
+      terminal: false,
+      metrics: false,
+      ports: 'direct',
+    },
     listLagMs,
     callTimeoutMs: CALL_TIMEOUT_MS,
 
@@ -52,13 +60,14 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
     async inventory(signal) {
       signal.throwIfAborted()
       await world.check()
-      return [...fleet]
+      return [...fleet, ...(await listOffers(engine, offers()))]
     },
     async create(tag, spec, signal) {
       signal.throwIfAborted()
       const faults = faultsOf(spec.label)
       if (faults.has('fault-no-capacity')) return refused('no_capacity', 'The engine has no capacity left.')
       if (faults.has('fault-create-refused')) return refused('refused_by_engine', 'The engine refused the request.')
+      if (offerOf(spec) !== undefined) return createOnOffer(engine, offers(), tag, spec)
       const externalId = await make(engine, 'm', tag, faults, (life) => world.addMachine({ ...life, spec }))
       return { kind: 'created', externalId }
     },
@@ -119,56 +128,6 @@ function volumeEngine(engine: Engine): VolumeEngine {
       await world.detachVolume(externalId, machineExternalId)
     },
   }
-}
-
-type Engine = Required<Omit<MockOptions, 'fleet'>>
-
-function refused<Reason extends string>(reason: Reason, message: string) {
-  return { kind: 'refused', reason, message } as const
-}
-
-/**
- * Adds one to the world, or as many as its faults make it, and answers with the id of the first. Ids follow from the
- * tag; the number behind one is the next that is free, since nothing forbids to create with the same tag again.
- */
-async function make(
-  engine: Engine,
-  noun: 'm' | 'v',
-  tag: string,
-  faults: ReadonlySet<MockFault>,
-  add: (life: Life & { externalId: string; tag: string }) => Promise<boolean>,
-): Promise<string> {
-  if (faults.has('fault-create-lost')) throw new Error('The simulated engine did not answer the create.')
-  const times = ordinaryTimes(engine, tag)
-  await engine.world.forgetGone(addMs(times.now, -GONE_KEPT_MS))
-  const life = planLife(faults, times)
-  const stem = `mock-${noun}-${sha256(`${engine.seed}/id/${tag}`).toString('hex').slice(0, 12)}`
-  const wanted = faults.has('fault-duplicate') ? 2 : 1
-  const made: string[] = []
-  for (let n = 1; n <= SAME_TAG_LIMIT && made.length < wanted; n += 1) {
-    const externalId = `${stem}-${n}`
-    if (await add({ externalId, tag, ...life })) made.push(externalId)
-  }
-  const [first] = made
-  if (first === undefined) throw new Error(`The simulated engine has ${SAME_TAG_LIMIT} with the tag ${tag} already.`)
-  if (faults.has('fault-create-timeout')) throw new Error('The simulated engine did not answer the create in time.')
-  return first
-}
-
-function ordinaryTimes({ clock, seed, bootMs, destroyMs, listLagMs }: Engine, tag: string): OrdinaryTimes {
-  const around = (what: string, ms: number): number => Math.round(ms * (0.5 + chance(seed, what, tag)))
-  return {
-    now: clock.now(),
-    bootMs: around('boot', bootMs),
-    destroyMs: around('destroy', destroyMs),
-    listLagMs: Math.ceil(listLagMs * chance(seed, 'list', tag)),
-    admittedListLagMs: listLagMs,
-  }
-}
-
-/** From 0 up to but not including 1. */
-function chance(seed: string, what: string, tag: string): number {
-  return sha256(`${seed}/${what}/${tag}`).readUInt32BE(0) / 2 ** 32
 }
 
 function throwUnlessEnding(thing: MockMachine | MockVolume, label: string | null, now: Instant): void {

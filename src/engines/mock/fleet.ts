@@ -4,6 +4,7 @@
  * stands in one table only.
  */
 import type { InventoryMachine } from '../driver.ts'
+import type { MockOffer } from './offers.ts'
 
 type Gpu = Pick<InventoryMachine, 'gpuType' | 'gpuModel' | 'gpuRamMib' | 'gpuFormFactor'> & {
   readonly clockMhz: number
@@ -152,6 +153,46 @@ export function mockFleet(): InventoryMachine[] {
     ...virtualMachineHosts.flatMap((pool) => houseMachines('virtual-machine', pool, nextName)),
     ...bareMetalClusters.flatMap((pool) => houseMachines('bare-metal', pool, nextName)),
   ]
+}
+
+/**
+ * Offers of a simulated cloud (`BERTH_MOCK_OFFERS`), each for one thing that clouds do: a cheap one that looks free and is
+ * not, one with a count, one that costs more than customers pay, and a node pool that is rented in parts.
+ */
+export function mockOffers(): MockOffer[] {
+  const offer = (id: string, change: Partial<MockOffer>): MockOffer => ({
+    ...bought(machine(`mock-cloud-${id}`, 'h100', 'epyc7443')),
+    clusterName: 'mock-cloud-us-east-1',
+    region: 'us-east-1',
+    offering: 'virtual-machine',
+    networkType: 'ethernet',
+    ethernetVariant: 'normal',
+    gpusTotal: 2,
+    priceUsdPerGpuHour: null,
+    hasPersistentStorage: false,
+    soldWhole: true,
+    costUsdPerGpuHour: '1.80',
+    capacity: 2,
+    tellsCount: true,
+    ...change,
+  })
+  return [
+    offer('h100x2-spot', { costUsdPerGpuHour: '1.20', capacity: 0, tellsCount: false }),
+    offer('h100x2', {}),
+    offer('h100x2-premium', { costUsdPerGpuHour: '3.20', capacity: 4 }),
+    offer('h200-pool', {
+      ...bought(machine('mock-cloud-h200-pool', 'h200', 'epyc9654')),
+      networkType: 'infiniband',
+      ethernetVariant: null,
+      gpusTotal: HOUSE_GPUS_PER_MACHINE,
+      soldWhole: false,
+      capacity: 1,
+    }),
+  ]
+}
+
+function bought({ gpusSick: _gpusSick, ...rest }: ReturnType<typeof machine>) {
+  return rest
 }
 
 type NextName = (site: string, gpuName: GpuName) => string

@@ -1,0 +1,157 @@
+/**
+ * Where an order can go. A new order is written for the machines of one engine or offer at a time (app/order.ts); one
+ * whose engine turns out to have no capacity goes on to the next place here, at the price that was agreed.
+ */
+import { floorDivide, formatUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { shareOfMachine } from '../domain/machine.ts'
+import { offerOfUnit } from '../domain/unit.ts'
+import {
+  compareEngines,
+  groupForWhole,
+  originOf,
+  rankForShare,
+  rejectionOf,
+  takeWhole,
+  type Rejection,
+  type Wish,
+} from '../domain/placement.ts'
+import type { EngineSpec } from '../domain/rental.ts'
+import type { Tx } from '../store/database.ts'
+import { findMachine, releaseGpus, type Machine } from '../store/machine.ts'
+import { closeOffers } from '../store/unit.ts'
+import { claimPlace, type Place } from '../store/order.ts'
+import { listPlaceable, type PlaceableMachine } from '../store/placement.ts'
+import { moveToPlace, readTerms, type Rental } from '../store/rental.ts'
+import { listAttachments } from '../store/volume.ts'
+import type { App } from './app.ts'
+
+/** Nearly always the first attempt succeeds: only another order of the same moment can take its GPUs. */
+const MAX_ATTEMPTS = 16
+/** An order that so many places have refused fails: its customer has waited long enough. */
+const MAX_REFUSALS = 8
+
+interface Attempt {
+  /** One of the machines; the others are alike. */
+  readonly example: Machine
+  readonly places: readonly Place[]
+}
+
+/**
+ * One attempt for each engine and offer; where machines are rented in part, one for each make, since the order says how
+ * many cores and how much memory it is.
+ */
+export async function findPlaces(app: App, tx: Tx, wish: Wish, refusedBy: readonly string[] = []): Promise<Attempt[]> {
+  const drivers = new Set(app.drivers.keys())
+  const found = await listPlaceable(tx.db, wish)
+  const isPart = wish.machineType === 'virtual-machine'
+  const groups = new Map<string, PlaceableMachine[]>()
+  for (const machine of found) {
+    const rejection = rejectionOf(machine, wish, drivers)
+    // Those that are just full count: reasons that lie in the account are reported before that.
+    if (rejection !== undefined && !isFull(rejection)) continue
+    if (refusedBy.includes(machine.offerId ?? machine.machineId)) continue
+    const key = isPart ? `${originOf(machine)} ${machine.shape}` : originOf(machine)
+    groups.set(key, [...(groups.get(key) ?? []), machine])
+  }
+  const ranked = [...groups.values()].flatMap((machines) => rankMachines(machines, wish))
+  const withRoom = ranked.filter(({ places }) => places.length > 0)
+  const chosen = withRoom.length > 0 ? withRoom.sort(compareRanked) : ranked.slice(0, 1)
+  const attempts = chosen.slice(0, MAX_ATTEMPTS).map(async ({ best, places }): Promise<Attempt[]> => {
+    const example = await findMachine(tx.db, best.machineId)
+    return example === undefined ? [] : [{ example, places }]
+  })
+  return (await Promise.all(attempts)).flat()
+}
+
+function isFull({ reason }: Rejection): boolean {
+  return reason === 'too_few_free' || reason === 'not_whole' || reason === 'sick_gpus'
+}
+
+interface Ranked {
+  readonly best: PlaceableMachine
+  readonly places: readonly Place[]
+}
+
+function rankMachines(machines: readonly PlaceableMachine[], wish: Wish): Ranked[] {
+  const { gpuCount } = wish
+  const ranked =
+    wish.machineType === 'bare-metal'
+      ? groupForWhole(machines, gpuCount).map((cluster) => takeWhole(cluster, gpuCount))
+      : rankForShare(machines, gpuCount).map((machine) => [machine])
+  const best = ranked[0]?.[0] ?? machines[0]
+  if (best === undefined) return []
+  const places = ranked.map((place) => ({
+    clusterName: place[0]?.clusterName ?? '',
+    machines: place.map(({ machineId, gpusTotal }) => ({
+      machineId,
+      gpus: wish.machineType === 'bare-metal' ? gpusTotal : gpuCount,
+    })),
+  }))
+  return [{ best, places }]
+}
+
+function compareRanked({ best: a }: Ranked, { best: b }: Ranked): number {
+  return compareEngines(a, b) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
+}
+
+/** The fields of an engine's order that follow from the machine. */
+export function partOfSpec(
+  machine: Machine,
+  { machineType, gpuCount, pays }: Pick<Wish, 'machineType' | 'gpuCount' | 'pays'>,
+): Pick<EngineSpec, 'gpuModel' | 'gpuFormFactor' | 'resources' | 'maxCostUsdPerGpuHour'> {
+  const gpusOfNode = machineType === 'bare-metal' ? machine.gpus_total : gpuCount
+  return {
+    gpuModel: machine.gpu_model,
+    gpuFormFactor: machine.gpu_form_factor,
+    resources: shareOfMachine(machine.hardware, gpusOfNode, machine.gpus_total),
+    ...(machine.offer_id === null || pays === null ? {} : { maxCostUsdPerGpuHour: formatUsd(pays) }),
+  }
+}
+
+export function perGpuHour(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
+  return nanoUsdOf(floorDivide(costPerHour, BigInt(gpuCount)))
+}
+
+/**
+ * After an engine has refused a (locked, Pending) rental for want of capacity: gives its GPUs back and claims others. The
+ * price stays. False: there is no other place, or the customer has chosen this one.
+ */
+export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<boolean> {
+  const refused = rental.spec.nodes.map(({ machineId }) => offerOfUnit(machineId) ?? machineId)
+  const offers = rental.spec.nodes.flatMap(({ machineId }) => offerOfUnit(machineId) ?? [])
+  const refusedBy = [...new Set([...rental.refused_by, ...refused])]
+  await releaseGpus(tx, rental.id)
+  await closeOffers(tx, rental.driver, offers)
+  if (rental.kind === 'container' || rental.gpu_type === null || refusedBy.length > MAX_REFUSALS) return false
+  const wish: Wish = {
+    machineType: rental.kind,
+    region: rental.region,
+    gpuType: rental.gpu_type,
+    networkType: rental.network_type,
+    gpuCount: rental.gpu_count,
+    machineGpus: rental.kind === 'bare-metal' ? rental.gpu_count / Math.max(1, rental.spec.nodes.length) : null,
+    pays: await readPays(tx, rental),
+  }
+  // A volume cannot follow to another engine.
+  const isBound = (await listAttachments(tx.db, { rentalIds: [rental.id] })).length > 0
+  for (const { example, places } of await findPlaces(app, tx, wish, refusedBy)) {
+    if (isBound && example.driver !== rental.driver) continue
+    const claimed = await claimPlace(tx, rental.id, places)
+    if (claimed === undefined) continue
+    const { maxCostUsdPerGpuHour: _, ...spec } = rental.spec
+    await moveToPlace(tx, rental.id, {
+      driver: example.driver,
+      clusterName: claimed.clusterName,
+      spec: { ...spec, ...partOfSpec(example, wish), ...claimed },
+      refusedBy,
+    })
+    tx.wake.add('provision')
+    return true
+  }
+  return false
+}
+
+async function readPays(tx: Tx, rental: Rental): Promise<NanoUsd | null> {
+  const term = (await readTerms(tx.db, [rental.id])).get(rental.id)
+  return term === undefined ? null : perGpuHour(term.costPerHour, rental.gpu_count)
+}

@@ -1,0 +1,73 @@
+/**
+ * The elastic half of the simulated engine: offers with a capacity in place of machines that can be named, as clouds have
+ * them. The catalogue may change between any two calls, and the driver finds out when it is called.
+ */
+import { parseUsd } from '../../base/money.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
+import { offerOfUnit } from '../../domain/unit.ts'
+import type { CreateOutcome, InventoryOffer } from '../driver.ts'
+import { faultsOf } from './faults.ts'
+import { make, refused, type Engine } from './make.ts'
+import type { MockMachine } from './world.ts'
+
+export interface MockOffer extends Omit<InventoryOffer, 'available'> {
+  /** Units in all, rented ones included. */
+  readonly capacity: number
+  /** Whether the engine says how many are left. */
+  readonly tellsCount: boolean
+}
+
+/** The offer that an order is for. All its nodes are units of one. undefined: it is for machines. */
+export function offerOf({ nodes: [first] }: Pick<EngineSpec, 'nodes'>): string | undefined {
+  return first === undefined ? undefined : offerOfUnit(first.machineId)
+}
+
+export async function listOffers(engine: Engine, offers: readonly MockOffer[]): Promise<InventoryOffer[]> {
+  const machines = await engine.world.listMachines('', engine.clock.now())
+  return offers.map(({ capacity, tellsCount, ...offer }) => {
+    const left = Math.max(0, capacity - unitsInUse(machines, offer))
+    return { ...offer, available: tellsCount ? left : null }
+  })
+}
+
+/** Makes it first and counts then, so that of two orders for the last unit at most one stays, however they interleave. */
+export async function createOnOffer(
+  engine: Engine,
+  offers: readonly MockOffer[],
+  tag: string,
+  spec: EngineSpec,
+): Promise<CreateOutcome> {
+  const { world, clock } = engine
+  const offer = offers.find(({ id }) => id === offerOf(spec))
+  if (offer === undefined) return refused('no_capacity', 'The engine no longer has this offer.')
+  if (costOf(offer.costUsdPerGpuHour) > costOf(spec.maxCostUsdPerGpuHour ?? null)) {
+    return refused('no_capacity', 'The engine charges more for this offer than the order pays.')
+  }
+  const faults = faultsOf(spec.label)
+  const added: string[] = []
+  const made = make(engine, 'm', tag, faults, async (life) => {
+    const isAdded = await world.addMachine({ ...life, spec })
+    if (isAdded) added.push(life.externalId)
+    return isAdded
+  })
+  const outcome = await made.then(
+    (externalId): CreateOutcome => ({ kind: 'created', externalId }),
+    (error: unknown) => ({ error }),
+  )
+  if (unitsInUse(await world.listMachines('', clock.now()), offer) > offer.capacity) {
+    for (const externalId of added) await world.markMachineGone(externalId, clock.now())
+    return refused('no_capacity', 'The engine has no unit of this offer left.')
+  }
+  if ('error' in outcome) throw outcome.error
+  return outcome
+}
+
+/** By their GPUs, since units of a pool are rented in parts. */
+function unitsInUse(machines: readonly MockMachine[], { id, gpusTotal }: Pick<MockOffer, 'id' | 'gpusTotal'>): number {
+  const nodes = machines.flatMap(({ spec }) => spec.nodes).filter(({ machineId }) => offerOfUnit(machineId) === id)
+  return Math.ceil(nodes.reduce((sum, { gpuIndexes }) => sum + gpuIndexes.length, 0) / gpusTotal)
+}
+
+function costOf(amount: string | null): bigint {
+  return amount === null ? 0n : (parseUsd(amount) ?? 0n)
+}
