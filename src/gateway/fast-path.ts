@@ -249,11 +249,11 @@ class FastPathConnection {
     this.#left()
     this.#releaseRoom()
     if (socket.destroyed) return
-    // Paused, so that the bytes stay in the stream until node:http listens.
-    socket.pause()
+    // The stream flows, and emits these bytes on the next tick, when node:http listens. A pause and resume around this
+    // would restart the reading of bodies that node:http holds back.
+    if (socket.isPaused()) socket.resume()
     socket.unshift(bytes)
     this.#options.handOver(socket)
-    socket.resume()
   }
 
   /** A client that closes its side has gone: the engine stops, as behind other proxies. */
