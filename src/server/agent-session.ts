@@ -1,7 +1,7 @@
 /**
- * One agent that has shown who it is. It is told the whole of what is wanted whenever that changes, and says the whole
- * of what there is; of several reports that wait to be written only the last one counts. A report that says what the
- * one before said costs no write of its own (see `heard`).
+ * The session of one authenticated agent. The server sends the complete desired state whenever it changes; the agent
+ * reports the complete actual state. Of several reports that wait to be written, only the last one counts. A report
+ * equal to the last one costs no write of its own (see `heard`).
  */
 import { WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
@@ -23,15 +23,15 @@ import type { HostLink } from './host-links.ts'
 import { validate } from './validation.ts'
 
 const MESSAGES_PER_SECOND = 50
-/** Moves are for people; more than this many cannot wait. */
-const MOVES_WAITING = 8
-/** A report like the last one is written again after so long: what it says may have been changed elsewhere. */
+/** Moves are made by people; more than this are refused. */
+const MAX_MOVES_WAITING = 8
+/** An unchanged report is written again after this time: another server may have changed the row. */
 const SAVE_AGAIN_MS = 60_000
-/** How soon an agent is told again what it has not acted on. */
-const TELL_AGAIN_MS = 2_000
-/** An agent that leaves so much unread is told nothing more, and given up. */
-const BACKLOG_BYTES = 8_388_608
-/** What a frame that waits takes beside its bytes: many small ones are much, too. */
+/** How soon the desired state is sent again to an agent that has not acted on it. */
+const RESEND_AFTER_MS = 2_000
+/** An agent that leaves this much unread is disconnected. */
+const MAX_BACKLOG_BYTES = 8_388_608
+/** Memory of a queued frame besides its bytes: many small frames add up. */
 const FRAME_COST_BYTES = 512
 const SILENT_HEARTBEATS = 3
 const GOODBYE_MS = 1_000
@@ -41,19 +41,19 @@ export const closeCodes = { bad: 1008, restart: 1012, replaced: 4001 } as const
 
 export interface SessionPorts {
   readonly app: App
-  /** A line about a host, unless it has caused too many already. */
+  /** Logs a line about a host, rate-limited per host. */
   readonly warn: (hostId: string, fields: object, message: string) => void
   readonly heartbeatMs: number
-  /** Called for each report that says nothing new. */
+  /** Called for each report equal to the last one. */
   readonly heard: (session: AgentSession) => void
-  /** What is wanted of it may have changed: `tellWanted` should be called soon. */
-  readonly mayWant: (session: AgentSession) => void
+  /** The desired state may have changed: call `sendDesired` soon. */
+  readonly desiredMayChange: (session: AgentSession) => void
   readonly counted: (type: FromAgent['type']) => void
 }
 
 interface SessionHost {
   readonly id: string
-  /** As what it has joined. */
+  /** The offering that the host joined with. */
   readonly offering: HostReport['offer']['offering']
   readonly seenAt: Instant | null
 }
@@ -71,16 +71,16 @@ export class AgentSession implements HostLink {
   readonly #moves: Array<'ready' | 'draining' | 'left'> = []
   #working: Promise<void> | undefined
   #saved: { readonly value: HostReport; readonly text: string; readonly atMs: number } | undefined
-  #told: { readonly generation: number; readonly text: string; readonly atMs: number } | undefined
+  #sent: { readonly generation: number; readonly text: string; readonly atMs: number } | undefined
   #telling: Promise<void> = Promise.resolve()
-  /** How often it was asked since it was last heard. Not a time: a server that stood still has asked nobody. */
-  #askedInVain = 0
-  /** When the last report came that saw something; before this session, too. To be connected is not to see. */
+  /** Pings since the last sign of life. A count, not a time: a server that was suspended has sent none. */
+  #missedPings = 0
+  /** The last report that saw the host's runtime, from this session or an earlier one. A connection alone proves nothing. */
   #reportedAt: Instant | null
   /** It has reported again, and that is not written yet. */
   #isBack = false
   #second = { startedMs: 0, messages: 0 }
-  /** Frames of streams that the socket has taken and not passed on. */
+  /** Stream frames queued in the socket. */
   #framesWaiting = 0
 
   constructor(socket: WebSocket, host: SessionHost, id: string, ports: SessionPorts) {
@@ -91,18 +91,18 @@ export class AgentSession implements HostLink {
     this.#ports = ports
     this.#reportedAt = host.seenAt
     this.#mux = makeMux({
-      // Streams go from here to the host, never back: there is nothing that accepts one.
+      // The server opens streams to the host; the host opens none.
       side: 'server',
       send: (frame) => this.#sendFrame(frame),
       backlog: () => this.#backlogBytes(),
       failed: (error) => this.#giveUp('bad_frame', error.message),
     })
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
-    socket.on('pong', () => (this.#askedInVain = 0))
+    socket.on('pong', () => (this.#missedPings = 0))
     socket.on('ping', (data) => this.#answerPing(data))
     socket.on('close', () => {
       clearInterval(this.#beat)
-      this.#mux.close('the host has hung up')
+      this.#mux.close('the host disconnected')
     })
     this.#beat = setInterval(() => this.#checkLiving(), ports.heartbeatMs).unref()
   }
@@ -112,10 +112,10 @@ export class AgentSession implements HostLink {
   }
 
   replace(): void {
-    this.end(closeCodes.replaced, 'another connection of this host has taken over')
+    this.end(closeCodes.replaced, 'replaced by another connection of this host')
   }
 
-  /** Streams end at once; the socket when the agent has seen why, or when its time for that is over. */
+  /** Streams end at once; the socket when the agent has acknowledged the close, or after a timeout. */
   end(code: number, reason: string): void {
     this.#mux.close(reason)
     this.#socket.close(code, reason)
@@ -126,13 +126,13 @@ export class AgentSession implements HostLink {
     this.#sayText(JSON.stringify(message))
   }
 
-  /** Reads what is wanted and says it, unless that was said already. One at a time, so that the newest is the last. */
-  tellWanted(): Promise<void> {
+  /** Sends the desired state unless the agent has it. One at a time, so that the newest is sent last. */
+  sendDesired(): Promise<void> {
     this.#telling = this.#telling.then(() => this.#tellOnce()).catch((error: unknown) => this.#lost('desired', error))
     return this.#telling
   }
 
-  /** Settles when nothing is being written for it any more. */
+  /** Resolves when nothing is left to write. */
   async settled(): Promise<void> {
     await this.#telling
     await this.#working
@@ -142,45 +142,45 @@ export class AgentSession implements HostLink {
     if (!this.#isOpen()) return
     const wanted = await readDesired(this.#ports.app.database.db, this.hostId)
     if (!this.#isOpen()) return
-    if (wanted === undefined) return this.#giveUp('unknown_host', 'This host is no longer known here')
+    if (wanted === undefined) return this.#giveUp('unknown_host', 'This host is no longer registered')
     const text = JSON.stringify(wanted)
-    const before = this.#told
-    const isLate = before !== undefined && performance.now() - before.atMs >= TELL_AGAIN_MS && this.#isBehind()
+    const before = this.#sent
+    const isLate = before !== undefined && performance.now() - before.atMs >= RESEND_AFTER_MS && this.#isBehind()
     if (before?.text === text && !isLate) return
-    this.#told = { generation: wanted.generation, text, atMs: performance.now() }
+    this.#sent = { generation: wanted.generation, text, atMs: performance.now() }
     this.#sayText(text)
   }
 
-  /** The host has not acted yet on what it was told. */
+  /** The host has not acted yet on the state it was sent. */
   #isBehind(): boolean {
-    return this.#saved !== undefined && this.#told !== undefined && this.#saved.value.generation < this.#told.generation
+    return this.#saved !== undefined && this.#sent !== undefined && this.#saved.value.generation < this.#sent.generation
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
     if (!this.#isOpen()) return
-    this.#askedInVain = 0
+    this.#missedPings = 0
     if (isBinary) return this.#mux.receive(data)
-    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} a second`)
+    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} per second`)
     const text = data.toString()
-    // While another one is being written it is not known what will be the last that was.
-    if (this.#working === undefined && this.#isSaved(text)) return this.#hearAgain()
+    // While another report is being written, the last written one is not known.
+    if (this.#working === undefined && this.#isSaved(text)) return this.#repeatReport()
     const parsed = parseMessage(text)
     if (!parsed.ok) return this.#giveUp('bad_message', parsed.message)
     const message = parsed.value
-    if (message.type === 'hello') return this.#giveUp('bad_message', 'Only the first message is a hello')
+    if (message.type === 'hello') return this.#giveUp('bad_message', 'Only the first message may be hello')
     this.#ports.counted(message.type)
     const fault = message.type === 'report' ? this.#faultOf(message.offer) : undefined
     if (fault !== undefined) return this.#giveUp(...fault)
     if (message.type === 'report') this.#takeReport({ value: message, text })
     else if (message.type === 'metrics') this.#metrics = message
-    else if (this.#moves.length < MOVES_WAITING) this.#moves.push(message.to)
+    else if (this.#moves.length < MAX_MOVES_WAITING) this.#moves.push(message.to)
     else return this.#giveUp('too_many_messages', 'Too many moves at once')
     this.#working ??= this.#work().finally(() => (this.#working = undefined))
   }
 
   #faultOf(offer: HostReport['offer']): [reason: string, message: string] | undefined {
     if (offer.offering !== this.#offering) {
-      return ['offering_changed', `This host has joined as ${this.#offering}; to be another one it joins anew`]
+      return ['offering_changed', `This host joined as ${this.#offering}. To change that, join again.`]
     }
     const fault = findOfferFault(offer)
     return fault === undefined ? undefined : ['offer_not_sellable', `${fault.path.join('.')}: ${fault.message}`]
@@ -193,8 +193,8 @@ export class AgentSession implements HostLink {
     return performance.now() - saved.atMs < SAVE_AGAIN_MS
   }
 
-  /** What it said before. From a host that sees nothing it is no sign of what runs there. */
-  #hearAgain(): void {
+  /** Repeats the last report. From a host that cannot see its runtime it does not prove that anything runs. */
+  #repeatReport(): void {
     this.#ports.counted('report')
     if (this.#saved?.value.blind !== true) {
       this.#reportedAt = this.#ports.app.clock.now()
@@ -237,7 +237,7 @@ export class AgentSession implements HostLink {
           await saveMetrics(database.db, this.hostId, metrics, clock.now())
         } else return
       } catch (error) {
-        // The agent says all of it again at its next heartbeat.
+        // The agent repeats everything at its next heartbeat.
         this.#lost('message', error)
       }
     }
@@ -250,7 +250,7 @@ export class AgentSession implements HostLink {
     const isOurs = await transact(database, async (tx) => {
       const saved = await saveReport(tx, this.hostId, this.id, report.value, clock.now())
       if (saved && report.text !== this.#saved?.text) tx.wake.add('observe')
-      // One that was silent went off sale, whatever it offers.
+      // A host that was silent went off sale, whatever it offers.
       const sold = ({ offer, fault }: HostReport): string => JSON.stringify([offer, fault])
       const isNewOffer = this.#saved === undefined || sold(report.value) !== sold(this.#saved.value)
       if (saved && (isNewOffer || isBack)) tx.wake.add('inventory')
@@ -262,9 +262,10 @@ export class AgentSession implements HostLink {
     this.#remind()
   }
 
-  /** What was said may have been lost on a host that was restarted in between; it is said again, but not all the time. */
+  /** A host that restarted may have lost the state: send it again, at a limited rate. */
   #remind(): void {
-    if (this.#isBehind() && performance.now() - (this.#told?.atMs ?? 0) >= TELL_AGAIN_MS) this.#ports.mayWant(this)
+    if (this.#isBehind() && performance.now() - (this.#sent?.atMs ?? 0) >= RESEND_AFTER_MS)
+      this.#ports.desiredMayChange(this)
   }
 
   async #move(to: 'ready' | 'draining' | 'left'): Promise<void> {
@@ -274,16 +275,16 @@ export class AgentSession implements HostLink {
       if (result.ok) tx.wake.add('inventory')
       return result
     })
-    // The connection stays: its tenants are not affected by what their host may not do.
+    // Keep the connection: a refused move does not affect the tenants.
     if (!moved.ok) this.say({ type: 'refused', reason: moved.reason ?? moved.kind, message: moved.message })
   }
 
   #checkLiving(): void {
-    if (this.#askedInVain < SILENT_HEARTBEATS) {
-      this.#askedInVain += 1
+    if (this.#missedPings < SILENT_HEARTBEATS) {
+      this.#missedPings += 1
       return this.#socket.ping()
     }
-    this.#ports.warn(this.hostId, {}, 'a host has gone silent; its connection is ended')
+    this.#ports.warn(this.hostId, {}, 'host is silent; closing its connection')
     this.#socket.terminate()
   }
 
@@ -304,27 +305,27 @@ export class AgentSession implements HostLink {
   }
 
   #answerPing(data: Buffer): void {
-    this.#askedInVain = 0
+    this.#missedPings = 0
     if (!this.#isOpen()) return
-    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} a second`)
+    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} per second`)
     this.#socket.pong(data)
   }
 
   #sayText(text: string): void {
     if (!this.#isOpen()) return
-    if (this.#backlogBytes() <= BACKLOG_BYTES) return this.#socket.send(text)
-    this.#ports.warn(this.hostId, {}, 'a host does not read what it is told; its connection is ended')
+    if (this.#backlogBytes() <= MAX_BACKLOG_BYTES) return this.#socket.send(text)
+    this.#ports.warn(this.hostId, {}, 'host does not read its messages; closing its connection')
     this.#socket.terminate()
   }
 
   #giveUp(reason: string, message: string): void {
-    this.#ports.warn(this.hostId, { reason }, `a connection of a host is ended: ${message}`)
+    this.#ports.warn(this.hostId, { reason }, `closing a host connection: ${message}`)
     this.say({ type: 'refused', reason, message })
     this.end(closeCodes.bad, reason)
   }
 
   #lost(what: string, error: unknown): void {
-    this.#ports.warn(this.hostId, { err: error }, `a ${what} could not be handled; it comes again`)
+    this.#ports.warn(this.hostId, { err: error }, `could not handle a ${what}; the agent repeats it`)
   }
 }
 
@@ -333,11 +334,11 @@ export type ParsedMessage =
   | { readonly ok: false; readonly message: string }
 
 /**
- * By the same check as what comes over HTTP, such as the offer of a host that joins: besides the schema it refuses
- * characters that PostgreSQL cannot keep. The sentence is for the owner of the host.
+ * Validates like HTTP input does: besides the schema it refuses characters that PostgreSQL cannot store. The message is
+ * shown to the host's owner.
  */
 export function parseMessage(text: string): ParsedMessage {
-  const unreadable = { ok: false, message: 'A message is not JSON' } as const
+  const unreadable = { ok: false, message: 'The message is not JSON' } as const
   let input: unknown
   try {
     input = JSON.parse(text)
@@ -347,7 +348,7 @@ export function parseMessage(text: string): ParsedMessage {
   const parsed = validate(fromAgent, input)
   if (parsed.ok) return { ok: true, value: parsed.value as FromAgent }
   const [first] = parsed.issues
-  const where = first === undefined ? '' : `, at ${first.path.join('.') || 'its top'}: ${first.message}`
-  const message = `A message is not as it should be${where}; agent and server may be of different versions`
+  const where = first === undefined ? '' : ` at ${first.path.join('.') || 'the top level'}: ${first.message}`
+  const message = `Invalid message${where}. The agent and the server may have different versions.`
   return { ok: false, message: message.slice(0, MAX_REFUSAL_CHARS) }
 }

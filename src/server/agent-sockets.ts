@@ -1,8 +1,8 @@
 /**
- * Where agents call. A host is known by its key, wherever it calls from: it signs a word that was made for this
- * connection, so what was said on another one proves nothing. Who does that is in (agent-session.ts); who does not is
- * counted by address. What is wanted of a host is passed on when PostgreSQL tells of it, and where such news may have
- * been missed all hosts are looked at.
+ * The WebSocket endpoint for agents. A host proves its identity with its key, wherever it connects from: it signs a
+ * nonce made for this connection, so a signature from another connection is worthless. Authenticated agents get a
+ * session (agent-session.ts); failures are counted by address. PostgreSQL notifies of changes to a host's desired state;
+ * when notifications may have been missed, all hosts are checked.
  */
 import { createPublicKey, randomBytes, randomUUID, verify } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -26,27 +26,26 @@ import { pathOf, refuseUpgrade, type UpgradeHandler } from './upgrade.ts'
 
 /** The channel of the trigger `host_is_told`. */
 const HOSTS_CHANNEL = 'berth_hosts'
-/** A report of a thousand machines fits. */
-const MESSAGE_BYTES = 1_048_576
+/** Room for a report of a thousand machines. */
+const MAX_MESSAGE_BYTES = 1_048_576
 const HELLO_MS = 10_000
-/** Connections that have not shown who they are: in all, and of one address. */
-const STRANGERS = 256
-const STRANGERS_PER_ADDRESS = 64
+/** Unauthenticated connections: in total, and per address. */
+const MAX_UNAUTHENTICATED = 256
+const MAX_UNAUTHENTICATED_PER_ADDRESS = 64
 const REFUSALS_PER_MINUTE = 60
 const SECOND_MS = 1_000
-/** How often all hosts are looked at without a reason. */
-const LOOK_EVERY_SECONDS = 30
-/** How many are read for at a time. */
-const TELLING_WIDTH = 8
+/** How often all hosts are checked without a notification. */
+const CHECK_EVERY_SECONDS = 30
+/** How many hosts are checked at a time. */
+const SEND_CONCURRENCY = 8
 const GOODBYE_MS = 2_000
-/** In the log, about one host or address. */
+/** Log lines per host or address. */
 const LINES_PER_MINUTE = 12
 
 export interface AgentSocketsOptions {
   readonly app: App
   readonly log: Logger
   readonly links: HostLinks
-  /** For the connection that listens. */
   readonly databaseUrl: string
   readonly heartbeatMs: number
   readonly trustedProxy: TrustedProxy | undefined
@@ -55,7 +54,7 @@ export interface AgentSocketsOptions {
 
 export interface AgentSockets {
   readonly take: UpgradeHandler
-  /** Hangs up on all agents; they come back, here or elsewhere. */
+  /** Closes all connections; agents reconnect, here or elsewhere. */
   close(): Promise<void>
 }
 
@@ -69,11 +68,11 @@ class Sockets {
   readonly #sockets = new WebSocketServer({
     noServer: true,
     clientTracking: false,
-    maxPayload: MESSAGE_BYTES,
-    // Sessions answer pings themselves, as far as they may be asked; strangers are not answered.
+    maxPayload: MAX_MESSAGE_BYTES,
+    // Sessions answer pings themselves, within their message limit; unauthenticated connections get no answer.
     autoPong: false,
   })
-  readonly #strangers = new Map<WebSocket, string>()
+  readonly #unauthenticated = new Map<WebSocket, string>()
   readonly #refusals: Refusals
   readonly #lines = makeLineLimit({ perMinute: LINES_PER_MINUTE })
   readonly #sessions = new Map<string, AgentSession>()
@@ -93,8 +92,8 @@ class Sockets {
     const { app, log, links, heartbeatMs, metrics } = options
     this.#options = options
     this.#refusals = makeRefusals(() => app.clock.now())
-    const refused = metrics?.counter('berth_agent_refusals_total', 'Agents that were not let in, by reason')
-    const messages = metrics?.counter('berth_agent_messages_total', 'Messages of agents by type')
+    const refused = metrics?.counter('berth_agent_refusals_total', 'Refused agent connections by reason')
+    const messages = metrics?.counter('berth_agent_messages_total', 'Messages from agents by type')
     const connected = metrics?.gauge('berth_hosts_connected', 'Hosts whose agents are connected to this server')
     metrics?.collect(() => connected?.set(this.#sessions.size))
     this.#count = { refused: (reason) => refused?.add({ reason }) }
@@ -103,7 +102,7 @@ class Sockets {
       warn: (hostId, fields, message) => this.#warn(hostId, { hostId, ...fields }, message),
       heartbeatMs,
       heard: (session) => void this.#heard.add(session),
-      mayWant: (session) => this.#tellSoon(session),
+      desiredMayChange: (session) => this.#sendSoon(session),
       counted: (type) => messages?.add({ type }),
     }
     this.#listener = listen({
@@ -111,7 +110,7 @@ class Sockets {
       channel: HOSTS_CHANNEL,
       log,
       onNotification: (hostId) => {
-        for (const session of this.#sessions.values()) if (session.hostId === hostId) this.#tellSoon(session)
+        for (const session of this.#sessions.values()) if (session.hostId === hostId) this.#sendSoon(session)
         links.tell(hostId)
       },
       onGap: () => this.#tellAll(),
@@ -122,10 +121,10 @@ class Sockets {
   take(request: IncomingMessage, socket: Socket, head: Buffer): boolean {
     if (pathOf(request) !== AGENT_PATH) return false
     const address = addressOf(request, this.#options.trustedProxy)
-    const here = [...this.#strangers.values()].filter((one) => one === address).length
-    if (this.#isClosed || this.#strangers.size >= STRANGERS) {
+    const here = [...this.#unauthenticated.values()].filter((one) => one === address).length
+    if (this.#isClosed || this.#unauthenticated.size >= MAX_UNAUTHENTICATED) {
       refuseUpgrade(socket, requestFailurePage('v2', fail('too_many_connections')), SECOND_MS)
-    } else if (here >= STRANGERS_PER_ADDRESS || this.#refusals.of(address) >= REFUSALS_PER_MINUTE) {
+    } else if (here >= MAX_UNAUTHENTICATED_PER_ADDRESS || this.#refusals.of(address) >= REFUSALS_PER_MINUTE) {
       const failure = fail('rate_limited', {
         limit: REFUSALS_PER_MINUTE,
         unit: 'connections that fail to authenticate',
@@ -140,57 +139,57 @@ class Sockets {
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#seconds)
-    for (const socket of this.#strangers.keys()) socket.terminate()
-    for (const session of this.#sessions.values()) session.end(closeCodes.restart, 'this server stops')
+    for (const socket of this.#unauthenticated.keys()) socket.terminate()
+    for (const session of this.#sessions.values()) session.end(closeCodes.restart, 'the server is shutting down')
     const late = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
     await Promise.race([this.#idle(), late])
     await this.#listener.close()
   }
 
-  /** All connections have ended, and what they left is written. */
+  /** Resolves when all connections are closed and their last reports written. */
   async #idle(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
   }
 
   #greet(socket: WebSocket, address: string): void {
     const nonce = randomBytes(24).toString('base64url')
-    this.#strangers.set(socket, address)
-    const late = setTimeout(() => refuse('no_hello', 'No hello came in time'), HELLO_MS).unref()
+    this.#unauthenticated.set(socket, address)
+    const late = setTimeout(() => refuse('no_hello', 'No hello message in time'), HELLO_MS).unref()
     const leave = (): void => {
       clearTimeout(late)
-      this.#strangers.delete(socket)
+      this.#unauthenticated.delete(socket)
     }
     const refuse = (reason: string, message: string): void => {
       leave()
       this.#refusals.add(address)
       this.#count.refused(reason)
-      this.#warn(address, { address, reason }, 'an agent was not let in')
+      this.#warn(address, { address, reason }, 'refused an agent connection')
       say(socket, { type: 'refused', reason, message })
       socket.close(closeCodes.bad, reason)
       setTimeout(() => socket.terminate(), SECOND_MS).unref()
     }
-    socket.on('error', (error) => this.#warn(address, { address, err: error }, 'a connection of an agent broke'))
+    socket.on('error', (error) => this.#warn(address, { address, err: error }, 'agent connection failed'))
     socket.once('close', leave)
     socket.once('message', (data, isBinary) => {
       const hello = isBinary ? undefined : parseMessage((data as Buffer).toString())
       if (hello?.ok !== true || hello.value.type !== 'hello') {
-        return refuse('bad_message', 'The first message must be a hello')
+        return refuse('bad_message', 'The first message must be hello')
       }
       const said = hello.value
-      // Nothing may be said before the welcome: what comes all the same may be lost.
+      // An agent must wait for the welcome: messages sent before it may be lost.
       socket.pause()
       const admit = async (): Promise<void> => {
         const host = await this.#identify(said, nonce)
         if (host === undefined) {
           socket.resume()
-          return refuse('unknown_host', 'This server knows no such host with this key')
+          return refuse('unknown_host', 'No host with this id and key')
         }
         leave()
         await this.#welcome(socket, host, said.version)
       }
       this.#track(
         admit().catch((error: unknown) => {
-          this.#warn(address, { address, err: error }, 'a host could not be looked up')
+          this.#warn(address, { address, err: error }, 'could not look up a host')
           leave()
           socket.terminate()
         }),
@@ -200,7 +199,7 @@ class Sockets {
     say(socket, { type: 'challenge', protocol: AGENT_PROTOCOL, installation, nonce })
   }
 
-  /** undefined: unknown, or not the one it says. Which of the two is nobody's business. */
+  /** undefined: unknown, or a wrong signature. The caller is not told which. */
   async #identify(hello: { hostId: string; signature: string }, nonce: string): Promise<HostRow | undefined> {
     const { database, installationId } = this.#options.app
     const host = await findHost(database.db, hello.hostId)
@@ -225,9 +224,9 @@ class Sockets {
     this.#sessions.set(id, session)
     this.#track(new Promise<void>((resolve) => socket.once('close', resolve)).then(() => this.#leave(session)))
     links.add(host.id, session)
-    this.#inform(host.id, 'a host is connected')
+    this.#inform(host.id, 'host connected')
     session.say({ type: 'welcome', heartbeatMs })
-    this.#tellSoon(session)
+    this.#sendSoon(session)
     app.database.onCommit(new Set(['inventory', 'observe']))
     socket.resume()
   }
@@ -239,7 +238,7 @@ class Sockets {
     this.#toTell.delete(session)
     links.remove(session.hostId, session)
     await session.settled()
-    this.#inform(session.hostId, 'a host is no longer connected')
+    this.#inform(session.hostId, 'host disconnected')
     await this.#forget(session.hostId, session.id)
   }
 
@@ -249,8 +248,8 @@ class Sockets {
       await endSession(database.db, hostId, sessionId)
       database.onCommit(new Set(['inventory', 'observe']))
     } catch (error) {
-      // It counts as silent a little later, since nothing is heard of it any more.
-      this.#options.log.warn({ hostId, err: error }, 'the end of a session could not be written')
+      // The host then counts as silent a little later, when its heartbeats are missing.
+      this.#options.log.warn({ hostId, err: error }, 'could not record the end of an agent session')
     }
   }
 
@@ -269,7 +268,7 @@ class Sockets {
     this.#track(this.#writeHeard())
     const isTrusted = this.#listener.isTrusted()
     this.#secondsPassed += 1
-    if (!isTrusted || !this.#wasTrusted || this.#secondsPassed % LOOK_EVERY_SECONDS === 0) this.#tellAll()
+    if (!isTrusted || !this.#wasTrusted || this.#secondsPassed % CHECK_EVERY_SECONDS === 0) this.#tellAll()
     this.#wasTrusted = isTrusted
   }
 
@@ -281,18 +280,18 @@ class Sockets {
     try {
       await touchHosts(database.db, sessions, clock.now())
     } catch (error) {
-      this.#options.log.warn({ err: error, hosts: sessions.length }, 'heartbeats of hosts could not be written')
+      this.#options.log.warn({ err: error, hosts: sessions.length }, 'could not record host heartbeats')
     }
   }
 
   #tellAll(): void {
-    for (const session of this.#sessions.values()) this.#tellSoon(session)
+    for (const session of this.#sessions.values()) this.#sendSoon(session)
   }
 
-  /** Many may be told at once, and none of them needs it twice. */
-  #tellSoon(session: AgentSession): void {
+  /** Coalesces several changes for one host. */
+  #sendSoon(session: AgentSession): void {
     this.#toTell.add(session)
-    if (this.#telling >= TELLING_WIDTH) return
+    if (this.#telling >= SEND_CONCURRENCY) return
     this.#telling += 1
     this.#track(this.#tellOn().finally(() => (this.#telling -= 1)))
   }
@@ -300,14 +299,14 @@ class Sockets {
   async #tellOn(): Promise<void> {
     for (const session of this.#toTell) {
       this.#toTell.delete(session)
-      await session.tellWanted()
+      await session.sendDesired()
     }
   }
 
   #track(work: Promise<unknown>): void {
     this.#underWay.add(work)
     work
-      .catch((error: unknown) => this.#options.log.error({ err: error }, 'work for an agent has failed'))
+      .catch((error: unknown) => this.#options.log.error({ err: error }, 'agent task failed'))
       .finally(() => this.#underWay.delete(work))
   }
 }
@@ -328,7 +327,7 @@ interface Refusals {
   of(address: string): number
 }
 
-/** Counted by the minute, of a bounded number of addresses. */
+/** Refusals per minute, for a bounded number of addresses. */
 function makeRefusals(now: () => number): Refusals {
   let minute = 0
   const counts = new Map<string, number>()

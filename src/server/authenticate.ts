@@ -1,7 +1,7 @@
 /**
- * Who sends this request. In the steady state that costs one hash and a look into memory (key-cache.ts), no database
- * call; expiry is compared with the clock each time. A session of the console costs one look into the database, and its
- * key is then looked at like any other. Each way to get it wrong has its own sentence, and none repeats what was sent.
+ * Finds the caller of a request. Usually that costs one hash and a memory lookup (key-cache.ts), no database query;
+ * expiry is checked each time. A console session costs one query; its key is then checked like any other. Every failure
+ * has its own message, and none repeats the secret.
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { Actor } from '../app/app.ts'
@@ -22,30 +22,29 @@ import { makeKeyCache, remember } from './key-cache.ts'
 import type { Log } from '../store/listener.ts'
 
 const FLUSH_MS = 5_000
-/** A look-up of a session that takes longer counts as none. */
+/** A slower session lookup fails. */
 const LOOK_UP_MS = 2_000
 
-/** The caller, with what the server needs to know of the key beside. */
+/** The caller, and the properties of its key that the server needs. */
 export interface Authenticated extends Actor {
   readonly keyName: string
   readonly accountName: string
   /** null: the default of base/limits. */
   readonly requestsPerMinute: number | null
-  /** As it was found: what was made from it lives as long. */
+  /** The cached row: values derived from it are cached as long. */
   readonly key: KnownKey
 }
 
 export interface Authenticator {
   authenticate(credentials: Credentials): Promise<Result<Authenticated>>
-  /** The inference caller behind a key, when `authenticated` came from this authenticator. */
+  /** The inference caller for a key that this authenticator found. */
   callerOf(authenticated: Authenticated): Caller
-  /** For one connection: who sends, when that can be told from memory and the key may call models. */
+  /** For one connection: the caller, if its key is in memory and may call models. */
   identifier(): (authorization: string) => Caller | undefined
-  /** Whether keys are cached at the moment. */
   isCaching(): boolean
-  /** This server itself has changed keys: it need not hear of it first. */
+  /** This server changed the key itself and need not wait for the notification. */
   forget(payload: string): void
-  /** Writes when keys were last used. Runs every few seconds by itself; never rejects. */
+  /** Writes when keys were last used. Also runs every few seconds; never rejects. */
   flushLastUsed(): Promise<void>
   close(): Promise<void>
 }
@@ -62,7 +61,7 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
     try {
       await writeLastUsed(database.db, batch)
     } catch (error) {
-      log.warn({ err: error, keys: batch.size }, 'when keys were last used could not be written; tried again later')
+      log.warn({ err: error, keys: batch.size }, 'could not record when keys were last used; retrying later')
       for (const [publicId, at] of batch) if (!used.has(publicId)) remember(used, publicId, at, limits.keyCacheEntries)
     }
   }
@@ -78,7 +77,7 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
 
   const findKey = async (given: ApiKeyParts): Promise<Result<KnownKey>> => {
     const key = await cache.find(given.publicId)
-    // What only the holder of the secret may learn comes after the comparison.
+    // Anything that only the holder of the secret may learn comes after this comparison.
     return key === undefined || !timingSafeEqual(key.secret_hash, given.secretHash) ? invalidKey() : ok(key)
   }
   const findKeyOfSession = async (token: string): Promise<Result<KnownKey>> => {
@@ -97,7 +96,7 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
         found = given.ok ? await findKey(given.value) : given
       }
     } catch (error) {
-      log.warn({ err: error }, 'a key could not be looked up')
+      log.warn({ err: error }, 'could not look up a key')
       return fail('database_unavailable', { retryAfterMs: 1_000 })
     }
     if (!found.ok) return found

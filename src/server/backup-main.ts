@@ -1,13 +1,13 @@
-/** `berth backup` and `berth restore`: a data folder copied while its server runs, and made anew from such a copy. */
+/** `berth backup` and `berth restore`: copy a data folder while its server runs, and create a new one from the copy. */
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { backUp, BackupError, restore, type BackupManifest, type Progress } from './backup.ts'
 
-const TELL_EVERY_MS = 1_000
+const PROGRESS_EVERY_MS = 1_000
 
 const usage = `Usage:
   berth backup [options] <folder>          back up the embedded database and the keys while the server runs
-  berth restore [options] <backup> <folder>  make a new data folder from a backup
+  berth restore [options] <backup> <folder>  create a new data folder from a backup
 
 Options:
   --data-dir <folder>  data folder of the running server (BERTH_DATA_DIR, or .berth); backup only
@@ -23,7 +23,7 @@ async function main(): Promise<void> {
   const [command, ...folders] = positionals
   const dataDir = path.resolve(values['data-dir'] ?? process.env.BERTH_DATA_DIR ?? '.berth')
   const [first, second, ...more] = folders
-  const tell = makeTeller()
+  const tell = makeProgressWriter()
   if (command === 'backup' && first !== undefined && second === undefined) {
     const manifest = await backUp(dataDir, path.resolve(first), tell)
     return show(manifest, { folder: path.resolve(first) }, values.json, backupText(first, manifest))
@@ -53,12 +53,12 @@ function readArguments() {
   }
 }
 
-/** On standard error, so that standard output has the result alone. */
-function makeTeller(): (progress: Progress) => void {
-  let toldAt = performance.now()
+/** Progress goes to standard error; standard output has only the result. */
+function makeProgressWriter(): (progress: Progress) => void {
+  let writtenAt = performance.now()
   return ({ bytes, totalBytes }) => {
-    if (performance.now() - toldAt < TELL_EVERY_MS) return
-    toldAt = performance.now()
+    if (performance.now() - writtenAt < PROGRESS_EVERY_MS) return
+    writtenAt = performance.now()
     process.stderr.write(`Copied ${megabytes(bytes)} of about ${megabytes(totalBytes)}\n`)
   }
 }
@@ -69,8 +69,8 @@ function show(manifest: BackupManifest, where: { folder: string }, asJson: boole
 
 function backupText(folder: string, manifest: BackupManifest): string {
   const key = manifest.hasSecretKey
-    ? 'It contains the secret key and the API keys of the data folder: keep it as safe as them.'
-    : 'It does not contain the secret key, which the server has from BERTH_SECRET_KEY: back that up too.'
+    ? 'It contains the secret key and the API keys of the data folder. Protect it like the originals.'
+    : 'It does not contain the secret key, which the server reads from BERTH_SECRET_KEY. Back that up too.'
   return `Backed up ${manifest.files} files (${megabytes(manifest.bytes)}) to ${folder}.\n${key}\n`
 }
 

@@ -1,11 +1,11 @@
 /**
- * An exact copy of a data folder whose server runs. The embedded PostgreSQL is copied by its own online backup: the
- * files as they are while it writes, and all WAL from the start to the end of the copy, from which the next start makes
- * the state at the end of the copy. A temporary replication slot keeps that WAL from being recycled meanwhile.
+ * Copies the data folder of a running server exactly. The embedded PostgreSQL is copied with its online backup: the files
+ * as they are while it writes, and all WAL from the start to the end of the copy, from which the next start recovers the
+ * state at the end of the copy. A temporary replication slot keeps that WAL from being recycled.
  *
- * Calls of models that had ended and were not settled by then are in the journal. A segment of it may be settled and
- * deleted while the database is copied, so segments are kept by hard links from the start on, and copied last. The books
- * count each record once, so it does no harm that most are in both.
+ * Finished but unsettled inference requests are in the journal. A journal segment may be settled and deleted while the
+ * database is copied, so segments are kept by hard links from the start and copied last. Settling counts each record
+ * once, so records that are in both do no harm.
  */
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
@@ -22,9 +22,9 @@ export interface BackupManifest {
   readonly finishedAt: string
   readonly bytes: number
   readonly files: number
-  /** Where recovery starts and where the copy is consistent. */
+  /** Start of recovery, and the point where the copy is consistent. */
   readonly wal: { readonly from: string; readonly until: string }
-  /** Whether the secret key is in the backup. Without it the database cannot be used. */
+  /** Whether the backup has the secret key. Without it the database cannot be used. */
   readonly hasSecretKey: boolean
 }
 
@@ -38,9 +38,9 @@ export class BackupError extends Error {}
 const MANIFEST = 'backup.json'
 const CONNECT_MS = 10_000
 const KEEP_JOURNAL_EVERY_MS = 200
-/** Beside the cluster; models are downloaded again, sockets and logs belong to the process. */
+/** Besides the database. Models are downloaded again; sockets and logs belong to the process. */
 const KEPT_FILES = ['secret.key', 'operator.key', 'demo.key', 'demo_ssh_key', 'demo_ssh_key.pub', 'gateway.id'] as const
-/** Folders of the cluster whose content is of the running process, or comes with the WAL. */
+/** Database folders whose content belongs to the running process, or comes with the WAL. */
 const EMPTY_FOLDERS = [
   'pg_wal',
   'pg_replslot',
@@ -60,7 +60,7 @@ export async function backUp(
   tell: (progress: Progress) => void,
 ): Promise<BackupManifest> {
   const startedAt = formatInstant(systemClock.now())
-  if (fs.existsSync(target)) throw new BackupError(`${target} is there already. Name a folder that does not exist yet.`)
+  if (fs.existsSync(target)) throw new BackupError(`${target} already exists. Choose a folder that does not exist yet.`)
   const cluster = path.join(dataDir, 'postgres')
   const client = await connect(dataDir, cluster)
   const unfinished = `${target}.unfinished-${randomBytes(4).toString('hex')}`
@@ -88,7 +88,7 @@ export async function backUp(
       hasSecretKey,
     }
     writePrivateFile(unfinished, MANIFEST, `${JSON.stringify(manifest, null, 2)}\n`)
-    // A backup is whole or not there.
+    // A backup is complete or absent.
     await rename(unfinished, target)
     syncFolder(path.dirname(path.resolve(target)))
     return manifest
@@ -99,7 +99,7 @@ export async function backUp(
   }
 }
 
-/** Into a data folder that does not exist yet, for the next `berth serve`. */
+/** Creates a new data folder for the next `berth serve`. */
 export async function restore(
   source: string,
   dataDir: string,
@@ -109,9 +109,9 @@ export async function restore(
   if (text === undefined) throw new BackupError(`${source} is not a finished backup: it has no ${MANIFEST}.`)
   const manifest = JSON.parse(text) as BackupManifest
   if (manifest.format !== 1)
-    throw new BackupError(`${source} was made by a newer Berth (format ${String(manifest.format)}).`)
+    throw new BackupError(`${source} was made by a newer version of Berth (format ${String(manifest.format)}).`)
   if (fs.existsSync(dataDir))
-    throw new BackupError(`${dataDir} is there already. Name a data folder that does not exist yet.`)
+    throw new BackupError(`${dataDir} already exists. Choose a data folder that does not exist yet.`)
   const unfinished = `${dataDir}.unfinished-${randomBytes(4).toString('hex')}`
   try {
     const copy = new Copy(manifest.bytes, tell)
@@ -119,7 +119,7 @@ export async function restore(
     await copy.folder(source, unfinished, (name) => name === MANIFEST)
     if (copy.bytes !== manifest.bytes || copy.files !== manifest.files)
       throw new BackupError(
-        `${source} is incomplete: ${copy.files} files of ${copy.bytes} bytes, ${manifest.files} of ${manifest.bytes} were written.`,
+        `${source} is incomplete: it has ${copy.files} files with ${copy.bytes} bytes instead of ${manifest.files} with ${manifest.bytes}.`,
       )
     await rename(unfinished, dataDir)
     syncFolder(path.dirname(path.resolve(dataDir)))
@@ -132,9 +132,9 @@ export async function restore(
 async function connect(dataDir: string, cluster: string): Promise<Client> {
   if (!fs.existsSync(path.join(cluster, 'PG_VERSION')))
     throw new BackupError(
-      `${dataDir} has no embedded PostgreSQL. With DATABASE_URL, back up that database with pg_dump or pg_basebackup.`,
+      `${dataDir} has no embedded PostgreSQL. If you use DATABASE_URL, back up that database with pg_dump or pg_basebackup.`,
     )
-  // PostgreSQL writes the folder of its socket into the fifth line.
+  // PostgreSQL writes its socket folder into the fifth line.
   const socketDir = readPrivateFile(cluster, 'postmaster.pid')?.split('\n')[4]
   const client = new Client({
     host: socketDir,
@@ -188,12 +188,12 @@ async function copyCluster(
     (name) => /^[0-9A-F]{24}$/.test(name) && name >= first && name <= last,
   )
   if (!segments.includes(first) || !segments.includes(last))
-    throw new BackupError(`WAL from ${first} to ${last} is not complete.`)
+    throw new BackupError(`The WAL from ${first} to ${last} is incomplete.`)
   for (const name of segments) await copy.file(path.join(cluster, 'pg_wal', name), path.join(target, 'pg_wal', name))
   return { from, until }
 }
 
-/** Links segments of the journal as they appear, so that they stay although the server deletes them. */
+/** Links journal segments as they appear, so that they remain after the server deletes them. */
 function keepJournal(journal: string, kept: string): { stop(): void } {
   fs.mkdirSync(kept, { mode: 0o700 })
   const link = (): void => {
@@ -203,7 +203,7 @@ function keepJournal(journal: string, kept: string): { stop(): void } {
         fs.linkSync(path.join(journal, name), path.join(kept, name))
       } catch (error) {
         const code = (error as NodeJS.ErrnoException).code
-        // Linked before, or settled and deleted since we looked.
+        // Linked before, or settled and deleted in the meantime.
         if (code !== 'EEXIST' && code !== 'ENOENT') throw error
       }
     }
@@ -233,7 +233,7 @@ async function sizeOf(folder: string): Promise<number> {
   return bytes
 }
 
-/** Copies, counts and tells. What is gone by the time it is reached is left out: PostgreSQL deletes as it writes. */
+/** Copies and counts files. Skips files deleted in the meantime: PostgreSQL deletes as it writes. */
 class Copy {
   bytes = 0
   files = 0
@@ -254,7 +254,7 @@ class Copy {
         await mkdir(path.join(to, name), { recursive: true, mode: 0o700 })
         await this.folder(from, to, leaveOut, name)
       } else if (entry.isFile()) await this.file(path.join(from, name), path.join(to, name))
-      else throw new BackupError(`${path.join(from, name)} is neither a file nor a folder; it cannot be backed up.`)
+      else throw new BackupError(`${path.join(from, name)} is neither a file nor a folder and cannot be backed up.`)
     }
   }
 
@@ -262,7 +262,7 @@ class Copy {
     try {
       await copyFile(from, to)
     } catch (error) {
-      // Unless it is the target that is gone.
+      // Unless the target is gone.
       if (fs.existsSync(from)) throw error
       return ignoreGone(error)
     }

@@ -1,14 +1,14 @@
 /**
- * Wake-ups between servers. What one server has committed, the loops and streams of all servers should look at soon.
- * A wake-up carries no facts and may be lost: every loop also runs on a timer. So notifications are gathered for a
- * moment and sent outside the transactions, which keeps PostgreSQL's one notification queue out of their commits.
+ * Wake-ups between servers: after a commit, the loops and streams of all servers should look at the database soon. A
+ * wake-up carries no data and may be lost, since every loop also runs on a timer. Notifications are batched and sent
+ * outside the transactions, which keeps PostgreSQL's single notification queue out of their commits.
  */
 import type { Database } from '../store/database.ts'
 import { listen, notify, type Log } from '../store/listener.ts'
 
 const CHANNEL = 'berth_wake'
 const GATHER_MS = 20
-/** PostgreSQL takes 8,000 bytes a notification. */
+/** PostgreSQL allows 8,000 bytes per notification. */
 const PAYLOAD_BYTES = 7_000
 
 export interface Bus {
@@ -34,7 +34,7 @@ export function openBus(options: { database: Database; url: string; log: Log; on
     const payloads = inPieces([...gathered])
     gathered = new Set()
     notify(options.database, CHANNEL, payloads).catch((error: unknown) =>
-      options.log.warn({ err: error }, 'a wake-up was not sent; timers make up for it'),
+      options.log.warn({ err: error }, 'could not send a wake-up; timers cover for it'),
     )
   }
 
@@ -53,7 +53,7 @@ export function openBus(options: { database: Database; url: string; log: Log; on
   }
 }
 
-/** As few comma-separated lists as fit. */
+/** As few comma-separated lists as possible. */
 function inPieces(names: readonly string[]): string[] {
   const pieces: string[] = []
   for (const name of names) {

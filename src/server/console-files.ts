@@ -1,6 +1,6 @@
 /**
- * The console as it was built, in memory: a map of the paths that there are, so that no path of a request ever meets
- * the file system. A file is compressed when it is first asked for in that form, once.
+ * The built console in memory: a map of its paths, so that no request path ever reaches the file system. A file is
+ * compressed once, when a client first asks for that encoding.
  */
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -14,16 +14,16 @@ export const INDEX = '/index.html'
 
 export interface ConsoleFile {
   readonly type: string
-  /** Its name has a hash of its content in it. */
+  /** Its name contains a hash of its content. */
   readonly isForever: boolean
-  /** Without quotes; of the plain form. */
+  /** Of the uncompressed file, without quotes. */
   readonly hash: string
   readonly plain: Buffer
-  /** Undefined: it does not get smaller. */
+  /** Undefined: compression does not make it smaller. */
   as(encoding: Encoding): Promise<Buffer> | undefined
 }
 
-/** By their paths on the server. */
+/** By path on the server. */
 export type ConsoleFiles = ReadonlyMap<string, ConsoleFile>
 
 export async function readConsoleFiles(dir: string): Promise<ConsoleFiles> {
@@ -40,7 +40,7 @@ export async function readConsoleFiles(dir: string): Promise<ConsoleFiles> {
   return files
 }
 
-/** Beside the bundle in dist/, or in dist/ above the sources. Undefined: it was not built. */
+/** Beside the bundle in dist/, or in dist/ above the sources. Undefined: not built. */
 export function findConsoleFolder(given: string | undefined): string | undefined {
   const isThere = (folder: string): boolean => existsSync(path.join(folder, INDEX))
   if (given !== undefined) return isThere(given) ? given : undefined
@@ -71,11 +71,11 @@ const types: Readonly<Record<string, string>> = {
   '.woff2': 'font/woff2',
 }
 
-/** Pictures and fonts are packed already. */
+/** Images and fonts are compressed already. */
 const packable = /^(text\/|application\/|image\/svg)/
-/** Below it, the headers are longer than what is saved. */
+/** Below this, the headers are longer than the saving. */
 const PACK_FROM_BYTES = 512
-/** Most of what can be had, at a tenth of the time of the best. */
+/** Most of the best compression at a tenth of its time. */
 const BROTLI_QUALITY = 9
 
 function makeFile(at: string, plain: Buffer): ConsoleFile {

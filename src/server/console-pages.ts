@@ -1,37 +1,37 @@
 /**
- * The console's pages over HTTP. It is one page that finds its way by the address itself, so every address that nothing
- * else answers gets that page, if a browser asks for one; programs go on getting a 404 they can read.
+ * The console over HTTP. It is a single-page app, so every address that nothing else answers gets that page if a browser
+ * asks for one; programs get a JSON 404.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { findConsoleFolder, INDEX, readConsoleFiles, type ConsoleFile, type ConsoleFiles } from './console-files.ts'
 import { chooseEncoding } from './encoding.ts'
 
 export interface ConsolePages {
-  /** False: it is nothing of the console's, and nothing was answered. */
+  /** False: not for the console; nothing was sent. */
   answer(request: FastifyRequest, reply: FastifyReply): Promise<boolean>
 }
 
-/** Below these, an address that does not exist is a program's mistake. */
+/** Below these, an unknown address is a program's mistake. */
 const others = /^\/((v1|v2|console|assets)(\/|$)|billing\/)/
 
-/** A program as it was checked out, before its first build. */
+/** A checkout before its first build. */
 const NOT_BUILT = `<!doctype html>
 <html lang="en">
   <head><meta charset="utf-8"><title>Berth</title></head>
   <body>
     <h1>Berth is running</h1>
-    <p>The web console was not built yet: run <code>npm run build</code> and load this page again.</p>
+    <p>The web console is not built. Run <code>npm run build</code> and reload this page.</p>
     <p>The API is there: see <a href="/docs">its reference</a>.</p>
   </body>
 </html>
 `
 
-/** Files are read when the first one is asked for: a start should not wait for them. */
+/** Files are read at the first request: a start should not wait for them. */
 export function makeConsolePages(given: string | undefined): ConsolePages {
   let reading: Promise<ConsoleFiles> | undefined
   const find = async (): Promise<ConsoleFiles | undefined> => {
     if (reading !== undefined) return reading
-    // Looked for again each time, until it is there.
+    // Checked again each time until the build exists.
     const dir = findConsoleFolder(given)
     if (dir === undefined) return undefined
     reading = readConsoleFiles(dir)
@@ -73,7 +73,7 @@ async function sendFile(file: ConsoleFile, request: FastifyRequest, reply: Fasti
     .header('Vary', 'Accept-Encoding')
   const encoding = chooseEncoding(request.headers['accept-encoding'])
   const packed = encoding === undefined ? undefined : file.as(encoding)
-  // Another form is another answer, so it has a tag of its own.
+  // Each encoding needs its own ETag.
   const tag = packed === undefined ? `"${file.hash}"` : `"${file.hash}-${encoding}"`
   reply.header('ETag', tag)
   if (isKnown(request.headers['if-none-match'], tag)) return void reply.code(304).send()
@@ -91,7 +91,7 @@ function setHeaders(reply: FastifyReply): FastifyReply {
   return (
     reply
       .header('Content-Security-Policy', policy)
-      // With `no-referrer` some requests of the console would have the origin `null`, and be taken for another site's.
+      // With `no-referrer`, some console requests would have the origin `null` and be rejected as cross-site.
       .header('Referrer-Policy', 'same-origin')
       .header('Cross-Origin-Opener-Policy', 'same-origin')
       .header('Cross-Origin-Resource-Policy', 'same-origin')

@@ -1,7 +1,7 @@
 /**
- * What the sign-in page may say before anybody has signed in, on a server that is being tried out. The demo account's key
- * goes to the browser that opens the printed link (demo-link.ts), and to nobody else. In which files the keys are is
- * told to browsers on the server's own machine; any sign of a proxy or of another name for this server, and nothing is.
+ * Hints on the sign-in page of a trial server. The browser that opens the printed link (demo-link.ts) gets the demo key,
+ * and no other. The paths of the key files are shown only to browsers on the server's own machine: never behind a proxy
+ * or under another host name.
  */
 import type { FastifyRequest } from 'fastify'
 import type { ConsoleWelcome } from '../contract/session.ts'
@@ -9,19 +9,18 @@ import { readPrivateFile, writePrivateFile } from './data-folder.ts'
 import type { DemoLink } from './demo-link.ts'
 import { DEMO_KEY, OPERATOR_KEY } from './first-run.ts'
 
-/** There: somebody has signed in as the demo account. */
+/** This file exists once somebody has signed in to the demo account. */
 const DEMO_TAKEN = 'demo.taken'
 const DEMO_ACCOUNT = 'demo'
 
 export interface WelcomeOptions {
   readonly dataDir: string
-  /** The data folder as a person finds it from where the server was started. */
+  /** The data folder, relative to the server's working directory. */
   readonly shownDir: string
-  /** False: this server is not on embedded defaults, and says nothing to anybody. */
+  /** False: not a trial server; show nothing. */
   readonly isTrial: boolean
-  /** undefined: there is none, or somebody has signed in with the demo key already. */
+  /** undefined: none, or somebody has signed in with the demo key already. */
   readonly demoLink: DemoLink | undefined
-  /** What the server listens on. */
   readonly host: string
   readonly trustProxy: boolean
 }
@@ -31,7 +30,7 @@ export function welcomeFor(options: WelcomeOptions, request: FastifyRequest): Co
   return filesOf(options)
 }
 
-/** undefined: the token is wrong, used or too old. */
+/** undefined: the token is wrong, used or expired. */
 export function openDemoLink(options: WelcomeOptions, token: string): ConsoleWelcome | undefined {
   const key = readPrivateFile(options.dataDir, DEMO_KEY)?.trim()
   if (key === undefined || isDemoTaken(options.dataDir) || options.demoLink?.redeem(token) !== true) return undefined
@@ -49,7 +48,7 @@ function filesOf({ dataDir, shownDir }: WelcomeOptions): ConsoleWelcome {
   }
 }
 
-/** To be told of every sign-in. */
+/** Call at every sign-in. */
 export function noteDemoTaken({ dataDir, isTrial }: WelcomeOptions, accountId: string): void {
   if (!isTrial || accountId !== DEMO_ACCOUNT) return
   if (!isDemoTaken(dataDir)) {
@@ -61,7 +60,7 @@ const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-for
 
 function isLocal({ raw }: FastifyRequest): boolean {
   if (proxyHeaders.some((name) => raw.headers[name] !== undefined)) return false
-  // What a browser never speaks, and some proxies do to what is behind them.
+  // Browsers use HTTP/1.1 without TLS; some proxies use HTTP/1.0.
   if (raw.httpVersion !== '1.1') return false
   return isLoopbackAddress(raw.socket.remoteAddress ?? '') && isLoopbackName(nameOf(raw.headers.host ?? ''))
 }

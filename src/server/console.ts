@@ -1,6 +1,6 @@
 /**
- * The server's side of the web console: signing in and out, and what the sign-in page may know. Everything else the
- * console asks by the operations of the contract, as any program does, with its cookie for a key.
+ * The server side of the web console: sign-in, sign-out and the sign-in page's hints. Everything else goes through the
+ * contract's operations, with the session cookie in place of a key.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
@@ -70,7 +70,7 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
   })
 }
 
-/** As for a public operation; and whoever comes from elsewhere may neither sign somebody in nor out. */
+/** As for a public operation; and other sites may neither sign somebody in nor out. */
 function admitAddress(options: ConsoleOptions, request: FastifyRequest, reply: FastifyReply): Failure | undefined {
   const rate = options.rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)
   if (!rate.allowed) return tooMany(reply, rate, options.app.clock.now())
@@ -78,7 +78,7 @@ function admitAddress(options: ConsoleOptions, request: FastifyRequest, reply: F
   return fail('cross_site')
 }
 
-/** Those who fail are counted by address, together with those who fail at operations. */
+/** Failures are counted by address, together with failed keys. */
 async function checkKey(
   options: ConsoleOptions,
   text: string,

@@ -1,8 +1,7 @@
 /**
- * By what a request says who sends it: the Authorization header, or the cookie of somebody who has signed in to the
- * console. Browsers send cookies by themselves, also when a page of another site makes them ask. So the cookie counts
- * only on what the console's own pages send: browsers say where a request comes from (`Sec-Fetch-Site`, `Origin`), no
- * page can change that, and what changes something needs a header that no form can send.
+ * The credentials of a request: the Authorization header or the console's session cookie. Browsers also send cookies
+ * with requests that other sites cause. So the cookie counts only on requests from the console's own pages: browsers
+ * send `Sec-Fetch-Site` and `Origin`, which no page can change, and a change needs a header that no form can send.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE } from '../contract/session.ts'
@@ -10,17 +9,17 @@ import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE } from '../contract/session.ts'
 export type Credentials =
   | { readonly kind: 'none' }
   | { readonly kind: 'authorization'; readonly header: string }
-  /** A key by itself, as somebody types it to sign in. */
+  /** A bare key, as typed on the sign-in page. */
   | { readonly kind: 'key'; readonly text: string }
   | { readonly kind: 'session'; readonly token: string }
-  /** There is a cookie, on a request that the console did not send. */
+  /** A session cookie on a request that the console did not send. */
   | { readonly kind: 'cross-site' }
 
-/** What is needed of a request to tell. */
+/** The parts of a request that matter here. */
 export interface Sent {
   readonly headers: IncomingHttpHeaders
   readonly method: string
-  /** The name and port by which the client calls this server. */
+  /** The host and port that the client used. */
   readonly host: string
 }
 
@@ -35,7 +34,7 @@ export function credentialsOf(sent: Sent): Credentials {
   return isCrossSite(sent) ? { kind: 'cross-site' } : { kind: 'session', token }
 }
 
-/** Whether a request can be of another site's making. One without any of a browser's headers is a program's. */
+/** Whether another site may have caused the request. Requests without browser headers come from programs. */
 export function isCrossSite(sent: Sent): boolean {
   const { headers, method } = sent
   const isRead = method === 'GET' || method === 'HEAD'
@@ -46,7 +45,7 @@ export function isCrossSite(sent: Sent): boolean {
   return !isRead && headers[consoleHeader] !== CONSOLE_HEADER_VALUE
 }
 
-/** Whether it says that it comes from a page of this server. */
+/** Whether its origin is a page of this server. */
 export function isOwnOrigin({ headers: { origin }, host }: Pick<Sent, 'headers' | 'host'>): boolean {
   return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host.toLowerCase()
 }
@@ -59,7 +58,7 @@ export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined
   return undefined
 }
 
-/** For `Set-Cookie`. An empty token takes the cookie away. */
+/** The `Set-Cookie` value. An empty token deletes the cookie. */
 export function sessionCookie(token: string, options: { maxAgeS: number; isSecure: boolean }): string {
   const { maxAgeS, isSecure } = options
   return `${COOKIE}=${token}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${maxAgeS}${isSecure ? '; Secure' : ''}`

@@ -1,6 +1,6 @@
 /**
- * Pages. A list asks the store for one row more than the page holds; the extra row only tells that there is a next
- * page. A cursor is the id of the last row given, in base64url so that nobody builds on what is in it.
+ * Pagination. A list asks the store for one row more than a page; the extra row only shows that there is a next page. A
+ * cursor is the last row's id in base64url, so that clients treat it as opaque.
  */
 import { failField, type Failure } from '../contract/result.ts'
 
@@ -8,15 +8,15 @@ export function encodeCursor(text: string): string {
   return Buffer.from(text, 'utf8').toString('base64url')
 }
 
-/** undefined: we did not make it. */
+/** undefined: not one of our cursors. */
 export function decodeCursor(cursor: string): string | undefined {
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
-  // Node skips what is not base64url and replaces what is not UTF-8; only what comes back the same was ours. Control
-  // characters would be refused by PostgreSQL, and no id of ours has them.
+  // Node skips invalid base64url and replaces invalid UTF-8, so only a cursor that encodes back to itself is ours.
+  // PostgreSQL refuses control characters, and no id has them.
   return text !== '' && encodeCursor(text) === cursor && !/\p{Cc}/u.test(text) ? text : undefined
 }
 
-/** For lists whose ids are numbers: the id fits a bigint column, or the cursor is bad. */
+/** For numeric ids: undefined unless the id fits a bigint column. */
 export function decodeIdCursor(cursor: string): bigint | undefined {
   const text = decodeCursor(cursor)
   return text !== undefined && /^\d{1,18}$/.test(text) ? BigInt(text) : undefined
@@ -31,12 +31,12 @@ export interface Page<Row> {
   readonly nextCursor: string | null
 }
 
-/** How many rows to ask for, so that `pageOf` can tell whether there are more. */
+/** One more than the limit, so that `pageOf` can tell whether there are more. */
 export function rowsToAsk(limit: number): number {
   return limit + 1
 }
 
-/** Cuts what `rowsToAsk(limit)` brought; `idOf` is what the next page starts after. */
+/** Cuts the rows of `rowsToAsk(limit)` to a page; the next page starts after `idOf` of its last row. */
 export function pageOf<Row>(
   found: readonly Row[],
   limit: number,

@@ -1,9 +1,8 @@
-// The folder in which one Berth keeps what must survive a restart: its database, its secrets, its lock.
-// Two Berths on one folder would corrupt each other, so `berth.pid` names the process that holds it. The surprise is
-// the taking over of a lock that a kill -9 left behind. "Read, find it stale, delete, create" lets a second starter
-// delete the lock that the first has just made. Here a stale lock is replaced only by the one who holds a guard file
-// named after that very lock, and a guard is itself such a lock, so a death in the middle leaves nothing stuck.
-// Also here: what else a holder asks of files and processes (is that pid still the same program, whose folder is this).
+// The data folder: database, secrets and lock of one Berth. Two servers on one folder would corrupt it, so `berth.pid`
+// names the process that holds it. The hard part is a lock left behind by kill -9. With "read, find it stale, delete,
+// create", a second starter may delete the lock that the first one just created. Here a stale lock may only be replaced
+// by the holder of a guard file named after that very lock; a guard is itself such a lock, so a crash in between leaves
+// nothing stuck.
 
 import { createHash, randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
@@ -13,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { askPs, processStart } from '../base/process-start.ts'
 
 export interface DataFolder {
-  /** Absolute, without symbolic links: the same folder has the same name however it was spelt. */
+  /** Absolute, without symbolic links: one name per folder. */
   readonly dir: string
   release(): Promise<void>
 }
@@ -21,10 +20,10 @@ export interface DataFolder {
 const LOCK_NAME = 'berth.pid'
 const TAKEOVER_LIMIT_MS = 10_000
 const TAKEOVER_POLL_MS = 10
-/** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the closing zero. */
+/** The kernel's limit is 108 bytes on Linux and 104 on macOS, including the terminating zero. */
 const SOCKET_PATH_LIMIT_BYTES = 100
 
-/** Makes the folder private and locks it; throws one sentence for the operator when it cannot be had. */
+/** Makes the folder private and locks it; throws one sentence for the operator if it cannot. */
 export async function openDataFolder(dir: string): Promise<DataFolder> {
   const folder = makeFolder(dir)
   const lockPath = join(folder, LOCK_NAME)
@@ -45,7 +44,7 @@ export async function openDataFolder(dir: string): Promise<DataFolder> {
   return { dir: folder, release }
 }
 
-/** Replaces the file as a whole or not at all, also when the power fails; only our user can read it. */
+/** Atomic, also on a power failure; readable only by our user. */
 export function writePrivateFile(dir: string, name: string, text: string): void {
   const temporary = writeTemporary(join(dir, name), text)
   fs.renameSync(temporary, join(dir, name))
@@ -56,7 +55,7 @@ export function readPrivateFile(dir: string, name: string): string | undefined {
   return readIfThere(join(dir, name))
 }
 
-/** The secret of that name, made on first use. When two make it at once, both get the one that was first. */
+/** Creates the secret on first use. Concurrent callers all get the first one. */
 export function readOrCreateSecret(dir: string, name: string, make: () => string): string {
   const path = join(dir, name)
   const existing = readIfThere(path)
@@ -67,7 +66,7 @@ export function readOrCreateSecret(dir: string, name: string, make: () => string
   return made
 }
 
-/** Whether that process runs that program with that folder as its place of work, where a reused pid does not. */
+/** Whether the process runs this program in this folder; false for a reused pid. */
 export function runsIn(pid: number, program: string, folder: string): boolean {
   if (processStart(pid) === undefined) return false
   if (process.platform !== 'linux') return askPs(pid, 'command=').includes(`${program} -D ${folder} `)
@@ -75,7 +74,7 @@ export function runsIn(pid: number, program: string, folder: string): boolean {
     const [file = '', ...args] = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
     if (basename(file) !== program) return false
     if (args[0] === '-D' && args[1] === folder) return true
-    // A folder that was renamed under a running program is still the one in which it works.
+    // Compared by inode: the folder may have been renamed.
     const [inside, own] = [fs.statSync(`/proc/${pid}/cwd`), fs.statSync(folder)]
     return inside.ino === own.ino && inside.dev === own.dev
   } catch {
@@ -84,9 +83,9 @@ export function runsIn(pid: number, program: string, folder: string): boolean {
 }
 
 /**
- * A private folder whose files, up to that length of name, can be unix sockets: their paths must be short, so for a
- * deep data folder it stands among the temporary files, under a name that follows from the data folder. Anyone may
- * make a folder there, hence the look at who did. `ownerId` is the user it may have been handed to before.
+ * Creates a private folder for unix sockets with names up to this length. Socket paths must be short, so for a deep data
+ * folder it is in the temporary folder, under a name derived from the data folder. Anyone may create a folder there,
+ * so its owner is checked. `ownerId`: a user who may already own it.
  */
 export function makeSocketFolder(dir: string, longestName: string, ownerId: number | undefined): string {
   const short = `berth-${createHash('sha256').update(dir).digest('hex').slice(0, 16)}`
@@ -107,12 +106,12 @@ export function makeSocketFolder(dir: string, longestName: string, ownerId: numb
   return folder
 }
 
-/** Gives a folder or file, with all that is in it, to another user. */
+/** Changes the owner, recursively. */
 export function giveTo(path: string, uid: number, gid: number): void {
   const found = fs.lstatSync(path)
   if (found.uid === uid) return
   const inside = found.isDirectory() ? fs.readdirSync(path, { recursive: true, encoding: 'utf8' }) : []
-  // The outermost last: whoever dies in between finds it unchanged, and begins again.
+  // The outermost folder last: after a crash in between, the next start sees the old owner and repeats this.
   for (const name of [...inside, '']) fs.lchownSync(join(path, name), uid, gid)
 }
 
@@ -122,14 +121,14 @@ interface Lock {
   readonly nonce: string
 }
 
-/** Takes the lock and returns undefined, or returns the live process that holds it. */
+/** Takes the lock, or returns the live process that holds it. */
 async function acquire(path: string, mine: Lock, deadline: number): Promise<Lock | undefined> {
   for (;;) {
     if (createExclusively(path, `${mine.pid}\n${mine.start}\n${mine.nonce}\n`)) return undefined
     const other = readLock(path)
     if (other === undefined) continue
     if (isHeld(other)) return other
-    // Whoever holds the guard is the only one who may replace this lock, so what is read under it stays true.
+    // Only the holder of the guard may replace this lock, so it cannot change while we hold the guard.
     const guard = `${path}.${other.nonce}`
     const rival = await acquire(guard, mine, deadline)
     if (rival === undefined) {
@@ -139,7 +138,7 @@ async function acquire(path: string, mine: Lock, deadline: number): Promise<Lock
       }
       fs.rmSync(guard, { force: true })
     } else {
-      // The rival is about to become the holder, in a few system calls.
+      // The rival takes the lock within a few system calls.
       if (performance.now() > deadline) return rival
       await delay(TAKEOVER_POLL_MS)
     }
@@ -151,7 +150,7 @@ function isHeld(lock: Lock): boolean {
   return start !== undefined && start === lock.start
 }
 
-/** A lock file that a power failure left empty or torn is a lock of nobody. */
+/** A lock file torn by a power failure belongs to nobody. */
 function readLock(path: string): Lock | undefined {
   const text = readIfThere(path)
   if (text === undefined) return undefined
@@ -159,7 +158,7 @@ function readLock(path: string): Lock | undefined {
   return { pid: /^\d+$/.test(pid) ? Number(pid) : 0, start, nonce: /^[0-9a-f]{12}$/.test(nonce) ? nonce : 'torn' }
 }
 
-/** The file appears with all of its text, or false when there is one already: what `link` can and `open` cannot. */
+/** Creates the file with its content in one step; false if it exists. `link` can do that, `open` cannot. */
 function createExclusively(path: string, text: string): boolean {
   const temporary = writeTemporary(path, text)
   try {
@@ -185,7 +184,7 @@ function writeTemporary(path: string, text: string): string {
   return temporary
 }
 
-/** A new name is on disk only once its folder is. */
+/** A new file name is on disk only once its folder is synced. */
 export function syncFolder(dir: string): void {
   const folder = fs.openSync(dir, 'r')
   try {
@@ -200,7 +199,7 @@ function makeFolder(dir: string): string {
     fs.mkdirSync(resolve(dir), { recursive: true, mode: 0o700 })
     const folder = fs.realpathSync(resolve(dir))
     fs.accessSync(folder, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK)
-    // A sticky folder is one that is shared, such as /tmp: closing it to the others would break their programs.
+    // A sticky folder is shared, such as /tmp: making it private would break other programs.
     if (fs.statSync(folder).mode & 0o1000) throw new Error('it is shared with other users; name a folder inside it')
     return folder
   } catch (error) {
@@ -208,14 +207,14 @@ function makeFolder(dir: string): string {
   }
 }
 
-/** Some mounted file systems refuse chmod; that matters only where it leaves the folder writable for others. */
+/** Some mounted file systems refuse chmod; that matters only if others can write to the folder. */
 function makePrivate(folder: string): void {
   try {
     fs.chmodSync(folder, 0o700)
   } catch (error) {
     if (fs.statSync(folder).mode & 0o022) {
       const why = errorText(error)
-      throw new Error(`The data folder ${folder} can be written by other users: ${why}.`, { cause: error })
+      throw new Error(`Other users can write to the data folder ${folder}: ${why}.`, { cause: error })
     }
   }
 }

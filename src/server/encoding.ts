@@ -1,11 +1,11 @@
-/** Forms in which an answer gets smaller on its way, by what the client says it takes. */
+/** Compression of answers, by Accept-Encoding. */
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 
 const encodings = ['br', 'gzip'] as const
 export type Encoding = (typeof encodings)[number]
 
-/** Of those that the client takes, the one that packs best; undefined: none. */
+/** The best encoding that the client accepts; undefined: none. */
 export function chooseEncoding(accepted: string | undefined): Encoding | undefined {
   const takes = new Map(
     (accepted ?? '').split(',').map((one) => {
@@ -16,7 +16,7 @@ export function chooseEncoding(accepted: string | undefined): Encoding | undefin
   return encodings.find((one) => takes.get(one) ?? takes.get('*') ?? false)
 }
 
-/** Beside the thread that answers. `brotliQuality`: 0 to 11, where each step takes longer. */
+/** Runs on the thread pool. `brotliQuality`: 0 to 11, slower with each step. */
 export async function pack(plain: Buffer, encoding: Encoding, brotliQuality: number): Promise<Buffer> {
   if (encoding === 'gzip') return promisify(gzip)(plain)
   return promisify(brotliCompress)(plain, {
