@@ -211,7 +211,7 @@ describe('beyond what a schema can say', () => {
       const reply = await asCustomer('GET', address)
       expect(reply.body).toEqual({
         code: 'BAD_REQUEST',
-        message: 'The request could not be read',
+        message: expect.any(String),
         reason: 'bad_request',
       })
       expect([reply.status, reply.headers.get('x-request-id')]).toEqual([400, expect.stringMatching(/^req_/)])

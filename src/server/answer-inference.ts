@@ -119,7 +119,7 @@ async function answered(answer: NodeReply, request: FastifyRequest, work: () => 
   try {
     await work()
   } catch (error) {
-    // The response is ours by now: nobody else would end it.
+    // The response is hijacked: nobody else would end it.
     request.log.error({ err: error }, 'request failed')
     if (answer.hasBegun) return answer.abort()
     const page = requestFailurePage('v1', fail('internal_error'))
@@ -128,7 +128,7 @@ async function answered(answer: NodeReply, request: FastifyRequest, work: () => 
 }
 
 type ChatOperation = 'chat' | 'completion'
-/** `named`: the parameters that the client has sent, where the others are defaults. */
+/** `named`: the parameters that the client sent; the others are defaults. */
 type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
 
 const works: { readonly [Op in InferenceOperation]: ChatOperation | WorkOf<BodyOf<Api[Op]>> } = {
@@ -144,7 +144,7 @@ const works: { readonly [Op in InferenceOperation]: ChatOperation | WorkOf<BodyO
   },
 }
 
-/** The names of the OpenAI convention beside ours: which of two is needed is more than a schema of fields can say. */
+/** Also takes the OpenAI names. A schema of fields cannot say that one of two names is required. */
 function secondImageWork(
   body: BodyOf<Api['generateImageBySecondPath']>,
   named: ReadonlySet<string>,
@@ -156,7 +156,7 @@ function secondImageWork(
   if (sides === undefined) {
     return failField(['size'], 'bad_size')
   }
-  // A side that was named comes before one that is a part of the size.
+  // An explicit side wins over the one in `size`.
   const width = named.has('width') ? body.width : (sides.width ?? body.width)
   const height = named.has('height') ? body.height : (sides.height ?? body.height)
   const modelField = model_name === undefined ? 'model' : 'model_name'

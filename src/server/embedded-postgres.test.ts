@@ -132,7 +132,7 @@ test('a PostgreSQL that outlived its killed Berth is stopped and started anew', 
 
   const log: string[] = []
   const server = await start(dataDir, {}, (line) => log.push(line))
-  expect(log[0]).toBe(`PostgreSQL (process ${orphan.pid}) outlived its Berth and is stopped with SIGINT`)
+  expect(log[0]).toBe(`PostgreSQL (process ${orphan.pid}) outlived its server; stopping it with SIGINT`)
   expect(processStart(orphan.pid)).toBeUndefined()
   expect(await query(server.url, 'select n from note')).toEqual([{ n: 2 }])
 })

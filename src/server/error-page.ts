@@ -1,4 +1,4 @@
-/** Failures as HTTP. One exhaustive switch turns kinds into statuses; v1 and v2 have bodies of their own. */
+/** Failures as HTTP. One exhaustive switch maps kinds to statuses; v1 and v2 have their own error bodies. */
 import { assertNever } from '../base/assert-never.ts'
 import type { Failure } from '../contract/result.ts'
 import type { FailureKind } from '../contract/reason-entry.ts'
@@ -40,7 +40,7 @@ function v2Status(kind: FailureKind, endpoint: Endpoint): V2Status {
     case 'insufficient_balance':
       return 403
     case 'not_found':
-      // An operation of the interface answers with its listed statuses only.
+      // An operation answers only with the statuses that the contract lists.
       return endpoint.errors.includes(404) ? 404 : 400
     case 'rate_limited':
       return 429
@@ -118,14 +118,14 @@ function errorPage(family: Family, status: number, fault: Fault): ErrorPage {
       param,
       code: status,
       error_code: errorCode,
-      // Clients of the convention look for this one word, and shorten their prompt.
+      // OpenAI clients look for this code and shorten their prompt.
       error: { message, type, param, code: reason === 'context_length_exceeded' ? reason : status },
       ...(reason === undefined ? {} : { reason }),
     },
   }
 }
 
-/** v2: 400 with all issues. v1: 422 with `detail` where something is missing, mistyped or unknown; 400 out of range. */
+/** v2: 400 with all issues. v1: 422 with `detail` if a field is missing, mistyped or unknown; 400 if out of range. */
 export function validationPage(
   family: Family,
   part: 'body' | 'query' | 'path',

@@ -1,9 +1,9 @@
 /**
- * The events of an account, or for operators of all of them, as they happen, as server-sent events. The database is the only queue: a stream remembers
- * the id that it wrote last and asks for what comes after, when it is woken and every few seconds besides, so a lost
- * wake-up costs a moment and never an event. Ids are in the order of commits (see schema/0006_events.sql), so a client
- * that comes back with the last id it saw misses nothing and sees nothing twice. Over all accounts they are not, and
- * store/all-events.ts sees to it that they are read as if they were.
+ * Server-sent events of one account, or of all accounts for operators. The database is the only queue: a stream remembers
+ * the last id it wrote and reads what comes after, on each wake-up and every few seconds, so a lost wake-up delays an
+ * event but never loses one. Ids are in commit order per account (see schema/0006_events.sql), so a client that
+ * reconnects with its last id misses nothing and sees nothing twice. Across accounts they are not; store/all-events.ts
+ * reads them as if they were.
  */
 import type { ServerResponse } from 'node:http'
 import type { Actor, App } from '../app/app.ts'
@@ -20,30 +20,30 @@ const BATCH_ROWS = 100
 const POLL_MS = 5_000
 
 export interface EventStreamOptions {
-  /** Whose events. The caller has seen to it that the actor may read them. */
+  /** Whose events. The caller has checked that the actor may read them. */
   readonly of: 'account' | 'everyone'
-  /** The last event that the client has. undefined: it wants what happens from now on. */
+  /** The last event that the client has. undefined: start with new events. */
   readonly after: bigint | undefined
-  /** Asked at each heartbeat; the stream ends when the caller's key is no longer good. */
+  /** Checked at each heartbeat; the stream ends when the caller's key is no longer valid. */
   readonly stillValid?: () => Promise<boolean>
 }
 
 export interface EventStreams {
-  /** Starts a stream on `response`, which it then owns, or says why not and leaves `response` alone. */
+  /** Starts a stream on `response` and owns it from then on, or returns a failure and leaves it untouched. */
   open(actor: Actor, options: EventStreamOptions, response: ServerResponse): Promise<Result<void>>
   /** The account has new events. */
   wake(accountId: string): void
-  /** Ends all streams and takes no more. Clients come back elsewhere, with the last id they saw. */
+  /** Ends all streams and accepts no more. Clients reconnect elsewhere with their last id. */
   close(): Promise<void>
 }
 
-/** Where a stream starts. A client that reconnects sends the header, which is newer than the parameter it began with. */
+/** Where a stream starts. A client that reconnects sends the header, which is newer than its `after` parameter. */
 export function resumeAfter(lastEventIdHeader: string | undefined, after: string | undefined): bigint | undefined {
   const text = [lastEventIdHeader, after].find((one) => one !== undefined && /^\d{1,18}$/.test(one))
   return text === undefined ? undefined : BigInt(text)
 }
 
-/** A writer of events hangs, and with it the answer to which is the newest that has none missing before it. */
+/** A transaction that writes events is stuck, so the newest id without gaps before it is unknown. */
 export function eventsNotSettled(): Failure {
   return fail('events_not_settled', { retryAfterMs: SECOND_MS })
 }
@@ -64,7 +64,7 @@ const defaults: Settings = {
 
 export function makeEventStreams(app: App, options: Partial<Settings> = {}): EventStreams {
   const settings = { ...defaults, ...options }
-  /** By the account that has opened them, whose limit they count against. */
+  /** By the account that opened them, whose limit they count against. */
   const streams = new Map<string, Set<Stream>>()
   const ofEveryone = new Set<Stream>()
   const running = new Set<Promise<void>>()
@@ -79,7 +79,7 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
       if (ofAccount.size >= settings.perAccount) return tooMany(settings)
       const source = of === 'everyone' ? eventsOfEveryone(app.database.db) : eventsOf(app.database.db, accountId)
       const stream = makeStream(source, { response, stillValid }, settings)
-      // Its place is taken before the first wait, so that many at once cannot slip in together.
+      // Added before the first await, so that concurrent requests cannot exceed the limit.
       streams.set(accountId, ofAccount.add(stream))
       if (of === 'everyone') ofEveryone.add(stream)
       const leave = (): void => {
@@ -121,9 +121,9 @@ function tooMany({ perAccount, heartbeatMs }: Settings): Failure {
   return fail('too_many_streams', { limit: perAccount, streams: 'event', retryAfterMs: heartbeatMs })
 }
 
-/** What a stream reads. */
+/** The events that a stream reads. */
 interface Source {
-  /** Where "from now on" begins. undefined: it cannot be said right now. */
+  /** The id to start new events after. undefined: unknown right now. */
   newestId(): Promise<bigint | undefined>
   listAfter(id: bigint): Promise<EventRecord[]>
 }
@@ -140,7 +140,7 @@ function eventsOfEveryone(db: Db): Source {
 }
 
 interface Stream {
-  /** Writes until the stream is over. Does not throw. */
+  /** Writes until the stream ends. Never throws. */
   run(after: bigint): Promise<void>
   wake(): void
   end(): void
@@ -167,7 +167,7 @@ function makeStream(
 
   const write = async (event: EventRecord): Promise<void> => {
     response.write(formatSse({ id: event.id, event: event.type, data: JSON.stringify(event) }))
-    // Full: wait until it is empty. A client that never reads is dropped at a heartbeat.
+    // Buffer full: wait until it is empty. A heartbeat drops a client that never reads.
     while (!over.signal.aborted && response.writableLength > settings.bufferedBytes) await pause()
   }
 
@@ -204,7 +204,7 @@ function makeStream(
         if (batch.length === BATCH_ROWS) news = true
       }
     } catch {
-      // The database is away. The client comes back with the last id it saw, to this server or another.
+      // The database is down. The client reconnects with its last id, here or elsewhere.
     } finally {
       end()
       clearInterval(beat)

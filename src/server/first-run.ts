@@ -1,7 +1,7 @@
 /**
- * What a first start leaves behind: the operator's key and, on embedded defaults only, models and a demo account with
- * money and an SSH key. A key file is written before the row, so a crash in between costs nothing: the next start takes the key
- * from the file.
+ * The first start creates the operator's key and, without DATABASE_URL, models and a demo account with money and an SSH
+ * key. A key file is written before its row, so a crash in between is harmless: the next start takes the key from the
+ * file.
  */
 import { rmSync } from 'node:fs'
 import path from 'node:path'
@@ -28,7 +28,7 @@ export const DEMO_SSH_KEY = 'demo_ssh_key'
 
 const DEMO_CREDIT = usd('20000')
 
-/** Makes the operator's account where there is none. True: it was made now, and its key is in the data folder. */
+/** Creates the operator account if there is none. True: created now, with its key in the data folder. */
 export async function ensureOperator(database: Database, dataDir: string): Promise<boolean> {
   if ((await findAccount(database.db, 'operator')) === undefined) {
     const key = readOrCreateSecret(dataDir, OPERATOR_KEY, () => makeApiKey().text)
@@ -39,7 +39,7 @@ export async function ensureOperator(database: Database, dataDir: string): Promi
   return false
 }
 
-/** Several servers may start at once on one database: those that came second are left with a file that is no key. */
+/** Several servers may start at once on one database: the later ones delete their file, which holds no valid key. */
 async function dropDudKey(database: Database, dataDir: string): Promise<void> {
   const parsed = parseApiKey(readPrivateFile(dataDir, OPERATOR_KEY)?.trim() ?? '')
   if (parsed.kind !== 'key') return
@@ -47,7 +47,7 @@ async function dropDudKey(database: Database, dataDir: string): Promise<void> {
   if (known === undefined) rmSync(path.join(dataDir, OPERATOR_KEY), { force: true })
 }
 
-/** For an operator who has lost the key: makes another one, into the data folder. Old ones go on until revoked. */
+/** For an operator who lost the key: creates another one in the data folder. Old ones stay valid until revoked. */
 export async function renewOperatorKey(database: Database, dataDir: string): Promise<void> {
   const made = makeApiKey()
   writePrivateFile(dataDir, OPERATOR_KEY, made.text)
@@ -96,7 +96,7 @@ async function openHouseAccount(
 ): Promise<boolean> {
   const parsed = parseApiKey(account.key)
   if (parsed.kind !== 'key') throw new Error(`The file of the ${account.id} key in the data folder does not hold a key`)
-  // Several servers may start at once: the one that inserts the row goes on.
+  // Several servers may start at once: the one that inserts the row continues.
   const inserted = await insertAccount(tx, { id: account.id, name: account.name, platformFeeBp: null })
   if (inserted === undefined) return false
   const person = await findOrInsertPerson(tx, { email: `${account.id}@berth.local`, name: account.name })
@@ -121,7 +121,7 @@ async function credit(tx: Tx, accountId: string, amount: NanoUsd): Promise<void>
   await writeAudit(tx, { actor: 'first start', action: 'account.credit', accountId, reason })
 }
 
-/** Prices for the simulated fleet, where the book is still empty. */
+/** Prices for the simulated fleet, if the price book is empty. */
 export async function ensurePrices(database: Database): Promise<void> {
   await transact(database, async (tx) => {
     if ((await listGpuPrices(tx.db)).length > 0) return
@@ -157,7 +157,7 @@ export async function ensurePrices(database: Database): Promise<void> {
   })
 }
 
-/** 1.1 billion weights in about two bits each: an engine on two CPU cores answers with it in seconds. */
+/** 1.1 billion weights of about two bits each: two CPU cores answer within seconds. */
 const tinyLlama = {
   name: 'tinyllama-1.1b-chat',
   kind: 'chat',
@@ -190,7 +190,7 @@ const embedding = {
   prices: { input_nano: usd('0.01'), cached_nano: usd('0.01') },
 } as const
 
-/** By the megapixel and step: 1024 × 1024 in 30 steps are a third of a cent. */
+/** Priced per megapixel and step: 1024 × 1024 in 30 steps costs a third of a cent. */
 const pictogram = {
   name: 'pictogram',
   kind: 'image',
@@ -201,9 +201,8 @@ const pictogram = {
 } as const
 
 /**
- * Models for the engines that come with Berth, each offered once in the life of an installation: a version that brings
- * a new one offers it at its first start, and what the operator took away stays away. `none`: those that need a
- * download are left out, for good.
+ * Adds the models that come with Berth, each once per installation: a version with a new model adds it at its first
+ * start, and a model that the operator removed stays removed. `none`: permanently skips those that need a download.
  */
 export async function ensureModels(database: Database, which: 'all' | 'none'): Promise<void> {
   await transact(database, async (tx) => {

@@ -1,4 +1,4 @@
-/** Gauges that are cheaper to ask for at each scrape than to keep. */
+/** Gauges that are cheaper to query at each scrape than to keep up to date. */
 import type { App } from '../app/app.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { rentalStatus } from '../contract/rental.ts'
@@ -10,12 +10,12 @@ const hostStates = ['ready', 'draining', 'cleaning', 'quarantined', 'silent'] as
 >
 
 export function watchGauges(app: App, metrics: Metrics): void {
-  const rentals = metrics.gauge('berth_rentals', 'Rentals by status; Terminated ones are not counted')
-  const stuck = metrics.gauge('berth_rentals_stuck', 'Rentals whose state has lasted longer than it should')
-  const gpus = metrics.gauge('berth_gpus', 'GPUs on sale, by state')
-  const hosts = metrics.gauge('berth_hosts', 'Hosts by state; those that have not been heard lately are silent')
-  const pending = metrics.gauge('berth_webhook_deliveries_pending', 'Webhook deliveries that wait')
-  const connections = metrics.gauge('berth_database_connections', 'Connections of the pool, by state')
+  const rentals = metrics.gauge('berth_rentals', 'Rentals by status, except Terminated')
+  const stuck = metrics.gauge('berth_rentals_stuck', 'Rentals that stay in a state for too long')
+  const gpus = metrics.gauge('berth_gpus', 'GPUs on sale by state')
+  const hosts = metrics.gauge('berth_hosts', 'Hosts by state; silent means no recent heartbeat')
+  const pending = metrics.gauge('berth_webhook_deliveries_pending', 'Pending webhook deliveries')
+  const connections = metrics.gauge('berth_database_connections', 'Database pool connections by state')
   const memory = metrics.gauge('berth_process_resident_bytes', 'Resident memory of the server')
   metrics.collect(async () => {
     const { db, pool } = app.database

@@ -1,4 +1,4 @@
-/** What a handler is: the contract's types on both sides, a `Result` between. */
+/** The type of a handler: the contract's types on both sides, a `Result` between. */
 import type { Actor, App } from '../app/app.ts'
 import type { Result } from '../contract/result.ts'
 import type { Api, OperationId, OperationsAnswering } from '../contract/api.ts'
@@ -9,12 +9,12 @@ export interface HandlerRequest<Op extends OperationId> {
   readonly params: ParamsOf<Api[Op]>
   readonly query: QueryOf<Api[Op]>
   readonly body: BodyOf<Api[Op]>
-  /** Public operations are handed an actor without account and scopes. */
+  /** Public operations get an actor without account and scopes. */
   readonly actor: Actor
   /** Models that the key may call. null: all. */
   readonly allowedModels: readonly string[] | null
   readonly requestId: string
-  /** As the caller addressed the server: `https://berth.example.com`. undefined: it did not say. */
+  /** The address that the client used: `https://berth.example.com`. undefined: unknown. */
   readonly baseUrl?: string | undefined
   readonly idempotencyKey: string | undefined
 }

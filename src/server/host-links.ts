@@ -1,24 +1,24 @@
-/** The hosts whose connections this server holds. A host has one at most: a newer one takes the place of the older. */
+/** The hosts connected to this server. Each has at most one connection: a newer one replaces the older. */
 import type { MuxStream } from '../base/mux.ts'
 import type { StreamRequest } from '../contract/agent.ts'
 
 export interface HostLink {
   open(request: StreamRequest): MuxStream
-  /** It is no longer the host's connection. */
+  /** Another connection of the host has replaced this one. */
   replace(): void
 }
 
 export interface HostLinks {
   add(hostId: string, link: HostLink): void
-  /** Does nothing when another link has taken its place. */
+  /** Does nothing if another link has replaced this one. */
   remove(hostId: string, link: HostLink): void
   get(hostId: string): HostLink | undefined
   /** undefined: the host is not connected here. */
   open(hostId: string, request: StreamRequest): MuxStream | undefined
   ids(): string[]
-  /** Something may be wanted otherwise of a host that is connected here. */
+  /** The desired state of a host connected here may have changed. */
   tell(hostId: string): void
-  /** Calls back when a host comes, goes, or is told something. Returns how to stop. */
+  /** Calls back when a host connects, disconnects or gets a new desired state. Returns a function that stops it. */
   watch(listener: () => void): () => void
 }
 

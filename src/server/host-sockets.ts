@@ -1,4 +1,4 @@
-/** Where hosts call in and customers go through to what runs there: the agents' door, terminals, and the relay. */
+/** Connections to and from hosts: agents, terminals, and the relay to tenants' ports. */
 import type http from 'node:http'
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
@@ -22,11 +22,11 @@ export interface HostSocketsOptions {
   readonly rates: RateLimiter
   readonly authenticator: Authenticator
   readonly databaseUrl: string
-  /** Before the fast path takes its connections. */
+  /** Must not have the fast path installed yet. */
   readonly server: http.Server
 }
 
-/** Answers how to close all of it. Without the engine of hosts nobody can call in. */
+/** Returns a function that closes all of it. Without the host engine nothing is opened. */
 export function openHostSockets(options: HostSocketsOptions): () => Promise<void> {
   const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links } = options
   if (![...app.drivers.values()].some(({ traits }) => traits.ports === 'relayed')) return async () => {}

@@ -1,4 +1,4 @@
-/** The HTTP server: the contract, the few paths beside it, and the console for what nothing else answers. */
+/** The HTTP server: the contract, the few paths beside it, and the console for everything else. */
 import Fastify, {
   LogController,
   type FastifyError,
@@ -31,20 +31,20 @@ import { renderReference } from './reference.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
 import type { TrustedProxy } from './trusted-proxy.ts'
 
-/** Of requests of one address that ended in the same way. */
+/** Log lines for failed requests with the same address, operation and status. */
 const LINES_PER_MINUTE = 10
 
 export interface HttpOptions extends Binding {
   readonly log: Logger
   readonly metrics: Metrics
   readonly trustedProxy: TrustedProxy | undefined
-  /** Where the built console is; undefined: where a build puts it. */
+  /** The folder of the built console; undefined: where a build puts it. */
   readonly consoleDir: string | undefined
   readonly welcome: WelcomeOptions
   readonly ready: () => Promise<Readiness>
 }
 
-/** What `/readyz` says; `reason` is `draining` or the first check that failed. */
+/** The answer of `/readyz`; `reason` is `draining` or the first check that failed. */
 export interface Readiness {
   readonly ok: boolean
   readonly reason?: string
@@ -55,18 +55,18 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   const { log, metrics } = options
   const server = Fastify({
     loggerInstance: log,
-    // Our own hook writes one line a request, with the operation.
+    // Our own hook writes one line per request, with the operation.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: limits.bodyBytes,
     trustProxy: options.trustedProxy ?? false,
     requestTimeout: limits.requestTimeoutMs,
     genReqId: () => randomId('req'),
     routerOptions: { maxParamLength: 200 },
-    // While we close, requests that are there already are answered like any other.
+    // During shutdown, requests that have already arrived are answered normally.
     return503OnClosing: false,
-    // Keep-alive connections end with the drain; see serve.ts.
+    // Keep-alive connections close with the drain; see serve.ts.
     forceCloseConnections: 'idle',
-    // An address that cannot be read matches no route, so no hook and no error handler sees it.
+    // A malformed URL matches no route, so no hook and no error handler sees it.
     frameworkErrors: (error, request, reply) => {
       const page = requestFailurePage(familyOf(request), failureOf(error))
       reply.header('X-Request-Id', request.id).type('application/json; charset=utf-8')
@@ -77,7 +77,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   const requests = metrics.counter('berth_http_requests_total', 'Requests by operation and status')
   const seconds = metrics.histogram(
     'berth_http_request_seconds',
-    'Time to answer',
+    'Time to answer requests',
     [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
   )
   server.addHook('onRequest', async (request, reply) => {
@@ -87,7 +87,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     reply.header('X-Content-Type-Options', 'nosniff')
     reply.header('Cache-Control', 'no-store')
   })
-  // One who is refused all the time must not fill the log.
+  // A client that fails in a loop must not fill the log.
   const lines = makeLineLimit({ perMinute: LINES_PER_MINUTE })
   server.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config as { operation?: string }
@@ -131,7 +131,7 @@ function familyOf(request: FastifyRequest): Family {
   return /^\/(v2|console)/.test(request.url) ? 'v2' : 'v1'
 }
 
-/** Errors before a handler (bad JSON, too large …) and surprises. Nothing of the cause is shown. */
+/** Errors before a handler (invalid JSON, body too large …) and unexpected ones. The cause is not shown. */
 function failureOf(error: FastifyError): Failure {
   if (error instanceof NoRoomForBody) return error.failure
   if (error instanceof BodyTooLarge) return fail('body_too_large')
@@ -169,7 +169,7 @@ function isOutage(error: FastifyError): boolean {
 }
 
 function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
-  // Made at the first request: a start should not wait for pages that few open.
+  // Rendered at the first request: a start should not wait for pages that few open.
   let all: object | undefined
   let reference: string | undefined
   server.get('/healthz', async () => ({ status: 'ok' }))

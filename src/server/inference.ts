@@ -1,7 +1,6 @@
 /**
- * Puts the gateway together: money from the treasury, engines from the registry and from this machine, counters shared
- * with the other servers. What it opens it closes in the other order: first nothing new, then the money is settled,
- * then the engines end.
+ * Wires the gateway: money from the treasury, engines from the registry and from this machine, counters shared with the
+ * other servers. Closing runs in reverse: accept nothing new, settle the money, then stop the engines.
  */
 import { existsSync } from 'node:fs'
 import path from 'node:path'
@@ -30,7 +29,7 @@ import type { RateLimiter } from './rate-limit.ts'
 import type { Settings } from './settings.ts'
 
 const COUNT_GATEWAYS_MS = 5_000
-/** Of failures of one account at one deployment. */
+/** Log lines for failures of one account at one deployment. */
 const LINES_PER_MINUTE = 10
 const GB = 1e9
 
@@ -71,8 +70,8 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   const counting = setInterval(() => {
     treasury.liveGateways().then(
       (count) => (live = count),
-      // While the database is away the last count stands.
-      (error: unknown) => log.debug({ err: error }, 'gateways could not be counted'),
+      // While the database is down, the last count stays.
+      (error: unknown) => log.debug({ err: error }, 'could not count the gateways'),
     )
   }, COUNT_GATEWAYS_MS).unref()
   closing.push(async () => clearInterval(counting))
@@ -86,7 +85,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
     ended: watchRequests(metrics),
     warn: (failure) => {
       const line = lines.take(`${failure.accountId} ${failure.deployment ?? failure.model}`)
-      if (line !== undefined) log.warn({ ...failure, ...line }, 'an engine failed')
+      if (line !== undefined) log.warn({ ...failure, ...line }, 'engine failed')
     },
   })
   const catalog = makeModelCatalog({
@@ -116,7 +115,7 @@ function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions)
     log,
     clock: app.clock,
   })
-  const crashes = metrics.counter('berth_engine_crashes_total', 'Engines of this server that ended by themselves')
+  const crashes = metrics.counter('berth_engine_crashes_total', 'Crashes of engines on this server')
   const host = makeEngineHost({
     store,
     socketDir: makeSocketFolder(dataDir, 'x'.repeat(18), undefined),
@@ -125,7 +124,7 @@ function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions)
     log,
     onCrash: (model, why) => {
       crashes.add({ model })
-      log.error({ model, why }, 'an engine ended by itself; it is started again')
+      log.error({ model, why }, 'engine exited unexpectedly; restarting it')
     },
   })
   return {
@@ -153,20 +152,20 @@ function enginePrograms(): { entries: Record<EngineName, string>; execArgv: read
   }
 }
 
-/** What is cheaper to ask for at each scrape than to keep. */
+/** Gauges that are cheaper to read at each scrape than to keep up to date. */
 function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatcher): void {
-  const unsettled = metrics.gauge('berth_meter_unsettled', 'Finished requests that are not in the books yet')
-  const lag = metrics.gauge('berth_meter_lag_seconds', 'How long the oldest of them waits')
-  const purses = metrics.gauge('berth_meter_purses', 'Purses that this gateway spends from')
+  const unsettled = metrics.gauge('berth_meter_unsettled', 'Finished requests not yet settled in the ledger')
+  const lag = metrics.gauge('berth_meter_lag_seconds', 'Age of the oldest unsettled request')
+  const purses = metrics.gauge('berth_meter_purses', 'Purses held by this gateway')
   const capped = metrics.readCounter('berth_meter_capped_costs_total', 'Requests that cost more than was reserved')
-  const inFlight = metrics.gauge('berth_deployment_in_flight', 'Requests that a deployment works on')
-  const breaker = metrics.gauge('berth_deployment_breaker_open', '1 while nothing is sent there')
-  const faults = metrics.readCounter('berth_deployment_faults_total', 'Faults of a deployment, by kind')
+  const inFlight = metrics.gauge('berth_deployment_in_flight', 'Requests in flight at a deployment')
+  const breaker = metrics.gauge('berth_deployment_breaker_open', '1 while the circuit breaker is open')
+  const faults = metrics.readCounter('berth_deployment_faults_total', 'Deployment faults by kind')
   const affinity = metrics.readCounter(
     'berth_deployment_affinity_total',
-    'Requests by whether they went where their prompt began before',
+    'Requests by whether routing sent them to a deployment that has their prompt prefix',
   )
-  const queued = metrics.gauge('berth_model_queued', 'Requests that wait for a place')
+  const queued = metrics.gauge('berth_model_queued', 'Requests waiting for a free slot')
   let last: DispatcherStats = { deployments: [], models: [] }
   metrics.collect(() => {
     const figures = meter.figures()
@@ -175,7 +174,7 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
     purses.set(figures.purses)
     capped.set(figures.cappedCosts)
     const stats = dispatcher.stats()
-    // What has gone since would otherwise look busy for ever.
+    // Otherwise a removed deployment would look busy forever.
     for (const { id: deployment, model } of last.deployments) {
       inFlight.set(0, { model, deployment })
       breaker.set(0, { model, deployment })

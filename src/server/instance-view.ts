@@ -1,4 +1,4 @@
-/** One instance of the marketplace as v2 shows it, and what v1 and v2 say of instances and machines in the same words. */
+/** A marketplace instance as v2 shows it, and the fields of instances and machines that v1 and v2 share. */
 import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
 import { instanceStatus } from '../domain/rental.ts'
@@ -35,7 +35,7 @@ export function instanceDetail(rental: Rental, machine: Machine, costPerHour: Na
   }
 }
 
-/** Empty while nobody can log in. */
+/** Empty until login is possible. */
 export function sshCommand(rental: Rental): string {
   const ssh = rental.provider_data?.sshNetworking?.[0]
   return rental.status === 'Running' && ssh !== undefined ? `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}` : ''

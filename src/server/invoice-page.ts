@@ -1,6 +1,6 @@
 /**
- * An invoice as a page that prints on A4. It is one piece: no script, no font and no image is fetched, so that a saved
- * copy stays what it was. Amounts are shown in full; what is smaller than a cent is set in grey.
+ * An invoice as a page that prints on A4. It is self-contained, without scripts, fonts or images to fetch, so that a
+ * saved copy never changes. Amounts are exact; fractions of a cent are grey.
  */
 import type { z } from 'zod'
 import { formatInstant, parseInstant, startOfNextMonth, addMs, type Instant } from '../base/instant.ts'
@@ -25,7 +25,7 @@ export function renderInvoice(invoice: InvoiceRecord): string {
 <main>
 <header>
   <div class="brand">Berth</div>
-  <div class="title"><h1>Invoice</h1>${open ? '<span class="badge">Open, the month is not over</span>' : ''}</div>
+  <div class="title"><h1>Invoice</h1>${open ? '<span class="badge">Open: the month is not over</span>' : ''}</div>
 </header>
 <dl class="facts">
   <div class="to"><dt>Billed to</dt><dd><strong>${escapeHtml(invoice.account.name)}</strong><br><span class="quiet">${escapeHtml(invoice.account.id)}</span></dd></div>
@@ -44,9 +44,9 @@ ${chargeTable(invoice, money)}
 <h2>Payments and credits</h2>
 ${paymentTable(invoice, money)}
 <footer>
-  <p><strong>Nothing is due.</strong> This account is prepaid: the charges above were taken from its balance.</p>
-  <p>All amounts are in US dollars and all times in UTC. Use is metered by the millisecond and charged to the
-  nano-dollar; hours are shown with four decimals, amounts are exact. A charge stands on the invoice of the month in
+  <p><strong>No payment is due.</strong> This account is prepaid: the charges above were deducted from its balance.</p>
+  <p>All amounts are in US dollars and all times in UTC. Usage is metered by the millisecond and charged to the
+  nano-dollar; hours are shown with four decimals, amounts are exact. A charge is on the invoice of the month in
   which it was posted.</p>
 </footer>
 </main>
@@ -70,7 +70,7 @@ ${invoice.lines.map(row).join('\n')}
 </table>`
 }
 
-/** The quantity of a payment is its day. */
+/** A payment's quantity is its date. */
 function paymentTable(invoice: InvoiceRecord, money: (text: string) => string): string {
   if (invoice.payments.length === 0) return '<p class="none">There were no payments in this period.</p>'
   const row = (line: Line) =>
@@ -84,13 +84,13 @@ ${invoice.payments.map(row).join('\n')}
 </table>`
 }
 
-/** What stands behind the first comma explains the line, and is set below it. */
+/** The part after the first comma explains the line and goes below it. */
 function description(text: string): string {
   const [, head = text, rest] = /^(.*?), (.*)$/s.exec(text) ?? []
   return rest === undefined ? escapeHtml(text) : `${escapeHtml(head)}<br><span class="quiet">${escapeHtml(rest)}</span>`
 }
 
-/** As many decimals as the longest amount needs, so that the points stand below one another. */
+/** As many decimals as the longest amount needs, so that the decimal points align. */
 function decimalsOf(invoice: InvoiceRecord): number {
   const { openingBalanceUsd, chargesUsd, paymentsUsd, closingBalanceUsd } = invoice
   const amounts = [...invoice.lines, ...invoice.payments].map((line) => line.amountUsd)
@@ -140,7 +140,7 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? '')
 }
 
-/** A text inside the style sheet: only what can neither end the string nor the sheet. */
+/** Text inside the style sheet: only characters that can end neither the string nor the sheet. */
 function cssText(text: string): string {
   return `'${text.replace(/[^\w .-]/g, '')}'`
 }

@@ -1,7 +1,7 @@
 /**
- * The JSON of an operation on its way out. Long answers are packed: ten thousand machines are 13 MB. Not all may be:
- * the length of a packed answer tells whether a text that a stranger had put into it is also in a secret beside it. So
- * only what is read is packed, and of that nothing with secrets or private texts.
+ * Sends JSON answers. Long ones are compressed: ten thousand machines are 13 MB. Not all may be: the length of a
+ * compressed answer reveals whether a text that an attacker placed in it also occurs in a secret beside it (BREACH). So
+ * only reads are compressed, and none with secrets or private texts.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../base/limits.ts'
@@ -9,14 +9,14 @@ import type { OperationId } from '../contract/api.ts'
 import type { Endpoint } from '../contract/endpoint.ts'
 import { chooseEncoding, pack } from './encoding.ts'
 
-/** Low, since each answer is packed anew. */
+/** Low, since each answer is compressed anew. */
 const BROTLI_QUALITY = 4
-/** Below it, packing costs more than the way. */
+/** Below this, compression costs more than it saves. */
 const PACK_FROM_BYTES = 8_192
 
-/** Reads, in all but their method. */
+/** Reads that use POST. */
 const readsByPost: readonly OperationId[] = ['listMachines']
-/** What people have asked a model, and what it said. */
+/** Reads with prompts and answers of a model. */
 const privateReads: readonly OperationId[] = ['getInferenceRequest']
 
 export function isPackable(operation: OperationId, endpoint: Endpoint): boolean {
@@ -24,7 +24,7 @@ export function isPackable(operation: OperationId, endpoint: Endpoint): boolean 
   return endpoint.method === 'GET' || readsByPost.includes(operation)
 }
 
-/** Packing takes threads that files and names are read with too. */
+/** Compression uses the thread pool that also reads files and resolves names. */
 let packing = 0
 
 interface Rendered {
@@ -32,10 +32,10 @@ interface Rendered {
   readonly packed: Map<string, Buffer>
 }
 
-/** Of values that several requests are answered with. They are never changed, and go when the value does. */
+/** For values that answer several requests. They never change, and their entries go when they do. */
 const rendered = new WeakMap<object, Rendered | null>()
 
-/** Makes the JSON of a value, and its packed forms, once for all requests that are answered with it. */
+/** Renders the JSON of a value, and its compressed forms, once for all requests. */
 export function renderOnce<T extends object>(value: T): T {
   if (!rendered.has(value)) rendered.set(value, null)
   return value
@@ -50,7 +50,7 @@ function render(value: unknown): Rendered {
   return made
 }
 
-/** `mayPack`: for what `isPackable`, whoever asks. */
+/** `mayPack`: the answer is safe to compress (`isPackable`). */
 export async function sendJson(
   request: FastifyRequest,
   reply: FastifyReply,

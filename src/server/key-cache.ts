@@ -1,10 +1,10 @@
 /**
- * Keys in memory. A key is cached only while notifications are heard (listener.ts). One that was being looked up
- * when a notification came is used for its request and not cached: the look-up may have read the row as it was before.
+ * Keys in memory. A key is cached only while notifications arrive (listener.ts). A key that was being looked up when a
+ * notification came serves its request but is not cached: the lookup may have read the old row.
  *
- * While notifications are not heard the database is asked each time. Where it does not answer either, nobody can revoke
- * a key there, and what was known when it was last heard is believed for some minutes: an outage of the database is
- * not one of the models.
+ * Without notifications every request queries the database. If the database does not answer either, nobody can revoke
+ * a key there, so keys known at the last notification stay valid for some minutes: a database outage does not stop
+ * inference.
  */
 import { addMs, MINUTE_MS, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
@@ -13,36 +13,36 @@ import { ACCOUNT_PREFIX, findKnownKey, KEY_CHANNEL, type KnownKey } from '../sto
 import type { Database } from '../store/database.ts'
 import { listen, type Log } from '../store/listener.ts'
 
-/** Unknown ids are remembered for a moment, so that a client that retries in a loop does not reach the database. */
+/** Unknown ids are cached for a moment, so that a client retrying in a loop does not reach the database. */
 const UNKNOWN_MS = 5_000
 const UNKNOWN_ENTRIES = 10_000
-/** Without notifications and without the database, a key that was known is believed for so long. */
-const BELIEVED_MS = 10 * MINUTE_MS
-/** A look-up that takes longer counts as none. */
+/** Without notifications and without the database, a known key stays valid for this long. */
+const TRUSTED_MS = 10 * MINUTE_MS
+/** A slower lookup fails. */
 const LOOK_UP_MS = 2_000
-/** After a look-up that failed, so long no other one is tried for keys that were known. */
+/** After a failed lookup, known keys are not looked up again for this long. */
 const AWAY_MS = 500
 
 export interface KeyCache {
   /** undefined: there is no such key. */
   find(publicId: string): Promise<KnownKey | undefined>
-  /** What is in memory now, and may be believed. */
+  /** The cached key, if it may still be trusted. */
   peek(publicId: string): KnownKey | undefined
   /** Whether keys are cached at the moment. */
   isCaching(): boolean
-  /** What is known of a key, or of all keys of an account, has changed: as it is notified. */
+  /** A key, or all keys of an account, have changed; `payload` is that of the notification. */
   forget(payload: string): void
   close(): Promise<void>
 }
 
 export function makeKeyCache({ database, clock, log }: { database: Database; clock: Clock; log: Log }): KeyCache {
-  /** In order of use, so that the first is the one to forget. */
+  /** In order of use, so that the first is the next to evict. */
   const known = new Map<string, KnownKey>()
   const unknown = new Map<string, Instant>()
   const loading = new Map<string, Promise<KnownKey | undefined>>()
-  /** What was known when notifications were last heard. */
+  /** The keys known when notifications last arrived. */
   let remembered = new Map<string, KnownKey>()
-  let believedUntil = clock.now()
+  let trustedUntil = clock.now()
   let awayUntilMs = Number.NEGATIVE_INFINITY
 
   const forget = (payload: string): void => {
@@ -52,20 +52,20 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
     }
     const accountId = payload.slice(ACCOUNT_PREFIX.length)
     for (const [publicId, key] of known) if (key.account_id === accountId) known.delete(publicId)
-    // Whose keys are just being looked up is not known yet.
+    // The accounts of keys that are being looked up are not known yet.
     loading.clear()
   }
   const lost = (): void => {
     if (known.size > 0) {
       remembered = new Map(known)
-      believedUntil = addMs(clock.now(), BELIEVED_MS)
+      trustedUntil = addMs(clock.now(), TRUSTED_MS)
     }
     for (const map of [known, unknown, loading]) map.clear()
   }
-  const believed = (publicId: string): KnownKey | undefined =>
-    clock.now() < believedUntil ? remembered.get(publicId) : undefined
+  const trusted = (publicId: string): KnownKey | undefined =>
+    clock.now() < trustedUntil ? remembered.get(publicId) : undefined
   const findUnheard = async (publicId: string): Promise<KnownKey | undefined> => {
-    const last = believed(publicId)
+    const last = trusted(publicId)
     if (last !== undefined && performance.now() < awayUntilMs) return last
     try {
       const found = await within(LOOK_UP_MS, findKnownKey(database.db, publicId), 'the database did not answer in time')
@@ -108,7 +108,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
     },
     peek: (publicId) => {
       if (listener.isTrusted()) return known.get(publicId)
-      return performance.now() < awayUntilMs ? believed(publicId) : undefined
+      return performance.now() < awayUntilMs ? trusted(publicId) : undefined
     },
     isCaching: () => listener.isTrusted(),
     forget,
@@ -116,7 +116,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
   }
 }
 
-/** Adds to a bounded map and lets go of what has been in it for longest. */
+/** Adds to a bounded map and evicts the oldest entry. */
 export function remember<Value>(map: Map<string, Value>, key: string, value: Value, most: number): void {
   map.set(key, value)
   if (map.size <= most) return

@@ -1,4 +1,4 @@
-/** The engines of machines: the drivers, and what this server has to run for them. */
+/** The machine engines: the drivers, and the loops that this server runs for them. */
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
 import type { Driver } from '../engines/driver.ts'

@@ -1,4 +1,4 @@
-/** HTML as values. What is put into a template is escaped unless it is HTML already, so that forgetting is safe. */
+/** HTML as values. Templates escape everything that is not HTML already, so that forgetting is safe. */
 
 export interface Markup {
   readonly html: string

@@ -1,4 +1,4 @@
-/** Bare-metal hosts as an operator writes them down: one at a time over the API, or all in a file. */
+/** Bare-metal hosts from the operator: one at a time over the API, or all in a file. */
 import { readFile } from 'node:fs/promises'
 import { addMetalHost } from '../app/host.ts'
 import type { App } from '../app/app.ts'
@@ -9,7 +9,7 @@ import { findHost, isReachedOverSsh } from '../store/host.ts'
 import { changeMetalHost, sealMetal } from './metal-world.ts'
 import { SettingsError } from './settings.ts'
 
-/** By the rules of the inventory file, which know what an SSH key is and which folders must not be wiped. */
+/** Validates by the rules of the inventory file: SSH keys, folders that must not be wiped. */
 export function readMetalEntry(body: { readonly id: string }): Result<InventoryHost> {
   const read = parseInventory(JSON.stringify({ hosts: [body] }))
   const host = read.kind === 'read' ? read.hosts[0] : undefined
@@ -20,8 +20,8 @@ export function readMetalEntry(body: { readonly id: string }): Result<InventoryH
 }
 
 /**
- * Adds the hosts of the file that are new, and takes over what has changed of the others. A host that is no longer in
- * the file stays: a line that was lost must not end a tenancy. A fault in the file stops the start.
+ * Adds new hosts from the file and updates changed ones. A host that is no longer in the file stays: a lost line must
+ * not end a tenancy. An error in the file stops the start.
  */
 export async function importInventory(app: App, file: string): Promise<void> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {

@@ -1,4 +1,4 @@
-/** Bare-metal hosts as their keeper (engines/metal/keep.ts) sees them: the books, with their secrets unsealed. */
+/** Bare-metal hosts for their keeper (engines/metal/keep.ts): read from the database, with their secrets unsealed. */
 import { z } from 'zod'
 import type { App } from '../app/app.ts'
 import type { Desired, HostReport } from '../contract/agent.ts'
@@ -20,14 +20,14 @@ import { endTurn, prolongTurn, takeTurn } from '../store/lease.ts'
 
 const MAX_HOSTS = 10_000
 
-/** What is sealed in `host.access`. */
+/** The sealed content of `host.access`. */
 const sealed = z.object({ access: metalAccess, declared: metalDeclared })
 
 export function sealMetal(app: Pick<App, 'vault'>, access: MetalAccess, declared: MetalDeclared): string {
   return app.vault.seal(JSON.stringify({ access, declared }))
 }
 
-/** What the operator says of a host that is there already. A learnt host key stays, unless another one is named. */
+/** Updates a known host. A learned host key stays unless another one is given. */
 export async function changeMetalHost(
   app: Pick<App, 'database' | 'vault'>,
   known: HostRow,
@@ -58,7 +58,7 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): Meta
         if (row.access === null || row.address === null) return []
         const { access, declared } = sealed.parse(JSON.parse(vault.open(row.access)))
         const { id, state_reason: reason, generation, address, offer } = row
-        // Who is on a host that is taken out of service stays there: it is kept and seen as one that drains.
+        // A tenant stays on a host that was taken out of service: it is treated as draining.
         const state = row.state === 'quarantined' && taken.has(id) ? 'draining' : row.state
         return [
           {

@@ -1,6 +1,6 @@
 /**
- * One model of the registry as a gateway serves it: its deployments elsewhere, and the engine of this server where it
- * runs one. Only here are the keys of deployments opened.
+ * A model of the registry as a gateway serves it: its deployments, and this server's own engine if it runs one. The only
+ * place where deployment keys are decrypted.
  */
 import type { LocalModelState } from '../contract/model.ts'
 import type { Address, Deployment, ServedModel } from '../gateway/catalog.ts'
@@ -8,9 +8,9 @@ import type { LocalState } from '../models/local-engine.ts'
 import type { Deployment as DeploymentRow, ModelWithDeployments } from '../store/model.ts'
 
 export interface EntryPorts {
-  /** Throws when the key was sealed under another secret. */
+  /** Throws if the key was sealed under another secret. */
   readonly open: (sealed: string) => string
-  /** The key of a deployment cannot be opened: it is left out. */
+  /** A deployment's key cannot be decrypted: the deployment is left out. */
   readonly unopened: (deploymentId: string) => void
 }
 
@@ -48,14 +48,14 @@ function isInUse({ drained, weight }: Deployment): boolean {
 }
 
 /**
- * Other engines run the same model as the servers beside them, and share its requests. The picture engine has a small
- * model of its own: where an operator names a server for the pictures, every one of them is to come from there.
+ * Other engines run the same model as remote deployments and share its requests. The image engine has a small model of
+ * its own: once the operator adds a deployment for images, all of them come from there.
  */
 function isReplaced(engine: ModelWithDeployments['engine'], remote: readonly Deployment[]): boolean {
   return engine === 'picture' && remote.some(isInUse)
 }
 
-/** An engine may have been given less room than the registry promises; the registry may promise less than it has. */
+/** An engine may have less context than the registry promises, and the registry may promise less than it has. */
 function smaller(ours: number | null, engines: number | null): number | null {
   return ours === null || engines === null ? (ours ?? engines) : Math.min(ours, engines)
 }
@@ -63,24 +63,24 @@ function smaller(ours: number | null, engines: number | null): number | null {
 const PULLING_RETRY_MS = 10_000
 const LOADING_RETRY_MS = 3_000
 
-/** For customers: what an engine says of its failure is the operator's. A model that nothing runs is not on its way. */
+/** For customers, so without the engine's own error. A model that nothing runs is not loading. */
 function whyNot(name: string, local: LocalState | undefined): ServedModel['notReady'] {
   switch (local?.kind) {
     case 'pulling':
       return {
-        message: `${name} is being downloaded: ${progressOf(local)}`,
+        message: `${name} is downloading: ${progressOf(local)}`,
         retryAfterMs: PULLING_RETRY_MS,
         phase: 'pulling',
       }
     case 'loading':
       return {
-        message: `${name} is being started; try again in a moment`,
+        message: `${name} is starting. Try again in a moment.`,
         retryAfterMs: LOADING_RETRY_MS,
         phase: 'starting',
       }
     case 'failed':
       return {
-        message: `${name} could not be started; it is tried again`,
+        message: `${name} failed to start; retrying`,
         retryAfterMs: local.retryInMs,
         phase: 'failed',
       }
@@ -121,7 +121,7 @@ function remoteDeployment(row: DeploymentRow, ports: EntryPorts): Deployment | u
   }
 }
 
-/** Operations have their `/v1` themselves, so a URL may end with it or not; image servers have it behind `/sdapi`. */
+/** Operations include `/v1`, so the URL may end with it or not; image servers have it after `/sdapi`. */
 function placeOf(url: string): { address: Address; hostHeader: string; basePath: string } {
   const { protocol, hostname, port, host, pathname } = new URL(url)
   const tls = protocol === 'https:'
@@ -137,7 +137,7 @@ function placeOf(url: string): { address: Address; hostHeader: string; basePath:
   }
 }
 
-/** An engine on this machine answers at its own pace: on a CPU a long prompt takes minutes. */
+/** A local engine is slow: on a CPU a long prompt takes minutes. */
 const LOCAL_LIMITS = { connectMs: 5_000, firstByteMs: 600_000, betweenBytesMs: 120_000, totalMs: 3_600_000 } as const
 
 function localDeployment(model: string, { socketPath, facts }: Extract<LocalState, { kind: 'ready' }>): Deployment {

@@ -295,7 +295,7 @@ describe('engines of this server', () => {
     expect(forgotten).toEqual(['owner/a'])
   })
 
-  test('tell customers how far they are, and operators why not', async () => {
+  test('show progress to customers and the error to operators', async () => {
     const { engines, set } = heldEngines()
     await addModel('tiny', { engine: 'llama', files: [gguf] })
     const { now, catalog } = await watch({ engines })
@@ -303,15 +303,15 @@ describe('engines of this server', () => {
     expect(sentence()).toBeUndefined()
     expect(catalog.localState('tiny')).toBeUndefined()
     set('tiny', { kind: 'pulling', doneBytes: 135_600_000, totalBytes: 322_591_712 })
-    expect(sentence()).toBe('tiny is being downloaded: 42 % of 323 MB')
+    expect(sentence()).toContain('42 % of 323 MB')
     expect(catalog.localState('tiny')).toMatchObject({ state: 'pulling', doneBytes: 135_600_000 })
     set('tiny', { kind: 'pulling', doneBytes: 5_000_000, totalBytes: null })
-    expect(sentence()).toBe('tiny is being downloaded: 5 MB so far')
+    expect(sentence()).toContain('5 MB so far')
     set('tiny', { kind: 'loading' })
-    expect(sentence()).toBe('tiny is being started; try again in a moment')
+    expect(now().get('tiny')?.notReady).toMatchObject({ phase: 'starting' })
     set('tiny', { kind: 'failed', message: 'no such file /models/a.gguf', retryInMs: 7_000 })
     expect(now().get('tiny')?.notReady).toEqual({
-      message: 'tiny could not be started; it is tried again',
+      message: expect.not.stringContaining('a.gguf'),
       retryAfterMs: 7_000,
       phase: 'failed',
     })

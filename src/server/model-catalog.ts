@@ -1,7 +1,7 @@
 /**
- * What this server serves: the registry, read whole whenever it may have changed, and the state of its own engines. A
- * change reaches every server by a notification; where notifications may have been missed the registry is read again,
- * and while the database is away the last state goes on being served.
+ * The models that this server serves: the registry, read completely whenever it may have changed, and the state of its
+ * own engines. Notifications announce changes; if some may have been missed, the registry is read again. While the
+ * database is down, the last known state is served.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Vault } from '../base/vault.ts'
@@ -13,11 +13,11 @@ import { MODELS_CHANNEL, readRegistry, type ModelWithDeployments } from '../stor
 import { listen, type Log } from '../store/listener.ts'
 import { localStateOnWire, servedModel } from './model-catalog-entry.ts'
 
-/** How often it is asked whether notifications are heard. */
+/** How often to check that notifications arrive. */
 const TICK_MS = 250
-/** How often the registry is read while they are not, or after it could not be read. */
+/** How often the registry is read while they do not, or after a failed read. */
 const UNSURE_MS = 1_000
-/** How often it is read without a reason. */
+/** How often it is read regardless. */
 const RELOAD_MS = 30_000
 
 export interface ModelCatalogOptions {
@@ -26,14 +26,14 @@ export interface ModelCatalogOptions {
   /** undefined: this server runs no engines. */
   readonly engines: LocalEngines | undefined
   readonly log: Log
-  /** Called with the whole catalog whenever something in it has changed. */
+  /** Called with the complete catalog after every change. */
   readonly onChange: (catalog: Catalog) => void
 }
 
 export interface ModelCatalog {
-  /** Settles once the registry was read for the first time. */
+  /** Resolves after the first read. */
   readonly loaded: Promise<void>
-  /** undefined: not a model that this server runs itself. */
+  /** undefined: this server does not run the model. */
   localState(model: string): LocalModelState | undefined
   close(): Promise<void>
 }
@@ -51,9 +51,9 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
   const ports = {
     open: (sealed: string) => vault.open(sealed),
     unopened: (deployment: string) => {
-      // Said once, not at every reading.
+      // Logged once, not at every read.
       if (!unopened.has(deployment))
-        log.warn({ deployment }, 'the key of a deployment cannot be opened; it is not used')
+        log.warn({ deployment }, 'could not decrypt the key of a deployment; it is not used')
       unopened.add(deployment)
     },
   }
@@ -77,13 +77,15 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
     registry = read
     runLocals()
     for (const { name } of gone) {
-      engines?.forget(name).catch((error: unknown) => log.warn({ err: error, model: name }, 'files of a model stay'))
+      engines
+        ?.forget(name)
+        .catch((error: unknown) => log.warn({ err: error, model: name }, 'could not delete model files'))
     }
     publish()
     whenLoaded()
   }, log)
   engines?.onChange(() => {
-    // Before the first reading nothing is known of any model.
+    // Before the first read, no model is known.
     if (!closed && catalog !== undefined) publish()
   })
 
@@ -119,7 +121,7 @@ function localModels(registry: readonly ModelWithDeployments[]): LocalModel[] {
   )
 }
 
-/** One reading at a time. What is asked for meanwhile is one more reading, since the one under way may be too old. */
+/** One read at a time. Requests during a read cause one more, since the current one may be too old. */
 function makeReader(work: () => Promise<void>, log: Log) {
   let underWay: Promise<void> | undefined
   let again = false
@@ -132,8 +134,8 @@ function makeReader(work: () => Promise<void>, log: Log) {
         await work()
         failed = false
       } catch (error) {
-        // Said once for an outage, however often it is tried meanwhile.
-        if (!failed) log.warn({ err: error }, 'models could not be read; the last known ones are served')
+        // Logged once per outage.
+        if (!failed) log.warn({ err: error }, 'could not read the models; serving the last known ones')
         failed = true
       }
     } while (again)
@@ -146,7 +148,7 @@ function makeReader(work: () => Promise<void>, log: Log) {
       else again = true
     },
     hasFailed: (): boolean => failed,
-    /** Since the last reading ended. */
+    /** Time since the last read. */
     idleMs: (): number => (underWay === undefined ? performance.now() - endedAt : 0),
     settled: async (): Promise<void> => underWay,
   }

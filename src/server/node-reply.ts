@@ -1,4 +1,4 @@
-/** An inference answer through node:http, for the requests that the fast path has handed over. */
+/** An inference answer through node:http, for requests on the full path. */
 import type { ServerResponse } from 'node:http'
 import { unbuffered } from '../base/sse.ts'
 import type { Failure } from '../contract/result.ts'
@@ -56,7 +56,7 @@ export class NodeReply implements Reply {
     const leave = (): void => {
       if (!this.#isOver) listener()
     }
-    // It may have gone while the request waited for its purse, and says so only once.
+    // It may have gone while the request waited for its purse, and 'close' is emitted only once.
     if (this.#response.destroyed) setImmediate(leave)
     else this.#response.once('close', leave)
   }
