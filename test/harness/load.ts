@@ -12,7 +12,7 @@ export interface LoadTarget {
   readonly key: string
 }
 
-export interface Told {
+interface Told {
   /** Creates that were answered with success: idempotency key → rental (id, or name of an instance). */
   readonly created: Map<string, string>
   /** Volumes likewise. */
@@ -37,7 +37,12 @@ const labels = [
   'fault-create-refused',
 ]
 
-export function startLoad(target: LoadTarget, workers: number): { told: Told; stop(): Promise<void> } {
+export interface Load {
+  readonly told: Told
+  stop(): Promise<void>
+}
+
+export function startLoad(target: LoadTarget, workers: number): Load {
   const told: Told = { created: new Map(), volumes: new Map(), refused: 0, answered: 0, wrong: [] }
   let stopping = false
   const worker = async (): Promise<void> => {
