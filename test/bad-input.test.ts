@@ -186,7 +186,7 @@ describe('beyond what a schema can say', () => {
       {
         type: 'unrecognized_keys',
         loc: ['body', 'filters', 'gpu_modell'],
-        msg: `Unknown key; known are ${known.join(', ')}`,
+        msg: `Unknown key; allowed: ${known.join(', ')}`,
         input: 'h100',
       },
     ])

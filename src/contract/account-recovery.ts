@@ -12,9 +12,9 @@ export const accountRecoveryEndpoints = {
     access: ['operator'],
     method: 'POST',
     path: '/v2/operator/accounts/{id}/restore-owner',
-    summary: 'Make a person an owner of an account and issue them a new key',
+    summary: 'Make a person an account owner and create a key for them',
     description:
-      'For an account whose owners have no working key. Adds the person or raises their role; other members and keys stay as they are.',
+      'For an account whose owners have no valid key. Adds the person or raises their role; other members and keys do not change.',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z

@@ -15,7 +15,7 @@ export const accountRecord = z
     createdAt: z.string(),
     suspended: z.boolean(),
     supplier: z.boolean(),
-    keepsBodies: z.boolean().describe('Whether the request log keeps the texts of inference requests and answers'),
+    keepsBodies: z.boolean().describe('Whether the request log stores the bodies of inference requests and answers'),
   })
   .meta({ id: 'Account' })
 
@@ -33,7 +33,7 @@ export const memberRecord = z
 const apiKeyRecord = z
   .object({
     publicId: z.string(),
-    memberId: z.string().describe('Whom it acts for'),
+    memberId: z.string().describe('The member it acts for'),
     name: z.string(),
     last4: z.string(),
     scopes: z.array(z.enum(scopes)),
@@ -67,7 +67,7 @@ export const accountEndpoints = {
     method: 'GET',
     path: '/v2/users/me',
     access: 'any-key',
-    summary: 'Who this key acts for',
+    summary: 'Show the account and member of this key',
     errors: [401, 403, 500],
     response: z.object({
       id: z.string(),
@@ -77,9 +77,7 @@ export const accountEndpoints = {
       role,
       account: accountRecord,
       key: z.object({ publicId: z.string(), name: z.string(), scopes: z.array(z.enum(scopes)) }),
-      lastEventId: z
-        .string()
-        .describe('The newest event of the account, `0` for none: follow events after it to miss none from here on'),
+      lastEventId: z.string().describe('The latest event of the account, or `0`. Follow events after it to miss none'),
     }),
   }),
   changeAccountSettings: endpoint({
@@ -87,13 +85,13 @@ export const accountEndpoints = {
     method: 'PATCH',
     path: '/v2/account/settings',
     access: ['keys'],
-    summary: 'Change what the account has chosen for itself (owners only)',
+    summary: 'Change the settings of the account (owners only)',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
         keepsBodies: z
           .boolean()
-          .describe('true: from now on the request log keeps the texts of inference requests and answers, sealed'),
+          .describe('If true, the request log stores the bodies of new inference requests and answers, encrypted'),
       })
       .meta({ id: 'ChangeAccountSettings' }),
     response: accountRecord,
@@ -103,7 +101,7 @@ export const accountEndpoints = {
     method: 'GET',
     path: '/v2/members',
     access: ['keys'],
-    summary: 'People of the account',
+    summary: 'List members',
     errors: [400, 401, 403, 500],
     response: z.object({ members: z.array(memberRecord) }),
   }),
@@ -112,7 +110,7 @@ export const accountEndpoints = {
     method: 'POST',
     path: '/v2/members',
     access: ['keys'],
-    summary: 'Add a person to the account (owners only)',
+    summary: 'Add a member (owners only)',
     errors: [400, 401, 403, 500],
     body: z.strictObject({ email: z.email().max(255), name: nameText.optional(), role }).meta({ id: 'AddMember' }),
     response: memberRecord,
@@ -123,7 +121,7 @@ export const accountEndpoints = {
     method: 'PATCH',
     path: '/v2/members/{id}',
     access: ['keys'],
-    summary: 'Change the role of a person (owners only)',
+    summary: 'Change the role of a member (owners only)',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z.strictObject({ role }).meta({ id: 'ChangeMember' }),
@@ -134,7 +132,7 @@ export const accountEndpoints = {
     method: 'DELETE',
     path: '/v2/members/{id}',
     access: ['keys'],
-    summary: 'Remove a person and revoke the keys made for them (owners only)',
+    summary: 'Remove a member and revoke their keys (owners only)',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: message,
@@ -144,7 +142,7 @@ export const accountEndpoints = {
     method: 'GET',
     path: '/v2/api-keys',
     access: ['keys'],
-    summary: 'API keys of the account, revoked ones too',
+    summary: 'List API keys, including revoked ones',
     errors: [400, 401, 403, 500],
     response: z.object({ apiKeys: z.array(apiKeyRecord) }),
   }),
@@ -153,20 +151,25 @@ export const accountEndpoints = {
     method: 'POST',
     path: '/v2/api-keys',
     access: ['keys'],
-    summary: 'Make an API key',
-    description: 'The key is in this answer and nowhere else. It gets no scope that the calling key lacks.',
+    summary: 'Create an API key',
+    description: 'The key is shown only in this response. It cannot have a scope that the calling key lacks.',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
         name: nameText,
-        memberId: z.string().min(1).max(100).optional().describe('For whom; without it, for yourself. Owners only'),
+        memberId: z
+          .string()
+          .min(1)
+          .max(100)
+          .optional()
+          .describe('The member the key is for (owners only); default: yourself'),
         scopes: z.array(z.enum(scopes)).min(1).max(scopes.length),
         expiresAt: timeText.optional(),
         allowedModels: z.array(z.string().min(1).max(200)).min(1).max(100).optional(),
         monthlyLimitUsd: nonNegativeUsdText.optional(),
         totalLimitUsd: nonNegativeUsdText.optional(),
         requestsPerMinute: z.int().min(1).max(1_000_000).optional(),
-        tokensPerMinute: z.int().min(1).max(1_000_000_000).optional().describe('Of inference'),
+        tokensPerMinute: z.int().min(1).max(1_000_000_000).optional().describe('For inference'),
       })
       .meta({ id: 'CreateApiKey' }),
     response: apiKeyRecord.extend({ key: z.string().describe('`bk_…`, shown once') }).meta({ id: 'NewApiKey' }),
@@ -177,7 +180,7 @@ export const accountEndpoints = {
     method: 'DELETE',
     path: '/v2/api-keys/{id}',
     access: ['keys'],
-    summary: 'Revoke an API key, on every server within a second',
+    summary: 'Revoke an API key; takes effect on every server within a second',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: apiKeyRecord,
@@ -187,7 +190,7 @@ export const accountEndpoints = {
     method: 'GET',
     path: '/v2/ssh-keys',
     access: ['compute:read', 'keys'],
-    summary: 'SSH keys that new machines let in',
+    summary: 'List SSH keys, which are installed on new machines',
     errors: [400, 401, 403, 500],
     response: z.object({ sshKeys: z.array(sshKeyRecord) }),
   }),
@@ -209,7 +212,7 @@ export const accountEndpoints = {
     method: 'DELETE',
     path: '/v2/ssh-keys/{id}',
     access: ['compute:write', 'keys'],
-    summary: 'Delete an SSH key; machines that run keep it',
+    summary: 'Delete an SSH key; running machines keep it',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: message,

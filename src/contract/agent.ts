@@ -17,7 +17,7 @@ const id = z.string().min(1).max(200)
 
 export const hostName = z
   .string()
-  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'Only lower-case letters, digits and hyphens, 63 at most')
+  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'Must be lowercase letters, digits and hyphens, at most 63')
 
 /** A machine as it can be sold; `InventoryMachine` of the drivers, less what the server knows better. */
 export const hostOffer = z.object({

@@ -25,7 +25,7 @@ export const api = {
     family: 'v2',
     tag: 'Description',
     access: 'any-key',
-    summary: 'This description',
+    summary: 'Get this OpenAPI description',
     errors: [400, 401, 403, 404, 500],
     response: z.record(z.string(), z.unknown()),
   }),

@@ -22,10 +22,10 @@ export const statementLine = z
     at: z.string(),
     kind: z.enum(['purchase', 'credit', 'adjustment', 'refund', 'charge', 'payout', 'credit_draw', 'credit_repayment']),
     memo: z.string(),
-    amountUsd: z.string().describe('Above zero: money came in'),
+    amountUsd: z.string().describe('Positive: the balance increased'),
     balanceAfterUsd: z.string(),
     rentalId: z.number().nullable(),
-    rental: rentalName.nullable().describe('How the rental is called'),
+    rental: rentalName.nullable().describe('Name of the rental'),
     volumeId: z.number().nullable(),
     reason: z.string().nullable(),
   })
@@ -42,7 +42,7 @@ export const invoiceRecord = z
   .object({
     number: z.string(),
     month,
-    status: z.enum(['open', 'final']).describe('open: the month is not over'),
+    status: z.enum(['open', 'final']).describe('open: the month has not ended'),
     account: z.object({ id: z.string(), name: z.string() }),
     issuedAt: z.string(),
     openingBalanceUsd: z.string(),
@@ -58,7 +58,7 @@ const billing = { family: 'v2', tag: 'Usage and billing' } as const
 
 const purchaseSource = z
   .enum(['signup_promo', 'stripe_purchase', 'operator_credit', 'refund'])
-  .describe('A welcome credit, a payment, a credit of the operator, or a refund of charges')
+  .describe('A welcome credit, a payment, a credit from the operator, or a refund')
 export type PurchaseSource = z.infer<typeof purchaseSource>
 
 export const billingEndpoints = {
@@ -67,8 +67,8 @@ export const billingEndpoints = {
     method: 'POST',
     path: '/v2/usage/request-cost',
     access: ['inference', 'billing:read'],
-    summary: 'What inference requests cost, in nano-USD',
-    description: 'Ids come from the `X-Inference-Request-Id` header of inference answers. Unknown ids are left out.',
+    summary: 'Get the cost of inference requests in nano-dollars',
+    description: 'IDs come from the `X-Inference-Request-Id` header of inference responses. Unknown IDs are left out.',
     errors: [400, 401, 403, 500],
     body: z.object({ requestIds: z.array(z.string()).max(limits.requestIds) }).meta({ id: 'RequestCostQuery' }),
     response: z.strictObject({
@@ -80,11 +80,11 @@ export const billingEndpoints = {
     method: 'GET',
     path: '/v2/usage/summary',
     access: ['billing:read'],
-    summary: 'What was spent, by day, model, key or rental',
+    summary: 'Summarize spending by day, model, key or rental',
     errors: [400, 401, 403, 500],
     query: z.strictObject({
-      from: day.optional().describe('First day, UTC; default 30 days ago'),
-      to: day.optional().describe('Last day, UTC; default today'),
+      from: day.optional().describe('First day (UTC); default: 30 days ago'),
+      to: day.optional().describe('Last day (UTC); default: today'),
       by: z.enum(['day', 'model', 'key', 'rental']).default('day'),
     }),
     response: z.object({
@@ -96,10 +96,8 @@ export const billingEndpoints = {
         z.object({
           group: z.string(),
           costUsd: z.string(),
-          requests: z
-            .number()
-            .describe('Billed inference requests in the group, including those that the client cancelled'),
-          rental: rentalName.nullable().describe('How the rental is called, where the group is one'),
+          requests: z.number().describe('Billed inference requests, including those canceled by the client'),
+          rental: rentalName.nullable().describe('Name of the rental, if the group is a rental'),
         }),
       ),
     }),
@@ -109,25 +107,23 @@ export const billingEndpoints = {
     method: 'GET',
     path: '/v2/customer/balance',
     access: ['billing:read'],
-    summary: 'Balance to the nano-dollar, and how long it lasts',
+    summary: 'Get the exact balance and how long it lasts',
     errors: [400, 401, 403, 500],
     response: z.object({
-      balanceUsd: z.string().describe('availableUsd + heldUsd, exactly'),
-      availableUsd: z.string().describe('What a new rental can use'),
-      heldUsd: z
-        .string()
-        .describe('On hold: for running machines, volumes and inference, and for whole reserved terms'),
-      hourlySpendUsd: z.string().describe('What is charged now; machines that cannot be reached are not'),
+      balanceUsd: z.string().describe('Exactly availableUsd + heldUsd'),
+      availableUsd: z.string().describe('Available for new rentals'),
+      heldUsd: z.string().describe('On hold for running machines, volumes, inference and reserved terms'),
+      hourlySpendUsd: z.string().describe('Current spend per hour; unreachable machines are not charged'),
       emptyAt: z
         .string()
         .nullable()
-        .describe('When on-demand charges will have used up the balance; reserved terms are paid from their own hold'),
+        .describe('When on-demand charges will use up the balance; reserved terms are paid from their own hold'),
       runway: z
         .object({ fundsUsd: z.string(), hourlySpendUsd: z.string() })
-        .describe('What on-demand charges are paid from, and how much they are: without reserved terms'),
-      creditLineUsd: z.string().describe('The most that reserved orders may hold beyond the balance'),
-      creditUsedUsd: z.string().describe('Drawn from the credit line and not repaid; payments repay it first'),
-      earningsUsd: z.string().describe('What a supplier has earned and not been paid out yet'),
+        .describe('Balance and spend per hour without reserved terms'),
+      creditLineUsd: z.string().describe('Maximum that reserved orders can hold beyond the balance'),
+      creditUsedUsd: z.string().describe('Credit in use; payments repay it first'),
+      earningsUsd: z.string().describe('Unpaid supplier earnings'),
     }),
   }),
   getStatement: endpoint({
@@ -135,7 +131,7 @@ export const billingEndpoints = {
     method: 'GET',
     path: '/v2/customer/statement',
     access: ['billing:read'],
-    summary: 'Every change of the balance, newest first',
+    summary: 'List every change of the balance, newest first',
     errors: [400, 401, 403, 500],
     query: pageQuery,
     response: z.object({ lines: z.array(statementLine), nextCursor: z.string().nullable() }),
@@ -145,7 +141,7 @@ export const billingEndpoints = {
     method: 'GET',
     path: '/v2/invoices',
     access: ['billing:read'],
-    summary: 'Invoices, one a month',
+    summary: 'List invoices (one per month)',
     errors: [400, 401, 403, 500],
     response: z.object({
       invoices: z.array(
@@ -158,7 +154,7 @@ export const billingEndpoints = {
     method: 'GET',
     path: '/v2/invoices/{month}',
     access: ['billing:read'],
-    summary: 'One invoice',
+    summary: 'Get an invoice',
     errors: [400, 401, 403, 404, 500],
     params: z.object({ month }),
     response: invoiceRecord,
@@ -168,7 +164,7 @@ export const billingEndpoints = {
     method: 'GET',
     path: '/v2/invoices/{month}/html',
     access: ['billing:read'],
-    summary: 'One invoice as a page to print or save as PDF',
+    summary: 'Get an invoice as a page to print or save as PDF',
     errors: [400, 401, 403, 404, 500],
     params: z.object({ month }),
     response: z.string(),
@@ -180,7 +176,7 @@ export const billingEndpoints = {
     family: 'v1',
     tag: 'Usage and billing',
     access: ['billing:read'],
-    summary: 'Current balance',
+    summary: 'Get the balance',
     errors: [401, 403, 500],
     response: z.object({
       credits: z.int().describe('Cents, rounded down'),
@@ -195,7 +191,7 @@ export const billingEndpoints = {
     family: 'v1',
     tag: 'Usage and billing',
     access: ['billing:read'],
-    summary: 'Money that came in',
+    summary: 'List payments and credits',
     errors: [401, 403, 500],
     response: z.object({
       purchase_history: z.array(
@@ -203,7 +199,7 @@ export const billingEndpoints = {
           amount: z.string().describe('Cents'),
           timestamp: z.string(),
           source: purchaseSource,
-          memo: z.string().optional().describe('What the statement says of it'),
+          memo: z.string().optional().describe('Text on the statement'),
         }),
       ),
     }),

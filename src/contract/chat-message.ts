@@ -16,7 +16,7 @@ export const chatMessage = z
       .union([z.string(), z.array(contentPart)])
       .nullable()
       .optional()
-      .describe('Required, unless the assistant has `tool_calls` in its place'),
+      .describe('Required, unless an assistant message has `tool_calls` instead'),
     name: z.string().nullable().optional(),
     tool_calls: z.array(z.looseObject({})).nullable().optional(),
     tool_call_id: z.string().nullable().optional(),

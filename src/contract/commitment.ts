@@ -6,25 +6,25 @@ import { gpuType, networkType } from './shared.ts'
 const earlyEndRates = z
   .array(
     z.object({
-      completedDays: z.number().describe('From this many full days of the term on; 0: from the order on'),
+      completedDays: z.number().describe('After this many full days of the term; 0: from the order'),
       costPerHourUsd: z.string(),
     }),
   )
-  .describe('Price of the time used when the rental ends early: that of the longest term completed by then')
+  .describe('Price of the time used if the rental ends early: the price of the longest term completed by then')
 
 export const commitment = z
   .object({
-    totalUsd: z.string().describe('The price of the whole term: held with the order, and the most it can cost'),
+    totalUsd: z.string().describe('Price of the whole term: held when the order is placed, and the maximum cost'),
     chargedUsd: z.string(),
-    heldUsd: z.string().describe('What is left of the hold'),
+    heldUsd: z.string().describe('Remaining hold'),
     endsAt: z.string(),
     earlyEndRates,
-    earlyEndChargeUsd: z.string().describe('Charged on top because it ended early'),
+    earlyEndChargeUsd: z.string().describe('Additional charge for ending early'),
     endNow: z
       .object({
-        costUsd: z.string().describe('What the rental costs in total if it ends now'),
-        extraUsd: z.string().describe('Of it, for ending early'),
-        returnedUsd: z.string().describe('What returns from the hold'),
+        costUsd: z.string().describe('Total cost if the rental ends now'),
+        extraUsd: z.string().describe('Part of it for ending early'),
+        returnedUsd: z.string().describe('Released from the hold'),
       })
       .nullable()
       .describe('null once the term is over'),
@@ -37,17 +37,22 @@ export const rentalQuoteQuery = z.strictObject({
   networkType,
   gpuCount: z.coerce.number().int().min(1).max(100_000),
   termPeriodDays: z.coerce.number().min(1).max(3650).optional().describe('Leave out for an on-demand order'),
-  discountPercentage: z.coerce.number().min(0).max(100).optional().describe('Default: the best that the term earns'),
+  discountPercentage: z.coerce
+    .number()
+    .min(0)
+    .max(100)
+    .optional()
+    .describe('Default: the largest discount for the term'),
 })
 
 export const rentalQuote = z
   .object({
     costPerHourUsd: z.string(),
-    originalCostPerHourUsd: z.string().describe('On demand'),
+    originalCostPerHourUsd: z.string().describe('On-demand price'),
     termPeriodDays: z.number().nullable(),
     discountPercentage: z.number(),
-    totalUsd: z.string().nullable().describe('Of the whole term; null: on demand'),
-    holdUsd: z.string().describe('Set aside with the order'),
+    totalUsd: z.string().nullable().describe('For the whole term; null: on demand'),
+    holdUsd: z.string().describe('Held when the order is placed'),
     earlyEndRates,
   })
   .meta({ id: 'RentalQuote' })

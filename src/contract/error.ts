@@ -25,7 +25,7 @@ export function v2Error(status: V2Status) {
     .object({
       message: z.string(),
       code: z.literal(v2Codes[status]),
-      reason: z.string().optional().describe('A stable word that programs switch on'),
+      reason: z.string().optional().describe('Stable, for programs; listed in docs/errors.md'),
       issues: z.array(issue).optional(),
     })
     .meta({ id: `error.${v2Codes[status]}` })

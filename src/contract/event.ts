@@ -60,7 +60,7 @@ const webhookRecord = z
     id: z.string(),
     url: z.string(),
     description: z.string().nullable(),
-    eventTypes: z.array(eventType).nullable().describe('null: all'),
+    eventTypes: z.array(eventType).nullable().describe('null: all types'),
     enabled: z.boolean(),
     disabledReason: z.string().nullable(),
     createdAt: z.string(),
@@ -88,7 +88,7 @@ export const deliveryRecord = z
 const webhookUrl = z.url({ protocol: /^https?$/ }).max(limits.webhookUrlChars)
 const webhookFields = {
   description: z.string().max(limits.nameChars).nullable().optional(),
-  eventTypes: z.array(eventType).min(1).nullable().optional().describe('null or absent: all'),
+  eventTypes: z.array(eventType).min(1).nullable().optional().describe('null or absent: all types'),
 }
 
 const followQuery = z.strictObject({
@@ -105,7 +105,7 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Events and webhooks',
     access: ['compute:read', 'billing:read'],
-    summary: 'Events of the account, newest first',
+    summary: 'List events, newest first',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
       type: eventType.optional(),
@@ -119,9 +119,9 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Events and webhooks',
     access: ['compute:read', 'billing:read'],
-    summary: 'Follow the events of the account as server-sent events',
+    summary: 'Stream events (server-sent events)',
     description:
-      'Starts after the `Last-Event-ID` header or the `after` parameter, else with what happens from now on. Nothing is left out.',
+      'Starts after the event in the `Last-Event-ID` header or the `after` parameter; by default, with new events. No event is skipped.',
     errors: [400, 401, 403, 500],
     query: followQuery,
     response: z.string(),
@@ -133,7 +133,7 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Operator',
     access: ['operator'],
-    summary: 'Events of every account, newest first',
+    summary: 'List events of all accounts, newest first',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({ type: eventType.optional(), accountId: z.string().max(50).optional() }),
     response: z.object({
@@ -147,9 +147,9 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Operator',
     access: ['operator'],
-    summary: 'Follow the events of every account as server-sent events',
+    summary: 'Stream events of all accounts (server-sent events)',
     description:
-      'Each event has its `accountId`. Starts after the `Last-Event-ID` header or the `after` parameter, else with what happens from now on. Nothing is left out, and ids only grow.',
+      'Each event has its `accountId`. Starts after the event in the `Last-Event-ID` header or the `after` parameter; by default, with new events. No event is skipped, and IDs always increase.',
     errors: [400, 401, 403, 500],
     query: followQuery,
     response: z.string(),
@@ -171,7 +171,7 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Events and webhooks',
     access: ['keys'],
-    summary: 'Have events pushed to a URL, signed by the Standard Webhooks convention',
+    summary: 'Create a webhook: events are sent to a URL, signed according to Standard Webhooks',
     errors: [400, 401, 403, 500],
     body: z.strictObject({ url: webhookUrl, ...webhookFields }).meta({ id: 'CreateWebhook' }),
     response: webhookRecord.extend(webhookSecret.shape).meta({ id: 'NewWebhook' }),
@@ -183,7 +183,7 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Events and webhooks',
     access: ['keys'],
-    summary: 'Change or turn off a webhook',
+    summary: 'Change or disable a webhook',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -208,7 +208,7 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Events and webhooks',
     access: ['keys'],
-    summary: 'Make a new signing secret; the old one signs beside it for 24 hours',
+    summary: 'Rotate the signing secret; the old one stays valid for 24 hours',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: webhookSecret,
@@ -230,7 +230,7 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Events and webhooks',
     access: ['keys'],
-    summary: 'Deliveries of a webhook, newest first',
+    summary: 'List deliveries of a webhook, newest first',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     query: pageQuery,
@@ -242,7 +242,7 @@ export const eventEndpoints = {
     family: 'v2',
     tag: 'Events and webhooks',
     access: ['keys'],
-    summary: 'Send a delivery again',
+    summary: 'Redeliver an event',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: deliveryRecord,

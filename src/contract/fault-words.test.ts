@@ -22,7 +22,7 @@ const good = { name: 'abc', count: 1 }
 
 test.each([
   [{ name: undefined }, 'Required'],
-  [{ name: 7 }, 'Must be a text'],
+  [{ name: 7 }, 'Must be a string'],
   [{ name: 'ab' }, 'Must have at least 3 characters'],
   [{ name: 'abcdef' }, 'Must have at most 5 characters'],
   [{ label: '' }, 'Must not be empty'],
@@ -46,7 +46,7 @@ test.each([
   [{ own: 'y' }, 'Must be an x'],
   [
     { other: 1 },
-    'Unknown key; known are name, label, one, count, share, step, tags, kind, type, on, at, day, mail, own',
+    'Unknown key; allowed: name, label, one, count, share, step, tags, kind, type, on, at, day, mail, own',
   ],
 ])('%j: %s', (fault, words) => {
   const parsed = form.safeParse({ ...good, ...fault }, { error: faultWords })

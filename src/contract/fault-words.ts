@@ -35,7 +35,7 @@ export function faultWords(fault: Fault): string | undefined {
 }
 
 const typeWords: Readonly<Record<string, string>> = {
-  string: 'a text',
+  string: 'a string',
   number: 'a number',
   int: 'a whole number',
   boolean: 'true or false',
@@ -45,10 +45,10 @@ const typeWords: Readonly<Record<string, string>> = {
 }
 
 const formatWords: Readonly<Record<string, string>> = {
-  email: 'Must be an e-mail address',
+  email: 'Must be an email address',
   url: 'Must be a URL',
   datetime: 'Must be a time such as 2026-11-01T12:00:00Z',
-  date: 'Must be a day such as 2026-11-01',
+  date: 'Must be a date such as 2026-11-01',
 }
 
 const units: Readonly<Record<string, readonly [one: string, many: string]>> = {
@@ -69,5 +69,5 @@ function boundWords(
 
 function unknownKeyWords(fault: Fault): string {
   const shape = (fault.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def?.shape
-  return shape === undefined ? 'Unknown key' : `Unknown key; known are ${Object.keys(shape).join(', ')}`
+  return shape === undefined ? 'Unknown key' : `Unknown key; allowed: ${Object.keys(shape).join(', ')}`
 }

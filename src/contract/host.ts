@@ -28,42 +28,42 @@ const hostDriver = z.enum(['host', 'private-cloud'])
 const suppliedHost = z
   .object({
     id: z.string(),
-    driver: hostDriver.describe('`host`: by its agent. `private-cloud`: over SSH'),
+    driver: hostDriver.describe('`host`: through its agent. `private-cloud`: over SSH'),
     state: hostState.describe(
-      '`cleaning_pending`: bare metal whose last tenant has ended and which could not be cleaned yet; nobody can rent it',
+      '`cleaning_pending`: bare metal that could not be cleaned yet after its last tenant; it cannot be rented',
     ),
-    stateReason: z.string().nullable().describe('Why it is in quarantine, or not taken in yet'),
+    stateReason: z.string().nullable().describe('Why it is quarantined or not admitted yet'),
     joinedAt: z.string(),
-    seenAt: z.string().nullable().describe('When it last reported; null: never'),
-    agentVersion: z.string().nullable().describe('Of its agent; null: it has none, or has not connected lately'),
-    isSilent: z.boolean().describe('Nothing was heard for too long; what runs there may run on'),
+    seenAt: z.string().nullable().describe('Last report; null: never'),
+    agentVersion: z.string().nullable().describe('Agent version; null: no agent, or not connected recently'),
+    isSilent: z.boolean().describe('Offline: no report for too long; its workloads may still be running'),
     offering: hostOffer.shape.offering,
     region: z.string(),
     clusterName: z.string(),
     gpuModel: z.string(),
     gpusTotal: z.number(),
     gpusSick: z.array(z.number()),
-    simulated: z.boolean().describe('Its GPUs are declared; there are no such devices'),
-    notes: z.array(z.string()).describe('What its engine can and cannot do, in sentences'),
+    simulated: z.boolean().describe('Its GPUs are simulated'),
+    notes: z.array(z.string()).describe('Notes on what its engine can and cannot do'),
     fault: z
       .object({ reason: z.string(), message: z.string() })
       .nullable()
-      .describe('Why it is off sale although it answers, such as `tenants_not_isolated`; null: no fault'),
-    tenants: z.number().describe('Machines of customers that it has now'),
+      .describe('Why it is off sale although it is online, such as `tenants_not_isolated`; null: no fault'),
+    tenants: z.number().describe('Customer machines it currently runs'),
     metrics: z
       .object({ at: z.string(), ...hostMetrics.omit({ type: true }).shape })
       .nullable()
-      .describe('The last measurements; null: none yet'),
+      .describe('Latest measurements; null: none yet'),
   })
   .meta({ id: 'SuppliedHost' })
 
 const operatedHost = suppliedHost
   .extend({
-    supplierId: z.string().nullable().describe('null: the house'),
+    supplierId: z.string().nullable().describe('null: the operator'),
     address: z
       .object({ hostname: z.string(), publicIp: z.string(), privateIp: z.string(), sshPort: z.number() })
       .nullable()
-      .describe('null: it is reached through its agent'),
+      .describe('null: reached through its agent'),
   })
   .meta({ id: 'OperatedHost' })
 
@@ -73,7 +73,7 @@ const joinToken = z
     createdAt: z.string(),
     expiresAt: z.string(),
     usesLeft: z.number(),
-    supplierId: z.string().nullable().describe('Whose the machines are that join with it; null: the house'),
+    supplierId: z.string().nullable().describe('Supplier of the machines that join with it; null: the operator'),
   })
   .meta({ id: 'JoinToken' })
 
@@ -97,25 +97,44 @@ const metalHost = z
     ethernetVariant: ethernetVariant.nullable().optional(),
     gpusTotal: z.int().min(1).max(64),
     hasPersistentStorage: z.boolean().optional(),
-    simulated: z.boolean().optional().describe('Its GPUs are declared; there are no such devices'),
+    simulated: z.boolean().optional().describe('Its GPUs are simulated'),
     hardware: hostOffer.shape.hardware,
     hostname: z.string().min(1).max(253),
     publicIp: ipAddress,
     privateIp: ipAddress,
-    sshPort: port.optional().describe('On which tenants log in; default 22'),
-    address: z.string().min(1).max(253).optional().describe('Where we reach it, when that is not its public address'),
+    sshPort: port.optional().describe('SSH port for tenants; default: 22'),
+    address: z
+      .string()
+      .min(1)
+      .max(253)
+      .optional()
+      .describe('Address the server connects to, if not the public address'),
     port: port.optional(),
-    user: z.string().min(1).max(32).optional().describe('default root'),
-    privateKey: z.string().min(1).max(16_384).describe("In OpenSSH's form or PEM, without a passphrase; never shown"),
-    hostKey: z.string().min(1).max(100).optional().describe('`SHA256:…`; without it, that of the first connection'),
-    sudo: z.boolean().optional().describe('The user is not root and has sudo without a password'),
-    tenantUser: z.string().min(1).max(31).optional().describe('Made for each tenant and removed after; default tenant'),
-    tenantRoot: z.boolean().optional().describe('Gives tenants root; only where they trust each other'),
-    scratch: z.array(z.string().min(1).max(1_000)).max(16).optional().describe('Folders that are emptied after each'),
+    user: z.string().min(1).max(32).optional().describe('Default: root'),
+    privateKey: z
+      .string()
+      .min(1)
+      .max(16_384)
+      .describe('In OpenSSH or PEM format, without a passphrase; never shown again'),
+    hostKey: z
+      .string()
+      .min(1)
+      .max(100)
+      .optional()
+      .describe('`SHA256:…`; default: trust and pin the key of the first connection'),
+    sudo: z.boolean().optional().describe('The user is not root and has passwordless sudo'),
+    tenantUser: z
+      .string()
+      .min(1)
+      .max(31)
+      .optional()
+      .describe('User created for each tenant and removed afterwards; default: tenant'),
+    tenantRoot: z.boolean().optional().describe('Gives tenants root access; use only if tenants trust each other'),
+    scratch: z.array(z.string().min(1).max(1_000)).max(16).optional().describe('Folders emptied after each tenant'),
     bmc: z
       .strictObject({
         kind: z.literal('redfish', {
-          error: 'Must be `redfish`: a `command` runs on the server, so only its inventory file may name one',
+          error: 'Must be `redfish`; only the inventory file of the server can set a `command`',
         }),
         url: z.url({ protocol: /^https?$/ }).max(2_000),
         username: z.string().min(1).max(200),
@@ -125,8 +144,8 @@ const metalHost = z
         insecure: z.boolean().optional(),
       })
       .optional()
-      .describe('How to switch it off and on when it does not answer'),
-    tolerance: z.number().min(0).max(0.5).optional().describe('How far its memory may be off, as a share'),
+      .describe('How to power-cycle it when it does not respond'),
+    tolerance: z.number().min(0).max(0.5).optional().describe('Tolerated memory difference, as a fraction'),
   })
   .meta({ id: 'AddHost' })
 
@@ -164,8 +183,8 @@ export type PlacementReason = z.output<typeof placementReason>
 
 const placement = z
   .object({
-    found: z.boolean().describe('An order like this could be placed now'),
-    price: z.enum(['found', 'disabled', 'missing', 'other_gpu_count']).describe('What the price book says of it'),
+    found: z.boolean().describe('Whether this order could be placed now'),
+    price: z.enum(['found', 'disabled', 'missing', 'other_gpu_count']).describe('Result of the price book'),
     candidates: z
       .array(
         z.object({
@@ -176,10 +195,10 @@ const placement = z
           gpusTotal: z.number(),
         }),
       )
-      .describe('In the order in which they would be tried; at most 200'),
+      .describe('Matching machines in the order they would be tried; at most 200'),
     rejected: z
       .array(z.object({ machineId: z.string(), driver: z.string(), reason: placementReason, detail: z.string() }))
-      .describe('The nearest misses first; at most 200'),
+      .describe("Machines that don't match, closest first; at most 200"),
     rejectedCount: z.number(),
   })
   .meta({ id: 'Placement' })
@@ -195,16 +214,16 @@ export const hostEndpoints = {
     access: 'public',
     method: 'POST',
     path: '/v2/agent/join',
-    summary: 'Make this machine a host. The token lets it in; the same key again is the same host',
+    summary: 'Join as a host with a join token; the same key is always the same host',
     errors: [400, 403, 500],
     body: z
       .strictObject({
-        token: z.string().min(1).max(100).describe('`bj_…`, of `POST /v2/supply/join-tokens`'),
+        token: z.string().min(1).max(100).describe('`bj_…`, from `POST /v2/supply/join-tokens`'),
         publicKey: z
           .string()
           .regex(/^[A-Za-z0-9_-]{43}$/, 'Must be an Ed25519 public key: 32 bytes in base64url')
-          .describe('Ed25519, its 32 bytes in base64url; the agent signs with its other half'),
-        name: hostName.optional().describe('How the machine is called; without it, three random words'),
+          .describe('Ed25519 public key: 32 bytes in base64url; the agent signs with the private key'),
+        name: hostName.optional().describe('Name of the machine; default: three random words'),
         offer: hostOffer,
       })
       .meta({ id: 'JoinHost' }),
@@ -214,7 +233,7 @@ export const hostEndpoints = {
     ...supply,
     method: 'GET',
     path: '/v2/supply/join-tokens',
-    summary: 'Words that let machines join, without the words themselves',
+    summary: 'List active join tokens (without their secrets)',
     errors: [400, 401, 403, 500],
     query: pageQuery,
     response: z.object({ tokens: z.array(joinToken), nextCursor }),
@@ -223,17 +242,17 @@ export const hostEndpoints = {
     ...supply,
     method: 'POST',
     path: '/v2/supply/join-tokens',
-    summary: 'A word that lets machines join. The machines belong to this account; the operator’s to the house',
+    summary: 'Create a join token for machines of this account',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
-        uses: z.int().min(1).max(JOIN_TOKEN_USES).default(1).describe('How many machines may join with it'),
+        uses: z.int().min(1).max(JOIN_TOKEN_USES).default(1).describe('Number of machines that can join with it'),
         expiresInHours: z.int().min(1).max(JOIN_TOKEN_HOURS).default(24),
       })
       .meta({ id: 'CreateJoinToken' }),
     response: joinToken.extend({
       token: z.string().describe('`bj_…`, shown once'),
-      command: z.string().describe('To be run on the machine that joins'),
+      command: z.string().describe('Command to run on the machine that joins'),
     }),
     idempotent: true,
   }),
@@ -241,7 +260,7 @@ export const hostEndpoints = {
     ...supply,
     method: 'DELETE',
     path: '/v2/supply/join-tokens/{id}',
-    summary: 'Let nobody else join with it; machines that have joined stay',
+    summary: 'Revoke a join token; machines that have joined stay',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: message,
@@ -250,7 +269,7 @@ export const hostEndpoints = {
     ...supply,
     method: 'GET',
     path: '/v2/supply/hosts',
-    summary: 'Hosts of this account, how they are and what they measure',
+    summary: 'List hosts of this account with their state and measurements',
     errors: [400, 401, 403, 500],
     query: pageQuery,
     response: z.object({ hosts: z.array(suppliedHost), nextCursor }),
@@ -259,8 +278,7 @@ export const hostEndpoints = {
     ...supply,
     method: 'PATCH',
     path: '/v2/supply/hosts/{id}',
-    summary:
-      'Take a host off sale (`draining`), put it back (`ready`) or take it away for good (`left`, when it is empty)',
+    summary: 'Drain a host (`draining`), resume it (`ready`) or remove it when it is empty (`left`)',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z.strictObject({ state: z.enum(['ready', 'draining', 'left']) }).meta({ id: 'ChangeSuppliedHost' }),
@@ -270,7 +288,7 @@ export const hostEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/hosts',
-    summary: 'Every host, whoever supplies it',
+    summary: 'List all hosts',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
       q: searchText.describe('Part of the id, cluster or region'),
@@ -286,7 +304,7 @@ export const hostEndpoints = {
     ...operator,
     method: 'POST',
     path: '/v2/operator/hosts',
-    summary: 'Add a bare-metal machine that is reached over SSH. It is checked and cleaned before it is sold',
+    summary: 'Add a bare-metal machine over SSH; it is checked and cleaned before it is sold',
     errors: [400, 401, 403, 500],
     body: metalHost,
     response: operatedHost,
@@ -298,7 +316,7 @@ export const hostEndpoints = {
     path: '/v2/operator/hosts/{id}',
     summary: 'Drain, resume, quarantine, release or remove a host',
     description:
-      '`release` is the only way out of quarantine: a bare-metal machine is cleaned and checked again before it is sold. `remove` needs it to be empty.',
+      'Only `release` ends a quarantine; a bare-metal machine is then cleaned and checked again before it is sold. `remove` requires an empty host.',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -310,7 +328,7 @@ export const hostEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/base-images',
-    summary: 'Images that virtual machines start from',
+    summary: 'List images for virtual machines',
     errors: [401, 403, 500],
     response: z.object({ images: z.array(baseImage) }),
   }),
@@ -318,23 +336,23 @@ export const hostEndpoints = {
     ...operator,
     method: 'POST',
     path: '/v2/operator/base-images',
-    summary: 'Name an image for virtual machines. Hosts fetch it once and hold it against its checksum',
+    summary: 'Add an image for virtual machines; hosts download it once and verify its checksum',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
         name: z
           .string()
-          .regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, 'Only lower-case letters, digits, dot, _ and -, 63 at most'),
+          .regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, 'Must be lowercase letters, digits, ".", "_" and "-", at most 63'),
         arch: z.enum(['x64', 'arm64']),
         source: z
           .string()
           .regex(
             /^(https:\/\/[^\s/]{1,253}\/\S{0,1700}|file:\/\S{1,1700})$/,
-            'https://…, or file:/… on the hosts themselves',
+            'https://…, or file:/… for a file on the hosts',
           ),
-        sha256: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits in lower case'),
+        sha256: z.string().regex(/^[0-9a-f]{64}$/, 'Must be 64 lowercase hexadecimal digits'),
         loginUser: z.string().regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'Must be a user name'),
-        isDefault: z.boolean().default(false).describe('For orders that name none; there is one of each architecture'),
+        isDefault: z.boolean().default(false).describe('Default image for orders that name none; one per architecture'),
       })
       .meta({ id: 'AddBaseImage' }),
     response: baseImage,
@@ -344,16 +362,16 @@ export const hostEndpoints = {
     ...operator,
     method: 'DELETE',
     path: '/v2/operator/base-images/{id}',
-    summary: 'Forget an image; machines that have started from it run on',
+    summary: 'Delete an image; machines started from it keep running',
     errors: [400, 401, 403, 404, 500],
-    params: textIdParams.describe('Its name'),
+    params: textIdParams.describe('Name'),
     response: message,
   }),
   explainPlacement: endpoint({
     ...operator,
     method: 'POST',
     path: '/v2/operator/placement',
-    summary: 'Where an order would go, and why each other machine would not do; changes nothing',
+    summary: 'Explain where an order would be placed, without placing it',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({

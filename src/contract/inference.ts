@@ -7,7 +7,7 @@ import { modelKind } from './model.ts'
 export const modelName = z.string().min(1).max(200)
 const model = modelName
 
-const maxCompletionTokens = z.int().min(1).nullable().optional().describe('The newer name of `max_tokens`')
+const maxCompletionTokens = z.int().min(1).nullable().optional().describe('Newer name of `max_tokens`')
 
 const MAX_ANSWERS = 1_024
 const MAX_STOPS = 1_024
@@ -78,12 +78,12 @@ const chatBody = z
       .looseObject({ include_usage: z.boolean().nullable().optional() })
       .nullable()
       .optional()
-      .describe('`include_usage`: the last chunk says what was used'),
+      .describe('`include_usage`: the last chunk has the usage'),
     logprobs: z
       .union([z.boolean(), z.int().min(0).max(MAX_LOGPROBS)])
       .nullable()
       .optional()
-      .describe('`true`, or how many alternatives to each token to show; 20 at most come back'),
+      .describe('`true`, or the number of alternatives per token (at most 20 are returned)'),
     top_logprobs: z.int().min(0).max(20).nullable().optional(),
   })
   .meta({ id: 'ChatCompletionRequest' })
@@ -96,7 +96,7 @@ const usage = z.object({
     .looseObject({ cached_tokens: z.int().nullable().optional() })
     .nullable()
     .optional()
-    .describe('`cached_tokens`: of the prompt, what the engine had at hand'),
+    .describe('`cached_tokens`: prompt tokens the engine had cached'),
 })
 
 /** As the engine gives them. In a stream a call comes in parts, which `index` holds together. */
@@ -178,7 +178,7 @@ const modelRecord = z
     context_length: z.int().nullable(),
     input_price: z.number().nullable().describe('USD per million tokens'),
     output_price: z.number().nullable().describe('USD per million tokens'),
-    pixel_step_price: z.number().optional().describe('Of an image model: USD per million pixels times steps'),
+    pixel_step_price: z.number().optional().describe('Image models: USD per million pixels times steps'),
     supports_chat: z.boolean(),
     supports_tools: z.boolean(),
     supports_image_input: z.boolean(),
@@ -186,7 +186,7 @@ const modelRecord = z
     status: z
       .enum(['ready', 'loading', 'unavailable'])
       .optional()
-      .describe('loading: it is being downloaded or started; unavailable: nothing runs it at the moment'),
+      .describe('loading: being downloaded or started; unavailable: no deployment runs it'),
   })
   .meta({ id: 'Model' })
 
@@ -197,8 +197,8 @@ export const inferenceEndpoints = {
     ...inference,
     method: 'POST',
     path: '/v1/chat/completions',
-    summary: 'Chat',
-    description: 'With `stream: true` the answer is a sequence of server-sent events that ends with `data: [DONE]`.',
+    summary: 'Create a chat completion',
+    description: 'With `stream: true`, the response is a stream of server-sent events that ends with `data: [DONE]`.',
     errors: [400, 401, 402, 403, 422, 500],
     body: chatBody,
     response: chatCompletion,
@@ -208,14 +208,14 @@ export const inferenceEndpoints = {
     ...inference,
     method: 'POST',
     path: '/v1/completions',
-    summary: 'Complete a text',
-    description: 'With `stream: true` the answer is a sequence of server-sent events that ends with `data: [DONE]`.',
+    summary: 'Create a text completion',
+    description: 'With `stream: true`, the response is a stream of server-sent events that ends with `data: [DONE]`.',
     errors: [400, 401, 402, 403, 422, 500],
     body: z
       .looseObject({
         prompt: z
           .union([z.string(), z.array(z.string()), tokenList, z.array(tokenList)])
-          .describe('One or several, each as text or as tokens of the model'),
+          .describe('One or more inputs, each a text or a list of tokens'),
         model,
         ...sampling,
         max_completion_tokens: maxCompletionTokens,
@@ -231,7 +231,7 @@ export const inferenceEndpoints = {
     access: ['inference'],
     method: 'GET',
     path: '/v1/models',
-    summary: 'Models that can be called',
+    summary: 'List available models',
     errors: [401, 403, 500],
     response: z.object({ object: z.literal('list'), data: z.array(modelRecord) }),
   }),
@@ -242,8 +242,8 @@ export const inferenceEndpoints = {
     method: 'GET',
     path: '/v1/models/{id}',
     restOfPath: true,
-    summary: 'One model',
-    description: 'The id may have slashes, written as they are or as `%2F`.',
+    summary: 'Get a model',
+    description: 'Slashes in the ID can be written as `/` or `%2F`.',
     errors: [400, 401, 403, 404, 500],
     params: z.strictObject({ id: modelName }),
     response: modelRecord,

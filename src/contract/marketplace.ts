@@ -28,7 +28,7 @@ const hardware = z.object({
 export type ListedHardware = z.output<typeof hardware>
 
 const machineFields = {
-  id: z.string().describe('The node name; `node_name` of a create'),
+  id: z.string().describe('Node name; `node_name` when creating an instance'),
   status: z.string(),
   hardware,
   instances: z.array(
@@ -47,7 +47,7 @@ const machineFields = {
   has_persistent_storage: z.boolean(),
   supplier_id: z.string(),
   pricing: z.object({ price }),
-  reserved: z.boolean().describe('Nothing of it is free'),
+  reserved: z.boolean().describe('No GPU is free'),
   cluster_name: z.string(),
 }
 
@@ -55,9 +55,9 @@ const marketplaceMachine = z.object(machineFields).meta({ id: 'MarketplaceMachin
 
 const marketplaceFilters = z
   .strictObject({
-    gpu_model: z.string().max(100).optional().describe('Part of the name, in any case'),
+    gpu_model: z.string().max(100).optional().describe('Part of the name, case-insensitive'),
     min_gpus_available: z.int().min(0).max(64).optional(),
-    max_price: z.number().min(0).optional().describe('USD per GPU and hour'),
+    max_price: z.number().min(0).optional().describe('USD per GPU-hour'),
     region: z.string().max(100).optional(),
     cluster_name: z.string().max(100).optional(),
     supplier_id: z.string().max(100).optional(),
@@ -78,7 +78,7 @@ const marketplaceInstance = z
     start: z.string().nullable(),
     end: z.string().nullable(),
     sshCommand: z.string(),
-    status_message: z.string().optional().describe('What it is doing while it starts'),
+    status_message: z.string().optional().describe('Progress while it starts'),
     portMappings: z.array(z.object({ domain: z.string(), protocol: z.string(), port: z.number() })),
     userMetadata: z.record(z.string(), z.unknown()),
     instance: z.object({
@@ -92,21 +92,21 @@ const marketplaceInstance = z
 
 const instanceDetail = z
   .object({
-    rentalId: z.int32().describe('Its number, under which events speak of it and terminals are opened'),
-    name: z.string().describe('What the marketplace calls its id'),
+    rentalId: z.int32().describe('Number of the rental, used by events and terminals'),
+    name: z.string().describe('ID of the instance in the marketplace'),
     label: z.string().nullable(),
     status: rentalStatus,
-    instanceStatus: instanceStatus.describe('The same state in the word of the marketplace'),
+    instanceStatus: instanceStatus.describe('State as the marketplace names it'),
     createdAt: z.string(),
     startedAt: z.string().nullable(),
     terminatedAt: z.string().nullable(),
     machine: z.object({
       clusterName: z.string(),
       nodeName: z.string(),
-      supplierId: z.string().describe('`house` where it is of no supplier'),
+      supplierId: z.string().describe("Supplier; `house` for the operator's own machines"),
       region: z.string(),
       gpuModel: z.string(),
-      simulated: z.boolean().describe('Its GPUs are only declared'),
+      simulated: z.boolean().describe('Its GPUs are simulated'),
     }),
     gpuCount: z.int32(),
     resources: z
@@ -116,14 +116,14 @@ const instanceDetail = z
         ramGb: z.number(),
         storageGb: z.number(),
       })
-      .describe('Its share of the machine'),
+      .describe('Share of the machine'),
     image: z
       .object({ name: z.string(), tag: z.string().nullable() })
       .nullable()
-      .describe("null: the supplier's default"),
-    pricePerHourUsd: z.string().describe('Of the whole instance'),
-    sshCommand: z.string().describe('Empty while nobody can log in'),
-    userMetadata: z.record(z.string(), z.unknown()).describe('As the order gave it'),
+      .describe('null: default of the supplier'),
+    pricePerHourUsd: z.string().describe('For the whole instance'),
+    sshCommand: z.string().describe('Empty while login is not possible'),
+    userMetadata: z.record(z.string(), z.unknown()).describe('As given in the order'),
     ...detailFields,
   })
   .meta({ id: 'InstanceDetail' })
@@ -141,11 +141,9 @@ const userMetadata = z
   .record(z.string(), z.unknown())
   .refine(
     (value) => new TextEncoder().encode(JSON.stringify(value)).length <= limits.userMetadataBytes,
-    `At most ${limits.userMetadataBytes} bytes as JSON`,
+    `Must have at most ${limits.userMetadataBytes} bytes as JSON`,
   )
-  .describe(
-    `An object of your own that is stored and shown with the instance; at most ${limits.userMetadataBytes} bytes`,
-  )
+  .describe(`Your own metadata, stored with the instance; at most ${limits.userMetadataBytes} bytes`)
 
 const createdInstance = z.object({ status: z.literal('success'), instance_name: z.string(), instance_id: z.string() })
 
@@ -167,11 +165,11 @@ const gpuCount = z.union([
 
 const instanceList = z.object({
   instances: z.array(marketplaceInstance),
-  next_cursor: z.string().nullable().optional().describe('Only when there are more'),
+  next_cursor: z.string().nullable().optional().describe('Present if there are more rows'),
 })
 const instancePage = z.strictObject({
   limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional(),
-  cursor: z.string().max(200).optional().describe('`next_cursor` of the page before'),
+  cursor: z.string().max(200).optional().describe('`next_cursor` from the previous page'),
 })
 const marketplace = { family: 'v1', tag: 'Marketplace' } as const
 
@@ -179,7 +177,7 @@ const listInstances = {
   ...marketplace,
   path: '/v1/marketplace/instances',
   access: ['compute:read'],
-  summary: 'Instances of the account that have not ended and were not asked to',
+  summary: 'List active instances',
   errors: [400, 401, 403, 422, 500],
   query: instancePage,
   response: instanceList,
@@ -191,16 +189,16 @@ export const marketplaceEndpoints = {
     method: 'POST',
     path: '/v1/marketplace',
     access: 'public',
-    summary: 'List machines of the marketplace',
+    summary: 'List marketplace machines',
     errors: [400, 422, 500],
     query: z.strictObject({
       limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional(),
-      cursor: z.string().max(200).optional().describe('`next_cursor` of the page before'),
+      cursor: z.string().max(200).optional().describe('`next_cursor` from the previous page'),
     }),
     body: z.object({ filters: marketplaceFilters.default({}) }).meta({ id: 'MarketplaceQuery' }),
     response: z.object({
       instances: z.array(marketplaceMachine),
-      next_cursor: z.string().nullable().optional().describe('Only when there are more'),
+      next_cursor: z.string().nullable().optional().describe('Present if there are more rows'),
     }),
   }),
   createInstance: endpoint({
@@ -208,7 +206,7 @@ export const marketplaceEndpoints = {
     method: 'POST',
     path: '/v1/marketplace/instances/create',
     access: ['compute:write'],
-    summary: 'Rent GPUs of a marketplace machine',
+    summary: 'Rent GPUs on a marketplace machine',
     errors: [400, 401, 402, 403, 404, 422, 500],
     body: z
       .object({
@@ -221,13 +219,13 @@ export const marketplaceEndpoints = {
           .array(port)
           .max(limits.customPorts)
           .optional()
-          .describe('Ports to reach from outside, beside those of `image`; they need no image'),
+          .describe('Ports to expose in addition to those of `image`'),
         label: labelText.optional(),
         auto_terminate_at: timeText.optional(),
         spending_limit_usd: nonNegativeUsdText.optional(),
         max_cost_per_hour_usd: nonNegativeUsdText
           .optional()
-          .describe('Refuses the order when the whole instance would cost more an hour than this'),
+          .describe('Rejects the order if the instance would cost more per hour (USD)'),
       })
       .meta({ id: 'CreateMarketplaceInstance' }),
     response: createdInstance,
@@ -240,7 +238,7 @@ export const marketplaceEndpoints = {
     method: 'GET',
     path: '/v1/marketplace/instances/history',
     access: ['compute:read'],
-    summary: 'Instances that have ended',
+    summary: 'List ended instances',
     errors: [400, 401, 403, 422, 500],
     query: z.strictObject({
       limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional(),
@@ -265,7 +263,7 @@ export const marketplaceEndpoints = {
     method: 'POST',
     path: '/v1/marketplace/instances/terminate',
     access: ['compute:write'],
-    summary: 'End an instance; ending an ended one succeeds again',
+    summary: 'Terminate an instance; terminating it again succeeds',
     errors: [400, 401, 403, 404, 422, 500],
     body: z.object({ id: z.string().min(1).max(200) }).meta({ id: 'TerminateMarketplaceInstance' }),
     response: z.object({ status: z.literal('success') }),
@@ -276,11 +274,11 @@ export const marketplaceEndpoints = {
     family: 'v2',
     tag: 'Marketplace',
     access: ['compute:write'],
-    summary: 'Rent GPUs of the cheapest marketplace machine that has them free',
+    summary: 'Rent GPUs on the cheapest marketplace machine with free capacity',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
-        gpuModel: z.string().min(1).max(100).describe('Part of the name of the GPU, in any case, such as `h100`'),
+        gpuModel: z.string().min(1).max(100).describe('Part of the GPU name, case-insensitive, such as `h100`'),
         gpuCount: z.int().min(1).max(64),
         userMetadata: userMetadata.optional(),
       })
@@ -294,7 +292,7 @@ export const marketplaceEndpoints = {
     family: 'v2',
     tag: 'Marketplace',
     access: ['compute:read'],
-    summary: 'One instance, whatever its state, with its cost and its events',
+    summary: 'Get an instance with its cost and events',
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
     response: instanceDetail,
@@ -305,7 +303,7 @@ export const marketplaceEndpoints = {
     family: 'v2',
     tag: 'Marketplace',
     access: ['compute:write'],
-    summary: 'Change the label, the end or the spending limit of an instance',
+    summary: 'Change the label, end time or spending limit of an instance',
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
     body: z.strictObject(changeFields).meta({ id: 'ChangeInstance' }),

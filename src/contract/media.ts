@@ -25,7 +25,7 @@ const imageBody = z
       .boolean()
       .nullable()
       .optional()
-      .describe('true: events that tell how far it is, and at last the whole answer; default false'),
+      .describe('If true, streams progress events and then the whole response; default: false'),
   })
   .meta({ id: 'ImageGenerationRequest' })
 
@@ -33,7 +33,7 @@ const imageReply = z
   .object({
     images: z.array(z.object({ index: z.int(), image: z.string().describe('PNG, base64'), random_seed: z.int() })),
     inference_time: z.number().describe('Seconds'),
-    notes: z.array(z.string()).optional().describe('What the engine has to say about what it made of the request'),
+    notes: z.array(z.string()).optional().describe('Notes from the engine on how it handled the request'),
   })
   .meta({ id: 'ImageGeneration' })
 
@@ -41,32 +41,32 @@ const imageReply = z
 const secondImageBody = z
   .looseObject({
     ...imageBody.shape,
-    model_name: modelName.optional().describe('This or `model` is required'),
+    model_name: modelName.optional().describe('Either this or `model` is required'),
     model: modelName.optional(),
     size: z
       .string()
       .max(20)
       .nullable()
       .optional()
-      .describe('Width and height, as in `512x512`; `auto` for the usual one. `width` and `height` come first'),
-    n: z.int().min(1).max(MAX_PICTURES).nullable().optional().describe('How many pictures; each costs as one does'),
+      .describe('Width and height, such as `512x512`, or `auto`; `width` and `height` take precedence'),
+    n: z.int().min(1).max(MAX_PICTURES).nullable().optional().describe('Number of images; each is billed separately'),
     response_format: z
       .enum(['b64_json', 'url'])
       .nullable()
       .optional()
-      .describe('`url`: as `data:` URLs; default `b64_json`'),
+      .describe('`url`: as `data:` URLs; default: `b64_json`'),
   })
   .meta({ id: 'SecondImageGenerationRequest' })
 
 const secondImageReply = z
   .object({
     ...imageReply.shape,
-    created: z.int().describe('Seconds since 1970'),
+    created: z.int().describe('Unix time in seconds'),
     data: z
       .array(
         z.object({ b64_json: z.string().optional(), url: z.string().optional().describe('`data:image/png;base64,…`') }),
       )
-      .describe('The pictures once more, as `response_format` says'),
+      .describe('The images in the requested `response_format`'),
   })
   .meta({ id: 'SecondImageGeneration' })
 
@@ -74,16 +74,16 @@ const secondImageReply = z
 const imageEvents = [
   z.object({
     type: z.literal('queued'),
-    ahead: z.int().describe('Requests before it, those that are worked on included'),
+    ahead: z.int().describe('Requests ahead of it, including those in progress'),
   }),
-  z.object({ type: z.literal('progress'), step: z.int().describe('Steps that are done'), steps: z.int() }),
+  z.object({ type: z.literal('progress'), step: z.int().describe('Completed steps'), steps: z.int() }),
   z.object({
     type: z.literal('error'),
     error: z.object({
       message: z.string(),
       type: z.string(),
       param: z.string().nullable(),
-      code: z.string().nullable().describe('A stable word'),
+      code: z.string().nullable().describe('Stable, for programs'),
     }),
   }),
 ] as const
@@ -96,14 +96,14 @@ const secondImageChunk = z
   .meta({ id: 'SecondImageGenerationEvent' })
 
 const IMAGE_STREAM =
-  'With `stream: true` the answer is a sequence of server-sent events: how long it waits, how far it is, and at last the whole answer in one event, or an error. A client that goes away pays for the steps that it was told of.'
+  'With `stream: true`, the response is a stream of server-sent events: queue position, progress, and finally the whole response or an error. A client that disconnects pays for the steps reported to it.'
 
 export const mediaEndpoints = {
   createEmbedding: endpoint({
     ...inference,
     method: 'POST',
     path: '/v1/embeddings',
-    summary: 'Turn texts into vectors',
+    summary: 'Create embeddings',
     errors: [400, 401, 402, 403, 422, 500],
     body: z
       .looseObject({
@@ -115,7 +115,7 @@ export const mediaEndpoints = {
             tokenList,
             z.array(tokenList).min(1).max(MAX_INPUTS),
           ])
-          .describe('One or several, each as text or as tokens of the model'),
+          .describe('One or more inputs, each a text or a list of tokens'),
         encoding_format: z.enum(['float', 'base64']).nullable().optional(),
         dimensions: z.int().min(1).nullable().optional(),
       })
@@ -130,7 +130,7 @@ export const mediaEndpoints = {
             index: z.int(),
             embedding: z
               .union([z.array(z.number()), z.string()])
-              .describe('With `encoding_format: base64`, 32-bit floats in little-endian order, base64'),
+              .describe('With `encoding_format: base64`: little-endian 32-bit floats in base64'),
           }),
         ),
         usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
@@ -141,7 +141,7 @@ export const mediaEndpoints = {
     ...inference,
     method: 'POST',
     path: '/v1/image/generation',
-    summary: 'Make a picture',
+    summary: 'Generate an image',
     description: IMAGE_STREAM,
     errors: [400, 401, 402, 403, 422, 500],
     body: imageBody,
@@ -152,8 +152,8 @@ export const mediaEndpoints = {
     ...inference,
     method: 'POST',
     path: '/v1/images/generations',
-    summary: 'Make a picture (second path)',
-    description: `Takes the names of the first path, and those of the OpenAI convention. ${IMAGE_STREAM}`,
+    summary: 'Generate an image (second path)',
+    description: `Accepts the parameter names of the first path and those of the OpenAI API. ${IMAGE_STREAM}`,
     errors: [400, 401, 402, 403, 422, 500],
     body: secondImageBody,
     response: secondImageReply,
@@ -163,7 +163,7 @@ export const mediaEndpoints = {
     ...inference,
     method: 'POST',
     path: '/v1/audio/generation',
-    summary: 'Speak a text',
+    summary: 'Generate speech',
     errors: [400, 401, 402, 403, 422, 500],
     body: z
       .looseObject({
@@ -188,8 +188,8 @@ export const mediaEndpoints = {
     ...inference,
     method: 'POST',
     path: '/v1/audio/speech',
-    summary: 'Speak a text, and answer with the audio itself',
-    description: 'For clients of the OpenAI convention. Costs and speaks the same as `/v1/audio/generation`.',
+    summary: 'Generate speech and return the audio file',
+    description: 'For OpenAI clients. Same result and price as `/v1/audio/generation`.',
     errors: [400, 401, 402, 403, 422, 500],
     body: z
       .looseObject({
@@ -199,7 +199,7 @@ export const mediaEndpoints = {
           .union([z.string().max(100), z.looseObject({ id: z.string().max(100) })])
           .nullable()
           .optional()
-          .describe('A speaker of the model. The names of the convention (`alloy`, …) mean the default voice'),
+          .describe('A speaker of the model; the names of the OpenAI API (`alloy`, …) select the default voice'),
         response_format: z.enum(['mp3']).nullable().optional(),
         speed: z.number().min(0.1).max(5).nullable().optional(),
       })

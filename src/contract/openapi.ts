@@ -15,23 +15,23 @@ export type Selection = 'v2' | 'all'
 
 export const tagDescriptions: Readonly<Record<Tag, string>> = {
   Rentals: 'Virtual machines and bare-metal machines with GPUs, on demand or reserved for a term.',
-  'Storage volumes': 'Volumes that outlive machines and can be attached to bare-metal rentals of their region.',
-  'Usage and billing': 'What things cost, what was paid and how long the balance lasts.',
-  Marketplace: 'Machines of suppliers, rented by the GPU as containers.',
-  Inference: 'Models behind one address: chat, text, embeddings, pictures and speech. Paid by use.',
-  Account: 'The account, its people, API keys and SSH keys.',
-  'Events and webhooks': 'What happened to the account: listed, followed live, or pushed to a URL.',
-  Supply: 'For suppliers: the price of machines, taking them off sale, and what they earn.',
-  Operator: 'For whoever runs the service: accounts, money, prices, machines, audits.',
-  Description: 'The description of the interface itself.',
+  'Storage volumes': 'Volumes that outlive machines and can be attached to bare-metal rentals in the same region.',
+  'Usage and billing': 'Prices, payments, invoices and the balance.',
+  Marketplace: 'Containers on machines from suppliers, rented by the GPU.',
+  Inference: 'Chat, text completions, embeddings, images and speech, billed by usage.',
+  Account: 'The account, its members, API keys and SSH keys.',
+  'Events and webhooks': 'Events of the account: listed, streamed, or sent to a webhook.',
+  Supply: 'For suppliers: prices, availability and earnings of machines.',
+  Operator: 'For the operator: accounts, money, prices, machines and audits.',
+  Description: 'The OpenAPI description.',
 }
 
 /** Statuses that can come on any path, and are therefore described once. */
 const anywhere = {
   413: 'The body is too large',
   415: 'The body is not JSON',
-  429: 'Too many requests; `Retry-After` says when to come back',
-  503: 'Not able to answer right now; the same request may be sent again',
+  429: 'Too many requests; retry after the time in `Retry-After`',
+  503: 'Temporarily unavailable; retry the request',
 } as const
 type AnywhereStatus = keyof typeof anywhere
 export const anywhereStatuses = Object.keys(anywhere).map(Number) as readonly AnywhereStatus[]
@@ -64,12 +64,12 @@ export function describeApi(selection: Selection): Record<string, unknown> {
   return {
     openapi: '3.1.0',
     info: {
-      title: selection === 'v2' ? 'Berth compute interface' : 'Berth',
+      title: selection === 'v2' ? 'Berth compute API' : 'Berth',
       version: '2.0.0',
       description: selection === 'v2' ? v2Text : `${v2Text} ${v1Text}`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/', description: 'The server that serves this description' }],
+    servers: [{ url: '/', description: 'This server' }],
     tags: tags.filter((tag) => usedTags.has(tag)).map((name) => ({ name, description: tagDescriptions[name] })),
     paths,
     components: {
@@ -85,9 +85,9 @@ export function describeApi(selection: Selection): Record<string, unknown> {
 }
 
 const v2Text =
-  'GPU machines, storage volumes and their exact cost over HTTP. Prices are in USD per hour; amounts of money are texts ' +
+  'GPU machines, storage volumes and exact billing. Prices are in USD per hour; amounts of money are strings ' +
   'with nine decimals; times are RFC 3339 in UTC. An error names its `code` and, where programs can act on it, a `reason`.'
-const v1Text = 'The paths under `/v1` and `/billing` answer errors in the form that clients of chat completions read.'
+const v1Text = 'Paths under `/v1` and `/billing` return errors in the format of the OpenAI API.'
 
 function describeOperation(
   operationId: string,
@@ -185,7 +185,7 @@ function describeAnswer(endpoint: Endpoint, schemas: SchemaWriter): JsonObject {
     content['text/event-stream'] = {
       schema: {
         type: 'string',
-        description: 'With `stream: true`: lines `data: <chunk>`, each a JSON object, and `data: [DONE]` at the end.',
+        description: 'With `stream: true`: lines of `data: <chunk>`, each a JSON object, ending with `data: [DONE]`.',
         contentMediaType: 'text/event-stream',
         contentSchema: { type: 'array', items: schemas.write(endpoint.chunk, 'output') },
       },
@@ -259,28 +259,28 @@ const sharedParameters = {
     name: 'Idempotency-Key',
     in: 'header',
     description:
-      'The same key with the same body gives the first answer again; with another body it is refused with `idempotency_key_reused`.',
+      'Repeating a key with the same body returns the first response; with a different body it fails with `idempotency_key_reused`.',
     schema: { type: 'string', minLength: 1, maxLength: limits.idempotencyKeyChars },
   },
   'Last-Event-ID': {
     name: 'Last-Event-ID',
     in: 'header',
-    description: 'The id of the last event that was read; a browser sends it by itself when it reconnects.',
+    description: 'ID of the last event received; browsers send it automatically when they reconnect.',
     schema: { type: 'string' },
   },
 } as const
 
 const sharedHeaders = {
-  'X-Request-Id': { description: 'Names this request in our logs', schema: { type: 'string' } },
+  'X-Request-Id': { description: 'ID of this request in the server logs', schema: { type: 'string' } },
   'Retry-After': { description: 'Seconds to wait', schema: { type: 'integer' } },
-  'X-RateLimit-Limit': { description: 'Requests a minute', schema: { type: 'integer' } },
-  'X-RateLimit-Remaining': { description: 'Requests left', schema: { type: 'integer' } },
-  'X-RateLimit-Reset': { description: 'Seconds until the limit is whole again', schema: { type: 'integer' } },
+  'X-RateLimit-Limit': { description: 'Requests per minute', schema: { type: 'integer' } },
+  'X-RateLimit-Remaining': { description: 'Requests left in this minute', schema: { type: 'integer' } },
+  'X-RateLimit-Reset': { description: 'Seconds until the limit resets', schema: { type: 'integer' } },
 } as const
 
 const inferenceHeaders = {
   'X-Inference-Request-Id': {
-    description: 'Ask `POST /v2/usage/request-cost` with it for the exact cost of this request',
+    description: 'Pass it to `POST /v2/usage/request-cost` for the exact cost of this request',
     schema: { type: 'string' },
   },
 } as const

@@ -5,7 +5,7 @@ import { pageQuery } from './shared.ts'
 
 /** For operators only: an engine's words may name hosts and paths. */
 export const lastErrorFields = {
-  lastError: z.string().nullable().describe('Why the last call to the engine failed; null: it did not'),
+  lastError: z.string().nullable().describe('Error of the last call to the engine; null: it succeeded'),
   lastErrorAt: z.string().nullable(),
 }
 
@@ -18,11 +18,11 @@ export const operatorVolumeEndpoints = {
     access: ['operator'],
     method: 'GET',
     path: '/v2/operator/volumes',
-    summary: 'Storage volumes of all accounts, with the last error of their engine',
+    summary: 'List storage volumes of all accounts with the last engine error',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
       state: volumeState.optional(),
-      failing: z.stringbool().optional().describe('Only those whose last call to the engine failed, or the others'),
+      failing: z.stringbool().optional().describe('Filters by whether the last call to the engine failed'),
       accountId: z.string().max(50).optional(),
     }),
     response: z.object({

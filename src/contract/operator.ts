@@ -29,9 +29,9 @@ const quota = z
     keys: z.int().min(0).max(100_000),
     sshKeys: z.int().min(0).max(100_000),
     webhooks: z.int().min(0).max(10_000),
-    requestsPerMinute: z.int().min(0).max(100_000_000).describe('Inference requests, of all keys together'),
-    tokensPerMinute: z.int().min(0).max(1_000_000_000).describe('Tokens of inference, of all keys together'),
-    streams: z.int().min(0).max(1_000_000).describe('Inference requests at a time'),
+    requestsPerMinute: z.int().min(0).max(100_000_000).describe('Inference requests per minute, across all keys'),
+    tokensPerMinute: z.int().min(0).max(1_000_000_000).describe('Inference tokens per minute, across all keys'),
+    streams: z.int().min(0).max(1_000_000).describe('Concurrent inference requests'),
   })
   .partial()
 
@@ -41,9 +41,9 @@ export const operatedAccount = accountRecord
     quota: z.record(z.string(), z.number()),
     balanceUsd: z.string().describe('availableUsd + heldUsd'),
     availableUsd: z.string(),
-    heldUsd: z.string().describe('On hold: for running machines, volumes and inference, and for whole reserved terms'),
-    creditLineUsd: z.string().describe('The most that reserved orders may hold beyond the balance'),
-    creditUsedUsd: z.string().describe('Drawn from the credit line and not repaid'),
+    heldUsd: z.string().describe('On hold for running machines, volumes, inference and reserved terms'),
+    creditLineUsd: z.string().describe('Maximum that reserved orders can hold beyond the balance'),
+    creditUsedUsd: z.string().describe('Credit in use'),
     earningsUsd: z.string(),
   })
   .meta({ id: 'OperatedAccount' })
@@ -54,7 +54,7 @@ const gpuPrice = z
     region,
     gpuType,
     networkType,
-    gpuCount: z.int().min(1).max(64).describe('GPUs a machine'),
+    gpuCount: z.int().min(1).max(64).describe('GPUs per machine'),
     perGpuHourUsd: priceUsdText,
     enabled: z.boolean(),
   })
@@ -106,8 +106,8 @@ const auditRecord = z
 
 const trafficFields = {
   requests: z.number(),
-  failed: z.number().describe('Not answered, or broken off by the engine; not those whose client went away'),
-  inputTokens: z.number().describe('Tokens only: pictures and speech have none'),
+  failed: z.number().describe('Failed or interrupted by the engine; excludes requests canceled by the client'),
+  inputTokens: z.number().describe('Tokens only; image and speech requests have none'),
   outputTokens: z.number(),
   costUsd: z.string(),
 }
@@ -115,7 +115,7 @@ const trafficFields = {
 const quantiles = z
   .object({ p50: z.number(), p95: z.number() })
   .nullable()
-  .describe('Of the requests that were answered, in milliseconds; null: there is none')
+  .describe('Of answered requests, in milliseconds; null: none')
 
 const finding = z.object({ check: z.string(), subject: z.string(), detail: z.string() })
 
@@ -128,7 +128,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/accounts',
-    summary: 'Accounts',
+    summary: 'List accounts',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
       q: searchText.describe('Part of the name or id'),
@@ -141,7 +141,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'POST',
     path: '/v2/operator/accounts',
-    summary: 'Open an account with its owner and a first key',
+    summary: 'Create an account with its owner and a first key',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
@@ -152,8 +152,13 @@ export const operatorEndpoints = {
           .array(z.enum(scopes))
           .min(1)
           .optional()
-          .describe('Of the first key; default all but operator, and supply only for a supplier'),
-        platformFeePercentage: z.number().min(0).max(100).optional().describe('Makes it a supplier'),
+          .describe('Scopes of the first key; default: all except operator, and supply only for a supplier'),
+        platformFeePercentage: z
+          .number()
+          .min(0)
+          .max(100)
+          .optional()
+          .describe('Makes the account a supplier with this fee'),
       })
       .meta({ id: 'CreateAccount' }),
     response: z.object({ account: operatedAccount, key: z.string().describe('`bk_…`, shown once') }),
@@ -163,7 +168,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'GET',
     path: accountPath,
-    summary: 'One account',
+    summary: 'Get an account',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: operatedAccount,
@@ -172,7 +177,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'PATCH',
     path: accountPath,
-    summary: 'Change quota, supplier fee, standing or credit line of an account',
+    summary: 'Change the quota, supplier fee, status or credit line of an account',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -182,7 +187,7 @@ export const operatorEndpoints = {
         suspended: z.boolean().optional(),
         creditLineUsd: nonNegativeUsdText
           .optional()
-          .describe('Lets reserved orders hold this much beyond the balance; payments repay it first. Zero: no line'),
+          .describe('Credit that reserved orders can hold beyond the balance; payments repay it first. 0: none'),
         reason: reasonText,
       })
       .meta({ id: 'ChangeAccount' }),
@@ -192,7 +197,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'POST',
     path: `${accountPath}/credit`,
-    summary: 'Add money to an account: a purchase, or credit that the house gives',
+    summary: 'Add money to an account: a payment or a credit from the operator',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -205,7 +210,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'POST',
     path: `${accountPath}/adjust`,
-    summary: 'Correct a balance, up or down; never below zero',
+    summary: 'Adjust a balance up or down, never below zero',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z.strictObject({ amountUsd: usdText, reason: reasonText }).meta({ id: 'AdjustAccount' }),
@@ -216,7 +221,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'POST',
     path: `${accountPath}/refund`,
-    summary: 'Give back what a rental was charged, in whole or part',
+    summary: 'Refund charges of a rental, fully or partly',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z.strictObject({ ...amountAndReason, rentalId: z.int().positive() }).meta({ id: 'RefundCharge' }),
@@ -227,7 +232,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'POST',
     path: `${accountPath}/payout`,
-    summary: "Record that a supplier's earnings were paid out",
+    summary: 'Record a payout to a supplier',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z.strictObject(amountAndReason).meta({ id: 'PayOutSupplier' }),
@@ -238,7 +243,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/price-book',
-    summary: 'The price book',
+    summary: 'Get the price book',
     errors: [400, 401, 403, 500],
     response: priceBook,
   }),
@@ -246,7 +251,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'PUT',
     path: '/v2/operator/price-book',
-    summary: 'Set prices. Rows that are not named stay; rentals that run keep their price',
+    summary: 'Change prices; rows not listed do not change, and running rentals keep their price',
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
@@ -260,7 +265,7 @@ export const operatorEndpoints = {
                 .max(50)
                 .nullable()
                 .optional()
-                .describe('null: everyone; else a contract of that account'),
+                .describe('null: all accounts; otherwise only this account'),
               termPeriodDays: z.int().min(1).max(3650),
               discountPercentage: z.number().min(0).lt(100).multipleOf(0.01),
             }),
@@ -276,7 +281,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/machines',
-    summary: 'Every machine, whoever supplies it',
+    summary: 'List all machines',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
       q: searchText.describe('Part of the id, cluster, region, GPU model or engine'),
@@ -292,7 +297,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'PATCH',
     path: '/v2/operator/machines/{id}',
-    summary: 'Hand a machine to a supplier, price, list or drain it, withdraw sick GPUs',
+    summary: 'Change the supplier, price, listing or faulty GPUs of a machine, or drain it',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -302,7 +307,7 @@ export const operatorEndpoints = {
         draining: z.boolean().optional(),
         pricePerGpuHourUsd: priceUsdText
           .optional()
-          .describe('Marketplace machines of the house; what runs keeps its price. Suppliers price their own'),
+          .describe("Price per GPU-hour of the operator's own marketplace machines; running rentals keep their price"),
         gpusSick: z.array(z.int().min(0).max(63)).max(64).optional(),
         reason: reasonText,
       })
@@ -313,7 +318,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/rentals',
-    summary: 'Rentals of everyone; `stuck=true` for those that hang',
+    summary: 'List rentals of all accounts; `stuck=true` lists only stuck rentals',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
       stuck: z.stringbool().optional(),
@@ -347,7 +352,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/audit',
-    summary: 'The audit log, newest first',
+    summary: 'List the audit log, newest first',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({ accountId: z.string().max(50).optional() }),
     response: z.object({ records: z.array(auditRecord), nextCursor: z.string().nullable() }),
@@ -356,33 +361,39 @@ export const operatorEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/traffic',
-    summary: 'What models have answered in the last minutes, of everyone',
+    summary: 'Show live inference traffic across all accounts',
     description:
-      'A request counts in the minute in which it ended. Gateways write requests down some moments after they have ended, so the last seconds fill up late; after an outage of the database minutes do. What is being worked on right now is in `health` of `GET /v2/operator/models`.',
+      'A request counts in the minute in which it ended. Requests are recorded shortly after they end, so the latest seconds are incomplete; after a database outage, the latest minutes. For requests in progress, see `health` in `GET /v2/operator/models`.',
     errors: [400, 401, 403, 500],
     query: z.strictObject({
-      minutes: z.coerce.number().int().min(1).max(limits.trafficMinutes).default(60).describe('With the one that runs'),
+      minutes: z.coerce
+        .number()
+        .int()
+        .min(1)
+        .max(limits.trafficMinutes)
+        .default(60)
+        .describe('Including the current minute'),
     }),
     response: z.object({
       from: z.string(),
       to: z.string(),
       minutes: z
         .array(z.object({ at: z.string(), ...trafficFields }).meta({ id: 'TrafficMinute' }))
-        .describe('Every minute, oldest first, those without a request too'),
+        .describe('Every minute, oldest first, including minutes without requests'),
       models: z
         .array(
           z
             .object({ model: z.string(), ...trafficFields, totalMs: quantiles, firstByteMs: quantiles })
             .meta({ id: 'TrafficModel' }),
         )
-        .describe('Over the whole time, the busiest first'),
+        .describe('Totals for the whole period, busiest first'),
     }),
   }),
   verifyLedger: endpoint({
     ...operator,
     method: 'GET',
     path: '/v2/operator/ledger/verify',
-    summary: 'Recount the ledger, the holds, the segments and the claims',
+    summary: 'Check the ledger: recompute balances, holds, segments and claims',
     errors: [401, 403, 500],
     response: z.object({
       ok: z.boolean(),
@@ -395,7 +406,7 @@ export const operatorEndpoints = {
     ...operator,
     method: 'GET',
     path: '/v2/operator/engines/audit',
-    summary: 'Compare what each engine shows with what we have written down; changes nothing',
+    summary: 'Compare the machines and volumes at each engine with the database, without changing anything',
     errors: [401, 403, 500],
     response: z.object({
       ok: z.boolean(),

@@ -9,7 +9,7 @@ const gpuMeasurement = gpuMetrics
   .meta({ id: 'GpuMeasurement' })
 
 /** Also instances of the marketplace, which are known by their names. */
-export const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('Its id, or its name') })
+export const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('ID or name') })
 
 const LOG_LINES = 1_000
 const MAX_LOG_LINES = 100_000
@@ -21,20 +21,20 @@ export const rentalSessionEndpoints = {
     ...reading,
     method: 'GET',
     path: '/v2/alpha/on-demand/rentals/{id}/logs',
-    summary: 'What a rental or an instance has written: its output, or its console',
+    summary: 'Get the logs of a rental or an instance: its output or its console',
     description:
-      'With `follow` the answer goes on as it writes, until it ends. Simulated machines write no logs: 400, `simulated_machine`.',
+      'With `follow`, new output is streamed until the machine ends. Simulated machines have no logs (400, `simulated_machine`).',
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
     query: z.strictObject({
-      follow: z.stringbool().optional().describe('Go on with what it writes from now on'),
+      follow: z.stringbool().optional().describe('Stream new output'),
       tail: z.coerce
         .number()
         .int()
         .min(0)
         .max(MAX_LOG_LINES)
         .default(LOG_LINES)
-        .describe('How many of the last lines to begin with'),
+        .describe('Number of latest lines to start with'),
     }),
     response: z.string(),
     answers: 'text',
@@ -43,13 +43,13 @@ export const rentalSessionEndpoints = {
     ...reading,
     method: 'GET',
     path: '/v2/alpha/on-demand/rentals/{id}/metrics',
-    summary: 'The last measurements of the GPUs of a rental or an instance',
+    summary: 'Get the latest GPU measurements of a rental or an instance',
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
     response: z.object({
-      rentalId: z.number().describe('Its number, under which events speak of it and terminals are opened'),
+      rentalId: z.number().describe('Number of the rental, used by events and terminals'),
       gpus: z.array(gpuMeasurement),
-      reason: z.string().nullable().describe('Why there is nothing, in a sentence'),
+      reason: z.string().nullable().describe('Why there are no measurements'),
     }),
   }),
 }

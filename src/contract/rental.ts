@@ -138,21 +138,18 @@ const activeVirtualMachineRental = z
 
 /** What one rental tells of itself, of whichever kind it is. */
 export const detailFields = {
-  statusReason: z.string().nullable().describe('Why it is Failed, Terminating or Terminated, as a word for programs'),
+  statusReason: z.string().nullable().describe('Why it is Failed, Terminating or Terminated; stable, for programs'),
   statusSince: z.string(),
-  stuckSince: z.string().nullable().describe('Set while the state has lasted longer than it should'),
+  stuckSince: z.string().nullable().describe('Set while the rental is stuck in its state'),
   terminateRequestedAt: z.string().nullable(),
   autoTerminateAt: z.string().nullable(),
   spendingLimitUsd: z.string().nullable(),
   costSoFarUsd: z.string(),
-  statusMessage: z
-    .string()
-    .nullable()
-    .describe('What it is doing while it is Pending, or why it is Failed, in a sentence'),
+  statusMessage: z.string().nullable().describe('Progress while Pending, or the cause when Failed, as a sentence'),
   portMappings: z
     .array(z.object({ port: z.number(), host: z.string(), publicPort: z.number() }))
-    .describe('Where each of its ports is reached from outside, while it runs'),
-  simulated: simulation.nullable().describe('null: a real machine with real GPUs'),
+    .describe('Public address of each port while it is running'),
+  simulated: simulation.nullable().describe('null: real machine with real GPUs'),
   events: z.array(eventRecord),
 }
 
@@ -161,17 +158,19 @@ const rentalDetail = z
     ...activeFields,
     rentalType,
     ...detailFields,
-    commitment: commitment.nullable().describe('What a reserved term commits to; null: on demand'),
+    commitment: commitment.nullable().describe('Commitment of a reserved term; null: on demand'),
   })
   .meta({ id: 'RentalDetail' })
 
 /** Beyond the interface: both creates take them. */
 const guards = {
-  autoTerminateAt: timeText.optional().describe('Ends the rental at this time'),
-  spendingLimitUsd: nonNegativeUsdText.optional().describe('Ends the rental when it has cost this much'),
+  autoTerminateAt: timeText.optional().describe('Terminates the rental at this time (ISO 8601)'),
+  spendingLimitUsd: nonNegativeUsdText
+    .optional()
+    .describe('Terminates the rental when its cost reaches this amount (USD)'),
   maxCostPerHourUsd: nonNegativeUsdText
     .optional()
-    .describe('Refuses the order when the whole rental would cost more an hour than this'),
+    .describe('Rejects the order if the rental would cost more per hour (USD)'),
 }
 
 /** What may be changed of every rental, whichever kind it is, while it lives. */
@@ -200,7 +199,7 @@ export const createBareMetalRentalBody = z
     convertToOnDemandOnExpiry: z.boolean().default(true),
     ...guards,
     maxCostPerHourUsd: guards.maxCostPerHourUsd.describe(
-      'Refuses the order when the whole rental would cost more an hour than this; a new volume does not count',
+      'Rejects the order if the rental would cost more per hour (USD), not counting a new volume',
     ),
   })
   .meta({ id: 'CreateBareMetalRental' })
@@ -232,10 +231,13 @@ const rentalOption = z
     gpuFormFactor,
     connectionType: networkType,
     ethernetVariant: ethernetVariant.optional(),
-    totalAvailable: z.number().describe('How many rentals of this shape fit right now'),
+    totalAvailable: z.number().describe('Number of such rentals available right now'),
     machineType: rentalType,
     nodes: z.array(nodeResources),
-    simulated: simulation.nullable().optional().describe('What an order gets. null: not all of its machines are'),
+    simulated: simulation
+      .nullable()
+      .optional()
+      .describe('Whether an order gets a simulated machine; null: not all machines are simulated'),
   })
   .meta({ id: 'RentalOption' })
 
@@ -256,7 +258,7 @@ export const rentalEndpoints = {
     access: ['compute:write'],
     summary: 'Rent bare-metal machines',
     description:
-      'Answers at once with the rental as `Pending`; it starts behind the answer. An on-demand order holds one hour of its price, a reserved one the price of its whole term (see `quoteRental`).',
+      'Returns immediately with a `Pending` rental, which then starts. An on-demand order holds the price of one hour; a reserved order holds the price of the whole term (see `quoteRental`).',
     errors: [400, 401, 403, 500],
     body: createBareMetalRentalBody,
     response: rentalRecord,
@@ -268,7 +270,7 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:read'],
-    summary: 'List bare-metal rentals that are not yet terminated',
+    summary: 'List bare-metal rentals that are not terminated',
     errors: [400, 401, 403, 404, 500],
     query: beforeQuery,
     response: z.array(activeBareMetalRental),
@@ -279,9 +281,8 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:write'],
-    summary: 'End a bare-metal rental',
-    description:
-      'The bill stops at this request. The rental is `Terminated` when the engine has shown that the machine is gone.',
+    summary: 'Terminate a bare-metal rental',
+    description: 'Billing stops with this request. The rental becomes `Terminated` once the machine is gone.',
     errors: [400, 401, 403, 404, 500],
     body: terminateBody,
     response: terminateReply,
@@ -293,7 +294,7 @@ export const rentalEndpoints = {
     tag: 'Rentals',
     access: ['compute:write'],
     summary: 'Rent a virtual machine',
-    description: '`gpuCount` is one that `rental-options` offers for the region, GPU and network.',
+    description: '`gpuCount` must be one that `rental-options` offers for the region, GPU and network.',
     errors: [400, 401, 403, 500],
     body: createVirtualMachineRentalBody,
     response: rentalRecord,
@@ -305,7 +306,7 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:read'],
-    summary: 'List virtual-machine rentals that are not yet terminated',
+    summary: 'List virtual-machine rentals that are not terminated',
     errors: [400, 401, 403, 404, 500],
     query: beforeQuery,
     response: z.array(activeVirtualMachineRental),
@@ -316,7 +317,7 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:write'],
-    summary: 'End a virtual-machine rental',
+    summary: 'Terminate a virtual-machine rental',
     errors: [400, 401, 403, 404, 500],
     body: terminateBody,
     response: terminateReply,
@@ -327,7 +328,7 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:read'],
-    summary: 'One rental, whatever its state, with its events',
+    summary: 'Get a rental with its events',
     errors: [400, 401, 403, 404, 500],
     params: numericIdParams,
     response: rentalDetail,
@@ -338,7 +339,7 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:write'],
-    summary: 'Change the label, the end or the spending limit of a rental',
+    summary: 'Change the label, end time or spending limit of a rental',
     errors: [400, 401, 403, 404, 500],
     params: numericIdParams,
     body: z
@@ -352,7 +353,7 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: 'public',
-    summary: 'What can be rented, where, at which price',
+    summary: 'List rental options with their regions and prices',
     errors: [400, 500],
     response: z.array(rentalOption),
   }),
@@ -362,7 +363,7 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:read'],
-    summary: 'Terms and the discount that each earns',
+    summary: 'List reserved terms and their discounts',
     errors: [400, 401, 403, 500],
     response: z.array(z.object({ termPeriodDays: z.number(), discountPercentage: z.number() })),
   }),
@@ -372,9 +373,9 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:read'],
-    summary: 'What an order would cost, hold, and cost to end early',
+    summary: 'Quote an order: price, hold, and cost of ending early',
     description:
-      'Places no order. A reserved order holds the price of its whole term and is charged from that hold. Ending it early charges the time used at the price of the longest term completed by then, never more than the total; the rest of the hold returns at once.',
+      'Does not place an order. A reserved order holds the price of its whole term and is charged from that hold. If it ends early, the time used is charged at the price of the longest term completed by then, never more than the total; the rest of the hold is released immediately.',
     errors: [400, 401, 403, 500],
     query: rentalQuoteQuery.extend({ rentalType }),
     response: rentalQuote,
@@ -385,7 +386,7 @@ export const rentalEndpoints = {
     family: 'v2',
     tag: 'Rentals',
     access: ['compute:write'],
-    summary: 'Ask the operator for a large reservation',
+    summary: 'Request a large reservation from the operator',
     errors: [400, 401, 403, 500],
     body: z.object({ gpuCount: z.number().min(1).max(MAX_INT32) }).meta({ id: 'RequestReservation' }),
     response: message,

@@ -7,24 +7,24 @@ export const requestOutcome = z.enum(['answered', 'cut', 'broken', 'failed'])
 
 const loggedRequest = z
   .object({
-    requestId: z.string().describe('Of the `X-Inference-Request-Id` header'),
+    requestId: z.string().describe('As in the `X-Inference-Request-Id` header'),
     at: z.string(),
     keyId: z.string(),
     operation: z.string(),
     model: z.string(),
-    status: z.number().describe('Of the answer, as HTTP has it'),
+    status: z.number().describe('HTTP status of the response'),
     outcome: requestOutcome.describe(
-      'cut: the client went away before the end; broken: the engine failed in the middle; failed: not answered',
+      'cut: the client disconnected early; broken: the engine failed midway; failed: not answered',
     ),
-    reason: z.string().nullable().describe('Why it was not answered to the end'),
+    reason: z.string().nullable().describe('Why it was not answered completely'),
     streamed: z.boolean(),
-    inputUnits: z.number().describe('Tokens of the prompt, or characters to speak'),
-    cachedUnits: z.number().describe('Of the input, what the engine had cached'),
-    outputUnits: z.number().describe('Tokens of the answer, or pixels times steps'),
+    inputUnits: z.number().describe('Prompt tokens, or characters to speak'),
+    cachedUnits: z.number().describe('Input tokens the engine had cached'),
+    outputUnits: z.number().describe('Output tokens, or pixels times steps'),
     costUsd: z.string(),
-    firstByteMs: z.number().nullable().describe('null: no byte came'),
+    firstByteMs: z.number().nullable().describe('null: no byte was sent'),
     totalMs: z.number(),
-    traceId: z.string().describe('Of the `traceparent` that came with it, or made here'),
+    traceId: z.string().describe('From the `traceparent` header, or generated'),
   })
   .meta({ id: 'LoggedRequest' })
 
@@ -36,7 +36,7 @@ export const requestLogEndpoints = {
     method: 'GET',
     path: '/v2/usage/requests',
     access: ['inference', 'billing:read'],
-    summary: 'Inference requests and what became of them, newest first',
+    summary: 'List inference requests and their outcomes, newest first',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
       model: z.string().max(200).optional(),
@@ -51,12 +51,12 @@ export const requestLogEndpoints = {
     method: 'GET',
     path: '/v2/usage/requests/{id}',
     access: ['inference'],
-    summary: 'One inference request, with its texts where the account keeps them',
+    summary: 'Get an inference request, with its bodies if the account stores them',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     response: loggedRequest
       .extend({
-        requestBody: z.string().nullable().describe('null: not kept, or not any more'),
+        requestBody: z.string().nullable().describe('null: not stored, or already deleted'),
         responseBody: z.string().nullable(),
       })
       .meta({ id: 'LoggedRequestWithBodies' }),

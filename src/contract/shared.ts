@@ -31,7 +31,7 @@ export const volumeLabel = z
   .string()
   .min(4)
   .max(255)
-  .regex(/^[A-Za-z0-9_-]+$/, 'Only letters, digits, underscore and hyphen')
+  .regex(/^[A-Za-z0-9_-]+$/, 'Must be letters, digits, underscores and hyphens')
 
 export const positiveId = z.int().positive().max(MAX_SAFE)
 
@@ -56,19 +56,17 @@ export const storagePriceUsdText = z
 export const reasonText = z
   .string()
   .max(limits.reasonChars)
-  .refine((text) => text.trim() !== '', 'Say why')
+  .refine((text) => text.trim() !== '', 'Enter a reason')
 
 export const simulation = z
   .enum(['machine', 'gpus'])
-  .describe(
-    '`machine`: no machine is there, and nobody can log in. `gpus`: a real machine whose GPUs are only declared',
-  )
+  .describe('`machine`: no real machine; login is not possible. `gpus`: a real machine with simulated GPUs')
 export type Simulation = z.output<typeof simulation>
 
 /** Lists that can grow take these; without them the first page comes. */
 export const pageQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
-  cursor: z.string().max(200).optional().describe('`nextCursor` of the page before'),
+  cursor: z.string().max(200).optional().describe('`nextCursor` from the previous page'),
 })
 
 /** Finds rows by a part of what they show. */
@@ -76,8 +74,14 @@ export const searchText = z.string().trim().min(1).max(200).optional()
 
 /** Lists whose answer is a bare array are read in pieces by the id of the last row that was seen. */
 export const beforeQuery = z.strictObject({
-  limit: z.coerce.number().int().min(1).max(limits.plainListRows).optional().describe('Rows at most; default 10,000'),
-  before: z.coerce.number().int().positive().max(MAX_INT32).optional().describe('Only rows with a smaller id'),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(limits.plainListRows)
+    .optional()
+    .describe('Maximum number of rows; default: 10,000'),
+  before: z.coerce.number().int().positive().max(MAX_INT32).optional().describe('Only rows with a smaller ID'),
 })
 
 export const message = z.object({ message: z.string() })

@@ -30,7 +30,7 @@ export const supplyEndpoints = {
     ...supply,
     method: 'GET',
     path: '/v2/supply/machines',
-    summary: 'Machines that this account supplies',
+    summary: 'List machines supplied by this account',
     errors: [400, 401, 403, 500],
     query: pageQuery,
     response: z.object({ machines: z.array(suppliedMachine), nextCursor: z.string().nullable() }),
@@ -39,7 +39,7 @@ export const supplyEndpoints = {
     ...supply,
     method: 'PATCH',
     path: '/v2/supply/machines/{id}',
-    summary: 'Price a machine or take it off sale; what runs on it keeps its price and goes on',
+    summary: 'Set the price of a machine or take it off sale; running rentals keep their price',
     errors: [400, 401, 403, 404, 500],
     params: textIdParams,
     body: z
@@ -51,21 +51,21 @@ export const supplyEndpoints = {
     ...supply,
     method: 'GET',
     path: '/v2/supply/earnings',
-    summary: 'What the machines have earned, in all and by day and machine',
+    summary: 'Get earnings in total, by day and by machine',
     description:
-      'Money counts on the UTC day on which it was posted, and the days sum to what the ledger has. GPU-hours are those that were charged, so both end with the last charge: what runs is charged every few minutes.',
+      'Earnings count on the UTC day they were posted, and the days add up to the ledger. GPU-hours are those charged so far; running rentals are charged every few minutes.',
     errors: [400, 401, 403, 500],
     query: z.strictObject({
-      days: z.coerce.number().int().min(1).max(limits.earningsDays).default(30).describe('With today'),
+      days: z.coerce.number().int().min(1).max(limits.earningsDays).default(30).describe('Including today'),
     }),
     response: z.object({
       unpaidUsd: z.string(),
       paidOutUsd: z.string(),
       platformFeePercentage: z.number(),
-      machines: z.array(z.object({ id: z.string(), earnedUsd: z.string() })).describe('In all, since the beginning'),
-      from: z.string().describe('First of the days, UTC'),
+      machines: z.array(z.object({ id: z.string(), earnedUsd: z.string() })).describe('In total'),
+      from: z.string().describe('First day (UTC)'),
       to: z.string().describe('Today'),
-      earnedUsd: z.string().describe('In those days'),
+      earnedUsd: z.string().describe('In this period'),
       byDay: z
         .array(z.object({ day: z.string(), earnedUsd: z.string(), gpuHoursSold: z.number() }))
         .describe('Every day, oldest first'),
@@ -78,11 +78,11 @@ export const supplyEndpoints = {
             gpuHours: z
               .number()
               .nullable()
-              .describe('Its GPUs times the hours since it joined, on sale or not; null: it is no longer yours'),
-            occupancyPercentage: z.number().nullable().describe('Sold of there, to a hundredth'),
+              .describe('Its GPUs times the hours since it joined, on sale or not; null: no longer yours'),
+            occupancyPercentage: z.number().nullable().describe('Share of GPU-hours sold, rounded to 0.01'),
           }),
         )
-        .describe(`In those days, by id; at most ${limits.plainListRows}`),
+        .describe(`In this period, by ID; at most ${limits.plainListRows}`),
     }),
   }),
 }

@@ -46,15 +46,11 @@ const createVolumeBody = z
 const storageOption = z
   .object({
     region: storageRegion,
-    enabled: z.boolean().describe('Whether a volume can be created there'),
+    enabled: z.boolean().describe('Whether a volume can be created in this region'),
     costPerGbHourUsd: storagePriceUsdText,
     minSizeInGb: z.int().positive(),
     maxSizeInGb: z.int().positive(),
-    availableGb: z
-      .int()
-      .min(0)
-      .nullable()
-      .describe('The size of the largest volume that there is room for now; null: no limit is known'),
+    availableGb: z.int().min(0).nullable().describe('Largest volume that fits right now; null: no known limit'),
   })
   .meta({ id: 'StorageOption' })
 
@@ -76,8 +72,8 @@ export const volumeEndpoints = {
     family: 'v2',
     tag: 'Storage volumes',
     access: 'public',
-    summary: 'Where volumes can be made, and what a GB costs an hour',
-    description: 'A region without a price is not in the list.',
+    summary: 'List regions for volumes with their prices per GB-hour',
+    description: 'Regions without a price are not listed.',
     errors: [400, 500],
     response: z.array(storageOption),
   }),
@@ -118,7 +114,7 @@ export const volumeEndpoints = {
     family: 'v2',
     tag: 'Storage volumes',
     access: ['compute:write'],
-    summary: 'Attach a volume to bare-metal rentals of its region, all or none of them',
+    summary: 'Attach a volume to bare-metal rentals in its region: all of them, or none',
     errors: [400, 401, 403, 500],
     body: attachBody.meta({ id: 'AttachStorageVolume' }),
     response: attachReply,
@@ -130,7 +126,8 @@ export const volumeEndpoints = {
     tag: 'Storage volumes',
     access: ['compute:write'],
     summary: 'Detach a volume from rentals',
-    description: 'Without `rentalIds` it is detached from all of them. `attachedRentalIds` is what stays attached.',
+    description:
+      'Without `rentalIds`, the volume is detached from all rentals. `attachedRentalIds` lists those it stays attached to.',
     errors: [400, 401, 403, 404, 500],
     body: z
       .object({ storageVolumeId: positiveId, rentalIds: rentalIds.optional() })
@@ -144,7 +141,7 @@ export const volumeEndpoints = {
     tag: 'Storage volumes',
     access: ['compute:write'],
     summary: 'Delete a volume and its data',
-    description: 'Refused with `volume_attached` while it is attached to a rental.',
+    description: 'Fails with `volume_attached` while the volume is attached to a rental.',
     errors: [400, 401, 403, 404, 500],
     body: z.object({ storageVolumeId: positiveId }).meta({ id: 'TerminateStorageVolume' }),
     response: message.extend({ storageVolumeId: z.int().positive() }),

@@ -80,7 +80,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByRole('button', { name: 'Change the quota' }).click()
     await page.getByLabel('GPUs in use').fill('4')
     await page.getByRole('button', { name: 'Save the quota' }).click()
-    await page.getByText('Say why').waitFor()
+    await page.getByText('Enter a reason').waitFor()
     await page.getByLabel('Reason').fill('a new customer')
     await look('account-quota')
     await seeWhile(page.getByText(/^The quota of Test .* is changed/), () =>
