@@ -1,6 +1,6 @@
 /** Typed text as values of a request. Empty text is left out; what is no number becomes NaN, which schemas refuse. */
 import type { z } from 'zod'
-import { faultWords } from '../../src/contract/fault-words.ts'
+import { issueText } from '../../src/contract/issue-text.ts'
 
 export function optionalText(text: string): string | undefined {
   return text.trim() || undefined
@@ -14,5 +14,5 @@ export function optionalNumber(text: string): number | undefined {
 
 /** The schema's first error about a value; undefined: it is valid. */
 export function faultOf(schema: z.ZodType, value: unknown): string | undefined {
-  return schema.safeParse(value, { error: faultWords }).error?.issues[0]?.message
+  return schema.safeParse(value, { error: issueText }).error?.issues[0]?.message
 }

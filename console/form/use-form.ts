@@ -7,7 +7,7 @@ import type { z } from 'zod'
 import { api } from '../../src/contract/api.ts'
 import type { BodyInputOf } from '../../src/contract/endpoint.ts'
 import type { Api } from '../../src/contract/api.ts'
-import { faultWords } from '../../src/contract/fault-words.ts'
+import { issueText } from '../../src/contract/issue-text.ts'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
 import { ApiError, type ClientError } from '../../src/client/error.ts'
 import { useAction } from '../api/query.ts'
@@ -43,7 +43,7 @@ export interface Form<Values> {
 interface Schema<Body> {
   safeParse(
     body: Body,
-    params: { readonly error: typeof faultWords },
+    params: { readonly error: typeof issueText },
   ): {
     readonly error?: { readonly issues: ReadonlyArray<Pick<z.core.$ZodIssue, 'path' | 'message'>> } | undefined
   }
@@ -68,7 +68,7 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
   const [isTried, setTried] = useState(false)
   const sent = useRef<{ readonly values: Values; readonly body: Body }>(undefined)
   const body = options.body(values)
-  const issues = options.schema?.safeParse(body, { error: faultWords }).error?.issues ?? []
+  const issues = options.schema?.safeParse(body, { error: issueText }).error?.issues ?? []
   const own: Readonly<Record<string, string | undefined>> = options.check?.(values) ?? {}
   const isValid = issues.length === 0 && Object.values(own).every((fault) => fault === undefined)
   const shown = new Set<string>()

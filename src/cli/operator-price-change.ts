@@ -4,7 +4,7 @@
  */
 import { parseUsd } from '../base/money.ts'
 import type { CallInput, Reply } from '../client/client.ts'
-import { faultWords } from '../contract/fault-words.ts'
+import { issueText } from '../contract/issue-text.ts'
 import { operatorEndpoints } from '../contract/operator.ts'
 import { storageRegion } from '../contract/region.ts'
 import { priceUsdText, storagePriceUsdText } from '../contract/shared.ts'
@@ -192,7 +192,7 @@ function parseJson(text: string): unknown {
 function checked(value: unknown, from: string): Body {
   const { body } = operatorEndpoints.changePriceBook
   if (body === undefined) throw new Error('the contract has no body for a change of the price book')
-  const parsed = body.safeParse(value, { error: faultWords })
+  const parsed = body.safeParse(value, { error: issueText })
   if (parsed.success) return parsed.data
   const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`)
   throw new CliError(exitCodes.usage, `${from} is not a change of the price book.`, lines.slice(0, ISSUES_SHOWN))

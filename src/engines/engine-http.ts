@@ -10,7 +10,7 @@ import net from 'node:net'
 import { z } from 'zod'
 import { assertNever } from '../base/assert-never.ts'
 import { fail, failField, type Failure, type Result } from '../contract/result.ts'
-import { faultWords } from '../contract/fault-words.ts'
+import { issueText } from '../contract/issue-text.ts'
 
 export const engineStart = z.object({
   model: z.string().min(1),
@@ -185,7 +185,7 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<Res
 
 /** The first fault names its field. */
 export function readFields<T>(form: z.ZodType<T>, body: unknown): Result<T> {
-  const parsed = form.safeParse(body, { error: faultWords })
+  const parsed = form.safeParse(body, { error: issueText })
   if (parsed.success) return { ok: true, value: parsed.data }
   const [issue] = parsed.error.issues
   const path = (issue?.path ?? []).map((part) => (typeof part === 'number' ? part : String(part)))

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
-import { faultWords } from '../contract/fault-words.ts'
+import { issueText } from '../contract/issue-text.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
 import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './trusted-proxy.ts'
 
@@ -141,7 +141,7 @@ export class SettingsError extends Error {}
 
 export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
-  const parsed = environment.safeParse(given, { error: faultWords })
+  const parsed = environment.safeParse(given, { error: issueText })
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
     throw new SettingsError(`Invalid setting: ${problems.join('; ')}`)

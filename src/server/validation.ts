@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import { findFlaw } from '../base/json.ts'
 import type { Issue } from '../base/issue.ts'
-import { faultWords } from '../contract/fault-words.ts'
+import { issueText } from '../contract/issue-text.ts'
 
 export type Validated =
   | { readonly ok: true; readonly value: unknown }
@@ -18,7 +18,7 @@ export function validate(schema: z.ZodType | undefined, input: unknown): Validat
   if (schema === undefined) return { ok: true, value: undefined }
   const flaw = findFlaw(input)
   if (flaw !== undefined) return { ok: false, issues: [{ ...flaw, malformed: false, input: null }] }
-  const parsed = schema.safeParse(input, { error: faultWords })
+  const parsed = schema.safeParse(input, { error: issueText })
   if (parsed.success) return { ok: true, value: parsed.data }
   return { ok: false, issues: parsed.error.issues.flatMap((issue) => flatten(issue, input)) }
 }

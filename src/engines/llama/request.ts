@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
-import { faultWords } from '../../contract/fault-words.ts'
+import { issueText } from '../../contract/issue-text.ts'
 import type { ChatMessage } from './chat-prompt.ts'
 import type { Sampling } from './sampling.ts'
 import type { Tool } from './tool-call.ts'
@@ -192,7 +192,7 @@ export function readRequest(
 }
 
 function readChat(given: unknown): Result<GenerationRequest> {
-  const parsed = chatBody.safeParse(given, { error: faultWords })
+  const parsed = chatBody.safeParse(given, { error: issueText })
   if (!parsed.success) return failParsing(parsed.error)
   const body = parsed.data
   const { tools, logprobs, top_logprobs: top } = body
@@ -221,7 +221,7 @@ function readChat(given: unknown): Result<GenerationRequest> {
 }
 
 function readCompletion(given: unknown): Result<GenerationRequest> {
-  const parsed = completionBody.safeParse(given, { error: faultWords })
+  const parsed = completionBody.safeParse(given, { error: issueText })
   if (!parsed.success) return failParsing(parsed.error)
   const { prompt, n, logprobs, max_tokens: maxTokens } = parsed.data
   if (prompt.length * n > MAX_CHOICES)

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod'
 import { hostName, hostOffer, type HostOffer } from '../../contract/agent.ts'
-import { faultWords } from '../../contract/fault-words.ts'
+import { issueText } from '../../contract/issue-text.ts'
 import {
   metalAccess,
   metalAccessFields,
@@ -62,13 +62,13 @@ export function parseInventory(text: string): InventoryOutcome {
   } catch (error) {
     return { kind: 'faulty', faults: [`not JSON: ${error instanceof Error ? error.message : String(error)}`] }
   }
-  const file = inventoryFile.safeParse(json, { error: faultWords })
+  const file = inventoryFile.safeParse(json, { error: issueText })
   if (!file.success)
     return { kind: 'faulty', faults: file.error.issues.map((one) => `${fieldOf(one)}: ${one.message}`) }
   const faults: string[] = []
   const hosts: InventoryHost[] = []
   for (const [index, one] of file.data.hosts.entries()) {
-    const entry = inventoryHost.safeParse(one, { error: faultWords })
+    const entry = inventoryHost.safeParse(one, { error: issueText })
     if (entry.success) hosts.push(hostOf(entry.data))
     else faults.push(...entry.error.issues.map((issue) => `${nameOf(one, index)}: ${fieldOf(issue)}: ${issue.message}`))
   }

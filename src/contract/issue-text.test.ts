@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { faultWords } from './fault-words.ts'
+import { issueText } from './issue-text.ts'
 
 const form = z.strictObject({
   name: z.string().min(3).max(5),
@@ -41,14 +41,14 @@ test.each([
   [{ type: 'bag' }, 'Must be "box"'],
   [{ on: 'yes' }, 'Must be true or false'],
   [{ at: 'noon' }, 'Must be a time such as 2026-11-01T12:00:00Z'],
-  [{ day: '2026-02-30' }, 'Must be a day such as 2026-11-01'],
-  [{ mail: 'ada' }, 'Must be an e-mail address'],
+  [{ day: '2026-02-30' }, 'Must be a date such as 2026-11-01'],
+  [{ mail: 'ada' }, 'Must be an email address'],
   [{ own: 'y' }, 'Must be an x'],
   [
     { other: 1 },
     'Unknown key; allowed: name, label, one, count, share, step, tags, kind, type, on, at, day, mail, own',
   ],
 ])('%j: %s', (fault, words) => {
-  const parsed = form.safeParse({ ...good, ...fault }, { error: faultWords })
+  const parsed = form.safeParse({ ...good, ...fault }, { error: issueText })
   expect(parsed.error?.issues.map(({ message }) => message)).toEqual([words])
 })

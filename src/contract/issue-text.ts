@@ -6,7 +6,7 @@ type Fault = z.core.$ZodRawIssue
 const missingCodes = new Set<string | undefined>(['invalid_type', 'invalid_value', 'invalid_union'])
 
 /** undefined: the schema's own words, or the library's. */
-export function faultWords(fault: Fault): string | undefined {
+export function issueText(fault: Fault): string | undefined {
   if (missingCodes.has(fault.code) && fault.input === undefined) return 'Required'
   switch (fault.code) {
     case 'unrecognized_keys':
