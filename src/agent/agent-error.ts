@@ -1,4 +1,4 @@
-/** What keeps an agent from its work and its owner can change: what is wrong, and what to do next. */
+/** An error that the owner of the machine can fix, with the next steps. */
 export class AgentError extends Error {
   readonly next: readonly string[]
 

@@ -149,7 +149,7 @@ function wants(generation: number, ...workloads: Workload[]): Omit<Desired, 'typ
 }
 
 describe('an agent', () => {
-  test('shows who it is, says what it offers, and makes true what is wanted', async () => {
+  test('authenticates, reports its offer and applies the desired state', async () => {
     const at = await server()
     const one = await host(at)
     const agent = start(one)
@@ -179,7 +179,7 @@ describe('an agent', () => {
     expect([...one.engine.found.keys()]).toEqual(['a'])
   })
 
-  test('with another key is refused for good, and ends', async () => {
+  test('stops when the server does not know its key', async () => {
     const at = await server()
     const one = await host(at)
     const stranger = openKey(openAgentFolder(path.join(root, 'stranger')))
@@ -199,7 +199,7 @@ describe('an agent', () => {
     expect(at.heard).toEqual([])
   })
 
-  test('does not share its folder with a second one', async () => {
+  test('does not start twice in one folder', async () => {
     const at = await server()
     const one = await host(at)
     start(one)
@@ -207,7 +207,7 @@ describe('an agent', () => {
     await expect(start(one).done).rejects.toThrow('Another agent')
   })
 
-  test('puts a GPU that falls sick off sale', async () => {
+  test('stops offering a GPU that becomes unhealthy', async () => {
     const at = await server()
     const one = await host(at)
     one.folder.writeJson('sick.json', [1])
@@ -215,7 +215,7 @@ describe('an agent', () => {
     expect((await at.report('a report', () => true)).offer.gpusSick).toEqual([1])
   })
 
-  test('says that its engine does not answer, and goes on when it does', async () => {
+  test('reports an engine that does not respond, and recovers with it', async () => {
     const at = await server()
     const one = await host(at)
     one.engine.breakWith(new Error('Cannot connect to the Docker daemon'))
@@ -233,8 +233,8 @@ describe('an agent', () => {
   })
 })
 
-describe('when the line is cut', () => {
-  test('the agent comes back by itself, and its tenants never noticed', async () => {
+describe('after a lost connection', () => {
+  test('the agent reconnects and its tenants keep running', async () => {
     const at = await server()
     const one = await host(at)
     const { events } = start(one)
@@ -246,7 +246,7 @@ describe('when the line is cut', () => {
     expect(one.engine.starts).toEqual(['a'])
   })
 
-  test('again and again right after a welcome, the agent calls less and less often', async () => {
+  test('right after each welcome, the agent backs off', async () => {
     const at = await server()
     const one = await host(at)
     start(one)
@@ -262,17 +262,17 @@ describe('when the line is cut', () => {
     expect(waitsMs[3]).toBeGreaterThan(900)
   })
 
-  test('by a server that falls silent without closing it, it is noticed', async () => {
+  test('to a server that stops responding, the agent notices', async () => {
     const at = await server({ heartbeatMs: 100 })
     const one = await host(at)
     const { events } = start(one)
     await at.report('a first report', () => true)
     at.freeze()
     await waitFor('a second welcome', () => at.welcomes >= 2)
-    expect(events).toContainEqual({ kind: 'lost', message: 'the server has fallen silent' })
+    expect(events).toContainEqual({ kind: 'lost', message: 'the server stopped responding' })
   })
 
-  test('and the server is away for good, what should run is started again after a reboot', async () => {
+  test('and without a server, workloads start again after a reboot', async () => {
     const first = await server()
     const one = await host(first)
     const agent = start(one)
@@ -294,7 +294,7 @@ describe('when the line is cut', () => {
 })
 
 describe('streams', () => {
-  test('lead into what runs, end one way at a time, and fail with a sentence', async () => {
+  test('reach workloads, end each direction on its own, and fail with a message', async () => {
     const at = await server()
     const one = await host(at)
     start(one)
@@ -313,7 +313,7 @@ describe('streams', () => {
 
     const odd = at.mux().open({ kind: 'teleport' })
     const refused = await new Promise<Error>((resolve) => odd.on('error', resolve))
-    expect(refused.message).toContain('does not know what such a stream is for')
+    expect(refused.message).toContain('does not support this kind of stream')
   })
 
   test('carry signals both ways', async () => {
@@ -339,7 +339,7 @@ describe('drain, resume and leave', () => {
     return (await askControl(folder, { command: 'move', to }))?.value
   }
 
-  test('go through the agent that runs', async () => {
+  test('go through the running agent', async () => {
     const at = await server()
     const one = await host(at)
     const agent = start(one)
@@ -357,7 +357,7 @@ describe('drain, resume and leave', () => {
     expect(await askControl(one.folder, { command: 'status' })).toBeUndefined()
   })
 
-  test('to where it is already are done at once', async () => {
+  test('to the current state are done at once', async () => {
     const at = await server()
     const one = await host(at)
     start(one)
@@ -367,7 +367,7 @@ describe('drain, resume and leave', () => {
     expect(await ask(one.folder, 'ready')).toEqual({ state: 'ready' })
   })
 
-  test('go to the server itself where no agent runs', async () => {
+  test('go directly to the server when no agent is running', async () => {
     const at = await server()
     const { folder, membership } = await host(at)
     at.want(wants(2))

@@ -1,7 +1,7 @@
 /**
- * The agent: makes what the server wants of this machine true, and says what there is. All of its parts are wired here:
- * what finds the hardware, what runs things (a `Runtime`, driven by the `Keeper`), the line to the server, and the
- * socket for commands. When it ends, what runs goes on running; the next one adopts it.
+ * The agent applies the desired state that the server sends and reports the observed state. This file wires its parts:
+ * hardware discovery, a `Runtime` driven by the `Keeper`, the connection to the server, and the control socket.
+ * Workloads keep running when the agent stops; the next agent adopts them.
  */
 import type { Desired, HostFault, HostMetrics, HostOffer, HostReport } from '../contract/agent.ts'
 import { Keeper } from '../engines/keeper.ts'
@@ -17,7 +17,7 @@ import { makeMeter } from './metrics.ts'
 import { Mover, type HostState } from './move.ts'
 import { makeOffer } from './offer.ts'
 import { serveStream } from './stream.ts'
-import { openWanted } from './wanted.ts'
+import { openDesiredState } from './desired-state.ts'
 
 export interface AgentOptions {
   readonly folder: AgentFolder
@@ -25,9 +25,9 @@ export interface AgentOptions {
   readonly version: string
   readonly gpus: GpuSource
   readonly makeRuntime: MakeRuntime
-  /** For people. */
+  /** For the console output. */
   readonly tell: (event: AgentEvent) => void
-  /** Ends the agent, and nothing else. */
+  /** Stops the agent, not its workloads. */
   readonly signal: AbortSignal
 }
 
@@ -47,17 +47,17 @@ export interface AgentStatus {
   readonly hostId: string
   readonly server: string
   readonly connected: boolean
-  /** null: the server has said nothing yet. */
+  /** null: not known yet. */
   readonly state: HostState | null
   readonly offer: HostOffer
   readonly notes: readonly string[]
-  /** Why it takes no tenants. */
+  /** Why it accepts no tenants. */
   readonly fault: HostFault | null
   readonly workloads: HostReport['workloads']
 }
 
 const PASS_MS = 2_000
-const LOOK_MS = 15_000
+const HARDWARE_MS = 15_000
 const MAX_NOTES = 50
 const MAX_NOTE_CHARS = 2_000
 
@@ -76,25 +76,25 @@ class Agent {
   readonly #options: AgentOptions
   readonly #runtime: HostRuntime
   readonly #keeper: Keeper
-  readonly #wanted
+  readonly #desired
   readonly #mover = new Mover()
   readonly #meter: (snapshot: GpuSnapshot) => HostMetrics
   #snapshot: GpuSnapshot
   #offer: HostOffer
   #connection: Connection | undefined
-  /** Why the last look at the runtime failed. */
-  #trouble: string | undefined
-  #troubleIsTold = false
-  #told = { workloads: '', state: '', error: '' }
+  /** Why the runtime's state could not be read last time. */
+  #runtimeError: string | undefined
+  #isErrorReported = false
+  #lastTold = { workloads: '', state: '', error: '' }
   #finish: (end: AgentEnd) => void = () => {}
 
   constructor(options: AgentOptions, snapshot: GpuSnapshot) {
     this.#options = options
-    const onError = (what: string, error: unknown): void => this.#tellError(`${what}: ${wordsOf(error)}`)
+    const onError = (what: string, error: unknown): void => this.#tellError(`${what}: ${messageOf(error)}`)
     this.#runtime = options.makeRuntime(snapshot, onError)
     this.#snapshot = snapshot
     this.#offer = this.#makeOffer(snapshot)
-    this.#wanted = openWanted(options.folder, onError)
+    this.#desired = openDesiredState(options.folder, onError)
     this.#meter = makeMeter(options.folder.dir)
     this.#keeper = new Keeper({
       runtime: this.#runtime,
@@ -109,7 +109,7 @@ class Agent {
     const ended = new Promise<AgentEnd>((resolve) => (this.#finish = resolve))
     const stop = new AbortController()
     tell({ kind: 'offer', offer: this.#offer, notes: this.#notes() })
-    const last = this.#wanted.current()
+    const last = this.#desired.current()
     if (last !== undefined) this.#keeper.desire(last)
     const control = await serveControl(this.#options.folder, (request) => this.#answer(request))
     const connection = openConnection({
@@ -119,18 +119,18 @@ class Agent {
       key: openKey(this.#options.folder),
       version: this.#options.version,
       report: () => this.#report(),
-      desired: (desired) => this.#take(desired),
+      desired: (desired) => this.#applyDesired(desired),
       accept: (request, stream) => {
-        serveStream(this.#runtime, request, stream).catch((error: unknown) => this.#tellError(wordsOf(error)))
+        serveStream(this.#runtime, request, stream).catch((error: unknown) => this.#tellError(messageOf(error)))
       },
-      state: (state) => this.#hearState(state),
+      state: (state) => this.#connectionChanged(state),
     })
     this.#connection = connection
     void this.#awaitRefusal(connection)
     const unwatch = this.#runtime.watch?.(() => void this.#pass(stop.signal))
     const timers = [
       setInterval(() => void this.#pass(stop.signal), PASS_MS),
-      setInterval(() => void this.#look(stop.signal), LOOK_MS),
+      setInterval(() => void this.#readHardware(stop.signal), HARDWARE_MS),
     ]
     signal.addEventListener('abort', () => this.#finish({ kind: 'stopped' }), { once: true })
     if (signal.aborted) this.#finish({ kind: 'stopped' })
@@ -160,102 +160,104 @@ class Agent {
     const hardware = { ...readHardware(folder.dir), storageGb: membership.storageGb }
     const offer = makeOffer(membership.terms, hardware, snapshot)
     if (offer !== undefined) return offer
-    throw new AgentError(`There is no GPU to offer. ${snapshot.notes.join(' ')}`.trim(), [
-      'For a machine without GPUs some can be declared, such as: --simulate-gpus rtx4090:2',
+    throw new AgentError(`No GPU to offer. ${snapshot.notes.join(' ')}`.trim(), [
+      'To try Berth without a GPU, simulate some: --simulate-gpus rtx4090:2',
     ])
   }
 
-  #take(desired: Desired): void {
-    const known = this.#wanted.take(desired)
+  #applyDesired(desired: Desired): void {
+    const known = this.#desired.take(desired)
     this.#keeper.desire(known)
     this.#mover.hear(desired.state)
-    if (this.#told.state !== desired.state) this.#options.tell({ kind: 'state', state: desired.state })
-    this.#told.state = desired.state
+    if (this.#lastTold.state !== desired.state) this.#options.tell({ kind: 'state', state: desired.state })
+    this.#lastTold.state = desired.state
     if (desired.state === 'left') return this.#finish({ kind: 'left' })
     void this.#pass()
   }
 
   async #pass(signal: AbortSignal = this.#options.signal): Promise<void> {
     try {
-      this.#wanted.save()
+      this.#desired.save()
       await this.#keeper.pass(signal)
-      if (this.#trouble !== undefined) this.#connection?.reportSoon()
-      this.#trouble = undefined
-      this.#troubleIsTold = false
+      if (this.#runtimeError !== undefined) this.#connection?.reportSoon()
+      this.#runtimeError = undefined
+      this.#isErrorReported = false
     } catch (error) {
       if (signal.aborted) return
-      this.#trouble = wordsOf(error)
-      this.#tellError(this.#trouble)
+      this.#runtimeError = messageOf(error)
+      this.#tellError(this.#runtimeError)
       this.#connection?.reportSoon()
     }
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
+  async #readHardware(signal: AbortSignal): Promise<void> {
     try {
       const snapshot = await this.#options.gpus.read(signal)
       if (signal.aborted) return
       const offer = this.#makeOffer(snapshot)
-      const isNews = JSON.stringify([offer, snapshot.notes]) !== JSON.stringify([this.#offer, this.#snapshot.notes])
+      const isChanged = JSON.stringify([offer, snapshot.notes]) !== JSON.stringify([this.#offer, this.#snapshot.notes])
       this.#snapshot = snapshot
       this.#offer = offer
-      if (isNews) this.#options.tell({ kind: 'offer', offer, notes: this.#notes() })
-      if (isNews) this.#connection?.reportSoon()
+      if (isChanged) this.#options.tell({ kind: 'offer', offer, notes: this.#notes() })
+      if (isChanged) this.#connection?.reportSoon()
       this.#connection?.sendMetrics(this.#meter(snapshot))
     } catch (error) {
-      if (!signal.aborted) this.#tellError(wordsOf(error))
+      if (!signal.aborted) this.#tellError(messageOf(error))
     }
   }
 
   #changed(): void {
     const workloads = this.#keeper.report()?.workloads ?? []
-    const more = this.#wanted.seen(workloads)
-    if (more !== undefined) this.#keeper.desire(more)
+    const updated = this.#desired.seen(workloads)
+    if (updated !== undefined) this.#keeper.desire(updated)
     const running = workloads.filter((one) => one.state === 'running').length
     const seen = `${running} of ${workloads.length}`
-    if (this.#told.workloads !== seen) {
+    if (this.#lastTold.workloads !== seen) {
       this.#options.tell({ kind: 'workloads', running, total: workloads.length })
     }
-    this.#told.workloads = seen
+    this.#lastTold.workloads = seen
     this.#connection?.reportSoon()
   }
 
   /**
-   * While what runs here cannot be seen, that is said once, and then nothing: it may have ended, so to the server this
-   * host is silent. Nobody pays for it then, and nobody rents it. Before the first look there is an offer, and no more.
+   * While the runtime's state cannot be read, one report says so and then none is sent: workloads may have ended, so the
+   * server treats the host as offline, bills nobody for it and rents it to nobody.
    */
   #report(): HostReport | undefined {
-    if (this.#trouble !== undefined && this.#troubleIsTold) return undefined
-    this.#troubleIsTold = this.#trouble !== undefined
+    if (this.#runtimeError !== undefined && this.#isErrorReported) return undefined
+    this.#isErrorReported = this.#runtimeError !== undefined
     const seen = this.#keeper.report()
-    const blind = seen === undefined || this.#trouble !== undefined ? { blind: true } : {}
-    const said = seen ?? { generation: 0, workloads: [], volumes: [] }
+    const blind = seen === undefined || this.#runtimeError !== undefined ? { blind: true } : {}
+    const observed = seen ?? { generation: 0, workloads: [], volumes: [] }
     const fault = this.#runtime.fault?.()
     const problem = fault === undefined ? {} : { fault }
-    return { type: 'report', offer: this.#offer, notes: this.#notes(), ...said, ...problem, ...blind }
+    return { type: 'report', offer: this.#offer, notes: this.#notes(), ...observed, ...problem, ...blind }
   }
 
   #notes(): string[] {
-    const trouble = this.#trouble === undefined ? [] : [`What runs here cannot be seen now: ${this.#trouble}`]
-    return [...trouble, ...this.#snapshot.notes, ...this.#runtime.notes()]
+    const error =
+      this.#runtimeError === undefined ? [] : [`Cannot read the state of the workloads: ${this.#runtimeError}`]
+    return [...error, ...this.#snapshot.notes, ...this.#runtime.notes()]
       .slice(0, MAX_NOTES)
       .map((note) => note.slice(0, MAX_NOTE_CHARS))
   }
 
-  #hearState(state: ConnectionState): void {
+  #connectionChanged(state: ConnectionState): void {
     this.#options.tell(state)
     if (state.kind === 'refused') this.#mover.refused(state.refusal)
     if (state.kind === 'connected') this.#connection?.sendMetrics(this.#meter(this.#snapshot))
   }
 
-  /** The same trouble is told once until another comes. */
+  /** Repeats of the same error are dropped. */
   #tellError(message: string): void {
-    if (this.#told.error !== message) this.#options.tell({ kind: 'error', message })
-    this.#told.error = message
+    if (this.#lastTold.error !== message) this.#options.tell({ kind: 'error', message })
+    this.#lastTold.error = message
   }
 
   async #answer(request: ControlRequest): Promise<AgentStatus | { state: HostState }> {
     if (request.command === 'move') {
-      if (this.#connection === undefined) throw new AgentError('The agent has only just started.')
+      if (this.#connection === undefined)
+        throw new AgentError('The agent is still starting.', ['Try again in a few seconds.'])
       return { state: await this.#mover.ask(request.to, this.#connection) }
     }
     const { hostId, server } = this.#options.membership
@@ -263,7 +265,7 @@ class Agent {
       hostId,
       server,
       connected: this.#connection?.isConnected ?? false,
-      state: this.#wanted.current()?.state ?? null,
+      state: this.#desired.current()?.state ?? null,
       offer: this.#offer,
       notes: this.#notes(),
       fault: this.#runtime.fault?.() ?? null,
@@ -272,6 +274,6 @@ class Agent {
   }
 }
 
-function wordsOf(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

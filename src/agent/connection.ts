@@ -1,7 +1,6 @@
 /**
- * The agent's line to its server: one WebSocket that the agent opens, and opens again for ever when it is cut, after
- * waits that grow and are spread. It says what there is on every change and with every heartbeat; what the server wants
- * is handed on whole. Only a refusal that cannot get better ends it: a host or key that the server does not know.
+ * The agent's WebSocket to its server. It reconnects forever with exponential backoff and jitter, and reports on every
+ * change and with every heartbeat. Only a final refusal ends it, such as a host or key that the server does not know.
  */
 import { randomInt } from 'node:crypto'
 import { WebSocket, type RawData } from 'ws'
@@ -24,18 +23,18 @@ export interface ConnectionOptions {
   readonly installation: string
   readonly key: AgentKey
   readonly version: string
-  /** undefined: nothing to say yet. */
+  /** undefined: no report. */
   report(): HostReport | undefined
   desired(desired: Desired): void
   accept(request: unknown, stream: MuxStream): void
-  /** For people; each is told once, not with every try. */
+  /** Called once per change, not per attempt. */
   state(state: ConnectionState): void
 }
 
 export type ConnectionState =
   | { readonly kind: 'connected' }
   | { readonly kind: 'lost'; readonly message: string }
-  /** Of a move, or of the connection. */
+  /** A refused move, or a refused connection. */
   | { readonly kind: 'refused'; readonly refusal: Refusal }
 
 export interface Refusal {
@@ -47,34 +46,34 @@ export type Move = Extract<FromAgent, { type: 'move' }>['to']
 
 export interface Connection {
   readonly isConnected: boolean
-  /** Something of the report has changed. */
+  /** Call it when the report has changed. */
   reportSoon(): void
   sendMetrics(metrics: HostMetrics): void
-  /** false: there is no connection now. The answer is in the next `desired`, or is a refusal. */
+  /** false: not connected. The answer is the next `desired`, or a refusal. */
   move(to: Move): boolean
-  /** Settles when it has ended: with why, where the server has refused for good; never by itself else. */
+  /** Resolves after `close`, or with the reason of a final refusal. */
   readonly ended: Promise<Refusal | undefined>
   close(): void
 }
 
-/** From dialling to the server's welcome. */
+/** From connecting to the server's welcome. */
 const WELCOME_MS = 15_000
 const FIRST_DELAY_MS = 500
 const MAX_DELAY_MS = 15_000
 const MAX_FAILURES = 10
-/** A line that has stood for so long is a good one; a server that lets us in and then hangs up is not called at once. */
-const GOOD_MS = 30_000
-/** The server's word for: another connection of this host has taken over. */
+/** The backoff is reset only after this long, so a server that accepts and then hangs up is not called at once. */
+const STABLE_MS = 30_000
+/** The close code for: another connection of this host has taken over. */
 const REPLACED_CODE = 4_001
-/** After so many heartbeats without a byte, the line is dead. */
+/** After this many heartbeats without a byte the connection counts as dead. */
 const SILENT_HEARTBEATS = 3
 const MIN_SILENCE_MS = 2_000
-/** Changes that come faster make one report. */
+/** Changes within this time share one report. */
 const GATHER_MS = 50
 const MAX_MESSAGE_BYTES = 16 * 1_048_576
 const CLOSE_MS = 2_000
 
-/** Trying again is no use after these. */
+/** A retry cannot succeed after these. */
 const finalReasons: ReadonlySet<string> = new Set(['unknown_host', 'protocol_unsupported', 'another_installation'])
 
 export function openConnection(options: ConnectionOptions): Connection {
@@ -102,7 +101,7 @@ class AgentConnection implements Connection {
     this.#dial()
   }
 
-  /** The server has welcomed us, and the line is not known to be cut. */
+  /** The server has accepted us, and the connection is not known to be lost. */
   get isConnected(): boolean {
     return this.#mux !== undefined
   }
@@ -134,7 +133,7 @@ class AgentConnection implements Connection {
       perMessageDeflate: false,
     })
     this.#socket = socket
-    const late = setTimeout(() => this.#cut(socket, 'the server has not welcomed us in time'), WELCOME_MS)
+    const late = setTimeout(() => this.#cut(socket, 'the server did not accept the connection in time'), WELCOME_MS)
     const heard = (): void => void (this.#heardAt = performance.now())
     socket.on('message', (data, isBinary) => {
       heard()
@@ -147,7 +146,7 @@ class AgentConnection implements Connection {
     socket.on('error', (error) => this.#lost(socket, error.message === '' ? 'no answer' : error.message))
     socket.on('close', (code, reason) => {
       clearTimeout(late)
-      // Somebody else has our key: taking the line back at once would only make both useless.
+      // Another agent uses the same key: reconnecting at once would make both useless.
       if (code === REPLACED_CODE) this.#failures = MAX_FAILURES
       this.#lost(socket, reason.length > 0 ? reason.toString() : `the connection was closed (${code})`)
     })
@@ -155,7 +154,7 @@ class AgentConnection implements Connection {
 
   #hear(socket: WebSocket, data: RawData, welcomed: () => void): void {
     const message = parseMessage(data)
-    if (message === undefined) return this.#cut(socket, 'the server has said something that makes no sense')
+    if (message === undefined) return this.#cut(socket, 'the server sent an invalid message')
     switch (message.type) {
       case 'challenge':
         return this.#answer(message)
@@ -170,22 +169,22 @@ class AgentConnection implements Connection {
     }
   }
 
-  /** Signed only for the installation that we have joined: nobody else can pass our answer on to it. */
+  /** Signs only for the installation that this host has joined, so a relay cannot use the answer elsewhere. */
   #answer({ protocol, installation, nonce }: Extract<FromServer, { type: 'challenge' }>): void {
     const { hostId, key, version } = this.#options
     if (installation !== this.#options.installation) {
-      const message = `At ${this.#options.server} there is another installation than the one that was joined.`
+      const message = `${this.#options.server} is not the installation that this host has joined.`
       return this.#finish({ reason: 'another_installation', message })
     }
     if (protocol !== AGENT_PROTOCOL) {
-      const message = `The server speaks version ${protocol} of the agent's protocol, this agent ${AGENT_PROTOCOL}.`
+      const message = `The server uses agent protocol ${protocol}, this agent uses ${AGENT_PROTOCOL}. Update the older one.`
       return this.#finish({ reason: 'protocol_unsupported', message })
     }
     this.#send({ type: 'hello', hostId, signature: key.answer(installation, nonce), version })
   }
 
   #begin(socket: WebSocket, heartbeatMs: number): void {
-    this.#good = setTimeout(() => (this.#failures = 0), GOOD_MS)
+    this.#good = setTimeout(() => (this.#failures = 0), STABLE_MS)
     this.#told = ''
     this.#mux = makeMux({
       side: 'client',
@@ -196,7 +195,7 @@ class AgentConnection implements Connection {
     })
     const silenceMs = Math.max(SILENT_HEARTBEATS * heartbeatMs, MIN_SILENCE_MS)
     this.#heartbeat = setInterval(() => {
-      if (performance.now() - this.#heardAt > silenceMs) return this.#cut(socket, 'the server has fallen silent')
+      if (performance.now() - this.#heardAt > silenceMs) return this.#cut(socket, 'the server stopped responding')
       socket.ping()
       this.#sendReport()
     }, heartbeatMs)
@@ -204,7 +203,7 @@ class AgentConnection implements Connection {
     this.#sendReport()
   }
 
-  /** Once we are in, it is a move that was refused. */
+  /** After the welcome, it is a move that was refused. */
   #refused(socket: WebSocket, refusal: Refusal): void {
     if (finalReasons.has(refusal.reason)) return this.#finish(refusal)
     this.#options.state({ kind: 'refused', refusal })
@@ -223,7 +222,7 @@ class AgentConnection implements Connection {
     this.#told = message
     const limit = Math.min(FIRST_DELAY_MS * 2 ** this.#failures, MAX_DELAY_MS)
     this.#failures = Math.min(this.#failures + 1, MAX_FAILURES)
-    // Between half of it and all of it, so that a thousand agents do not come back in one moment.
+    // Jitter: a thousand agents must not reconnect at the same moment.
     this.#retry = setTimeout(() => this.#dial(), randomInt(limit / 2, limit))
   }
 
@@ -262,7 +261,7 @@ class AgentConnection implements Connection {
   }
 }
 
-/** `http://127.0.0.1:8420/berth` is dialled at `ws://127.0.0.1:8420/berth/v2/agent/connect`. */
+/** `http://127.0.0.1:8420/berth` → `ws://127.0.0.1:8420/berth/v2/agent/connect`. */
 function urlOf(server: string): string {
   return `${server.replace(/^http/, 'ws').replace(/\/+$/, '')}${AGENT_PATH}`
 }

@@ -1,6 +1,6 @@
 /**
- * How `berth agent status` and its like reach an agent that runs: a unix socket in its folder, which only its own user
- * can open. One line of JSON goes in, one comes back.
+ * The control socket of a running agent, for `berth agent status` and the like: a unix socket in its folder that only
+ * its own user can open. One line of JSON per request and reply.
  */
 import fs from 'node:fs'
 import net from 'node:net'
@@ -22,7 +22,7 @@ const controlReply = z.union([
 type ControlReply = z.output<typeof controlReply>
 
 const SOCKET_NAME = 'control.sock'
-/** The kernel's limit is 108 bytes with the closing zero. */
+/** The kernel's limit is 108 bytes with the terminating zero. */
 const MAX_PATH_BYTES = 107
 const MAX_LINE_CHARS = 65_536
 /** Longer than the server may take to answer a move. */
@@ -33,11 +33,11 @@ export async function serveControl(
   answer: (request: ControlRequest) => Promise<unknown>,
 ): Promise<{ close(): void }> {
   const file = socketPath(folder)
-  // We hold the folder: a socket that is there was left behind.
+  // We hold the folder's lock, so an existing socket is stale.
   fs.rmSync(file, { force: true })
   const server = net.createServer((socket) => {
     socket.setTimeout(ASK_MS, () => socket.destroy())
-    // Who has asked may be gone before the answer.
+    // The client may disconnect before the reply.
     socket.on('error', () => {})
     readLine(socket, (line) => {
       void replyTo(line, answer).then((reply) => socket.end(`${JSON.stringify(reply)}\n`))
@@ -51,20 +51,20 @@ export async function serveControl(
   return { close: () => void server.close() }
 }
 
-/** undefined: no agent runs on that folder. */
+/** undefined: no agent is running in that folder. */
 export function askControl(folder: AgentFolder, request: ControlRequest): Promise<{ value: unknown } | undefined> {
   return new Promise((resolve, reject) => {
     const socket = net.connect(socketPath(folder))
-    socket.setTimeout(ASK_MS, () => socket.destroy(new AgentError('The agent has not answered in time.')))
+    socket.setTimeout(ASK_MS, () => socket.destroy(new AgentError('The agent did not respond in time.')))
     socket.on('connect', () => socket.write(`${JSON.stringify(request)}\n`))
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT' || error.code === 'ECONNREFUSED') resolve(undefined)
       else reject(error)
     })
-    socket.on('close', () => reject(new AgentError('The agent has ended before it answered.')))
+    socket.on('close', () => reject(new AgentError('The agent stopped before it responded.')))
     readLine(socket, (line) => {
       const reply = controlReply.safeParse(parseJson(line))
-      if (!reply.success) reject(new AgentError('The agent has answered what makes no sense.'))
+      if (!reply.success) reject(new AgentError('The agent sent an invalid reply.'))
       else if (reply.data.ok) resolve({ value: reply.data.value })
       else reject(new AgentError(reply.data.message))
       socket.destroy()
@@ -74,7 +74,8 @@ export function askControl(folder: AgentFolder, request: ControlRequest): Promis
 
 async function replyTo(line: string, answer: (request: ControlRequest) => Promise<unknown>): Promise<ControlReply> {
   const request = controlRequest.safeParse(parseJson(line))
-  if (!request.success) return { ok: false, message: 'The agent does not know that request.' }
+  if (!request.success)
+    return { ok: false, message: 'The agent does not support this request; it may be an older version.' }
   try {
     return { ok: true, value: (await answer(request.data)) ?? null }
   } catch (error) {
@@ -108,7 +109,7 @@ function parseJson(text: string): unknown {
 function socketPath(folder: AgentFolder): string {
   const file = path.join(folder.dir, SOCKET_NAME)
   if (Buffer.byteLength(file) <= MAX_PATH_BYTES) return file
-  throw new AgentError(`The path of the agent's folder ${folder.dir} is too long for a socket.`, [
-    'A shorter one is named with --dir.',
+  throw new AgentError(`The path of the agent's folder is too long for a socket: ${folder.dir}.`, [
+    'Choose a shorter one with --dir.',
   ])
 }

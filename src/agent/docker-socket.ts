@@ -1,12 +1,12 @@
-/** Where the container engine of this machine listens: Docker, or Podman's socket in Docker's manner. */
+/** Finds the socket of the container engine: Docker, or Podman's Docker-compatible one. */
 import fs from 'node:fs'
 import { DockerClient } from '../engines/docker/client.ts'
 import { AgentError } from './agent-error.ts'
 
-const ASK_MS = 10_000
+const PROBE_MS = 10_000
 
 export interface SocketPlaces {
-  /** Named by the owner: only this one is tried. */
+  /** Set by the owner: only this one is tried. */
   readonly named?: string | undefined
   /** `unix:///run/docker.sock`. */
   readonly dockerHost?: string | undefined
@@ -14,7 +14,7 @@ export interface SocketPlaces {
   readonly runtimeDir?: string | undefined
 }
 
-/** The first that answers. Throws what was tried and what to do. */
+/** The first socket that responds. Throws an error that lists the attempts and the next steps. */
 export async function findDockerSocket(places: SocketPlaces): Promise<string> {
   const failures: string[] = []
   for (const socket of placesOf(places)) {
@@ -22,11 +22,11 @@ export async function findDockerSocket(places: SocketPlaces): Promise<string> {
     if (failure === undefined) return socket
     failures.push(`${socket}: ${failure}`)
   }
-  throw new AgentError('Neither Docker nor Podman can be reached, and containers need one of them.', [
+  throw new AgentError('Cannot reach Docker or Podman. Containers need one of them.', [
     ...failures,
-    'Install it (Debian: apt-get install docker.io), and start it (systemctl start docker).',
-    'A user other than root must be in the group docker: usermod -aG docker NAME, and log in anew.',
-    'Another socket is named with --docker-socket.',
+    'Install Docker (Debian: apt-get install docker.io) and start it (systemctl start docker).',
+    'A user other than root must be in the docker group: run usermod -aG docker NAME, then log in again.',
+    'Use --docker-socket for another socket.',
   ])
 }
 
@@ -38,10 +38,10 @@ function placesOf({ named, dockerHost, runtimeDir }: SocketPlaces): string[] {
 }
 
 async function whyNot(socket: string): Promise<string | undefined> {
-  if (!fs.existsSync(socket)) return 'there is no such file'
+  if (!fs.existsSync(socket)) return 'no such file'
   const client = new DockerClient(socket)
   try {
-    await client.info(AbortSignal.timeout(ASK_MS))
+    await client.info(AbortSignal.timeout(PROBE_MS))
     return undefined
   } catch (error) {
     return error instanceof Error ? error.message : String(error)

@@ -1,4 +1,4 @@
-/** What runs things on this machine: containers by Docker or Podman, or virtual machines by QEMU. */
+/** Opens the runtime of this machine: containers with Docker or Podman, or virtual machines with QEMU. */
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
@@ -17,10 +17,10 @@ import type { AgentFolder } from './folder.ts'
 import type { GpuSnapshot } from './gpu-source.ts'
 import type { AgentTerms, RunSettings } from './identity.ts'
 
-/** With a way to let go of what it holds; what runs runs on. */
+/** `close` releases its resources; workloads keep running. */
 export type HostRuntime = Runtime & { close(): Promise<void> | void }
 
-/** Called once, with the GPUs in the order of their indexes. */
+/** Called once, with the GPUs in index order. */
 export type MakeRuntime = (snapshot: GpuSnapshot, onError: (what: string, error: unknown) => void) => HostRuntime
 
 export interface EngineOptions {
@@ -32,12 +32,12 @@ export interface EngineOptions {
 
 const DEFAULT_IMAGE = 'debian:12'
 
-/** Makes sure that the engine is there before anything is promised. Throws what is wrong and what to do. */
+/** Checks that the engine works before the machine is offered. Throws an error with the next step. */
 export async function openEngine(options: EngineOptions): Promise<MakeRuntime> {
   return options.offering === 'virtual-machine' ? openQemu(options) : openDocker(options)
 }
 
-/** What virtual machines start from where the operator has named no image. Built once; then it is found. */
+/** The default image of virtual machines. Built once, then reused. */
 export function smallImage(
   folder: AgentFolder,
   progress: (message: string) => void,
@@ -55,8 +55,8 @@ function openQemu({ folder, settings }: EngineOptions): MakeRuntime {
     chooseAccelerator(accel)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new AgentError(`Virtual machines cannot be run here: ${why}`, [
-      'Containers need Docker or Podman only: --offer marketplace',
+    throw new AgentError(`This machine cannot run virtual machines: ${why}`, [
+      'To run containers instead, which need only Docker or Podman: --offer marketplace',
     ])
   }
   let built: SmallImage | undefined
@@ -69,7 +69,7 @@ function openQemu({ folder, settings }: EngineOptions): MakeRuntime {
         name: gpu.name,
         pciAddress: snapshot.simulated ? null : gpu.pciAddress,
       })),
-      // To find out whether it is still the newest takes seconds: that is for the first machine after a start.
+      // Checking whether it is still current takes seconds: only for the first machine after a start.
       smallImage: async (progress, signal) => {
         if (built === undefined || !fs.existsSync(built.initrd)) built = await smallImage(folder, progress, signal)
         return built
@@ -85,9 +85,9 @@ async function openDocker({ socket, folder, settings }: EngineOptions): Promise<
   const { pullStall, allowUnfenced = false } = settings
   const why = allowUnfenced ? undefined : await whyNoFence()
   if (why !== undefined) {
-    throw new AgentError(`Tenants cannot be kept apart on this machine: ${why}`, [
-      'It needs nftables (Debian: apt-get install nftables), and the agent must run as root.',
-      'For a machine whose tenants trust each other: --allow-unfenced',
+    throw new AgentError(`Cannot isolate tenants on this machine: ${why}`, [
+      'Install nftables (Debian: apt-get install nftables) and run the agent as root.',
+      'If all tenants of this machine trust each other: --allow-unfenced',
     ])
   }
   return (snapshot, onError) =>
@@ -106,7 +106,7 @@ async function openDocker({ socket, folder, settings }: EngineOptions): Promise<
     })
 }
 
-/** As `docker login` writes it; what a keychain holds is not in it. */
+/** As written by `docker login`, without credentials that a keychain holds. */
 const loginFile = z.object({ auths: z.record(z.string(), z.object({ auth: z.string() })) })
 
 function readLogins(file: string): Record<string, { username: string; password: string }> {
@@ -119,7 +119,7 @@ function readLogins(file: string): Record<string, { username: string; password: 
       }),
     )
   } catch (error) {
-    const next = ['It should be as docker login writes it: { "auths": { "HOST": { "auth": "…" } } }']
-    throw new AgentError(`The logins in ${file} cannot be read.`, next, error)
+    const next = ['Expected the format of docker login: { "auths": { "HOST": { "auth": "…" } } }']
+    throw new AgentError(`Cannot read registry credentials from ${file}.`, next, error)
   }
 }

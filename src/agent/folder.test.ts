@@ -10,7 +10,7 @@ import { waitFor } from '../../test/harness/wait.ts'
 import { agentStatement, type Desired, type Workload } from '../contract/agent.ts'
 import { lockFolder, openAgentFolder, type AgentFolder } from './folder.ts'
 import { forgetMembership, openKey, readMembership, writeMembership, type Membership } from './identity.ts'
-import { openWanted } from './wanted.ts'
+import { openDesiredState } from './desired-state.ts'
 
 let root: string
 let folders = 0
@@ -26,7 +26,7 @@ function newFolder() {
 }
 
 describe('the folder', () => {
-  test('is for its own user only, and so is what is in it', () => {
+  test('is private to its user, with its files', () => {
     const dir = path.join(root, 'open')
     fs.mkdirSync(dir, { mode: 0o755 })
     const folder = openAgentFolder(dir)
@@ -36,12 +36,12 @@ describe('the folder', () => {
     for (const name of fs.readdirSync(dir)) expect(fs.statSync(path.join(dir, name)).mode & 0o777).toBe(0o600)
   })
 
-  test('is not one that others share', () => {
+  test('must not be shared with other users', () => {
     expect(() => openAgentFolder(os.tmpdir())).toThrow('shared with other users')
     expect(fs.statSync(os.tmpdir()).mode & 0o077).not.toBe(0)
   })
 
-  test('says which file cannot be read', () => {
+  test('names the file that cannot be read', () => {
     const folder = newFolder()
     expect(folder.readJson('a.json', z.string())).toBeUndefined()
     folder.writeText('a.json', '{"torn')
@@ -53,13 +53,13 @@ describe('the lock', () => {
   test('is held by one agent at a time', () => {
     const folder = newFolder()
     const lock = lockFolder(folder)
-    expect(() => lockFolder(folder)).toThrow(`Another agent (process ${process.pid}) runs on the folder ${folder.dir}`)
+    expect(() => lockFolder(folder)).toThrow(`Another agent (process ${process.pid}) is using ${folder.dir}`)
     lock.release()
     lockFolder(folder).release()
     expect(fs.readdirSync(folder.dir)).toEqual([])
   })
 
-  test('of a process that was killed is taken over, also one that died while it took over', () => {
+  test('of a killed process is taken over, even one killed during a takeover', () => {
     const folder = newFolder()
     const dead = spawnSync(process.execPath, ['-e', '']).pid
     fs.writeFileSync(path.join(folder.dir, 'agent.pid'), `${dead}\nearlier boot/1\naaaaaaaaaaaa\n`)
@@ -68,13 +68,13 @@ describe('the lock', () => {
     expect(fs.readdirSync(folder.dir)).toEqual([])
   })
 
-  test('of another process with the pid of the dead one is not held', () => {
+  test('is free when another process has reused the pid', () => {
     const folder = newFolder()
     fs.writeFileSync(path.join(folder.dir, 'agent.pid'), `${process.pid}\nearlier boot/1\naaaaaaaaaaaa\n`)
     expect(() => lockFolder(folder).release()).not.toThrow()
   })
 
-  test('of a process that lives is not taken', async () => {
+  test('of a live process is not taken', async () => {
     const folder = newFolder()
     const program = `import { lockFolder, openAgentFolder } from ${JSON.stringify(path.resolve('src/agent/folder.ts'))}
       lockFolder(openAgentFolder(${JSON.stringify(folder.dir)})); setInterval(() => {}, 1000)`
@@ -99,7 +99,7 @@ describe('the lock', () => {
 })
 
 describe('the key', () => {
-  test('is made once, and its answer holds for one challenge of one installation', () => {
+  test('is created once and signs one challenge of one installation', () => {
     const folder = newFolder()
     const key = openKey(folder)
     expect(openKey(folder).publicKey).toBe(key.publicKey)
@@ -117,7 +117,7 @@ describe('the key', () => {
     expect(check('other', 'nonce')).toBe(false)
   })
 
-  test('goes with what was joined', () => {
+  test('is deleted with the membership', () => {
     const folder = newFolder()
     const { publicKey } = openKey(folder)
     const membership: Membership = {
@@ -144,7 +144,7 @@ describe('the key', () => {
   })
 })
 
-describe('what was wanted', () => {
+describe('the desired state', () => {
   const one = (id: string): Workload => ({
     id,
     tag: `berth-x-${id}`,
@@ -167,7 +167,7 @@ describe('what was wanted', () => {
     throw new Error(what, { cause: error })
   }
 
-  test('is done all the same where the disk takes nothing, and is kept once it does', () => {
+  test('is applied while the disk is full and stored once it is not', () => {
     const folder = newFolder()
     let isFull = true
     const told: string[] = []
@@ -178,18 +178,18 @@ describe('what was wanted', () => {
         folder.writeJson(name, value)
       },
     }
-    const wanted = openWanted(full, (what, error) => told.push(`${what}: ${String(error)}`))
+    const wanted = openDesiredState(full, (what, error) => told.push(`${what}: ${String(error)}`))
     expect(wanted.take(desired(1, 'a')).workloads).toHaveLength(1)
     expect(wanted.current()?.generation).toBe(1)
     expect(told).toEqual([expect.stringContaining('ENOSPC')])
     isFull = false
     wanted.save()
-    expect(openWanted(folder, unexpected).current()?.generation).toBe(1)
+    expect(openDesiredState(folder, unexpected).current()?.generation).toBe(1)
   })
 
-  test('is there for the next agent, and what once ran is known as started', () => {
+  test('survives a restart, with workloads that ran marked as started', () => {
     const folder = newFolder()
-    const wanted = openWanted(folder, unexpected)
+    const wanted = openDesiredState(folder, unexpected)
     expect(wanted.current()).toBeUndefined()
     wanted.take(desired(1, 'a', 'b'))
     expect(wanted.seen([])).toBeUndefined()
@@ -198,11 +198,11 @@ describe('what was wanted', () => {
       ['a', true],
       ['b', false],
     ])
-    const next = openWanted(folder, unexpected)
+    const next = openDesiredState(folder, unexpected)
     expect(next.current()).toEqual(more)
     // The server has not heard of it yet; what is known here is not unlearned.
     expect(next.take(desired(2, 'a')).workloads[0]?.started).toBe(true)
-    expect(openWanted(folder, unexpected).current()).toMatchObject({
+    expect(openDesiredState(folder, unexpected).current()).toMatchObject({
       generation: 2,
       workloads: [{ id: 'a', started: true }],
     })

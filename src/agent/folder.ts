@@ -1,7 +1,7 @@
 /**
- * The agent's folder: its key, what it joined, which GPUs it had, and the last thing that was wanted of it. Only its
- * own user can read it, files are replaced as a whole, and one agent at a time holds it. A lock that a kill left behind
- * is replaced only under a guard that is named after that very lock, so two starters cannot both take it over.
+ * The agent's folder: key, membership, known GPUs and the last desired state. Only its own user can read it, files are
+ * replaced atomically, and one agent at a time holds its lock. A stale lock is replaced only under a guard named after
+ * that very lock, so two agents that start at once cannot both take it over.
  */
 import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
@@ -13,7 +13,7 @@ import { AgentError } from './agent-error.ts'
 export interface AgentFolder {
   /** Absolute. */
   readonly dir: string
-  /** undefined: there is no such file. Throws where it cannot be read as what it should be. */
+  /** undefined: no such file. Throws when the content does not match the schema. */
   readJson<T>(name: string, schema: z.ZodType<T>): T | undefined
   writeJson(name: string, value: unknown): void
   readText(name: string): string | undefined
@@ -26,23 +26,23 @@ export interface FolderLock {
 }
 
 const LOCK_NAME = 'agent.pid'
-/** Nobody takes a lock over more often than this many have died while they did. */
+/** How many agents may have died while taking over the lock. */
 const MAX_GUARDS = 8
 
-/** Makes it where it is missing. Throws one sentence where it cannot be had. */
+/** Creates the folder if needed. Throws a sentence for the user when it cannot be used. */
 export function openAgentFolder(dir: string): AgentFolder {
   const folder = path.resolve(dir)
   try {
     fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
-    // A sticky folder is shared, such as /tmp: closing it to the others would break their programs.
-    if (fs.statSync(folder).mode & 0o1000) throw new Error('it is shared with other users; name a folder inside it')
+    // A sticky folder such as /tmp is shared: making it private would break other users' programs.
+    if (fs.statSync(folder).mode & 0o1000) throw new Error('it is shared with other users; use a folder inside it')
     fs.chmodSync(folder, 0o700)
   } catch (error) {
-    const next = ['Another one is named with --dir.']
-    throw new AgentError(`Cannot use ${folder} as the agent's folder: ${words(error)}.`, next, error)
+    const next = ['Choose another one with --dir.']
+    throw new AgentError(`Cannot use ${folder} as the agent's folder: ${messageOf(error)}.`, next, error)
   }
   const at = (name: string): string => path.join(folder, name)
-  const readText = (name: string): string | undefined => readIfThere(at(name))
+  const readText = (name: string): string | undefined => readIfExists(at(name))
   const writeText = (name: string, text: string): void => {
     fs.renameSync(writeTemporary(at(name), text), at(name))
     syncFolder(folder)
@@ -57,7 +57,7 @@ export function openAgentFolder(dir: string): AgentFolder {
       try {
         return schema.parse(JSON.parse(text))
       } catch (error) {
-        throw new AgentError(`${at(name)} cannot be read: ${words(error)}`, [], error)
+        throw new AgentError(`Cannot read ${at(name)}: ${messageOf(error)}`, [], error)
       }
     },
     writeJson: (name, value) => writeText(name, `${JSON.stringify(value, null, 2)}\n`),
@@ -65,34 +65,34 @@ export function openAgentFolder(dir: string): AgentFolder {
   }
 }
 
-/** Throws one sentence where another agent holds it. */
+/** Throws a sentence for the user when another agent holds the lock. */
 export function lockFolder(folder: AgentFolder): FolderLock {
   const lock = path.join(folder.dir, LOCK_NAME)
   const nonce = randomBytes(6).toString('hex')
   const mine = `${process.pid}\n${processStart(process.pid) ?? ''}\n${nonce}\n`
   const holder = acquire(lock, mine, MAX_GUARDS)
   if (holder !== undefined) {
-    throw new AgentError(`Another agent (process ${holder}) runs on the folder ${folder.dir}.`, [
-      'berth agent status shows what it does; another folder is named with --dir.',
+    throw new AgentError(`Another agent (process ${holder}) is using ${folder.dir}.`, [
+      'See what it does with berth agent status, or choose another folder with --dir.',
     ])
   }
   return {
     release: () => {
-      if (readIfThere(lock) === mine) fs.rmSync(lock, { force: true })
+      if (readIfExists(lock) === mine) fs.rmSync(lock, { force: true })
     },
   }
 }
 
-/** Takes it and returns undefined, or returns the process that holds it or is about to. */
+/** Takes the lock and returns undefined, or returns the process that holds it or is about to. */
 function acquire(file: string, mine: string, guardsLeft: number): string | undefined {
   if (createExclusively(file, mine)) return undefined
-  const [pid = '', start = '', nonce = ''] = (readIfThere(file) ?? '').split('\n')
+  const [pid = '', start = '', nonce = ''] = (readIfExists(file) ?? '').split('\n')
   if (start !== '' && processStart(Number(pid)) === start) return pid
   const guard = `${file}.${/^[0-9a-f]{12}$/.test(nonce) ? nonce : 'torn'}`
   const rival = guardsLeft === 0 ? pid : acquire(guard, mine, guardsLeft - 1)
   if (rival !== undefined) return rival
-  // Under the guard nobody else replaces this lock, so what is read now stays true.
-  const [, , nonceNow = ''] = (readIfThere(file) ?? '').split('\n')
+  // Under the guard nobody else replaces this lock, so this read stays valid.
+  const [, , nonceNow = ''] = (readIfExists(file) ?? '').split('\n')
   if (nonceNow === nonce) {
     fs.renameSync(guard, file)
     return undefined
@@ -101,7 +101,7 @@ function acquire(file: string, mine: string, guardsLeft: number): string | undef
   return acquire(file, mine, guardsLeft)
 }
 
-/** The file appears with all of its text, or not at all. */
+/** The file appears with its whole text, or not at all. */
 function createExclusively(file: string, text: string): boolean {
   const temporary = writeTemporary(file, text)
   try {
@@ -122,7 +122,7 @@ function writeTemporary(file: string, text: string): string {
     fs.writeFileSync(opened, text)
     fs.fsyncSync(opened)
   } catch (error) {
-    // On a full disk what was begun would only be in the way.
+    // On a full disk the partial file would only take up space.
     fs.rmSync(temporary, { force: true })
     throw error
   } finally {
@@ -131,7 +131,7 @@ function writeTemporary(file: string, text: string): string {
   return temporary
 }
 
-/** A new name is on the disk only once its folder is. */
+/** A new name is durable only once its folder is synced. */
 function syncFolder(dir: string): void {
   const opened = fs.openSync(dir, 'r')
   try {
@@ -141,7 +141,7 @@ function syncFolder(dir: string): void {
   }
 }
 
-function readIfThere(file: string): string | undefined {
+function readIfExists(file: string): string | undefined {
   try {
     return fs.readFileSync(file, 'utf8')
   } catch (error) {
@@ -152,6 +152,6 @@ function readIfThere(file: string): string | undefined {
   }
 }
 
-function words(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -1,13 +1,13 @@
 /**
- * What is known of GPUs by their names, since a driver tells neither how fast one is nor on what board it sits: an H200
- * on an SXM board says only "NVIDIA H200". The first row whose pattern fits counts, so the special come first.
+ * Facts about GPUs by name. A driver reports neither speed nor board: an H200 on an SXM board is just "NVIDIA H200".
+ * The first row whose pattern matches counts, so specific patterns come first.
  */
 import type { GpuFormFactor, GpuType } from '../contract/shared.ts'
 
 export interface GpuModel {
-  /** The word for `--simulate-gpus`. */
+  /** Its name in `--simulate-gpus`. */
   readonly word: string
-  /** As the driver of such a GPU names it. */
+  /** As the driver names it. */
   readonly name: string
   readonly gpuType: GpuType | null
   readonly formFactor: GpuFormFactor | null
@@ -15,7 +15,7 @@ export interface GpuModel {
   readonly clockMhz: number
   /** Dense FP16 on the tensor cores. */
   readonly tflops: number
-  /** The socket, where it is not in a PCIe slot; a real one in a slot says its own generation and width. */
+  /** The socket, unless it is in a PCIe slot; a real GPU in a slot reports its own generation and width. */
   readonly interface: string
 }
 
@@ -60,19 +60,19 @@ const models = rows.map(([pattern, word, name, gpuType, formFactor, ramMib, cloc
   model: { word, name, gpuType, formFactor, ramMib, clockMhz, tflops, interface: bus } satisfies GpuModel,
 }))
 
-/** undefined: a GPU that nobody has written down here. */
+/** undefined: not in the table. */
 export function modelNamed(productName: string): GpuModel | undefined {
   return models.find(({ pattern }) => pattern.test(productName))?.model
 }
 
-/** By the word of `--simulate-gpus`. */
+/** By its name in `--simulate-gpus`. */
 export function modelByWord(word: string): GpuModel | undefined {
   return models.find(({ model }) => model.word === word)?.model
 }
 
 export const simulatedWords: readonly string[] = models.map(({ model }) => model.word)
 
-/** As listings spell it: in one word, the way clusters label their machines. */
+/** As listings spell it: one word, like node labels of a cluster. */
 export function listedName(productName: string): string {
   return productName.trim().replaceAll(/\s+/g, '-')
 }

@@ -46,11 +46,11 @@ function read(files: Readonly<Record<string, string>>) {
 const wholeMachine = { cpuModel: 'AMD EPYC 9654 96-Core Processor', cpuCores: 4, virtualCores: 8, ramGb: 64 }
 
 describe('a machine', () => {
-  test('has cores, threads and memory; two threads of a core are one core', () => {
+  test('has cores, threads and memory; two threads of a core count as one core', () => {
     expect(read({})).toMatchObject(wholeMachine)
   })
 
-  test('has the disk that is free where its folder is', () => {
+  test('offers the free disk space of its folder', () => {
     const { bavail, bsize } = fs.statfsSync(root)
     const { storageGb } = read({})
     expect(storageGb).toBeGreaterThan(0)
@@ -64,13 +64,13 @@ describe('a machine', () => {
     expect(read({ 'proc/cpuinfo': cpuinfo })).toMatchObject({ cpuModel })
   })
 
-  test('that tells nothing of itself is what Node says of it', () => {
+  test('without /proc and /sys falls back to Node', () => {
     const hardware = readHardware(root, machine({ 'proc/none': '' }))
     expect(hardware.virtualCores).toBe(os.cpus().length)
     expect(hardware.ramGb).toBeCloseTo(os.totalmem() / GIB, 0)
   })
 
-  test('is this one', () => {
+  test('reads this machine', () => {
     const hardware = readHardware(root)
     expect(hardware.virtualCores).toBeGreaterThan(0)
     expect(hardware.virtualCores).toBeLessThanOrEqual(os.cpus().length)
@@ -79,10 +79,10 @@ describe('a machine', () => {
   })
 })
 
-describe('a control group that allows less counts', () => {
+describe('control group limits apply', () => {
   const v2 = { 'proc/self/cgroup': '0::/berth/agent\n', 'sys/fs/cgroup/cgroup.procs': '' }
 
-  test('in version 2, with the least of all groups above', () => {
+  test('in version 2, with the lowest limit of all ancestors', () => {
     const files = {
       ...v2,
       'sys/fs/cgroup/berth/cpu.max': '300000 100000\n',
@@ -93,7 +93,7 @@ describe('a control group that allows less counts', () => {
     expect(read(files)).toMatchObject({ cpuCores: 1.5, virtualCores: 3, ramGb: 16 })
   })
 
-  test('in version 2, by the CPUs that may be used', () => {
+  test('in version 2, by CPU set', () => {
     expect(read({ ...v2, 'sys/fs/cgroup/berth/agent/cpuset.cpus.effective': '0-1,4\n' })).toMatchObject({
       cpuCores: 2,
       virtualCores: 3,
@@ -122,7 +122,7 @@ describe('a control group that allows less counts', () => {
     expect(read(files)).toMatchObject({ virtualCores: 0.5, ramGb: 8 })
   })
 
-  test('in version 1 without a limit, which is a large number there', () => {
+  test('in version 1, where no limit is a large number', () => {
     const files = {
       ...v1,
       'sys/fs/cgroup/memory/pod/a/memory.limit_in_bytes': '9223372036854771712\n',
@@ -132,13 +132,13 @@ describe('a control group that allows less counts', () => {
     expect(read(files)).toMatchObject(wholeMachine)
   })
 
-  test('in a container, where only the top of the groups is seen', () => {
+  test('in a container, where only the root group is visible', () => {
     expect(read({ ...v1, 'sys/fs/cgroup/memory/memory.limit_in_bytes': `${2 * GIB}` })).toMatchObject({ ramGb: 2 })
   })
 })
 
-describe('what the machine does', () => {
-  test('CPU use is that since the last look; GPUs that are simulated measure nothing', () => {
+describe('metrics', () => {
+  test('measure CPU use since the last call, and nothing for simulated GPUs', () => {
     const dir = machine({ stat: 'cpu  100 0 100 700 100 0 0 0 50 0\n' })
     const stat = path.join(dir, 'stat')
     const measure = makeMeter(root, stat)

@@ -1,6 +1,6 @@
 /**
- * CPUs, memory and disk of this machine, as far as they are ours: where a control group (v1 or v2) allows less than the
- * machine has, that counts. GB are of 2^30 bytes, so that what is sold is never more than there is.
+ * CPUs, memory and disk of this machine, within the limits of our control group (v1 or v2). A GB is 2^30 bytes, so that
+ * the offer never exceeds the hardware.
  */
 import fs from 'node:fs'
 import os from 'node:os'
@@ -16,7 +16,7 @@ export interface HostHardware {
 
 const GB_BYTES = 1_073_741_824
 
-/** `root` is where /proc and /sys are: another place in tests. `folder` is where tenants' data will lie. */
+/** `root` holds /proc and /sys; tests pass another. `folder` is where tenants' data will be stored. */
 export function readHardware(folder: string, root = '/'): HostHardware {
   const limits = readCgroupLimits(root)
   const threads = listThreads(root).filter((one) => limits.cpuSet?.has(one) ?? true)
@@ -24,7 +24,7 @@ export function readHardware(folder: string, root = '/'): HostHardware {
   const virtualCores = Math.max(Math.min(threads.length, limits.cpus ?? Infinity), 0.1)
   return {
     cpuModel: readCpuModel(root),
-    // A share of the threads is a share of the cores.
+    // A share of the threads counts as the same share of the cores.
     cpuCores: tenths((cores * virtualCores) / Math.max(threads.length, 1)),
     virtualCores: tenths(virtualCores),
     ramGb: tenths(Math.min(readMemory(root).totalBytes, limits.memoryBytes ?? Infinity) / GB_BYTES),
@@ -33,7 +33,7 @@ export function readHardware(folder: string, root = '/'): HostHardware {
 }
 
 export function readMemory(root = '/'): { totalBytes: number; availableBytes: number } {
-  const text = readIfThere(path.join(root, 'proc/meminfo')) ?? ''
+  const text = readIfExists(path.join(root, 'proc/meminfo')) ?? ''
   const bytes = (name: string): number | undefined => {
     const digits = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1]
     return digits === undefined ? undefined : Number.parseInt(digits, 10) * 1_024
@@ -41,7 +41,7 @@ export function readMemory(root = '/'): { totalBytes: number; availableBytes: nu
   return { totalBytes: bytes('MemTotal') ?? os.totalmem(), availableBytes: bytes('MemAvailable') ?? os.freemem() }
 }
 
-/** null: nobody can tell. */
+/** null: unknown. */
 export function freeDiskGb(folder: string): number | null {
   try {
     const { bavail, bsize } = fs.statfsSync(folder)
@@ -51,28 +51,28 @@ export function freeDiskGb(folder: string): number | null {
   }
 }
 
-/** Downwards, and never to nothing. */
+/** Rounded down, but never to zero. */
 function tenths(value: number): number {
   return Math.max(Math.floor(value * 10) / 10, 0.1)
 }
 
-/** Numbers of the CPUs that are on. */
+/** Numbers of the online CPUs. */
 function listThreads(root: string): number[] {
-  const online = parseCpuList(readIfThere(path.join(root, 'sys/devices/system/cpu/online')) ?? '')
+  const online = parseCpuList(readIfExists(path.join(root, 'sys/devices/system/cpu/online')) ?? '')
   if (online.length > 0) return online
   return Array.from({ length: os.cpus().length }, (_, number) => number)
 }
 
-/** Threads of one core name the same siblings. */
+/** Threads of one core list the same siblings. */
 function countCores(root: string, threads: readonly number[]): number {
   const cores = threads.map((number) => {
     const topology = path.join(root, `sys/devices/system/cpu/cpu${number}/topology`)
-    return readIfThere(path.join(topology, 'thread_siblings_list'))?.trim() ?? `cpu${number}`
+    return readIfExists(path.join(topology, 'thread_siblings_list'))?.trim() ?? `cpu${number}`
   })
   return Math.max(new Set(cores).size, 1)
 }
 
-/** ARM tells numbers in place of a name. */
+/** ARM reports a part number instead of a name. */
 const armParts: Readonly<Record<string, string>> = {
   '0xd0c': 'Neoverse N1',
   '0xd40': 'Neoverse V1',
@@ -83,7 +83,7 @@ const armParts: Readonly<Record<string, string>> = {
 }
 
 function readCpuModel(root: string): string {
-  const text = readIfThere(path.join(root, 'proc/cpuinfo')) ?? ''
+  const text = readIfExists(path.join(root, 'proc/cpuinfo')) ?? ''
   const named = /^model name\s*: (.+)$/m.exec(text)?.[1]?.trim()
   if (named !== undefined && named !== '') return named.slice(0, 200)
   const part = /^CPU part\s*: (\S+)$/m.exec(text)?.[1] ?? ''
@@ -96,19 +96,19 @@ interface CgroupLimits {
   memoryBytes?: number
 }
 
-/** The least that any group from ours up to the top allows. */
+/** The lowest limit of any group from ours up to the root. */
 function readCgroupLimits(root: string): CgroupLimits {
   const limits: CgroupLimits = {}
   const cpus = (value: number | undefined): void => {
     if (value !== undefined && value > 0) limits.cpus = Math.min(limits.cpus ?? Infinity, value)
   }
   const memory = (text: string | undefined): void => {
-    // Without a limit v1 says a number near 2^63, v2 the word `max`.
+    // No limit is a number near 2^63 in v1, and `max` in v2.
     const bytes = /^\d+$/.test(text ?? '') ? Number.parseInt(text ?? '', 10) : 0
     if (bytes > 0) limits.memoryBytes = Math.min(limits.memoryBytes ?? Infinity, bytes)
   }
   for (const { dir, controllers, own } of listGroups(root)) {
-    const read = (name: string): string | undefined => readIfThere(path.join(dir, name))?.trim()
+    const read = (name: string): string | undefined => readIfExists(path.join(dir, name))?.trim()
     if (controllers.includes('')) {
       cpus(ratio(...(read('cpu.max') ?? '').split(' ')))
       memory(read('memory.max'))
@@ -127,7 +127,7 @@ interface Group {
   readonly dir: string
   /** `['']` is v2. */
   readonly controllers: readonly string[]
-  /** The one that we are in, not one above it. */
+  /** Our own group, not an ancestor. */
   readonly own: boolean
 }
 
@@ -136,7 +136,7 @@ const MAX_DEPTH = 32
 /** Each line of /proc/self/cgroup is `number:controllers:path`; a controller is mounted under its name. */
 function listGroups(root: string): Group[] {
   const mount = path.join(root, 'sys/fs/cgroup')
-  return (readIfThere(path.join(root, 'proc/self/cgroup')) ?? '').split('\n').flatMap((line) => {
+  return (readIfExists(path.join(root, 'proc/self/cgroup')) ?? '').split('\n').flatMap((line) => {
     const [, names = '', below = ''] = /^\d+:([^:]*):(.*)$/.exec(line) ?? []
     if (below === '') return []
     const controllers = names.split(',')
@@ -144,7 +144,7 @@ function listGroups(root: string): Group[] {
     const top = tops.find((one) => fs.existsSync(path.join(one, 'cgroup.procs')))
     if (top === undefined) return []
     const parts = below.split('/').filter((part) => part !== '' && part !== '..')
-    // Inside a container the path may be the host's, which is not there: its own group is then the top.
+    // Inside a container the path may be the host's and not exist: then our own group is the root.
     const dirs = Array.from({ length: Math.min(parts.length, MAX_DEPTH) + 1 }, (_, drop) =>
       path.join(top, ...parts.slice(0, parts.length - drop)),
     ).filter((dir) => fs.existsSync(dir))
@@ -152,13 +152,13 @@ function listGroups(root: string): Group[] {
   })
 }
 
-/** `200000` in `100000` is two CPUs; `max` and -1 are no limit. */
+/** A quota of `200000` per `100000` is two CPUs; `max` and -1 mean no limit. */
 function ratio(quota: string | undefined = '', period: string | undefined = ''): number | undefined {
   if (!/^\d+$/.test(quota) || !/^\d+$/.test(period)) return undefined
   return Number.parseInt(quota, 10) / Number.parseInt(period, 10)
 }
 
-/** More than any machine has. */
+/** More than any existing machine. */
 const MAX_CPUS = 8_192
 
 /** `0-3,8` is 0, 1, 2, 3 and 8. */
@@ -175,7 +175,7 @@ function parseCpuList(text: string): number[] {
     })
 }
 
-function readIfThere(file: string): string | undefined {
+function readIfExists(file: string): string | undefined {
   try {
     return fs.readFileSync(file, 'utf8')
   } catch {

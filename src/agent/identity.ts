@@ -1,6 +1,6 @@
 /**
- * Who this agent is: an Ed25519 key that never leaves its folder, and the host that a server knows it as. The key is
- * made before the first join and kept, so that a join whose answer was lost can be asked for again with the same key.
+ * The agent's identity: an Ed25519 key that never leaves its folder, and its host id. The key is created before the
+ * first join and kept, so a join whose reply was lost can be repeated with the same key.
  */
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 import { z } from 'zod'
@@ -9,16 +9,16 @@ import { networkType } from '../contract/shared.ts'
 import { AgentError } from './agent-error.ts'
 import type { AgentFolder } from './folder.ts'
 
-/** What its owner asks for the machine, and what it is shown as. */
+/** The owner's price and labels for the machine. */
 const agentTerms = z.object({
   name: hostName.nullable(),
   clusterName: z.string().min(1).max(100),
   region: z.string().min(1).max(100),
   offering: z.enum(['marketplace', 'virtual-machine']),
   networkType,
-  /** null: not on the marketplace, where the house sets the price. */
+  /** null: not on the marketplace; the operator sets the price. */
   priceUsdPerGpuHour: z.string().nullable(),
-  /** null: the GPUs that are found. */
+  /** null: real GPUs. */
   simulated: z.object({ word: z.string(), count: z.int().min(1).max(64) }).nullable(),
 })
 export type AgentTerms = z.output<typeof agentTerms>
@@ -28,7 +28,7 @@ const registryHost = z
   .regex(/^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?$/)
 export const MAX_ALLOWED_REGISTRIES = 100
 
-/** How tenants are run. Given to `agent run` once, and kept. */
+/** How tenants are run. Passed to `agent run` once, then stored. */
 export const runSettings = z.object({
   dockerSocket: z.string().min(1).optional(),
   image: z.string().min(1).optional(),
@@ -48,7 +48,7 @@ const membership = z.object({
   hostId: hostName,
   installation: z.string(),
   terms: agentTerms,
-  /** What was free when it joined: what tenants then use does not make the machine smaller. */
+  /** Free space at the time of joining: tenants' use of it does not shrink the offer. */
   storageGb: z.number().positive(),
   run: runSettings.default({}),
 })
@@ -64,7 +64,7 @@ export interface AgentKey {
   answer(installation: string, nonce: string): string
 }
 
-/** The folder's key, made on first use. */
+/** The folder's key, created on first use. */
 export function openKey(folder: AgentFolder): AgentKey {
   const kept = folder.readText(KEY_FILE)
   const privateKey = kept === undefined ? makeKey(folder) : createPrivateKey(kept)
@@ -83,7 +83,7 @@ function makeKey(folder: AgentFolder): KeyObject {
   return privateKey
 }
 
-/** undefined: it has not joined. */
+/** undefined: not joined. */
 export function readMembership(folder: AgentFolder): Membership | undefined {
   return folder.readJson(MEMBERSHIP_FILE, membership)
 }
@@ -92,7 +92,7 @@ export function writeMembership(folder: AgentFolder, value: Membership): void {
   folder.writeJson(MEMBERSHIP_FILE, value)
 }
 
-/** After leaving: the key goes too, since a host that has left does not come back under it. */
+/** After leaving. Deletes the key too: a host that has left cannot return with it. */
 export function forgetMembership(folder: AgentFolder): void {
   folder.remove(MEMBERSHIP_FILE)
   folder.remove(KEY_FILE)

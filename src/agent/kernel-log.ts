@@ -1,13 +1,13 @@
-/** The kernel's log, read on from where the last look ended. Where it may not be read there is nothing, and no error. */
+/** Reads the kernel log incrementally. Without permission to read it the log is empty; that is not an error. */
 import fs from 'node:fs'
 
 export interface KernelLog {
-  /** What was written since the last look; at first all that the kernel still has. */
+  /** Everything since the last read; the first time, all that the kernel still has. */
   read(): string
   close(): void
 }
 
-/** One record is at most this long. */
+/** The longest record. */
 const RECORD_BYTES = 8_192
 /** More than any kernel keeps. */
 const MAX_RECORDS = 100_000
@@ -17,7 +17,7 @@ export function openKernelLog(file = '/dev/kmsg'): KernelLog {
   try {
     opened = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
   } catch {
-    // A container or an ordinary user: nvidia-smi's own counters are left.
+    // In a container or without root only the counters of nvidia-smi are available.
   }
   const buffer = Buffer.alloc(RECORD_BYTES)
   return {
@@ -43,7 +43,7 @@ function readRecord(file: number, buffer: Buffer): number | 'overwritten' {
   try {
     return fs.readSync(file, buffer)
   } catch (error) {
-    // EPIPE: the next record was overwritten while nobody read; the one after it can be read. Else: nothing new.
+    // EPIPE: the next record was overwritten; the one after it can be read. Any other error: nothing new.
     return error instanceof Error && 'code' in error && error.code === 'EPIPE' ? 'overwritten' : 0
   }
 }

@@ -1,4 +1,4 @@
-/** What the machine does right now: its GPUs as the driver tells, its CPUs, memory and disk as the kernel does. */
+/** Current use of the machine: GPUs from the driver; CPUs, memory and disk from the kernel. */
 import fs from 'node:fs'
 import type { HostMetrics } from '../contract/agent.ts'
 import type { GpuSnapshot } from './gpu-source.ts'
@@ -6,7 +6,7 @@ import { freeDiskGb, readMemory } from './hardware.ts'
 
 const GB_BYTES = 1_073_741_824
 
-/** The use of CPUs is that since the last call; the first knows none. */
+/** CPU use is measured since the last call; null on the first. */
 export function makeMeter(folder: string, statFile = '/proc/stat'): (snapshot: GpuSnapshot) => HostMetrics {
   let last: CpuTimes | undefined
   return (snapshot) => {
@@ -29,7 +29,7 @@ interface CpuTimes {
   readonly all: number
 }
 
-/** `cpu  user nice system idle iowait irq softirq steal guest …`; guests are counted in user already. */
+/** `cpu  user nice system idle iowait irq softirq steal guest …`; user already includes guest. */
 function readCpuTimes(statFile: string): CpuTimes | undefined {
   try {
     const [first = ''] = fs.readFileSync(statFile, 'utf8').split('\n')

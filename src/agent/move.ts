@@ -1,4 +1,4 @@
-/** Asking the server to drain this machine, to take it back on sale, or to let it go, and waiting for its answer. */
+/** Asks the server to drain, resume or remove this host, and waits for the answer. */
 import type { Desired } from '../contract/agent.ts'
 import { AgentError } from './agent-error.ts'
 import { openConnection, type Connection, type Move, type Refusal } from './connection.ts'
@@ -8,15 +8,16 @@ export type HostState = Desired['state']
 
 const MOVE_MS = 15_000
 
-/** One question at a time; the answer is the state of the next `desired`, or a refusal. */
+/** One request at a time; the answer is the state of the next `desired`, or a refusal. */
 export class Mover {
   #state: HostState | undefined
   #waiting: { readonly to: Move; settle(outcome: HostState | Error): void } | undefined
 
   ask(to: Move, connection: Pick<Connection, 'move'>): Promise<HostState> {
-    if (this.#waiting !== undefined) return Promise.reject(new AgentError('Another such request is under way.'))
+    if (this.#waiting !== undefined)
+      return Promise.reject(new AgentError('Another drain, resume or leave request is in progress.'))
     return new Promise((resolve, reject) => {
-      const late = setTimeout(() => this.#settle(new AgentError('The server has not answered in time.')), MOVE_MS)
+      const late = setTimeout(() => this.#settle(new AgentError('The server did not respond in time.')), MOVE_MS)
       this.#waiting = {
         to,
         settle: (outcome) => {
@@ -25,8 +26,9 @@ export class Mover {
           else resolve(outcome)
         },
       }
-      if (!connection.move(to)) this.#settle(new AgentError('The server cannot be reached now.', ['Try again later.']))
-      // A move to where it is changes nothing, so that no word of it would come.
+      if (!connection.move(to))
+        this.#settle(new AgentError('The agent is not connected to the server.', ['Try again later.']))
+      // A move to the current state changes nothing, so no `desired` would follow.
       if (this.#state === to) this.#settle(to)
     })
   }
@@ -37,7 +39,7 @@ export class Mover {
   }
 
   refused(refusal: Refusal): void {
-    // Who has left is no longer known, if the server comes to say so first.
+    // A host that has left is unknown; the server may say that first.
     if (this.#waiting?.to === 'left' && refusal.reason === 'unknown_host') return this.#settle('left')
     this.#settle(new AgentError(refusal.message))
   }
@@ -49,7 +51,7 @@ export class Mover {
   }
 }
 
-/** For when no agent runs: a connection of its own, which says nothing of what there is. */
+/** When no agent is running: over a connection of its own that sends no reports. */
 export async function moveDirectly(
   membership: Membership,
   key: AgentKey,
@@ -57,10 +59,10 @@ export async function moveDirectly(
   to: Move,
 ): Promise<HostState> {
   const mover = new Mover()
-  let lastWords = ''
+  let lastMessage = ''
   const { promise: connected, resolve, reject } = withResolvers()
   const late = setTimeout(
-    () => reject(new AgentError(`Cannot reach ${membership.server}${lastWords === '' ? '' : `: ${lastWords}`}.`)),
+    () => reject(new AgentError(`Cannot reach ${membership.server}${lastMessage === '' ? '' : `: ${lastMessage}`}.`)),
     MOVE_MS,
   )
   const connection = openConnection({
@@ -75,7 +77,7 @@ export async function moveDirectly(
     state: (state) => {
       if (state.kind === 'connected') resolve()
       else if (state.kind === 'refused') mover.refused(state.refusal)
-      else lastWords = state.message
+      else lastMessage = state.message
     },
   })
   const awaitRefusal = async (): Promise<void> => {

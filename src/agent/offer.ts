@@ -1,14 +1,14 @@
-/** The machine as it is put on sale: what was found on it, and what its owner asks for it. */
+/** The machine's offer: its hardware and its owner's terms. */
 import type { HostOffer } from '../contract/agent.ts'
 import { listedName, modelNamed } from './gpu-model.ts'
 import type { GpuSnapshot } from './gpu-source.ts'
 import type { HostHardware } from './hardware.ts'
 import type { AgentTerms } from './identity.ts'
 
-/** Better than nothing for a GPU that nobody has written down: clock by clock about what a small one does. */
+/** An estimate for GPUs that are not in the table: about the rate of a small one. */
 const TFLOPS_PER_GHZ = 20
 
-/** undefined: without a GPU there is nothing to sell. */
+/** undefined: no GPU to offer. */
 export function makeOffer(terms: AgentTerms, hardware: HostHardware, snapshot: GpuSnapshot): HostOffer | undefined {
   const first = snapshot.gpus[0]?.gpu
   if (first === undefined) return undefined
@@ -27,7 +27,7 @@ export function makeOffer(terms: AgentTerms, hardware: HostHardware, snapshot: G
     gpusTotal: snapshot.gpus.length,
     gpusSick: snapshot.gpus.flatMap(({ problems }, index) => (problems.length === 0 ? [] : [index])),
     priceUsdPerGpuHour: terms.offering === 'marketplace' ? terms.priceUsdPerGpuHour : null,
-    // Volumes are files on this host, which its virtual machines have as disks.
+    // Volumes are files on this host, attached to virtual machines as disks.
     hasPersistentStorage: terms.offering === 'virtual-machine',
     simulated: snapshot.simulated,
     hardware: {

@@ -1,11 +1,11 @@
-/** Streams that the server opens into what runs here: each is led to the runtime, and both ways are ended apart. */
+/** Connects streams that the server opens to the runtime. Each direction ends on its own. */
 import type { Duplex } from 'node:stream'
 import type { MuxStream } from '../base/mux.ts'
 import { within } from '../base/within.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import type { Runtime, RuntimeStream } from '../engines/runtime.ts'
 
-/** After one side has closed, the other may take this long to end. */
+/** How long the other side may take to end after one has closed. */
 const LINGER_MS = 30_000
 const MAX_EARLY_SIGNALS = 16
 const OPEN_MS = 20_000
@@ -13,9 +13,9 @@ const OPEN_MS = 20_000
 export async function serveStream(runtime: Runtime, request: unknown, stream: MuxStream): Promise<void> {
   const control = new AbortController()
   stream.once('close', () => control.abort())
-  // The other end may be gone at any time; what was opened for it goes with it.
+  // The other end may disconnect at any time; `close` then aborts the opening.
   stream.on('error', () => {})
-  // A terminal's first size may come before the terminal is there.
+  // A terminal's first size may arrive before the terminal is open.
   const early: unknown[] = []
   const keep = (value: unknown): unknown => early.length < MAX_EARLY_SIGNALS && early.push(value)
   stream.on('signal', keep)
@@ -32,11 +32,11 @@ export async function serveStream(runtime: Runtime, request: unknown, stream: Mu
   }
 }
 
-/** What comes too late is closed again. The signal is not timed itself: some of it may outlive the opening. */
+/** A stream that opens too late is closed again. The signal has no timeout of its own: it outlives the opening. */
 async function openInTime(runtime: Runtime, request: StreamRequest, control: AbortController): Promise<RuntimeStream> {
   const opening = runtime.open(request, control.signal)
   try {
-    return await within(OPEN_MS, opening, 'The host did not open it in time.')
+    return await within(OPEN_MS, opening, 'The host did not open the stream in time.')
   } catch (error) {
     control.abort()
     opening.then(
@@ -50,15 +50,15 @@ async function openInTime(runtime: Runtime, request: StreamRequest, control: Abo
 function parseRequest(request: unknown): StreamRequest {
   const parsed = streamRequest.safeParse(request)
   if (parsed.success) return parsed.data
-  throw new Error('The agent does not know what such a stream is for; it may be older than the server.')
+  throw new Error('The agent does not support this kind of stream; it may be older than the server.')
 }
 
 function join(outer: MuxStream, inner: Duplex): void {
   inner.on('error', (error) => outer.destroy(error))
   inner.once('close', () => {
     if (outer.destroyed) return
-    if (!inner.readableEnded) return void outer.destroy(new Error('It was closed on the host.'))
-    // What was sent last must still arrive: the other end closes when it has it all.
+    if (!inner.readableEnded) return void outer.destroy(new Error('The stream was closed on the host.'))
+    // The last bytes must still arrive: the other end closes when it has them all.
     outer.unpipe(inner)
     outer.resume()
     const late = setTimeout(() => outer.destroy(), LINGER_MS)

@@ -3,7 +3,7 @@ import { AgentError } from '../agent/agent-error.ts'
 import { openAgentFolder, type AgentFolder } from '../agent/folder.ts'
 import { realGpus, simulatedGpus, type GpuSource } from '../agent/gpu-source.ts'
 import { forgetMembership, readMembership, type AgentTerms, type Membership } from '../agent/identity.ts'
-import { forgetWanted } from '../agent/wanted.ts'
+import { forgetDesiredState } from '../agent/desired-state.ts'
 import { defaultFolder, type FolderOptions } from './agent-option.ts'
 import { CliError, exitCodes } from './shell.ts'
 
@@ -32,7 +32,7 @@ export function joinedOf(folder: AgentFolder): Membership {
 
 export function forget(folder: AgentFolder): void {
   forgetMembership(folder)
-  forgetWanted(folder)
+  forgetDesiredState(folder)
 }
 
 /** The folder holds the private key, and the terms say nothing new. */

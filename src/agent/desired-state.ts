@@ -1,35 +1,35 @@
 /**
- * The last thing that the server wanted of this machine, kept in the folder: after a reboot without a server, what
- * should run is started again. What has once been seen running is remembered as started, also while the server does not
- * know it yet, so that what then vanishes is reported as lost and never made a second time. A disk that takes nothing
- * any more is told, and what is wanted is done all the same; it is written when that can be done again.
+ * The last desired state, stored in the folder, so that workloads start again after a reboot even while the server is
+ * unreachable. A workload that was seen running is marked as started, even before the server knows, so that one that
+ * vanishes is reported as lost and never created twice. When the disk is full the state is applied anyway and written
+ * later.
  */
 import { desired as desiredSchema, type Desired, type Observation } from '../contract/agent.ts'
 import type { AgentFolder } from './folder.ts'
 
-const WANTED_FILE = 'desired.json'
+const DESIRED_FILE = 'desired.json'
 
-export interface Wanted {
-  /** undefined: nothing was ever wanted. */
+export interface DesiredState {
+  /** undefined: none received yet. */
   current(): Desired | undefined
-  /** Takes what the server says, and gives it with what is known here. */
+  /** Stores what the server sent, and returns it with the workloads marked that have started here. */
   take(desired: Desired): Desired
-  /** What runs now. Gives the whole anew where that says more than was known. */
+  /** Returns the updated state when a workload is seen running for the first time. */
   seen(observations: readonly Observation[]): Desired | undefined
-  /** Writes what could not be written before; nothing where all is. */
+  /** Retries a write that failed. */
   save(): void
 }
 
-export function openWanted(folder: AgentFolder, onError: (what: string, error: unknown) => void): Wanted {
-  let current = folder.readJson(WANTED_FILE, desiredSchema)
+export function openDesiredState(folder: AgentFolder, onError: (what: string, error: unknown) => void): DesiredState {
+  let current = folder.readJson(DESIRED_FILE, desiredSchema)
   let isSaved = true
   const save = (): void => {
     if (isSaved) return
     try {
-      folder.writeJson(WANTED_FILE, current)
+      folder.writeJson(DESIRED_FILE, current)
       isSaved = true
     } catch (error) {
-      onError('what is wanted of this host cannot be kept over a restart', error)
+      onError('cannot store the desired state for the next start', error)
     }
   }
   const keep = (next: Desired): Desired => {
@@ -53,8 +53,8 @@ export function openWanted(folder: AgentFolder, onError: (what: string, error: u
   }
 }
 
-export function forgetWanted(folder: AgentFolder): void {
-  folder.remove(WANTED_FILE)
+export function forgetDesiredState(folder: AgentFolder): void {
+  folder.remove(DESIRED_FILE)
 }
 
 function markStarted(desired: Desired, ids: ReadonlySet<string>): Desired {
