@@ -1,7 +1,7 @@
 /**
- * One limit over all servers without a database call per request: a server takes a slice of the minute's budget and
- * spends it in memory. What a server leaves of its slice is lost with the minute, so the limit is never exceeded and
- * at times not reached. A counter is no reason to refuse service: without the database each server counts alone.
+ * One rate limit across all servers without a database query per request: a server takes a slice of the minute's budget
+ * and spends it in memory. An unspent slice is lost with its minute, so the limit is never exceeded but sometimes not
+ * reached. A counter must not stop service: without the database each server counts alone.
  */
 import { addMs, instantOf, MINUTE_MS, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
@@ -9,46 +9,46 @@ import { within } from '../base/within.ts'
 import type { Database } from '../store/database.ts'
 import { takeRateSlice } from '../store/rate-window.ts'
 
-/** What is taken at a time, as a part of the minute: little at first, for a server that ends soon takes it along. */
+/** The first slice is a small part of the minute's budget: a server that stops soon takes it along. */
 const FIRST_SLICES = 100
 const SLICES = 10
-/** Larger limits are no limits; and a counter that is raised past this one still fits its column. */
+/** Larger limits are no limits, and a counter above this one still fits its column. */
 const LARGEST_LIMIT = 1_000_000_000
-/** Longer than this no request waits for a counter. */
+/** The longest that a request waits for a counter. */
 const SLICE_TIMEOUT_MS = 1_000
 
 export interface RateAnswer {
   readonly allowed: boolean
   readonly limit: number
-  /** What is left of the minute as far as this server knows: slices that other servers took count as spent. */
+  /** Remaining budget as far as this server knows: slices of other servers count as spent. */
   readonly remaining: number
   readonly resetAt: Instant
 }
 
 export interface RateLimiter {
-  /** Counts over all servers, one or several units at once. More than the whole limit is never allowed. */
+  /** Takes one or several units, counted across all servers. Never allows more than the whole limit. */
   take(subject: string, limitPerMinute: number, amount?: number): Promise<RateAnswer>
-  /** The same without waiting. undefined: a slice must be fetched first, and nothing was taken. */
+  /** The same without waiting. undefined: a slice must be fetched first; nothing was taken. */
   tryTake(subject: string, limitPerMinute: number, amount?: number): RateAnswer | undefined
   /**
-   * Units that were taken and not used. `resetAt` is that of the answer that allowed them: once its minute is over they
-   * are nobody's. Without it they are taken to be of this minute.
+   * Returns unused units. `resetAt` is that of the answer that allowed them: after that minute they are worth nothing.
+   * Without it they count for the current minute.
    */
   giveBack(subject: string, amount: number, resetAt?: number): void
-  /** Counts what was used without asking: those who come next in this minute wait for it. */
+  /** Counts units used beyond what was taken; later requests of this minute wait for them. */
   owe(subject: string, amount: number): void
-  /** Counts on this server only: for addresses that have shown no key. */
+  /** Counts on this server only, for addresses without a key. */
   takeLocal(subject: string, limitPerMinute: number): RateAnswer
 }
 
 interface Bucket {
-  /** Of the slices taken, not yet spent. */
+  /** Unspent units of the slices taken. */
   left: number
-  /** To this server, in this minute. */
+  /** Taken by this server in this minute. */
   granted: number
-  /** By all servers. */
+  /** Taken by all servers. */
   taken: number
-  /** There is no further slice to be had. */
+  /** No further slice is available. */
   exhausted: boolean
   fetching: Promise<void> | undefined
 }
@@ -60,12 +60,12 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
 
   const fetchSlice = async (
     bucket: Bucket,
-    wish: { subject: string; minute: Instant; limit: number; amount: number },
+    need: { subject: string; minute: Instant; limit: number; amount: number },
   ): Promise<void> => {
-    const { subject, minute, limit } = wish
+    const { subject, minute, limit } = need
     try {
       const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
-      const slice = Math.max(1, usual, wish.amount - bucket.left)
+      const slice = Math.max(1, usual, need.amount - bucket.left)
       const { granted, taken } = await within(
         sliceTimeoutMs,
         takeRateSlice(database.db, { subject, minute, slice, limit }),
@@ -76,7 +76,7 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
       bucket.taken = taken
       bucket.exhausted = granted === 0
     } catch {
-      // For the rest of the minute this server counts alone.
+      // For the rest of the minute, this server counts alone.
       bucket.left += Math.max(0, limit - bucket.granted)
       bucket.granted = Math.max(bucket.granted, limit)
       bucket.taken = limit
@@ -86,7 +86,7 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
     }
   }
 
-  /** undefined: there may be more to be had. */
+  /** undefined: more may be available. */
   const takeFrom = (bucket: Bucket, minute: Instant, limit: number, amount: number): RateAnswer | undefined => {
     const allowed = bucket.left >= amount
     if (allowed) bucket.left -= amount
@@ -103,7 +103,7 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
         const bucket = shared.of(minute, subject)
         const answer = takeFrom(bucket, minute, limit, amount)
         if (answer !== undefined) return answer
-        // Those who wait share one slice, and ask for the next one when it was not enough for them.
+        // Waiting requests share one slice and ask for the next one if it was not enough.
         bucket.fetching ??= fetchSlice(bucket, { subject, minute, limit, amount })
         await bucket.fetching
       }
@@ -134,11 +134,11 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
 
 interface Window<Count> {
   of(minute: Instant, subject: string): Count
-  /** undefined: nothing was counted yet. */
+  /** undefined: nothing counted yet. */
   find(minute: Instant, subject: string): Count | undefined
 }
 
-/** What is counted in the current minute, by subject, of a bounded number of subjects. */
+/** Counts of the current minute by subject, for a bounded number of subjects. */
 function makeWindow<Count>(make: () => Count): Window<Count> {
   let current = instantOf(0)
   let counts = new Map<string, Count>()

@@ -1,4 +1,4 @@
-/** A request a reader can paste, for each operation, from the examples of the contract. */
+/** A curl command to paste for each operation, from the contract's examples. */
 import type { OperationId } from '../contract/api.ts'
 import type { Endpoint } from '../contract/endpoint.ts'
 import { exampleBodies, exampleQueries } from '../contract/example-body.ts'
@@ -16,7 +16,7 @@ export function writeCurl(operationId: string, endpoint: Endpoint): string {
   const query = exampleQueries[operationId as OperationId]
   const url = `"$BERTH_URL${fillPath(endpoint.path)}${query === undefined ? '' : `?${query}`}"`
   return [
-    // A long address gets a line of its own, so that the column need not break it.
+    // A long URL gets its own line, so that the column need not break it.
     ...(url.length > 48 ? [`curl ${followed}${method}`.trimEnd(), url] : [`curl ${followed}${method}${url}`]),
     ...(endpoint.access === 'public' ? [] : ['-H "Authorization: Bearer $BERTH_KEY"']),
     ...(endpoint.idempotent === true ? ['-H "Idempotency-Key: $(date +%s)"'] : []),
@@ -31,13 +31,13 @@ function quoteForShell(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`
 }
 
-/** One line when it fits the column, else one line a field. */
+/** One line if it fits the column, else one line per field. */
 function writeJson(value: unknown): string {
   const short = JSON.stringify(value)
   return short.length <= 36 ? short : JSON.stringify(value, null, 2)
 }
 
-/** Texts in one colour, the keys of JSON in another. */
+/** Strings in one colour, JSON keys in another. */
 export function colour(code: string): Markup {
   const tokens = code.match(/"(?:[^"\\]|\\.)*"|[^"]+/g) ?? []
   return html`${tokens.map((token, index) => {
@@ -47,7 +47,7 @@ export function colour(code: string): Markup {
   })}`
 }
 
-/** Ids are the reader's own: a shell variable named after the noun before it. */
+/** Ids become shell variables, named after the noun before them. */
 function fillPath(path: string): string {
   return path
     .replace('{month}', '2026-11')

@@ -1,6 +1,6 @@
 /**
- * Fields of a schema as a table that people can read: one row a field, nested objects indented under their field,
- * unions as one group of rows a variant. A record with a name of its own is linked, not repeated.
+ * The fields of a schema as a table: one row per field, nested objects indented under their field, unions as one group
+ * of rows per variant. Named records are linked, not repeated.
  */
 import type { Json, JsonObject } from '../contract/openapi-schema.ts'
 import { html, join, prose, type Markup } from './markup.ts'
@@ -16,14 +16,14 @@ export function refName(schema: JsonObject): string | undefined {
   return typeof $ref === 'string' ? $ref.split('/').at(-1) : undefined
 }
 
-/** The schema that holds the fields: behind a name, inside a list, or the schema itself. */
+/** The schema with the fields: behind a reference, inside an array, or the schema itself. */
 export function openUp(schema: JsonObject, components: Components): JsonObject {
   const name = refName(schema)
   if (name !== undefined) return components[name] ?? {}
   return schema['type'] === 'array' ? openUp(schema['items'] as JsonObject, components) : schema
 }
 
-/** A request says what it must have; an answer has nearly everything, so it says what may be absent. */
+/** A request marks required fields; an answer has nearly all of them, so it marks optional ones. */
 export type Side = 'request' | 'answer'
 
 export function renderFields(schema: JsonObject, side: Side): Markup {
@@ -33,7 +33,7 @@ export function renderFields(schema: JsonObject, side: Side): Markup {
   return rows.length === 0 ? html`<p class="free">${typeOf(schema)}</p>` : table(rows)
 }
 
-/** A record that is one of many shapes is read by looking for one of them: each folds away. */
+/** The variants of a union fold away, since a reader looks for one of them. */
 function renderVariant(variant: JsonObject, side: Side): Markup {
   return html`<details class="answer">
     <summary>${variantTitle(variant)}</summary>
@@ -41,7 +41,7 @@ function renderVariant(variant: JsonObject, side: Side): Markup {
   </details>`
 }
 
-/** Parameters come with their own name, place and need; below that they are fields like others. */
+/** Parameters have their own name, place and requirement; their schemas render like fields. */
 export function renderParameters(parameters: readonly JsonObject[]): Markup {
   return table(
     parameters.map((parameter) => {
@@ -110,7 +110,7 @@ function rowsOfVariants(schema: JsonObject, side: Side, depth: number): Markup[]
   ])
 }
 
-/** Alternatives that are objects with fields; a choice between plain values is said in the type. */
+/** Alternatives that are objects with fields; a choice between plain values is part of the type. */
 function variantsOf(schema: JsonObject): readonly JsonObject[] | undefined {
   const variants = alternativesOf(schema)
   return variants !== undefined && variants.every((variant) => variant['properties'] !== undefined)
@@ -209,8 +209,8 @@ function choicesOf(schema: JsonObject): Markup[] {
       ]
 }
 
-/** Patterns of the contract in words; one that is not here is shown as it is. */
-export const patternWords: Readonly<Record<string, string>> = {
+/** The contract's patterns in plain text; others are shown as they are. */
+export const patternLabels: Readonly<Record<string, string>> = {
   '^[A-Za-z0-9_-]+$': 'letters, digits, underscore, hyphen',
   '^\\d{1,9}(\\.\\d{1,9})?$': 'USD, such as 12.50',
   '^(?!0+(\\.0+)?$)\\d{1,9}(\\.\\d{1,9})?$': 'USD above zero, such as 12.50',
@@ -228,13 +228,13 @@ function limitsOf(schema: JsonObject): string[] {
     ...(schema['format'] === 'int32' ? [] : rangeOf(schema)),
     ...(schema['multipleOf'] === undefined ? [] : [`multiple of ${schema['multipleOf'] as number}`]),
     ...span(schema['minLength'], schema['maxLength'], 'character'),
-    ...(typeof pattern === 'string' ? [patternWords[pattern] ?? `matches ${pattern}`] : []),
+    ...(typeof pattern === 'string' ? [patternLabels[pattern] ?? `matches ${pattern}`] : []),
     ...span(schema['minItems'], schema['maxItems'], 'item'),
     ...limitsOfEach(schema).map((limit) => `each ${limit}`),
   ]
 }
 
-/** Of what a list or a map holds, where that has no rows of its own. */
+/** Limits of the items of an array or map that has no rows of its own. */
 function limitsOfEach(schema: JsonObject): string[] {
   const inner = schema['type'] === 'array' ? schema['items'] : schema['additionalProperties']
   if (typeof inner !== 'object' || inner === null || Array.isArray(inner)) return []
@@ -252,7 +252,7 @@ function rangeOf(schema: JsonObject): string[] {
   ]
 }
 
-/** The ends of the safe integers go without saying. */
+/** The bounds of safe integers are not shown. */
 function span(min: Json | undefined, max: Json | undefined, unit?: string): string[] {
   const low = min === -Number.MAX_SAFE_INTEGER ? undefined : (min as number | undefined)
   const high = max === Number.MAX_SAFE_INTEGER ? undefined : (max as number | undefined)

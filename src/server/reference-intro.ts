@@ -1,4 +1,4 @@
-/** What holds for every operation, said once at the top of the reference. */
+/** Conventions of all operations, at the top of the reference. */
 import { limits } from '../base/limits.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import { anywhereStatuses, statusMeanings } from '../contract/openapi.ts'
@@ -8,14 +8,14 @@ import { colour } from './reference-example.ts'
 const MIB = 1_048_576
 
 const scopeMeanings: Readonly<Record<Scope, string>> = {
-  inference: 'Call models and read what calls cost.',
-  'compute:read': 'See rentals, volumes, instances and events.',
-  'compute:write': 'Rent, change and end machines and volumes.',
-  'billing:read': 'See balance, usage, statement and invoices.',
-  'billing:write': 'Kept for payments; no operation asks for it yet.',
-  keys: 'Manage people, API keys, SSH keys and webhooks.',
-  supply: 'Price machines and see what they earn.',
-  operator: 'Everything of everyone.',
+  inference: 'Call models and read the cost of requests.',
+  'compute:read': 'Read rentals, volumes, instances and events.',
+  'compute:write': 'Rent, change and terminate machines and volumes.',
+  'billing:read': 'Read the balance, usage, statement and invoices.',
+  'billing:write': 'Reserved for payments; no operation uses it yet.',
+  keys: 'Manage members, API keys, SSH keys and webhooks.',
+  supply: 'Set prices for your machines and read their earnings.',
+  operator: 'Full access to all accounts.',
 }
 
 export const introSections = [
@@ -51,14 +51,14 @@ function renderStart(): Markup {
   return html`<div class="columns">
     <div>
       <p>
-        Machines, volumes and models over one HTTP API. Bodies are JSON in both directions. Set these two variables, and
-        the examples on this page can be pasted. Ids, such as <code>$RENTAL_ID</code>, and the names of models and
-        machines stand for your own.
+        Machines, volumes and models over one HTTP API. Request and response bodies are JSON. Set these two variables to
+        paste the examples on this page into a shell. Replace ids, such as <code>$RENTAL_ID</code>, and the names of
+        models and machines with your own.
       </p>
       <p>
-        The same interface for programs: <a href="#getOpenApi">OpenAPI 3.1</a>. Chat, completions and embeddings follow
-        the convention that most clients speak; point their base URL at <code>$BERTH_URL/v1</code>. Answers of models
-        carry <code>X-Inference-Request-Id</code>, by which <a href="#getRequestCost">what they cost</a> is asked.
+        For programs: <a href="#getOpenApi">OpenAPI 3.1</a>. Chat, completions and embeddings are compatible with OpenAI
+        clients; set their base URL to <code>$BERTH_URL/v1</code>. Inference answers carry
+        <code>X-Inference-Request-Id</code>; look up <a href="#getRequestCost">the cost</a> with it.
       </p>
     </div>
     ${block(text.join('\n'))}
@@ -67,9 +67,9 @@ function renderStart(): Markup {
 
 function renderKeys(): Markup {
   return html`<p>
-      A key goes into the header <code>Authorization: Bearer bk_…</code>. It acts for one account and can do what its
-      scopes say. No key or a bad one is <b>401</b>, a good key without the scope is <b>403</b>, and what belongs to
-      another account looks as if it did not exist.
+      Send a key in the header <code>Authorization: Bearer bk_…</code>. It acts for one account, within its scopes. A
+      missing or invalid key is <b>401</b>, a valid key without the scope is <b>403</b>, and anything that belongs to
+      another account is reported as not found.
     </p>
     <table class="scopes">
       <tbody>
@@ -94,7 +94,7 @@ const v1Sample = { object: 'error', ...v1Inner, error_code: 402, error: v1Inner 
 
 function renderErrors(): Markup {
   return html`<p>
-      ${prose('Every answer carries `X-Request-Id`; name it when you ask for help. Where a program can act on an error, it has a `reason`: a stable word such as `insufficient_balance`, `no_capacity` or `no_ssh_key`. A validation failure names every fault at once.')}
+      ${prose('Every answer carries `X-Request-Id`; include it when you ask for help. Errors that a program can act on have a `reason`: a stable identifier such as `insufficient_balance`, `no_capacity` or `no_ssh_key`. A validation error lists all invalid fields at once.')}
     </p>
     <div class="pair">
       <div>
@@ -106,7 +106,7 @@ function renderErrors(): Markup {
         ${block(JSON.stringify(v1Sample, null, 2))}
       </div>
     </div>
-    <p>Each operation lists its statuses. These can come anywhere:</p>
+    <p>Each operation lists its statuses. These can occur on any operation:</p>
     <ul class="statuses">
       ${anywhereStatuses.map((status) => html`<li><b>${status}</b> ${prose(statusMeanings[status] ?? '')}</li>`)}
     </ul>`
@@ -115,18 +115,18 @@ function renderErrors(): Markup {
 function renderRetries(): Markup {
   const hours = limits.idempotencyKeptMs / 3_600_000
   return html`<p>
-      ${prose(`Creates take an \`Idempotency-Key\` header of up to ${limits.idempotencyKeyChars} characters. The same key and body within ${hours} hours give the first answer again and rent nothing twice; another body is refused with \`idempotency_key_reused\`.`)}
+      ${prose(`Create operations take an \`Idempotency-Key\` header of up to ${limits.idempotencyKeyChars} characters. Repeating the same key and body within ${hours} hours returns the first answer and creates nothing twice; a different body is refused with \`idempotency_key_reused\`.`)}
     </p>
     <p>
-      ${prose(`After too many requests the answer is 429 with \`Retry-After\`, \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`. A body may have up to ${limits.bodyBytes / MIB} MiB, and ${limits.inferenceBodyBytes / MIB} MiB where a model is called.`)}
+      ${prose(`Too many requests are answered with 429, \`Retry-After\`, \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`. Bodies are limited to ${limits.bodyBytes / MIB} MiB, and to ${limits.inferenceBodyBytes / MIB} MiB for inference requests.`)}
     </p>`
 }
 
 function renderForms(): Markup {
   return html`<p>
-      ${prose('Prices in rental and marketplace records are USD per hour, as numbers. Balances and amounts are texts with up to nine decimals, such as `"3.614200000"`, so that no cent is lost to rounding; `costNanoUsd` is a whole number of billionths of a dollar. Times are RFC 3339 in UTC.')}
+      ${prose('Prices in rental and marketplace records are USD per hour, as numbers. Balances and amounts are strings with up to nine decimals, such as `"3.614200000"`, so that rounding loses nothing; `costNanoUsd` is a whole number of billionths of a dollar. Times are RFC 3339 in UTC.')}
     </p>
     <p>
-      ${prose(`Lists that can grow take \`limit\` (up to ${limits.pageRows}) and \`cursor\`: send the \`nextCursor\` of one page to get the next, until it is \`null\`.`)}
+      ${prose(`Lists are paginated with \`limit\` (up to ${limits.pageRows}) and \`cursor\`: send the \`nextCursor\` of one page to get the next, until it is \`null\`.`)}
     </p>`
 }

@@ -8,7 +8,7 @@ import { describeApi } from '../contract/openapi.ts'
 import { escapeText, html, join, prose } from './markup.ts'
 import { exampleBodies, exampleQueries } from '../contract/example-body.ts'
 import { writeCurl } from './reference-example.ts'
-import { patternWords, renderFields } from './reference-fields.ts'
+import { patternLabels, renderFields } from './reference-fields.ts'
 import { renderReference } from './reference.ts'
 
 const page = renderReference()
@@ -122,5 +122,5 @@ describe('what is put into the page is escaped', () => {
 
 test('the words for patterns are words for patterns that exist', () => {
   const text = JSON.stringify(describeApi('all'))
-  expect(Object.keys(patternWords).filter((pattern) => !text.includes(JSON.stringify(pattern)))).toEqual([])
+  expect(Object.keys(patternLabels).filter((pattern) => !text.includes(JSON.stringify(pattern)))).toEqual([])
 })

@@ -1,6 +1,6 @@
 /**
- * The reference at /docs: one static page, rendered from the contract, that needs no script and asks nobody else for
- * anything. It holds under `default-src 'none'; style-src 'unsafe-inline'; img-src data:`.
+ * The API reference at /docs: one static page, rendered from the contract, without scripts or external resources. It
+ * works under `default-src 'none'; style-src 'unsafe-inline'; img-src data:`.
  */
 import { api } from '../contract/api.ts'
 import { isInference, tags, type Access, type Endpoint, type Tag } from '../contract/endpoint.ts'
@@ -81,7 +81,7 @@ function renderPage(
   </html>`
 }
 
-/** Twice on the page: unfolded beside the text, folded above it on a phone. Style shows one of them. */
+/** Twice on the page: beside the text, and folded above it on a phone. CSS shows one of them. */
 function renderMenu(groups: readonly Group[], records: readonly string[], form: 'open' | 'folded'): Markup {
   const part = (title: string, links: readonly Markup[]) =>
     form === 'open'
@@ -179,7 +179,7 @@ function renderPlace(where: keyof typeof placeTitles, parameters: readonly JsonO
 function renderAnswers({ endpoint, described }: Operation, schemas: Components): Markup {
   const answers = Object.entries(described.responses['200']?.content ?? {})
   const costs = html`<p class="free">
-    The header <code>X-Inference-Request-Id</code> is what <a href="#getRequestCost">request costs</a> are asked with.
+    Look up <a href="#getRequestCost">the cost</a> of the request with the header <code>X-Inference-Request-Id</code>.
   </p>`
   return html`<h4>Answer</h4>
     ${answers.map(([media, { schema }]) => renderAnswer(media, schema, endpoint, schemas))}
@@ -212,7 +212,7 @@ function renderErrors(endpoint: Endpoint): Markup {
   </ul>`
 }
 
-/** The records that some table links to, and the records that those link to. */
+/** The records that tables link to, directly or through other records. */
 function listRecords(sections: readonly Markup[], schemas: Components): string[] {
   const linked = new Set<string>()
   const follow = (text: string) => {
@@ -230,7 +230,7 @@ function listRecords(sections: readonly Markup[], schemas: Components): string[]
 function renderRecords(records: readonly string[], schemas: Components): Markup {
   return html`<section class="group" id="records">
     <h2>Records</h2>
-    <p class="lead">What the tables above link to.</p>
+    <p class="lead">Records that the tables above link to.</p>
     ${records.map(
       (name) =>
         html`<article id="${anchorOf(name)}">

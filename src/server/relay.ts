@@ -1,14 +1,14 @@
 /**
- * The public ports of what runs on hosts that have no address of their own. For every host that is connected here, its
- * workloads' ports are listened on, and each connection is a stream to the host. Both sides are ended apart, and who
- * does not read holds the other back, through the host's connection to what sends there. The host says when it cannot
- * reach the port, and one that hangs loses its connection: nobody waits for either longer than that.
+ * The public ports of workloads on hosts without a public address. For every host connected here, the relay listens on
+ * its workloads' ports, and each connection becomes a stream to the host. Each direction ends separately, and a reader
+ * that stalls slows the sender down, all the way through the host's connection. The host reports an unreachable port,
+ * and a host that hangs loses its connection, so no client waits longer than that.
  *
- * A host's streams are shared by its tenants, and a server's connections by all: each has a share that leaves room for
- * others, and SSH has one of its own, so that who has many connections to their web server can still log in, and so can
- * their neighbours. A connection beyond that is hung up on at once.
+ * Tenants share a host's streams, and all share a server's connections: each has a share that leaves room for the others.
+ * SSH has its own, so that tenants with many web connections, and their neighbours, can still log in. Connections beyond
+ * the share are closed at once.
  *
- * A port that is no longer to be relayed is closed with all connections on it, before anyone else can be given it.
+ * A port that is no longer relayed is closed with all its connections before it can be given to anyone else.
  */
 import net, { type Server, type Socket } from 'node:net'
 import type { Logger } from 'pino'
@@ -16,27 +16,26 @@ import type { App } from '../app/app.ts'
 import { listRelayPorts } from '../store/host.ts'
 import type { HostLinks } from './host-links.ts'
 
-/** News may be missed, and ports that were taken become free. */
-const LOOK_MS = 3_000
-/** Of the 1,024 streams that a host has, these leave 128 for logs and terminals. */
+/** Notifications may be missed, and occupied ports become free. */
+const CHECK_MS = 3_000
+/** Of a host's 1,024 streams; leaves 128 for logs and terminals. */
 const shares = {
   ports: { server: 6_144, host: 640, workload: 256 },
   ssh: { server: 2_048, host: 256, workload: 32 },
 } as const
-/** The port inside that stands for SSH, wherever that is. */
+/** The target port that stands for SSH, whatever its number. */
 const SSH_TARGET = 0
 const KEEP_ALIVE_MS = 30_000
 
 export interface RelayOptions {
   readonly app: App
   readonly links: HostLinks
-  /** The address to listen on. */
   readonly host: string
   readonly log: Logger
 }
 
 export interface Relay {
-  /** Looks now; what is open afterwards is what was wanted then. */
+  /** Checks now; afterwards exactly the ports desired then are open. */
   refresh(): Promise<void>
   ports(): number[]
   close(): Promise<void>
@@ -45,12 +44,10 @@ export interface Relay {
 export function openRelay(options: RelayOptions): Relay {
   const relay = new PortRelay(options)
   const look = (): void => {
-    relay
-      .refresh()
-      .catch((error: unknown) => options.log.error({ err: error }, 'the relay could not look at its ports'))
+    relay.refresh().catch((error: unknown) => options.log.error({ err: error }, 'relay could not update its ports'))
   }
   const stop = options.links.watch(look)
-  const looking = setInterval(look, LOOK_MS).unref()
+  const looking = setInterval(look, CHECK_MS).unref()
   look()
   return {
     refresh: () => relay.refresh(),
@@ -69,18 +66,18 @@ interface OpenPort {
   readonly wanted: Wanted
   readonly server: Server
   readonly sockets: Set<Socket>
-  /** Settles once it listens, or cannot. */
+  /** Resolves once it listens, or has failed to. */
   readonly listening: Promise<void>
 }
 
 class PortRelay {
   readonly #options: RelayOptions
   readonly #open = new Map<number, OpenPort>()
-  /** Ports that could not be listened on: said once, not at every look. */
+  /** Ports that could not be opened: logged once, not at every check. */
   readonly #taken = new Set<number>()
-  /** Connections, by whose share they take. */
+  /** Connections by share. */
   readonly #counts = new Map<string, number>()
-  /** Ports that have hung up on somebody since the last look: said once. */
+  /** Ports that refused a connection since the last check: logged once. */
   readonly #full = new Set<number>()
   #looking: Promise<void> | undefined
   #next: Promise<void> | undefined
@@ -90,7 +87,7 @@ class PortRelay {
     this.#options = options
   }
 
-  /** A look that is under way may have read too early, so another one follows it: one for all who ask meanwhile. */
+  /** A check in progress may have read too early, so another one follows it, one for all callers. */
   refresh(): Promise<void> {
     if (this.#looking !== undefined) {
       this.#next ??= this.#looking.then(() => {
@@ -121,7 +118,7 @@ class PortRelay {
     try {
       all = await listRelayPorts(app.database.db, links.ids())
     } catch (error) {
-      log.warn({ err: error }, 'the ports to relay could not be read; those that are open stay open')
+      log.warn({ err: error }, 'could not read the ports to relay; open ports stay open')
       return
     }
     if (this.#isClosed) return
@@ -150,7 +147,7 @@ class PortRelay {
         resolve()
       })
       server.on('error', (error) => {
-        if (!this.#taken.has(port)) log.warn({ port, err: error }, 'a port cannot be listened on; it is tried again')
+        if (!this.#taken.has(port)) log.warn({ port, err: error }, 'could not listen on a port; retrying')
         this.#taken.add(port)
         if (!server.listening) this.#open.delete(port)
         resolve()
@@ -177,7 +174,7 @@ class PortRelay {
       if (!this.#full.has(wanted.port)) {
         log.warn(
           { port: wanted.port, workload: wanted.workloadId },
-          `a connection was not relayed: the ${release} is full`,
+          `refused a relayed connection: the ${release} limit is reached`,
         )
       }
       this.#full.add(wanted.port)
@@ -193,13 +190,13 @@ class PortRelay {
     if (stream === undefined) return void socket.resetAndDestroy()
     stream.on('error', () => socket.resetAndDestroy())
     socket.once('close', () => {
-      // A socket that was closed in order may leave bytes that are still on their way to the host.
+      // A socket that closed normally may still have bytes on their way to the host.
       if (!socket.readableEnded || !socket.writableFinished) stream.destroy()
     })
     socket.pipe(stream).pipe(socket)
   }
 
-  /** How to give them back, or the one that is used up. */
+  /** A function that returns the shares, or the name of the limit that is reached. */
   #takeShares({ hostId, workloadId, target }: Wanted): (() => void) | 'server' | 'host' | 'workload' {
     const kind = target === SSH_TARGET ? 'ssh' : 'ports'
     const whose = { server: '', host: hostId, workload: workloadId } as const

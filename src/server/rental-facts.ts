@@ -1,6 +1,6 @@
 /**
- * Reads what the detail of a rental tells beyond its row: its events, what it has cost, its ports, what its host says.
- * Rentals and instances of the marketplace take it from here, so both show the same cost.
+ * Reads the details of a rental beyond its row: events, cost, ports, host status. Rentals and marketplace instances both
+ * use it, so they show the same cost.
  */
 import { earlier, type Instant } from '../base/instant.ts'
 import { nanoUsdOf } from '../base/money.ts'
@@ -39,7 +39,7 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
   }
 }
 
-/** By rental, the public port for each of its own. Rentals that are reached at their own address are left out. */
+/** By rental: its target ports and their public ports. Leaves out rentals with a public address. */
 export async function readRelayedPorts(
   app: App,
   rentals: readonly Rental[],
@@ -52,7 +52,7 @@ export async function readRelayedPorts(
   return new Map(relayed.map(({ id, external_id }) => [id, ports.get(external_id ?? '') ?? new Map()]))
 }
 
-/** Closed segments as charged, the open one as it stands now, and what an early end cost on top. */
+/** Closed segments as charged, the open one as of now, plus the cost of an early termination. */
 async function readCost(db: Db, rental: Rental, now: Instant): Promise<Pick<DetailFacts, 'costSoFar' | 'commitment'>> {
   const isLost = rental.status === 'Unknown'
   const until = isLost && rental.seen_at !== null ? rental.seen_at : now

@@ -1,6 +1,6 @@
 /**
- * The log of a customer's machine as an answer that goes on. The answer owns its socket from the first byte; when the
- * host goes away in the middle, the connection is cut, so that nobody takes a part for the whole.
+ * Streams the log of a customer's machine. The stream owns its socket from the first byte; if the host disconnects, the
+ * connection is cut, so that a partial log does not look complete.
  */
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -14,7 +14,7 @@ import type { Rental } from '../store/rental.ts'
 export type OpenLogs = (rental: Rental, options: { follow: boolean; tail: number }) => Result<Readable>
 
 export interface LogStreams {
-  /** Answers on the response, or says why not before a byte of it is written. */
+  /** Writes to the response, or returns a failure before the first byte. */
   open(
     actor: Actor,
     request: { id: string; follow: boolean; tail: number; stillValid: () => Promise<boolean> },
@@ -23,7 +23,7 @@ export interface LogStreams {
 }
 
 const STREAMS_PER_ACCOUNT = 50
-/** How often a key is looked at again while its stream lasts. */
+/** How often the key is checked again during a stream. */
 const KEY_CHECK_MS = 15_000
 
 export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStreams {
@@ -57,7 +57,7 @@ function logsOf(
   openLogs: OpenLogs | undefined,
   options: { follow: boolean; tail: number },
 ): Result<Readable> {
-  // An empty log that ends at once would look like a machine that has ended.
+  // An empty log that ends at once would look like a terminated machine.
   if (app.drivers.get(rental.driver)?.traits.simulated === true) {
     return fail('simulated_machine', { lacks: 'logs' })
   }
@@ -68,14 +68,14 @@ async function passOn(logs: Readable, response: ServerResponse, stillValid: () =
   const check = setInterval(() => {
     stillValid().then(
       (valid) => valid || logs.destroy(new Error('the key is no longer valid')),
-      // The database is away for a moment: that says nothing of the key.
+      // A failed lookup says nothing about the key.
       () => {},
     )
   }, KEY_CHECK_MS)
   try {
     await pipeline(logs, response)
   } catch {
-    // The host or the reader has gone; pipeline has cut the other end.
+    // The host or the reader has gone; pipeline has closed the other end.
   } finally {
     clearInterval(check)
   }

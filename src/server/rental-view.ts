@@ -1,4 +1,4 @@
-/** Rentals as the wire shows them. */
+/** Rentals as the API shows them. */
 import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { formatUsd, nanoUsdOf, usdToNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -28,7 +28,7 @@ export function rentalRecord(app: App, rental: Rental): RentalRecord {
     orgId: rental.account_id,
     startedAt: formatInstantOrNull(rental.started_at),
     terminatedAt: formatInstantOrNull(rental.terminated_at),
-    // The mark under which every engine knows it; the engine's own id is in providerData.
+    // The tag at the engine; the engine's own id is in providerData.
     externalId: rentalTag(app, rental),
     rentalId: rental.id,
     providerData: rental.provider_data ?? pendingProviderData(rental.driver, rental.spec),
@@ -44,7 +44,7 @@ export function rentalRecord(app: App, rental: Rental): RentalRecord {
   }
 }
 
-/** The ordered size, until the engine answers. The schema drops the fields that this provider's variant does not have. */
+/** The ordered size, until the engine answers. The schema drops fields that this provider does not have. */
 function pendingProviderData(providerId: ProviderId, spec: EngineSpec): ProviderData {
   const { cpuModel, cpuCount, ramGb, storageGb } = wholeOf(spec)
   const size = { cpuModel, gpuCount: spec.gpuCount, ramGb, storageGb }
@@ -57,7 +57,7 @@ function pendingProviderData(providerId: ProviderId, spec: EngineSpec): Provider
     sshUser: 'root',
   }
   const withVcpus = providerData.safeParse({ ...fields, resources: { ...size, vcpuCount: cpuCount } })
-  // Providers of bare metal count cores instead.
+  // Bare-metal providers count cores instead.
   return withVcpus.data ?? providerData.parse({ ...fields, resources: { ...size, cpuCount } })
 }
 
@@ -103,7 +103,7 @@ export interface RentalSurroundings {
   readonly machines: ReadonlyMap<string, Machine>
 }
 
-/** The active record, for either kind: the caller narrows `rentalType`. */
+/** The active record of either kind: the caller narrows `rentalType`. */
 export function activeRental<Type extends RentalType>(app: App, rental: Rental, around: RentalSurroundings) {
   const term = around.terms.get(rental.id)
   if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
@@ -158,7 +158,7 @@ function termRecord(term: Term) {
   }
 }
 
-/** What a detail tells beyond the row of the rental. */
+/** The details beyond the rental's row. */
 export interface DetailFacts {
   readonly costSoFar: NanoUsd
   /** null: on demand. */
@@ -166,7 +166,7 @@ export interface DetailFacts {
   readonly events: EventRecord[]
   /** undefined: not relayed. */
   readonly publicPorts: ReadonlyMap<number, number> | undefined
-  /** What its host says of it while it starts. */
+  /** The host's progress message while the rental starts. */
   readonly doing: string | undefined
   readonly simulated: Simulation | null
 }
@@ -204,7 +204,7 @@ export function earlyEndRatesOnWire(rates: readonly EarlyEndRate[]) {
   return rates.map(({ days, perHour }) => ({ completedDays: days, costPerHourUsd: formatUsd(perHour) }))
 }
 
-/** What one rental tells of itself, of whichever kind it is. */
+/** The detail fields of any kind of rental. */
 export function detailFields(rental: Rental, facts: DetailFacts) {
   return {
     statusReason: rental.status_reason,
@@ -221,7 +221,7 @@ export function detailFields(rental: Rental, facts: DetailFacts) {
   }
 }
 
-/** How ports of the machine are reached from outside, in the order of the order. Without `publicPorts` at the same port. */
+/** Public ports of the machine, in the order of the rental's spec. Without `publicPorts` they are the same ports. */
 export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, number> | undefined) {
   const host = rental.provider_data?.sshNetworking?.[0]?.host
   if (rental.status !== 'Running' || host === undefined) return []
@@ -231,7 +231,7 @@ export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, nu
   })
 }
 
-/** Why it failed was told once, in an event. */
+/** The reason for a failure is in an event. */
 function statusMessage(rental: Rental, doing: string | undefined, events: readonly EventRecord[]): string | null {
   if (rental.status === 'Pending') return doing ?? null
   if (rental.status !== 'Failed') return null

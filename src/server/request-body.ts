@@ -1,7 +1,7 @@
 /**
- * Request bodies that come through node:http. Nothing of a body is read before its sender was admitted from the head
- * (bind.ts) and has room for what it announces; a body of unknown length takes room as it arrives. The room is given back
- * when the response has closed, however that happens.
+ * Request bodies on the full path. Nothing of a body is read before its sender was admitted by the head (access.ts) and
+ * there is room for the announced length; a body of unknown length takes room as it arrives. The room is released when
+ * the response closes.
  */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -9,10 +9,10 @@ import { BodyBuffer, FREE_BODY_BYTES, type BodyBudget, type BodyRoom } from '../
 import { decodeUtf8 } from '../base/json.ts'
 import type { Failure } from '../contract/result.ts'
 
-/** A client that goes on sending after its answer is listened to for this long, so that it can read the answer. */
+/** A client that keeps sending after its answer is read for this long, so that it can read the answer. */
 const REFUSED_BODY_MS = 1_000
 
-/** There was no room left for a body that did not announce its length. */
+/** No room was left for a body of unknown length. */
 export class NoRoomForBody extends Error {
   readonly failure: Failure
 
@@ -22,14 +22,14 @@ export class NoRoomForBody extends Error {
   }
 }
 
-/** More than the operation, or this sender, may send. */
+/** Larger than the operation, or this sender, may send. */
 export class BodyTooLarge extends Error {}
 
 const rooms = new WeakMap<FastifyRequest, BodyRoom>()
 
 /**
- * Called once the sender of a request is known. A failure: what it announces does not fit now. Requests for which this
- * was not called may send no more than everybody may.
+ * Call once the sender of a request is known. A failure: there is no room for the announced length. Without this call,
+ * the limit for unauthenticated senders applies.
  */
 export function openBodyRoom(
   budget: BodyBudget,
@@ -39,15 +39,15 @@ export function openBodyRoom(
 ): Failure | undefined {
   const room = budget.open(accountId)
   rooms.set(request, room)
-  // A client that has gone meanwhile will not close a second time.
+  // 'close' is not emitted again for a client that has gone.
   if (reply.raw.destroyed) room.release()
   else reply.raw.once('close', () => room.release())
   const announced = announcedBytes(request) ?? 0
-  // A body that is too large in any case is refused for that, when it is read.
+  // A body over the operation's limit is refused for that reason when it is read.
   return announced > request.routeOptions.bodyLimit ? undefined : room.grow(announced)
 }
 
-/** Whether a body is announced that takes room. One of unknown length may be of any. */
+/** Whether the body takes room. One of unknown length may have any. */
 export function isLargeBody(request: FastifyRequest): boolean {
   const announced = announcedBytes(request)
   return announced === undefined ? request.headers['transfer-encoding'] !== undefined : announced > FREE_BODY_BYTES
@@ -55,12 +55,12 @@ export function isLargeBody(request: FastifyRequest): boolean {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Of the body, as it was sent. */
+    /** Size of the body as it was sent. */
     bodyBytes: number
   }
 }
 
-/** JSON in UTF-8 only; no body at all counts as none, whatever the header says. */
+/** UTF-8 JSON only; an empty body counts as none, whatever the header says. */
 export function readJsonBodies(server: FastifyInstance): void {
   const parse = server.getDefaultJsonParser('error', 'error')
   server.decorateRequest('bodyBytes', 0)
@@ -77,7 +77,7 @@ export function readJsonBodies(server: FastifyInstance): void {
       void parse(request, text, (error, value) => (error === null ? resolve(value) : reject(error)))
     })
   })
-  // Fastify would end the connection at once and the client would see a reset in place of its answer.
+  // Fastify would close the connection at once, and the client would see a reset instead of its answer.
   server.addHook('onSend', async (request, reply) => {
     if (!request.raw.complete) reply.removeHeader('connection')
   })
@@ -105,7 +105,7 @@ function readBody(request: FastifyRequest, payload: IncomingMessage): Promise<Bu
     const stop = (): void => void payload.off('data', add).off('end', end).off('error', broken).off('close', broken)
     const refuse = (error: Error): void => {
       stop()
-      // What still comes is read and dropped.
+      // Read and drop the rest.
       payload.resume()
       reject(error)
     }
@@ -119,7 +119,7 @@ function readBody(request: FastifyRequest, payload: IncomingMessage): Promise<Bu
       stop()
       resolve(buffer.whole())
     }
-    // Nobody is there to be answered.
+    // Nobody is left to answer.
     const broken = (): void => refuse(Object.assign(new Error('the body ended early'), { statusCode: 400 }))
     if (payload.destroyed) broken()
     else payload.on('data', add).on('end', end).on('error', broken).on('close', broken)

@@ -1,4 +1,4 @@
-/** What a server uses up: its event loop, its disk, the database, the journal; and which version it is. */
+/** Resource metrics: event loop, disk, database, journal, version. */
 import { readdir, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import type { App } from '../app/app.ts'
@@ -24,7 +24,7 @@ export function watchResources(
 }
 
 function watchEventLoop(metrics: Metrics): { stop(): void } {
-  const lag = metrics.histogram('berth_event_loop_lag_seconds', 'How late a timer is, twice a second', LAG_BUCKETS)
+  const lag = metrics.histogram('berth_event_loop_lag_seconds', 'Timer delay, sampled twice per second', LAG_BUCKETS)
   const observe = lag.bind({})
   let dueAt = performance.now() + LAG_EVERY_MS
   const timer = setInterval(() => {
@@ -36,9 +36,9 @@ function watchEventLoop(metrics: Metrics): { stop(): void } {
 }
 
 function watchDisks(metrics: Metrics, folders: { dataDir: string; volumeDir: string | undefined }): void {
-  const free = metrics.gauge('berth_disk_free_bytes', 'Free space of the disk of a folder, by what the folder is for')
-  const total = metrics.gauge('berth_disk_bytes', 'Size of that disk')
-  const journal = metrics.gauge('berth_journal_bytes', 'Size of the journal of ended model calls')
+  const free = metrics.gauge('berth_disk_free_bytes', 'Free disk space by folder purpose')
+  const total = metrics.gauge('berth_disk_bytes', 'Disk size by folder purpose')
+  const journal = metrics.gauge('berth_journal_bytes', 'Size of the journal of finished inference requests')
   metrics.collect(async () => {
     const disks = { data: folders.dataDir, ...(folders.volumeDir === undefined ? {} : { volumes: folders.volumeDir }) }
     for (const [use, folder] of Object.entries(disks)) {
@@ -53,7 +53,7 @@ function watchDisks(metrics: Metrics, folders: { dataDir: string; volumeDir: str
 async function sizeOf(folder: string): Promise<number> {
   let bytes = 0
   for (const name of await readdir(folder)) {
-    // Segments are deleted as they are settled.
+    // Segments are deleted when settled.
     const found = await stat(path.join(folder, name)).catch(() => undefined)
     bytes += found?.size ?? 0
   }
@@ -62,12 +62,9 @@ async function sizeOf(folder: string): Promise<number> {
 
 function watchDatabase(app: App, metrics: Metrics): void {
   const bytes = metrics.gauge('berth_database_bytes', 'Size of the database')
-  const volumes = metrics.gauge('berth_volume_bytes', 'Size of all volumes, by state; deleted ones are not counted')
-  const checkedAt = metrics.gauge(
-    'berth_ledger_check_timestamp_seconds',
-    'When the ledger was last recounted; 0: never',
-  )
-  const findings = metrics.gauge('berth_ledger_check_findings', 'What the last recount found wrong')
+  const volumes = metrics.gauge('berth_volume_bytes', 'Total volume size by state, without deleted volumes')
+  const checkedAt = metrics.gauge('berth_ledger_check_timestamp_seconds', 'Time of the last ledger check; 0: never')
+  const findings = metrics.gauge('berth_ledger_check_findings', 'Problems found by the last ledger check')
   metrics.collect(async () => {
     const { db } = app.database
     bytes.set(await readDatabaseBytes(db))

@@ -1,4 +1,4 @@
-/** Wires a server: database, engines, loops, HTTP. The only place where things are put together. */
+/** Wires a server: database, engines, loops, HTTP. The only place where parts are connected. */
 import { randomBytes } from 'node:crypto'
 import http from 'node:http'
 import type { Socket } from 'node:net'
@@ -54,30 +54,30 @@ import { shownFolder } from './welcome.ts'
 export interface RunningServer {
   readonly url: string
   readonly app: App
-  /** What a first start made. */
+  /** Accounts created by this start. */
   readonly made: { readonly operator: boolean; readonly demo: boolean }
-  /** Opens the demo account in a browser, once. undefined: it was opened before, or this is no trial. */
+  /** Opens the demo account in a browser, once. undefined: used before, or not a trial server. */
   readonly demoLinkToken: string | undefined
-  /** Resolves when something that the server cannot live without has ended by itself. */
+  /** Resolves when an essential part exits unexpectedly. */
   readonly broken: Promise<string>
-  /** From here on `/readyz` says 503, so that load balancers send new requests elsewhere; all else works as before. */
+  /** `/readyz` answers 503 from now on, so that load balancers send new requests elsewhere; all else works as before. */
   startDraining(): void
   close(): Promise<void>
 }
 
 export interface ServeOptions {
-  /** Opened by the caller already; closed by the server. */
+  /** Opened by the caller; closed by the server. */
   readonly data?: OpenData
   readonly clock?: Clock
   readonly log?: Logger
   readonly checkResponses?: boolean
-  /** Makes another operator key, into the data folder. */
+  /** Creates another operator key in the data folder. */
   readonly newOperatorKey?: boolean
-  /** Without them the server answers and changes nothing by itself: tests drive the reconcilers by hand. */
+  /** false: the server changes nothing on its own; tests run the reconcilers by hand. */
   readonly runLoops?: boolean
-  /** Where the built console is; else beside the program. */
+  /** Folder of the built console; default: beside the program. */
   readonly consoleDir?: string
-  /** Whether a link for the demo account is made; else on embedded defaults only. */
+  /** Whether to create a demo link; default: only with the embedded database. */
   readonly isTrial?: boolean
 }
 
@@ -133,7 +133,7 @@ async function firstRun(
   if (isAlone) await ensureModels(app.database, settings.defaultModels)
   const demo = isAlone && (await ensureDemo(app.database, dataDir))
   if (settings.inventoryFile !== undefined) await importInventory(app, settings.inventoryFile)
-  // The first listing should not be empty, so the first inventory is taken before the first answer.
+  // The first listing should not be empty, so take an inventory before the first answer.
   for (const driver of app.drivers.values()) await inventoryOf(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
   return { operator: operator || newOperatorKey, demo }
 }
@@ -179,18 +179,20 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
               webhooks,
               {
                 massLoss: (driver, missing) =>
-                  log.error({ driver, missing }, 'many machines vanished at once; not believed yet'),
+                  log.error({ driver, missing }, 'many machines disappeared at once; waiting for confirmation'),
                 reaped: (driver, externalId, why) =>
-                  log.warn({ driver, externalId, why }, 'ended what was not in the books'),
-                ledgerFindings: (findings) =>
-                  log.error({ findings }, 'the ledger does not add up; see berth ledger verify'),
+                  log.warn({ driver, externalId, why }, 'terminated an unknown machine at the engine'),
+                ledgerFindings: (findings) => log.error({ findings }, 'ledger check failed; run berth ledger verify'),
                 dropped: (partition) => log.info({ partition }, 'dropped a partition of old requests'),
               },
               settings.retention,
             ),
             ...wiring.engineLoops,
           ],
-          { metrics, onError: (loop, error) => log.error({ loop, err: error }, 'a reconciler failed; it runs again') },
+          {
+            metrics,
+            onError: (loop, error) => log.error({ loop, err: error }, 'reconciler failed; it will run again'),
+          },
         )
   closing.push(async () => loops?.stop())
   const bus = openBus({
@@ -211,7 +213,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   closing.push(async () => resources.stop())
 
   const bodies = new BodyBudget(settings.bodyMemory)
-  const bodyBytes = metrics.gauge('berth_request_body_bytes', 'Memory that request bodies in flight hold')
+  const bodyBytes = metrics.gauge('berth_request_body_bytes', 'Memory used by request bodies in flight')
   metrics.collect(() => bodyBytes.set(bodies.usedBytes))
   const server = makeHttpServer({
     app,
@@ -221,7 +223,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     rates,
     gateway: inference.gateway,
     streams,
-    openLogs: (rental, wish) => openLogs(app, links, rental, wish),
+    openLogs: (rental, tail) => openLogs(app, links, rental, tail),
     checkResponses: options.checkResponses ?? false,
     log,
     metrics,
@@ -253,12 +255,12 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`
 }
 
-/** Counts every failure, and logs those whose cause is new. */
+/** Counts every failure and logs those with a new cause. */
 function reportFaults(metrics: Metrics, log: Logger): NonNullable<App['driverFault']> {
-  const faults = metrics.counter('berth_engine_call_failures_total', 'Failed calls of the loops to engines of machines')
+  const faults = metrics.counter('berth_engine_call_failures_total', 'Failed calls to machine engines')
   return ({ loop, driver, subject, error, isNew }) => {
     faults.add({ loop, driver })
-    if (isNew) log.warn({ loop, driver, subject, err: error }, 'a call to an engine failed; it is tried again')
+    if (isNew) log.warn({ loop, driver, subject, err: error }, 'engine call failed; retrying')
   }
 }
 
@@ -281,7 +283,7 @@ interface FastPathParts {
   readonly clock: Clock
 }
 
-/** Chats are answered on bare sockets; whatever else a connection brings goes where it would have gone. */
+/** Chats are answered on bare sockets; other connections go to node:http. */
 function openFastPath(server: http.Server, options: FastPathParts): FastPath {
   const { gateway, bodies, authenticator, clock } = options
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
@@ -301,7 +303,7 @@ function openFastPath(server: http.Server, options: FastPathParts): FastPath {
   return fastPath
 }
 
-/** Requests under way may end, for a bounded time; then every connection is cut, also those that never said a word. */
+/** Lets pending requests finish for a bounded time, then closes all connections. */
 function makeDrain(server: http.Server, fastPath: FastPath, close: () => Promise<unknown>): () => Promise<void> {
   let underWay = 0
   let whenIdle = (): void => {}
@@ -326,7 +328,7 @@ function makeDrain(server: http.Server, fastPath: FastPath, close: () => Promise
   }
 }
 
-/** Bound to loopback and without a key, for a scraper on the same machine. */
+/** On loopback and without a key, for a scraper on the same machine. */
 async function openMetrics(metrics: Metrics, port: number): Promise<() => Promise<void>> {
   const server = http.createServer((request, response) => {
     if (request.url !== '/metrics') return void response.writeHead(404).end()
@@ -349,7 +351,7 @@ async function readiness(app: App, journal: Journal): Promise<Readiness> {
     return Promise.race([
       work.then(
         () => 'ok',
-        () => 'does not answer',
+        () => 'not responding',
       ),
       late,
     ])
@@ -362,7 +364,7 @@ async function readiness(app: App, journal: Journal): Promise<Readiness> {
   return failing === undefined ? { ok: true, checks } : { ok: false, reason: failing, checks }
 }
 
-/** Opens the vault and makes sure that this server has the same secret key as the others on this database. */
+/** Opens the vault and checks that this server has the same secret key as the others on this database. */
 async function openVault(
   database: Database,
   clock: Clock,
@@ -381,7 +383,7 @@ async function openVault(
     if (installation.keyCheck !== null) vault.open(installation.keyCheck)
   } catch {
     throw new SettingsError(
-      'BERTH_SECRET_KEY: this database was set up under another secret key. Give every server the same one (the first server has it in secret.key of its data folder).',
+      'BERTH_SECRET_KEY: this database was set up with another secret key. Use the same one on every server (the first server has it in secret.key in its data folder).',
     )
   }
   return { vault, installationId: installation.id }
@@ -392,7 +394,7 @@ function schemaFolder(): string {
   let dir = path.dirname(fileURLToPath(import.meta.url))
   while (!existsSync(path.join(dir, 'schema', '0001_identity.sql'))) {
     const parent = path.dirname(dir)
-    if (parent === dir) throw new Error('the folder schema/ is missing')
+    if (parent === dir) throw new Error('the schema/ folder is missing')
     dir = parent
   }
   return path.join(dir, 'schema')

@@ -297,7 +297,7 @@ test('a key that was revoked ends what was opened with it', async () => {
   const going = await enter({ key: other.keyText }, theirs)
   await transact(lab.database, (tx) => revokeApiKey(tx, other.actor, other.actor.keyId))
   await waitFor('the end', () => going.closed)
-  expect(going.closed).toEqual({ code: 1_008, reason: 'the key is no longer good' })
+  expect(going.closed).toEqual({ code: 1_008, reason: 'the key is no longer valid' })
   await waitFor('the hang-up', () => going.far.stream.destroyed)
   expect(terminal.closed).toBeUndefined()
   terminal.socket.terminate()

@@ -1,11 +1,9 @@
 /**
- * Sessions inside a customer's machine: a terminal over a WebSocket, and its log. Whoever asks is checked as for every
- * operation before the protocol is changed, so a refusal is an answer with a status and a body. Browsers cannot send
- * headers with a WebSocket; they offer the key as a subprotocol, which is never sent back. The console has its cookie,
- * which counts only when the browser says that the page is ours.
+ * Terminals over a WebSocket, and logs, of a customer's machine. Access is checked as for every operation before the
+ * upgrade, so a refusal is a normal HTTP answer. Browsers cannot send headers with a WebSocket, so they offer the key as a
+ * subprotocol, which is never sent back. The console uses its cookie, which counts only from our own origin.
  *
- * On the WebSocket binary frames are the bytes of the terminal. Text frames are JSON: `{ columns, rows }` to it,
- * `{ exitCode }` from it.
+ * Binary frames are terminal bytes. Text frames are JSON: `{ columns, rows }` from the client, `{ exitCode }` to it.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
@@ -37,8 +35,8 @@ const SCOPE = 'compute:write'
 const MESSAGE_BYTES = 65_536
 const TERMINALS = 1_000
 const TERMINALS_PER_ACCOUNT = 50
-/** Of all words of a command together: a stream begins with one frame. */
-const COMMAND_CHARS = 10_000
+/** Total length of a command: a stream starts with one frame. */
+const MAX_COMMAND_CHARS = 10_000
 const CHECK_MS = 15_000
 
 const terminalQuery = z.strictObject({
@@ -47,7 +45,7 @@ const terminalQuery = z.strictObject({
   command: z
     .array(z.string())
     .max(100)
-    .refine((words) => words.join('').length <= COMMAND_CHARS, `At most ${COMMAND_CHARS} characters in all`),
+    .refine((parts) => parts.join('').length <= MAX_COMMAND_CHARS, `At most ${MAX_COMMAND_CHARS} characters in total`),
 })
 
 export interface SessionSocketsOptions {
@@ -57,7 +55,7 @@ export interface SessionSocketsOptions {
   readonly rates: RateLimiter
   readonly log: Logger
   readonly trustedProxy: TrustedProxy | undefined
-  /** How often it is looked whether a terminal's client is there and its key is good and may open one. */
+  /** How often to check that the client responds and its key may still open terminals. */
   readonly checkMs?: number
 }
 
@@ -78,7 +76,7 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
 
   const refuse = (socket: Socket, { page, retryAfterMs }: Refused): void => {
     const reqId = refuseUpgrade(socket, page, retryAfterMs)
-    options.log.info({ reqId, status: page.status }, 'a terminal was refused')
+    options.log.info({ reqId, status: page.status }, 'refused a terminal')
   }
 
   const enter = async (request: IncomingMessage, socket: Socket, head: Buffer, id: number): Promise<void> => {
@@ -105,13 +103,13 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
     take: (request, socket, head) => {
       const [, id] = TERMINAL_PATH.exec(pathOf(request)) ?? []
       if (id === undefined) return false
-      // Nobody else listens while the key is looked up.
+      // Nothing else listens during the key lookup.
       const ignore = (): void => {}
       socket.on('error', ignore)
       void enter(request, socket, head, Number.parseInt(id, 10))
         .catch((error: unknown) => {
           const reqId = refuseUpgrade(socket, refused(fail('terminal_failed')).page)
-          options.log.error({ reqId, err: error }, 'a terminal could not be opened')
+          options.log.error({ reqId, err: error }, 'could not open a terminal')
         })
         .finally(() => socket.off('error', ignore))
       return true
@@ -126,7 +124,7 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
   }
 }
 
-/** What a customer's machine has printed. It ends with an error when the host goes away in the middle. */
+/** The output of a customer's machine. Ends with an error if the host disconnects. */
 export function openLogs(
   app: App,
   links: HostLinks,
@@ -137,7 +135,7 @@ export function openLogs(
   if (!found.ok) return found
   const { link, workloadId } = found.value
   const stream = link.open({ kind: 'logs', workloadId, ...options })
-  // Nothing is said in this direction, and an end of it before the log's own could be taken for a hang-up.
+  // The server sends nothing, and ending its side earlier could look like a disconnect.
   stream.once('end', () => stream.end())
   return ok(stream)
 }
@@ -166,12 +164,12 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   const found = findLink(app, links, rental, 'logs')
   if (!found.ok) return refused(found)
   const { link, workloadId } = found.value
-  const words = command.length === 0 ? null : command
-  const start = (): MuxStream => link.open({ kind: 'terminal', workloadId, columns, rows, command: words })
+  const argv = command.length === 0 ? null : command
+  const start = (): MuxStream => link.open({ kind: 'terminal', workloadId, columns, rows, command: argv })
   return { ok: true, caller: caller.value, start }
 }
 
-/** As `admit` in bind.ts, for what is not an operation of node:http. */
+/** As `admit` in access.ts, for upgrade requests. */
 async function admit(options: SessionSocketsOptions, request: IncomingMessage): Promise<Result<Authenticated>> {
   const { authenticator, rates, trustedProxy, app } = options
   const limited = (limit: number, resetAt: number): Failure =>
@@ -187,14 +185,14 @@ async function admit(options: SessionSocketsOptions, request: IncomingMessage): 
   return fail('missing_scope', { scope: SCOPE })
 }
 
-/** Also the scope is asked for again: a member who was made a viewer keeps the key, and may do less with it. */
+/** Checks the scope again too: a member demoted to viewer keeps the key. */
 async function mayStay(authenticator: Authenticator, credentials: Credentials): Promise<boolean> {
   const caller = await authenticator.authenticate(credentials)
-  // That nothing can be looked up at the moment says nothing of this one.
+  // A failed lookup does not end the session.
   return caller.ok ? holdsScope(caller.value.scopes, SCOPE) : caller.kind === 'unavailable'
 }
 
-/** A header, a key among the subprotocols, or the console's cookie. */
+/** The Authorization header, a key among the subprotocols, or the console's cookie. */
 function credentialsOfUpgrade(request: IncomingMessage, trustedProxy: TrustedProxy | undefined): Credentials {
   const offered = request.headers['sec-websocket-protocol']?.split(',').map((one) => one.trim()) ?? []
   const key = offered.find((one) => one.startsWith(KEY_PROTOCOL))
@@ -204,10 +202,7 @@ function credentialsOfUpgrade(request: IncomingMessage, trustedProxy: TrustedPro
   return credentialsOf(sentBy(request, trustedProxy))
 }
 
-/**
- * Only browsers send an origin, and they do not let a page choose it. Programs send none; but a cookie is a browser's,
- * and has one.
- */
+/** Browsers send an Origin that pages cannot choose. Programs send none, but a cookie means a browser. */
 function mayCome(request: IncomingMessage, trustedProxy: TrustedProxy | undefined): boolean {
   const isProgram = request.headers.origin === undefined
   if (isProgram && credentialsOfUpgrade(request, trustedProxy).kind !== 'session') return true
@@ -223,7 +218,7 @@ function queryOf(request: IncomingMessage): Record<string, unknown> {
   return { ...Object.fromEntries(query), command: query.getAll('command') }
 }
 
-/** The connection to the host that a rental's first machine is on. */
+/** The connection to the host of a rental's first machine. */
 function findLink(
   app: App,
   links: HostLinks,

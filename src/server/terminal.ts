@@ -1,15 +1,15 @@
-/** A WebSocket and a stream to a host, joined: bytes both ways with each side holding the other back, and signals. */
+/** Joins a WebSocket and a stream to a host: bytes both ways with back-pressure, and signals. */
 import { WebSocket } from 'ws'
 import { z } from 'zod'
 import type { MuxStream } from '../base/mux.ts'
 
 const BACKLOG_BYTES = 262_144
-/** Close reasons have 123 bytes. */
+/** Close reasons may have 123 bytes. */
 const REASON_BYTES = 123
 const GOODBYE_MS = 1_000
-/** One is not enough: it is also missed when it is the server that stood still. */
+/** One missed ping is not enough: the server itself may have been suspended. */
 const SILENT_BEATS = 2
-/** A window is told its size so often at most; the last one counts. */
+/** Resizes are sent at most this often; the last one counts. */
 const RESIZE_EVERY_MS = 50
 
 const resize = z.strictObject({ columns: z.int().min(1).max(1_000), rows: z.int().min(1).max(1_000) })
@@ -17,14 +17,13 @@ const exit = z.object({ exitCode: z.int().nullable() })
 
 export interface TerminalCheck {
   readonly everyMs: number
-  /** Asked each time: a key that was revoked ends what was opened with it. */
+  /** Checked each time: revoking a key ends its terminals. */
   stillValid(): Promise<boolean>
 }
 
 export function joinTerminal(socket: WebSocket, stream: MuxStream, check: TerminalCheck): void {
-  // How often it was asked since it answered, or took what it was sent: on a slow line the one may stand behind much of
-  // the other.
-  let askedInVain = 0
+  // Pings since the client answered or took data: on a slow line the answer may queue behind much data.
+  let missedPings = 0
   let exitCode: number | null | undefined
   const close = (code: number, reason: string): void => {
     socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString().replaceAll('\uFFFD', ''))
@@ -34,30 +33,30 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   const checkKey = async (): Promise<void> => {
     if (await check.stillValid()) return
     stream.destroy()
-    close(1008, 'the key is no longer good')
+    close(1008, 'the key is no longer valid')
   }
   const beat = setInterval(() => {
-    if (askedInVain >= SILENT_BEATS) return socket.terminate()
-    askedInVain += 1
+    if (missedPings >= SILENT_BEATS) return socket.terminate()
+    missedPings += 1
     socket.ping()
     void checkKey()
   }, check.everyMs).unref()
 
-  // Signals are not held back as bytes are, so a flood of sizes would pile up on the way to the host.
+  // Signals have no back-pressure, so a flood of resizes would pile up on the way to the host.
   let nextSize: z.output<typeof resize> | undefined
   let resting: NodeJS.Timeout | undefined
-  const tellSize = (size: z.output<typeof resize>): void => {
+  const sendSize = (size: z.output<typeof resize>): void => {
     if (resting !== undefined) return void (nextSize = size)
     stream.sendSignal(size)
     resting = setTimeout(() => {
       resting = undefined
       const last = nextSize
       nextSize = undefined
-      if (last !== undefined) tellSize(last)
+      if (last !== undefined) sendSize(last)
     }, RESIZE_EVERY_MS)
   }
 
-  socket.on('pong', () => (askedInVain = 0))
+  socket.on('pong', () => (missedPings = 0))
   socket.on('error', () => socket.terminate())
   socket.once('close', () => {
     clearInterval(beat)
@@ -66,11 +65,11 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   })
   socket.on('message', (data, isBinary) => {
     if (socket.readyState !== WebSocket.OPEN) return
-    askedInVain = 0
+    missedPings = 0
     if (!isBinary) {
       const size = readResize((data as Buffer).toString())
-      if (size === undefined) return close(1007, 'a text frame is {"columns": …, "rows": …}')
-      return tellSize(size)
+      if (size === undefined) return close(1007, 'text frames must be {"columns": …, "rows": …}')
+      return sendSize(size)
     }
     if (!stream.write(data)) socket.pause()
   })
@@ -82,15 +81,15 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   })
   stream.on('data', (piece: Buffer) => {
     socket.send(piece, (error) => {
-      if (error === undefined || error === null) askedInVain = 0
+      if (error === undefined || error === null) missedPings = 0
       if (socket.bufferedAmount < BACKLOG_BYTES) stream.resume()
     })
     if (socket.bufferedAmount >= BACKLOG_BYTES) stream.pause()
   })
-  // The signal may overtake the last bytes; a client that has read it needs to read no further.
+  // The signal may overtake the last bytes; a client that has read it may stop reading.
   stream.once('end', () => {
     if (exitCode !== undefined) socket.send(JSON.stringify({ exitCode }))
-    close(1000, 'it has ended')
+    close(1000, 'the session has ended')
   })
   stream.once('error', (error: Error) => close(1011, error.message))
 }

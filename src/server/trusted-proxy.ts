@@ -1,14 +1,13 @@
 /**
- * Which proxies in front of this server are believed when they say from where, under which name and by which protocol a
- * client has called. Every proxy appends the address that it sees to X-Forwarded-For, so the header is read from its
- * right end, the connection itself first: the first address that is not a trusted proxy's is the client's. Whatever
- * stands further left was written by the client. HTTP requests (fastify takes this function) and upgrades are judged by
- * the same function.
+ * Which proxies in front of this server are trusted to report the client's address, host and protocol. Every proxy appends
+ * the address it sees to X-Forwarded-For, so the header is read from the right, the connection itself first: the first
+ * address that is not a trusted proxy is the client. Anything further left was written by the client. HTTP requests
+ * (fastify) and upgrades use the same function.
  */
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 
-/** Whether the proxy at this address is trusted. `hop` 0 is the one that is connected to us. */
+/** Whether the proxy at this address is trusted. `hop` 0 is the direct peer. */
 export type TrustedProxy = (address: string, hop: number) => boolean
 
 const MAX_HOPS = 10
@@ -16,7 +15,7 @@ const MAX_ADDRESSES = 100
 
 export const TRUST_PROXY_HELP =
   'must be the number of proxies in front of this server, such as 1, or their addresses, such as 10.0.0.5,10.1.0.0/16. ' +
-  'There is no true: it would believe every address that a client makes up'
+  'true is not accepted: it would trust any address that a client makes up'
 
 /** undefined: no proxy is trusted. 'invalid': neither a count nor addresses. */
 export function readTrustedProxy(text: string): TrustedProxy | undefined | 'invalid' {
@@ -51,7 +50,7 @@ export function addressOf(request: IncomingMessage, trusted: TrustedProxy | unde
   return hops[client === -1 ? hops.length - 1 : client] ?? ''
 }
 
-/** The name and port by which the client calls this server. */
+/** The host and port that the client used. */
 export function hostOf(request: IncomingMessage, trusted: TrustedProxy | undefined): string {
   const forwarded = [request.headers['x-forwarded-host'] ?? []].flat().join(',')
   const last = forwarded.split(',').at(-1)?.trim() ?? ''

@@ -1,14 +1,14 @@
 /**
- * A client that does not take its answer. A picture has megabytes, and all of them stay in memory until the client has
- * read them; whoever pays for a few and reads none would fill the server. Only a stop counts: as long as something is
- * taken, however slowly, it goes on.
+ * Cuts off clients that do not read their answer. An image has megabytes, which stay in memory until the client has read
+ * them; a client that requests a few and reads none would fill the server. Only a standstill counts: a slow reader is
+ * fine.
  */
 import type { ServerResponse } from 'node:http'
 
 const UNREAD_MS = 120_000
 
-/** To be called when the answer is there: one that is still waited for is silent for long, and rightly so. */
+/** Call when the answer is ready: until then silence is normal. */
 export function endUnread(response: ServerResponse, unreadMs = UNREAD_MS): void {
-  // Node ends the connection of a response that nobody hears of this for. After the answer it sets the time anew.
+  // Without a listener, Node destroys the socket on timeout. After the answer it resets the timeout.
   response.setTimeout(unreadMs)
 }

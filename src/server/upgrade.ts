@@ -1,17 +1,17 @@
 /**
- * Requests that ask for another protocol. Once anybody listens for them, node:http no longer answers any request that
- * has an `Upgrade` header, and some clients send one with every first request (`h2c`), to be ignored. So what no door
- * takes is put back as it came, without that header, and answered like any other.
+ * Upgrade requests. Once there is a listener for them, node:http no longer answers any request with an `Upgrade` header,
+ * and some clients send one with every first request (`h2c`), to be ignored. So a request that no handler takes is put
+ * back without that header and answered normally.
  */
 import { STATUS_CODES, type IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { randomId } from '../base/id.ts'
 import type { ErrorPage } from './error-page.ts'
 
-/** Whether it took the request. What it takes, it answers. */
+/** Returns whether it took the request. If so, it also answers. */
 export type UpgradeHandler = (request: IncomingMessage, socket: Socket, head: Buffer) => boolean
 
-/** To be called before the fast path takes the server's connections: what is put back goes to node:http itself. */
+/** Call before the fast path is installed: requests that are put back go to node:http. */
 export function openUpgrades(server: Server, handlers: readonly UpgradeHandler[]): void {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
@@ -26,12 +26,12 @@ export function pathOf(request: IncomingMessage): string {
   return request.url?.split('?')[0] ?? ''
 }
 
-/** Answers instead of changing the protocol, and ends the connection. Gives the id of the request, for the log. */
+/** Answers with an error instead of upgrading, and closes the connection. Returns the request id, for the log. */
 export function refuseUpgrade(socket: Socket, page: ErrorPage, retryAfterMs?: number): string {
   const requestId = randomId('req')
   const body = Buffer.from(JSON.stringify(page.body))
   const retry = retryAfterMs === undefined ? '' : `Retry-After: ${Math.ceil(retryAfterMs / 1_000)}\r\n`
-  // A client that has gone already is no news.
+  // The client may have gone already.
   socket.on('error', () => {})
   socket.write(
     `HTTP/1.1 ${page.status} ${STATUS_CODES[page.status] ?? 'Error'}\r\n` +
@@ -39,7 +39,7 @@ export function refuseUpgrade(socket: Socket, page: ErrorPage, retryAfterMs?: nu
       `X-Request-Id: ${requestId}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n${retry}Connection: close\r\n\r\n`,
   )
   socket.end(body)
-  // Until the client hangs up too: what it still sends is of no use.
+  // Read and drop anything the client still sends until it closes.
   socket.resume()
   return requestId
 }

@@ -1,4 +1,4 @@
-/** Input against the contract: every fault at once, each with the path of its field. */
+/** Validates input against the contract: reports all faults at once, each with the path of its field. */
 import type { z } from 'zod'
 import { findFlaw } from '../base/json.ts'
 import type { Issue } from '../base/issue.ts'
@@ -9,7 +9,7 @@ export type Validated =
   | { readonly ok: false; readonly issues: readonly InputIssue[] }
 
 export interface InputIssue extends Issue {
-  /** Missing, of the wrong type or unknown, as against out of range. */
+  /** Missing, mistyped or unknown, as opposed to out of range. */
   readonly malformed: boolean
   readonly input: unknown
 }
@@ -28,8 +28,8 @@ const malformedCodes = new Set(['invalid_type', 'unrecognized_keys', 'invalid_un
 type RawIssue = z.core.$ZodIssue
 
 /**
- * A union says what each branch had against the input. The branch that was meant is one that the input has the type of,
- * else the one that came furthest.
+ * A union reports the issues of every branch. The intended branch is the one whose type matches the input, else the one
+ * that got furthest.
  */
 function flatten(issue: RawIssue, root: unknown, prefix: readonly PropertyKey[] = []): InputIssue[] {
   const path = [...prefix, ...issue.path]
@@ -69,7 +69,7 @@ function toIssue(issue: RawIssue, path: readonly PropertyKey[], root: unknown): 
   }
 }
 
-/** A choice of texts that was given a number, or nothing, is not out of range: it is mistyped. */
+/** A number or nothing in place of a string choice is mistyped, not out of range. */
 function isMistypedChoice(issue: RawIssue, input: unknown): boolean {
   return issue.code === 'invalid_value' && !issue.values.some((value) => typeof value === typeof input)
 }
@@ -80,6 +80,6 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
     if (typeof value !== 'object' || value === null) return null
     value = (value as Record<PropertyKey, unknown>)[part]
   }
-  // Echoed to the sender; long input is not worth repeating.
+  // Echoed to the sender, so long input is cut.
   return typeof value === 'string' && value.length > 200 ? `${value.slice(0, 200)}…` : (value ?? null)
 }

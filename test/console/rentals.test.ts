@@ -83,7 +83,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await page.getByText('$25.50').waitFor()
 
     await page.getByRole('tab', { name: 'Metrics' }).click()
-    await page.getByText('The machine is simulated: there is nothing to measure').waitFor()
+    await page.getByText('The machine is simulated').waitFor()
     await page.getByRole('tab', { name: 'Logs' }).click()
     await page.getByText('It writes no logs').waitFor()
     await page.getByRole('tab', { name: 'Terminal' }).click()

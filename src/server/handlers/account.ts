@@ -1,4 +1,4 @@
-/** The account, its people and its keys on the wire. */
+/** Account, members and keys over HTTP. */
 import { addMember, changeAccountSettings, changeMember, getMe, removeMember } from '../../app/account.ts'
 import { createApiKey, revokeApiKey } from '../../app/api-key.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -17,7 +17,7 @@ import type { Handlers } from '../handler.ts'
 
 export const accountHandlers = {
   getMe: async (app, { actor }) => {
-    // Before the rest: what happens meanwhile is then told by the stream.
+    // Read first: the stream then reports anything that happens meanwhile.
     const newestEvent = await lastEventId(app.database.db, actor.accountId)
     const me = await getMe(app, actor)
     if (!me.ok) return me
@@ -30,7 +30,7 @@ export const accountHandlers = {
       picture,
       role,
       account: accountOnWire(account),
-      // The scopes that count, not those written down: a viewer's key only reads.
+      // The effective scopes, not the stored ones: a viewer's key can only read.
       key: { publicId: key.public_id, name: key.name, scopes: [...actor.scopes] },
       lastEventId: String(newestEvent),
     })
@@ -62,7 +62,7 @@ export const accountHandlers = {
 
   removeMember: async (app, { actor, params }) => {
     const removed = await transact(app.database, (tx) => removeMember(tx, actor, params.id))
-    return removed.ok ? ok({ message: 'Removed, and the keys made for them in this account are revoked' }) : removed
+    return removed.ok ? ok({ message: 'Member removed; their keys in this account are revoked' }) : removed
   },
 
   listApiKeys: async (app, { actor }) => {
@@ -104,7 +104,7 @@ export const accountHandlers = {
 
   deleteSshKey: async (app, { actor, params }) => {
     const deleted = await transact(app.database, (tx) => deleteSshKey(tx, actor, params.id))
-    return deleted.ok ? ok({ message: 'Deleted; machines that run keep it' }) : deleted
+    return deleted.ok ? ok({ message: 'SSH key deleted; running machines keep it' }) : deleted
   },
 } satisfies Partial<Handlers>
 
@@ -148,7 +148,7 @@ function sshKeyOnWire(key: SshKey): ResponseOf<Api['addSshKey']> {
   return { id, name, publicKey: key.public_key, fingerprint, createdAt: formatInstant(key.created_at) }
 }
 
-/** The contract has checked the form of the text. */
+/** The contract has validated the text. */
 function usdOrNull(text: string | undefined): NanoUsd | null {
   return text === undefined ? null : (parseUsd(text) ?? null)
 }

@@ -1,4 +1,4 @@
-/** Costs, usage, balance, statement, invoices: amounts become texts here and nowhere before. */
+/** Costs, usage, balance, statement and invoices over HTTP. Amounts become strings only here. */
 import { formatInstant, formatInstantOrNull, formatInstantWithOffset, instantOf } from '../../base/instant.ts'
 import { centsRoundedDown, formatUsd, nanoUsdToNumber } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
@@ -116,7 +116,7 @@ function mapOk<From, To>(result: Result<From>, map: (value: From) => To): Result
   return result.ok ? ok(map(result.value)) : result
 }
 
-/** A statement is in the order of time, then of posting; its cursor holds both. */
+/** A statement is ordered by time, then posting; its cursor holds both. */
 function statementPlace(cursor: string) {
   const match = /^(\d{1,15})\.(\d{1,18})$/.exec(decodeCursor(cursor) ?? '')
   const [, ms, id] = match ?? []

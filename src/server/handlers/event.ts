@@ -87,7 +87,7 @@ export const eventHandlers = {
 
   deleteWebhook: async ({ database }, { actor, params }) => {
     const deleted = await transact(database, (tx) => deleteWebhook(tx, actor, params.id))
-    return deleted.ok ? ok({ message: 'Deleted; what waited for it is not sent' }) : deleted
+    return deleted.ok ? ok({ message: 'Webhook deleted; pending deliveries are dropped' }) : deleted
   },
 
   rotateWebhookSecret: async (app, { actor, params }) =>

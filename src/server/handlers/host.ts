@@ -1,4 +1,4 @@
-/** Hosts on the wire: joining, their owners, the operator, images and placement. */
+/** Hosts over HTTP: joining, owners, the operator, images and placement. */
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
@@ -54,7 +54,7 @@ export const hostHandlers = {
 
   revokeJoinToken: async (app, { actor, params }) => {
     const revoked = await transact(app.database, (tx) => revokeJoinToken(tx, actor, params.id))
-    return revoked.ok ? ok({ message: 'Nobody else joins with it' }) : revoked
+    return revoked.ok ? ok({ message: 'Join token revoked' }) : revoked
   },
 
   listSuppliedHosts: async (app, { actor, query }) => {
@@ -117,7 +117,7 @@ export const hostHandlers = {
 
   deleteBaseImage: async (app, { actor, params }) => {
     const removed = await transact(app.database, (tx) => removeBaseImage(tx, actor, params.id))
-    return removed.ok ? ok({ message: 'New machines no longer start from it' }) : removed
+    return removed.ok ? ok({ message: 'Image removed; new machines no longer use it' }) : removed
   },
 
   explainPlacement: async (app, { body }) => {

@@ -1,4 +1,4 @@
-/** The marketplace on the wire. */
+/** The marketplace over HTTP. */
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { floorDivide, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
@@ -144,7 +144,7 @@ const wireNames: Readonly<Record<string, string>> = {
   maxCostPerHourUsd: 'max_cost_per_hour_usd',
 }
 
-/** An order of any interface has these fields; only here they are spelled otherwise. */
+/** Translates field names of an order to those of the marketplace. */
 function inWireNames(failure: Failure): Failure {
   if (failure.issues === undefined) return failure
   const issues = failure.issues.map((issue) => ({ ...issue, path: issue.path.map((part) => wireNames[part] ?? part) }))
@@ -240,7 +240,7 @@ function machineOf(rental: Rental, machines: ReadonlyMap<string, Machine>): Mach
   return machine
 }
 
-/** Exact, since the whole price was this times the count. */
+/** Exact, since the total was this times the count. */
 function perGpu(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
   return nanoUsdOf(floorDivide(costPerHour, BigInt(gpuCount)))
 }

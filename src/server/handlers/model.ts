@@ -1,4 +1,4 @@
-/** Models and deployments on the wire, for operators. The key of a deployment comes in and never goes out. */
+/** Models and deployments over HTTP, for operators. Deployment keys are never returned. */
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { changeDeployment, createDeployment, deleteDeployment } from '../../app/model-deployment.ts'
@@ -35,7 +35,7 @@ export const modelHandlers = {
 
   deleteModel: async (app, { actor, query }) => {
     const deleted = await transact(app.database, (tx) => deleteModel(tx, actor, query.name))
-    return deleted.ok ? ok({ message: 'Deleted, with its deployments; what it earned stays in the books' }) : deleted
+    return deleted.ok ? ok({ message: 'Model and its deployments deleted; its charges stay in the ledger' }) : deleted
   },
 
   createDeployment: async (app, { operation, actor, body, idempotencyKey }) => {
@@ -56,7 +56,7 @@ export const modelHandlers = {
 
   deleteDeployment: async (app, { actor, params }) => {
     const deleted = await transact(app.database, (tx) => deleteDeployment(tx, actor, params.id))
-    return deleted.ok ? ok({ message: 'Deleted; requests under way end as they would' }) : deleted
+    return deleted.ok ? ok({ message: 'Deployment deleted; requests in flight will finish' }) : deleted
   },
 } satisfies Partial<Handlers>
 

@@ -1,4 +1,4 @@
-/** Accounts, their money and the audit log, as an operator sees them on the wire. */
+/** Accounts, their money and the audit log over HTTP, for operators. */
 import { createOnce } from '../../app/idempotency.ts'
 import { changeAccount, createAccount, getAccount, restoreOwner } from '../../app/operator-account.ts'
 import { adjustAccount, creditAccount, payOutSupplier, refundCharge, type Moved } from '../../app/operator-money.ts'
@@ -125,7 +125,7 @@ interface MoneyRequest {
 
 type MoneyInput = Parameters<typeof adjustAccount>[2]
 
-/** A repeated request gets the first answer, but for `replayed`, which says that it is one. */
+/** A repeated request gets the first answer, with `replayed` set. */
 async function moveOnce<Reply extends { postingKey: string; replayed: boolean }>(
   app: App,
   actor: Actor,

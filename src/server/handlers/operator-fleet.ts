@@ -1,4 +1,4 @@
-/** What operators see and do about prices, machines, rentals and engines, on the wire. */
+/** Prices, machines, rentals and engines over HTTP, for operators. */
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
 import { formatUsd, usd } from '../../base/money.ts'
@@ -188,17 +188,17 @@ async function auditEngine(app: App, driver: Driver) {
         ...missing.map((row) => ({
           check: 'not_shown',
           subject: `rental:${row.rentalId}`,
-          detail: `${row.status} in the books`,
+          detail: `${row.status} in the database`,
         })),
         ...missingVolumes.map((row) => ({
           check: 'not_shown',
           subject: `volume:${row.volumeId}`,
-          detail: `${row.state} in the books`,
+          detail: `${row.state} in the database`,
         })),
       ],
     }
   } catch (error) {
-    app.warn?.(error, `the audit did not reach the engine ${driver.id}`)
+    app.warn?.(error, `the audit could not reach the engine ${driver.id}`)
     return {
       driver: driver.id,
       reachable: false,

@@ -1,4 +1,4 @@
-/** v2 rentals on the wire. */
+/** v2 rentals over HTTP. */
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usdToNumber } from '../../base/money.ts'
@@ -116,7 +116,7 @@ export const rentalHandlers = {
   },
 
   requestReservation: async (app, { actor, body }) => {
-    // The interface takes any number; GPUs come whole.
+    // The interface accepts fractions; GPUs are whole.
     const gpuCount = Math.ceil(body.gpuCount)
     await transact(app.database, async (tx) => {
       await insertReservationRequest(tx, actor.accountId, gpuCount)
@@ -127,7 +127,7 @@ export const rentalHandlers = {
         data: { gpuCount },
       })
     })
-    return ok({ message: `Your request for ${gpuCount} GPUs has reached the operator` })
+    return ok({ message: `Your request for ${gpuCount} GPUs was sent to the operator` })
   },
 } satisfies Partial<Handlers>
 
@@ -159,7 +159,7 @@ async function readSurroundings(db: Db, rentals: readonly Rental[]): Promise<Ren
   const [terms, people, attachments, volumes, machines] = await Promise.all([
     readTerms(db, ids),
     listPeople(db, [...new Set(rentals.map((rental) => rental.person_id))]),
-    // Of these volumes, all attachments: the record names every rental that a volume is attached to.
+    // All attachments of these volumes: the record names every rental that a volume is attached to.
     listAttachments(db, { volumeIds }),
     readVolumes(db, volumeIds),
     readMachines(db, [...new Set(machineIds)]),
@@ -174,7 +174,7 @@ async function readDetail(app: App, rental: Rental) {
 
 type ShownOptions = ResponseOf<Api['listRentalOptions']>
 
-/** On the wire, by the options that were read: one read serves many requests. */
+/** Rendered once for each read: one read serves many requests. */
 const shown = new WeakMap<readonly RentalOption[], ShownOptions>()
 
 function showOptions(options: readonly RentalOption[]): ShownOptions {
@@ -195,9 +195,9 @@ function showOptions(options: readonly RentalOption[]): ShownOptions {
 function whyUnmeasured(app: App, rental: Rental): string {
   const traits = app.drivers.get(rental.driver)?.traits
   if (rental.released_at !== null) return 'The rental has ended'
-  if (traits?.simulated === true) return 'The machine is simulated: there is nothing to measure'
-  if (traits?.metrics !== true) return 'This engine does not measure GPUs'
-  return 'The host has not reported any measurements yet'
+  if (traits?.simulated === true) return 'The machine is simulated and has no metrics'
+  if (traits?.metrics !== true) return 'This engine does not report GPU metrics'
+  return 'The host has not reported any metrics yet'
 }
 
 async function terminate(

@@ -1,4 +1,4 @@
-/** The log of inference requests on the wire. */
+/** The log of inference requests over HTTP. */
 import { listRequests, readRequest, type RequestEntry } from '../../app/request-log.ts'
 import { formatInstant, instantOf, parseInstant } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'
@@ -33,14 +33,14 @@ export const requestLogHandlers = {
   getInferenceRequest: async (app, { actor, params }) => {
     const found = await readRequest(app, actor, { requestId: params.id })
     if (!found.ok) return found
-    // What one key has sent and got is another's to read only where it manages keys.
+    // Prompts and answers of another key are visible only to keys that manage keys.
     const mayRead = found.value.apiKeyId === actor.keyId || holdsScope(actor.scopes, 'keys')
     const { requestBody, responseBody } = mayRead ? found.value : { requestBody: null, responseBody: null }
     return ok({ ...requestOnWire(found.value), requestBody, responseBody })
   },
 } satisfies Partial<Handlers>
 
-/** Rows have no number of their own: time and id together say where a page ended. */
+/** Rows have no number of their own: time and id together mark the end of a page. */
 function decodePlace(cursor: string): RequestPlace | undefined {
   const [, ms = '', requestId = ''] = /^(\d{1,15}):(.+)$/.exec(decodeCursor(cursor) ?? '') ?? []
   return ms === '' ? undefined : { at: instantOf(Number.parseInt(ms, 10)), requestId }

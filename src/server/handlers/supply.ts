@@ -1,4 +1,4 @@
-/** What suppliers see and do, on the wire. */
+/** Operations for suppliers over HTTP. */
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, parseUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'

@@ -1,4 +1,4 @@
-/** What models answer, for operators, on the wire. */
+/** Live inference traffic over HTTP, for operators. */
 import { readTraffic } from '../../app/traffic.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'

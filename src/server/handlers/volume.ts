@@ -1,4 +1,4 @@
-/** v2 storage volumes on the wire. */
+/** v2 storage volumes over HTTP. */
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
 import { formatUsd, usdToNumber } from '../../base/money.ts'
