@@ -2,8 +2,8 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Desired, Workload } from '../contract/agent.ts'
 import { waitFor } from '../../test/harness/wait.ts'
-import { Keeper } from './keeper.ts'
-import { NeverStarts, type Found, type Runtime } from './runtime.ts'
+import { Keeper, START_FAILED } from './keeper.ts'
+import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
 
 const signal = new AbortController().signal
 
@@ -82,7 +82,7 @@ beforeEach(() => {
   keeper = new Keeper({
     runtime: host,
     changed: () => {},
-    onError: (what) => errors.push(what),
+    onError: (what, error) => errors.push(`${what}: ${error instanceof Error ? error.message : String(error)}`),
     now: () => nowMs,
   })
 })
@@ -136,11 +136,11 @@ describe('what is wanted', () => {
 
   it('is tried again, later each time, after any other error, and says what is wrong meanwhile', async () => {
     let tries = 0
-    host.startOutcome = () => (++tries < 3 ? Promise.reject(new Error('the daemon is away')) : Promise.resolve())
+    host.startOutcome = () => (++tries < 3 ? Promise.reject(new CustomerError('The disk is full.')) : Promise.resolve())
     keeper.desire(want(1, workload('a')))
     await waitFor('it says why', async () => {
       await keeper.pass(signal)
-      return reported('a')?.message === 'the daemon is away'
+      return reported('a')?.message === 'The disk is full.'
     })
     expect(tries).toBe(1)
     await waitFor('it runs', async () => {
@@ -148,7 +148,20 @@ describe('what is wanted', () => {
       await keeper.pass(signal)
       return reported('a')?.state === 'running'
     })
-    expect(errors).toEqual(['start berth-t-a', 'start berth-t-a'])
+    expect(errors).toEqual(['start berth-t-a: The disk is full.', 'start berth-t-a: The disk is full.'])
+  })
+
+  it('logs the words of a runtime and reports a sentence without paths and daemons', async () => {
+    const said = 'error creating overlay mount to /var/lib/docker/overlay2/3f2a: no such file or directory'
+    host.startOutcome = () => Promise.reject(new Error(said))
+    keeper.desire(want(1, workload('a')))
+    await waitFor('the start fails', async () => {
+      await keeper.pass(signal)
+      return errors.length > 0
+    })
+    await keeper.pass(signal)
+    expect(reported('a')).toMatchObject({ state: 'starting', message: START_FAILED })
+    expect(errors).toEqual([`start berth-t-a: ${said}`])
   })
 
   it('gets its disks, and loses them, while it runs', async () => {

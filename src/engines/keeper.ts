@@ -12,7 +12,7 @@
  *   gone    nothing  -                    it is gone; where things are left behind, only after a stop that succeeded
  */
 import type { Desired, HostReport, Observation, Workload } from '../contract/agent.ts'
-import { NeverStarts, type Found, type Runtime } from './runtime.ts'
+import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
 
 export interface KeeperOptions {
   readonly runtime: Runtime
@@ -29,6 +29,8 @@ export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volume
 const WIDTH = 8
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 const MESSAGE_CHARS = 500
+/** For the customer, in place of an error of the runtime, which names paths and daemons of the host. */
+export const START_FAILED = 'The host could not start this machine and is trying again.'
 
 interface Task {
   /** What is being done; undefined between tries. */
@@ -237,7 +239,8 @@ export class Keeper {
       task.never = { reason: error.reason, message: error.message }
       return
     }
-    task.message = messageOf(error)
+    const isForOthers = doing === 'start' && !(error instanceof CustomerError)
+    task.message = isForOthers ? START_FAILED : messageOf(error)
     this.#options.onError(`${doing} ${workload.tag}`, error)
   }
 

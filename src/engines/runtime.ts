@@ -63,9 +63,12 @@ export interface RuntimeStream {
   onSignal?(listener: (value: unknown) => void): void
 }
 
-/** It cannot start, and trying again is no use: no such image, no such device. */
-export class NeverStarts extends Error {
-  /** A snake_case word. */
+/** The message is a sentence for the customer. Other errors name paths and daemons: they stay in the log of the host. */
+export class CustomerError extends Error {}
+
+/** It cannot start, and a retry cannot help: no such image, no such device. */
+export class NeverStarts extends CustomerError {
+  /** In snake_case. */
   readonly reason: string
   constructor(reason: string, message: string) {
     super(message)

@@ -5,7 +5,7 @@
  * is given up within seconds: trying for longer is no use, and somebody waits for the answer.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { NeverStarts } from '../runtime.ts'
+import { CustomerError, NeverStarts } from '../runtime.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
 import type { ImageName } from './image-name.ts'
 import { readJsonLines } from './json-lines.ts'
@@ -51,7 +51,7 @@ export async function pullImage(client: DockerClient, options: PullOptions): Pro
       stalls += 1
       const seconds = Math.round(options.stallMs / 1_000)
       const message = `the pull of ${image.full} made no progress for ${seconds} s`
-      if (stalls === STALLS) throw new Error(message)
+      if (stalls === STALLS) throw new CustomerError(message)
       options.progress(`${message}, trying again`)
     } catch (error) {
       if (!(error instanceof PullFailed)) throw error
@@ -148,7 +148,7 @@ export function imageTooLarge(image: ImageName): NeverStarts {
 export type PullFault = 'no_such_image' | 'no_such_platform' | 'refused' | 'invalid' | 'unreachable' | 'broken'
 
 /** Its message is for customers, its cause is what the daemon said. */
-class PullFailed extends Error {
+class PullFailed extends CustomerError {
   readonly fault: PullFault
   constructor(image: ImageName, said: string, hasBegun: boolean) {
     const why = /no space left on device/i.test(said) ? ': the disk of the host is full' : ''

@@ -5,7 +5,7 @@
  */
 import { isIP } from 'node:net'
 import type { Disk, Workload } from '../../contract/agent.ts'
-import { NeverStarts, type Found, type Runtime } from '../runtime.ts'
+import { CustomerError, NeverStarts, type Found, type Runtime } from '../runtime.ts'
 import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
 import { powerSwitch } from './bmc.ts'
 import { shutOutScript } from './cleaning-script.ts'
@@ -81,7 +81,7 @@ class MetalHostRuntime implements MetalRuntime {
       throw new NeverStarts('not_clean', `The host carries the mark of another tenant: ${said.get('tag')}.`)
     }
     const phase = said.get('phase')
-    if (phase === 'rebooting') throw new Error('The host is being cleaned.')
+    if (phase === 'rebooting') throw new CustomerError('The host is being cleaned.')
     if (phase === 'taken') await this.#checkTakeOver(progress, signal)
     progress('letting the tenant in')
     await runOn(this.#host, makeScript, this.#tenantInput(workload, spec.sshKeys), signal)
