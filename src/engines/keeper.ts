@@ -140,7 +140,7 @@ export class Keeper {
       try {
         if (volume.want === 'there' && !there.has(volume.id)) {
           // As with what has run: what was there and is lost is never made a second time, empty.
-          if (volume.made) throw new Error('Its file is no longer on the host, and nobody of ours took it away.')
+          if (volume.made) throw new Error('The file of the volume disappeared from its host.')
           await runtime.volumes.create(volume, signal)
           there.add(volume.id)
         } else if (volume.want === 'gone' && there.has(volume.id)) {
@@ -270,7 +270,7 @@ export class Keeper {
     // Nobody of ours has made it and it is gone: there is nothing to say.
     if (found === undefined && workload.spec === null) return undefined
     if (found === undefined && workload.started) {
-      const message = 'It is no longer on the host, and nobody of ours took it away.'
+      const message = 'The machine disappeared from its host.'
       return { id, tag, state: 'failed', failure: 'vanished', message, disks: [] }
     }
     if (found === undefined || found.state === 'starting' || found.state === 'ended') {

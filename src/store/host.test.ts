@@ -131,7 +131,7 @@ it('is unreachable while its host is silent, and gone only when the host confirm
   const heardAt = clock.now()
   clock.advance(SILENT_MS + SECOND_MS)
   const later = hostDriver({ world, clock, relayHost: 'relay.test' })
-  await expect(later.list(tag, signal)).rejects.toThrow('1 hosts have not called in since the start')
+  await expect(later.list(tag, signal)).rejects.toThrow('1 hosts have not connected since startup')
   clock.advance(SILENT_MS + SECOND_MS)
   expect((await later.list(tag, signal))[0]).toEqual({ externalId: id, tag, state: 'unreachable', seenAt: heardAt })
   expect(await later.inventory(signal)).toEqual([])

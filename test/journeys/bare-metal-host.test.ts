@@ -123,7 +123,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     await succeed(operator, 'POST', '/v2/operator/hosts', { ...entry, id: 'boastful', hardware })
     await untilState(machines.server, 'boastful', 'quarantined')
     const { hosts } = await succeed(operator, 'GET', '/v2/operator/hosts?state=quarantined&limit=100')
-    expect(hosts[0].stateReason).toMatch(/processors, and 300 are declared/)
+    expect(hosts[0].stateReason).toMatch(/processors, but 300 are declared/)
     expect((await placement()).candidates.map((one: { machineId: string }) => one.machineId)).toEqual(
       machines.lab.hosts.map(({ id }) => id),
     )
@@ -230,7 +230,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
       expect(rental.statusReason).toBe('hardware_differs')
       expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(0n)
       await untilState(machines.server, host.id, 'quarantined')
-      expect((await hostRecord(host)).stateReason).toMatch(/^check: It has 1 processors, and \d+ are declared/)
+      expect((await hostRecord(host)).stateReason).toMatch(/^check: The host has 1 processors, but \d+ are declared/)
       await waitFor('nothing is held', async () => (await placement()).rejectedCount === 2)
       await end(ada, rental)
       await host.findProcessors()

@@ -71,7 +71,7 @@ const GONE_EVERY_MS = 100
 /** A process that was ended by SIGKILL. */
 const KILLED_EXIT_CODE = 137
 
-const lost = { failure: 'vanished', message: 'It is no longer on the host, and nobody of ours took it away.' } as const
+const lost = { failure: 'vanished', message: 'The machine disappeared from its host.' } as const
 
 export function dockerRuntime(
   options: DockerRuntimeOptions,

@@ -93,7 +93,7 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
 /** What is being destroyed is shown until it is gone. */
 export function showVolume({ id, tag, vip, attachedTo, present, failure }: KnownVolume): EngineVolume {
   if (present) return { externalId: id, tag, vip, attachedTo }
-  return { externalId: id, tag, vip, attachedTo, ready: false, message: failure ?? 'Its host does not show it.' }
+  return { externalId: id, tag, vip, attachedTo, ready: false, message: failure ?? 'The host does not list it.' }
 }
 
 /** Hosts that could take it, by what is promised there: that of the machine it is for, else those of the region. */

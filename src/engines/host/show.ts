@@ -15,7 +15,7 @@ export function waitForHosts(workloads: readonly KnownWorkload[], now: Instant, 
   const nodes = workloads.flatMap((one) => one.nodes)
   const missing = nodes.filter((one) => one.started && one.seenAt !== null && one.seenAt < listeningSince)
   const hosts = new Set(missing.map((one) => one.hostId))
-  if (hosts.size > 0) throw new Error(`${hosts.size} hosts have not called in since the start.`)
+  if (hosts.size > 0) throw new Error(`${hosts.size} hosts have not connected since startup.`)
 }
 
 export function showWorkload(

@@ -67,9 +67,9 @@ const privateKey = z
   .superRefine((text, context) => {
     const parsed = ssh2.utils.parseKey(text)
     const key = Array.isArray(parsed) ? parsed[0] : parsed
-    if (key instanceof Error) context.addIssue({ code: 'custom', message: `not a private key: ${key.message}` })
+    if (key instanceof Error) context.addIssue({ code: 'custom', message: `is not a private key: ${key.message}` })
     else if (key?.isPrivateKey() !== true)
-      context.addIssue({ code: 'custom', message: 'a public key, not a private one' })
+      context.addIssue({ code: 'custom', message: 'is a public key; a private key is needed' })
   })
 
 const command = z.array(z.string().min(1).max(1_000)).min(1).max(MAX_COMMAND_WORDS)
@@ -132,7 +132,7 @@ export const metalAccessFields = z.object({
 })
 export const metalAccess = metalAccessFields.refine(({ user, tenantUser }) => user !== tenantUser, {
   path: ['tenantUser'],
-  message: 'another user than the one that we log in as',
+  message: 'must differ from the user that Berth logs in as',
 })
 export type MetalAccess = z.output<typeof metalAccess>
 

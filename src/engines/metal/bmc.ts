@@ -37,7 +37,7 @@ function redfishSwitch(bmc: Redfish): PowerSwitch {
   return {
     async reset(signal) {
       const base = new URL(bmc.url)
-      if (base.protocol !== 'https:' && !bmc.insecure) throw new Error('Redfish over plain HTTP needs "insecure".')
+      if (base.protocol !== 'https:' && !bmc.insecure) throw new Error('Redfish over plain HTTP requires "insecure".')
       const agent = new Agent({ connect: connectorFor(bmc), connections: 1 })
       const call = (method: 'GET' | 'POST', path: string, body?: object): Promise<unknown> =>
         callRedfish(bmc, base, agent, { method, path, body }, AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)]))
@@ -59,7 +59,7 @@ async function findSystem(call: Call): Promise<string> {
   const { Members: members } = collection.parse(await call('GET', '/redfish/v1/Systems'))
   const only = members[0]
   if (only === undefined || members.length > 1) {
-    throw new Error(`The controller has ${members.length} systems: "system" must say which one the host is.`)
+    throw new Error(`The controller has ${members.length} systems: set "system" to the one of this host.`)
   }
   return only['@odata.id']
 }
@@ -73,7 +73,8 @@ async function callRedfish(
 ): Promise<unknown> {
   // What the controller answers is only ever a path at itself: the password goes nowhere else.
   const url = new URL(path, base)
-  if (!path.startsWith('/') || url.origin !== base.origin) throw new Error('The controller points elsewhere.')
+  if (!path.startsWith('/') || url.origin !== base.origin)
+    throw new Error('The controller redirects to another address.')
   const answer = await request(url, {
     method,
     dispatcher: agent,
@@ -99,7 +100,7 @@ async function readLimited(body: AsyncIterable<Buffer>): Promise<string> {
   let bytes = 0
   for await (const part of body) {
     bytes += part.length
-    if (bytes > BODY_BYTES) throw new Error('The controller says more than it may.')
+    if (bytes > BODY_BYTES) throw new Error('The response of the controller is too large.')
     parts.push(part)
   }
   return Buffer.concat(parts).toString('utf8')
@@ -115,7 +116,7 @@ function connectorFor(bmc: Redfish): buildConnector.connector {
       if (error !== null) return callback(error, null)
       if (bmc.fingerprint !== undefined && !isTheOne(socket, bmc.fingerprint)) {
         socket.destroy()
-        return callback(new Error('The controller shows another certificate than the one that is written down.'), null)
+        return callback(new Error('The certificate of the controller does not match the pinned one.'), null)
       }
       callback(null, socket)
     })
@@ -152,7 +153,7 @@ function runCommand([program = '', ...rest]: readonly string[], signal: AbortSig
     child.on('error', reject)
     child.on('close', (code) => {
       if (code === 0) resolve()
-      else reject(new Error(`the power command ended with status ${code}: ${said.trim()}`))
+      else reject(new Error(`the power command failed with status ${code}: ${said.trim()}`))
     })
   })
 }

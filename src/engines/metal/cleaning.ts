@@ -70,7 +70,8 @@ export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Prom
   await step(tools, 'check', async () => {
     const left = await findLeftovers(host, access, uid, signal)
     const faults = await compareHardware(host, tools.declared, signal)
-    if (left.length > 0) throw new ScriptFailed(`left after the cleaning: ${left.slice(0, NAMED_LEFTOVERS).join(', ')}`)
+    if (left.length > 0)
+      throw new ScriptFailed(`leftovers after cleaning: ${left.slice(0, NAMED_LEFTOVERS).join(', ')}`)
     if (faults.length > 0) throw new ScriptFailed(faults.join(' '))
   })
   await step(tools, 'release', () => runOn(host, releaseScript, {}, signal))
@@ -122,7 +123,7 @@ async function waitForHost(
       if (!(await host.knock())) throw new Unreachable(`${access.address} does not answer`)
       const look = await lookAt(host, access, signal)
       if (isIt(look)) return look
-      last = new Error('it has not been restarted yet')
+      last = new Error('it has not restarted yet')
     } catch (error) {
       if (!(error instanceof Unreachable) && !(error instanceof ScriptFailed)) throw error
       last = error

@@ -39,7 +39,7 @@ export async function runOn<Name extends string>(
   limitMs?: number,
 ): Promise<(readonly [word: string, rest: string])[]> {
   const { exitCode, stdout, stderr } = await host.run(script, input, signal, limitMs)
-  if (exitCode === BUSY_STATUS) throw new Error('an earlier script is still at work on the host')
+  if (exitCode === BUSY_STATUS) throw new Error('an earlier script is still running on the host')
   if (exitCode !== 0) {
     const said = stderr.trim().split('\n').slice(-3).join('; ').slice(-SAID_CHARS)
     throw new ScriptFailed(`${script.name}: ${said === '' ? `exit status ${exitCode}` : said}`)
@@ -63,7 +63,7 @@ export async function lookAt(host: SshHost, access: MetalAccess, signal: AbortSi
     rebootFrom: one('marker.rebootfrom'),
   }
   const isMarked = one('marker') === 'yes'
-  if (one('boot') === '') throw new Error('the host does not say which boot this is')
+  if (one('boot') === '') throw new Error('the host did not report its boot id')
   if (isMarked && (marker.tag === '' || marker.id === ''))
     throw new BrokenMark('The mark of the tenant on the host is broken.')
   return {
@@ -81,16 +81,16 @@ export async function compareHardware(host: SshHost, declared: MetalDeclared, si
   const numberOf = (word: string): number => Number(lines.find(([name]) => name === word)?.[1] ?? Number.NaN)
   const faults: string[] = []
   const cores = numberOf('cores')
-  if (cores !== cpuCores) faults.push(`It has ${cores} processors, and ${cpuCores} are declared.`)
+  if (cores !== cpuCores) faults.push(`The host has ${cores} processors, but ${cpuCores} are declared.`)
   const foundGb = numberOf('memory') / 1_048_576
   if (!(Math.abs(foundGb - ramGb) <= ramGb * tolerance)) {
-    faults.push(`It has ${foundGb.toFixed(1)} GB of memory, and ${ramGb} GB are declared.`)
+    faults.push(`The host has ${foundGb.toFixed(1)} GB of memory, but ${ramGb} GB are declared.`)
   }
   if (gpus !== undefined) {
     const models = lines.filter(([name]) => name === 'gpu').map(([, model]) => model)
-    if (models.length !== gpus.count) faults.push(`It has ${models.length} GPUs, and ${gpus.count} are declared.`)
+    if (models.length !== gpus.count) faults.push(`The host has ${models.length} GPUs, but ${gpus.count} are declared.`)
     const other = models.find((model) => !model.toLowerCase().includes(gpus.model.toLowerCase()))
-    if (other !== undefined) faults.push(`It has a GPU "${other}", and "${gpus.model}" is declared.`)
+    if (other !== undefined) faults.push(`The host has a GPU "${other}", but "${gpus.model}" is declared.`)
   }
   return faults
 }

@@ -76,10 +76,8 @@ test('every fault is told with its host and its field, and without secrets', () 
 })
 
 test('two hosts with one id or one address are faults', () => {
-  expect(faultsOf(entry, { ...entry, address: '203.0.113.8' })).toEqual(['host rack-1-a: id: two hosts have it'])
-  expect(faultsOf(entry, { ...entry, id: 'rack-1-b' }).join()).toContain(
-    'host rack-1-a is reached at 203.0.113.7:2222 too',
-  )
+  expect(faultsOf(entry, { ...entry, address: '203.0.113.8' })).toEqual(['host rack-1-a: id: duplicate id'])
+  expect(faultsOf(entry, { ...entry, id: 'rack-1-b' }).join()).toContain('host rack-1-a already uses 203.0.113.7:2222')
 })
 
 test.each([

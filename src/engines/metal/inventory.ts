@@ -49,7 +49,7 @@ const inventoryHost = z
   })
   .refine(({ user, tenantUser }) => user !== tenantUser, {
     path: ['tenantUser'],
-    message: 'another user than the one that we log in as',
+    message: 'must differ from the user that Berth logs in as',
   })
 type Entry = z.output<typeof inventoryHost>
 
@@ -95,11 +95,11 @@ function doubles(hosts: readonly InventoryHost[]): string[] {
   const ids = new Set<string>()
   const places = new Map<string, string>()
   for (const { id, access } of hosts) {
-    if (ids.has(id)) faults.push(`host ${id}: id: two hosts have it`)
+    if (ids.has(id)) faults.push(`host ${id}: id: duplicate id`)
     ids.add(id)
     const place = `${access.address}:${access.port}`
     const other = places.get(place)
-    if (other !== undefined) faults.push(`host ${id}: address: host ${other} is reached at ${place} too`)
+    if (other !== undefined) faults.push(`host ${id}: address: host ${other} already uses ${place}`)
     places.set(place, id)
   }
   return faults

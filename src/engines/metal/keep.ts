@@ -152,7 +152,7 @@ class Lane {
     try {
       if (!(await this.#holdTurn())) return false
     } catch (error) {
-      this.#warn(error, 'the turn at a bare-metal host was not renewed')
+      this.#warn(error, 'could not renew the lease on a bare-metal host')
       if (this.#turn === undefined || performance.now() > this.#turn.until) this.#letGo()
       return false
     }
@@ -166,7 +166,7 @@ class Lane {
     if (this.#isBusy || !this.#isDue(host)) return false
     this.#isBusy = true
     this.#workOn(host)
-      .catch((error: unknown) => this.#warn(error, 'the work for a bare-metal host has failed, and is tried again'))
+      .catch((error: unknown) => this.#warn(error, 'work on a bare-metal host failed; retrying'))
       .finally(() => (this.#isBusy = false))
     return false
   }
@@ -178,7 +178,7 @@ class Lane {
     this.#turn = undefined
     if (token === undefined) return
     await this.#options.world.giveHost(this.#id, token).catch((error: unknown) => {
-      this.#warn(error, 'the turn at a bare-metal host was not given back, and ends by itself')
+      this.#warn(error, 'could not release the lease on a bare-metal host; it expires by itself')
     })
   }
 
@@ -251,7 +251,7 @@ class Lane {
       await this.#save()
       this.#works()
     } catch (error) {
-      if (!stop.signal.aborted) this.#warn(error, 'a bare-metal host was not looked at')
+      if (!stop.signal.aborted) this.#warn(error, 'could not check a bare-metal host')
     }
   }
 
@@ -265,7 +265,7 @@ class Lane {
       if (stop.signal.aborted) return
       // It may be off for weeks.
       const why = error instanceof Error ? error.message : String(error)
-      if (why !== this.#guardFailure) this.#warn(error, 'the last tenant of a host in quarantine was not shut out')
+      if (why !== this.#guardFailure) this.#warn(error, 'could not lock the last tenant out of a quarantined host')
       this.#guardFailure = why
     } finally {
       this.#letGo()
@@ -286,7 +286,7 @@ class Lane {
     } catch (error) {
       if (stop.signal.aborted) return
       if (error instanceof CleaningFailed) await this.#fail(`${error.step}: ${error.message}`, null)
-      else this.#warn(error, 'a bare-metal host was not cleaned or checked, and is tried again')
+      else this.#warn(error, 'could not clean or check a bare-metal host; retrying')
     } finally {
       this.#step = undefined
     }
@@ -309,23 +309,23 @@ class Lane {
       onLearnedHostKey: (fingerprint) => {
         this.#learnedHostKey = fingerprint
         world.learnHostKey(this.#id, fingerprint).catch((error: unknown) => {
-          this.#warn(error, 'the host key of a bare-metal host was not written down')
+          this.#warn(error, 'could not save the host key of a bare-metal host')
         })
       },
       onQuarantine: (workloadId, failure) => {
         this.#fail(`${failure.step}: ${failure.message}`, workloadId).catch((error: unknown) => {
-          this.#warn(error, 'a failed cleaning was not told')
+          this.#warn(error, 'could not report a failed cleaning')
         })
       },
       onStep: (step) => {
         this.#step = step
-        void this.#save().catch((error: unknown) => this.#warn(error, 'a report was not saved'))
+        void this.#save().catch((error: unknown) => this.#warn(error, 'could not save a report'))
       },
     })
     const keeper = new Keeper({
       runtime,
       changed: () => {
-        void this.#save().catch((error: unknown) => this.#warn(error, 'a report was not saved'))
+        void this.#save().catch((error: unknown) => this.#warn(error, 'could not save a report'))
       },
       onError: (what, error) => this.#warn(error, `a bare-metal host: ${what}`),
       now: () => performance.now(),
@@ -349,7 +349,7 @@ class Lane {
       this.#movedAt = performance.now()
       this.#failure = undefined
     } catch (error) {
-      this.#warn(error, 'a bare-metal host could not be put into quarantine, and is left alone')
+      this.#warn(error, 'could not quarantine a bare-metal host; leaving it alone')
     }
   }
 
@@ -387,7 +387,7 @@ class Lane {
   #works(): void {
     if (this.#told.size === 0) return
     this.#told.clear()
-    this.#options.log.warn({ host: this.#id }, 'a bare-metal host works again')
+    this.#options.log.warn({ host: this.#id }, 'a bare-metal host has recovered')
   }
 }
 

@@ -233,7 +233,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     const declared = { ...declaredHere(), ramGb: 4_000, gpus: { count: 8, model: 'H100' } }
     const runtime = runtimeOf(host, { declared })
     const starting = runtime.start(workloadOf('m-6', keys.public, [host]), () => {}, signal)
-    await expect(starting).rejects.toThrow(/4000 GB are declared.*0 GPUs, and 8 are declared/)
+    await expect(starting).rejects.toThrow(/4000 GB are declared.*0 GPUs, but 8 are declared/)
     await expect(starting).rejects.toMatchObject({ reason: 'hardware_differs' })
     // It is spoken for until it was cleaned and found right.
     expect(await runtime.list(signal)).toMatchObject([{ id: 'm-6', state: 'starting' }])
@@ -341,7 +341,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
 
   test('logs, terminals and ports are answered with where to go instead', async () => {
     const opening = runtimeOf(hostOf(0)).open({ kind: 'port', workloadId: 'm-1', port: 0 }, signal)
-    await expect(opening).rejects.toThrow('reached directly, by SSH')
+    await expect(opening).rejects.toThrow('with SSH at its own address')
   })
 })
 

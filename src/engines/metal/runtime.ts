@@ -74,7 +74,7 @@ class MetalHostRuntime implements MetalRuntime {
     const { access } = this.#options
     const { spec } = workload
     if (spec === null || spec.kind !== 'bare-metal') throw new NeverStarts('wrong_kind', 'This host is rented whole.')
-    progress('taking the host over')
+    progress('taking over the host')
     const taken = await runOn(this.#host, takeScript, { ...markOf(workload), user: access.tenantUser }, signal)
     const said = new Map(taken)
     if (said.get('tag') !== workload.tag) {
@@ -83,7 +83,7 @@ class MetalHostRuntime implements MetalRuntime {
     const phase = said.get('phase')
     if (phase === 'rebooting') throw new CustomerError('The host is being cleaned.')
     if (phase === 'taken') await this.#checkTakeOver(progress, signal)
-    progress('letting the tenant in')
+    progress('creating the login')
     await runOn(this.#host, makeScript, this.#tenantInput(workload, spec.sshKeys), signal)
   }
 
@@ -140,7 +140,7 @@ class MetalHostRuntime implements MetalRuntime {
   }
 
   open(): Promise<never> {
-    return Promise.reject(new Error('A bare-metal machine is reached directly, by SSH at its own address.'))
+    return Promise.reject(new Error('Connect to a bare-metal machine with SSH at its own address.'))
   }
 
   notes(): string[] {
@@ -159,7 +159,7 @@ class MetalHostRuntime implements MetalRuntime {
   async check(signal: AbortSignal): Promise<string[]> {
     const look = await this.#look(signal)
     const faults = await compareHardware(this.#host, this.#options.declared, signal)
-    if (look.marker !== undefined) faults.push(`It carries the mark of a tenant: ${look.marker.tag}.`)
+    if (look.marker !== undefined) faults.push(`The host is still marked as rented: ${look.marker.tag}.`)
     const left = await findLeftovers(this.#host, this.#options.access, look.marker?.uid ?? '', signal)
     return left.length === 0 ? faults : [...faults, leftoverSentence(left)]
   }
@@ -210,10 +210,10 @@ class MetalHostRuntime implements MetalRuntime {
   }
 
   async #checkTakeOver(progress: (message: string) => void, signal: AbortSignal): Promise<void> {
-    progress('comparing the hardware')
+    progress('checking the hardware')
     const faults = await compareHardware(this.#host, this.#options.declared, signal)
     if (faults.length > 0) throw new NeverStarts('hardware_differs', faults.join(' '))
-    progress('looking for leftovers')
+    progress('checking for leftovers')
     const left = await findLeftovers(this.#host, this.#options.access, '', signal)
     if (left.length > 0) throw new NeverStarts('not_clean', leftoverSentence(left))
   }
@@ -222,7 +222,7 @@ class MetalHostRuntime implements MetalRuntime {
     const { access, clusterSecret } = this.#options
     const peers = node.peers.map(({ hostname, privateIp }, index) => {
       if (!/^[A-Za-z0-9.-]{1,253}$/.test(hostname) || isIP(privateIp) === 0)
-        throw new Error('a neighbour has no plain name')
+        throw new Error('invalid host name of another node')
       return { hostname, privateIp, role: index === 0 ? 'head' : 'compute' }
     })
     const isCluster = peers.length > 1
@@ -261,15 +261,15 @@ function markOf({ id, tag }: Workload): { id: string; tag: string } {
 function oneLine(text: string): string {
   const line = text.trim()
   // oxlint-disable-next-line no-control-regex
-  if (/[\u0000-\u001f\u007f]/.test(line)) throw new Error('a value has more than one line')
+  if (/[\u0000-\u001f\u007f]/.test(line)) throw new Error('a value contains a line break')
   return line
 }
 
 function mountInput({ volumeId, label, source }: Disk, client: string) {
-  if (source.kind !== 'nfs') throw new Error('Only volumes of a file server can be mounted here.')
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/.test(volumeId)) throw new Error('the id of the volume is not plain')
-  if (!/^[A-Za-z0-9.:-]{1,253}$/.test(source.server)) throw new Error('the address of the file server is not plain')
-  if (!/^\/[A-Za-z0-9._/-]{0,1000}$/.test(source.path)) throw new Error('the path of the volume is not plain')
+  if (source.kind !== 'nfs') throw new Error('Only NFS volumes can be mounted here.')
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/.test(volumeId)) throw new Error('invalid volume id')
+  if (!/^[A-Za-z0-9.:-]{1,253}$/.test(source.server)) throw new Error('invalid file server address')
+  if (!/^\/[A-Za-z0-9._/-]{0,1000}$/.test(source.path)) throw new Error('invalid volume path')
   return {
     volume: volumeId,
     label: /^[A-Za-z0-9_-]{1,100}$/.test(label) ? label : volumeId,

@@ -168,7 +168,7 @@ export class SshHost {
 
   #unreachable(error: Error, shown: string): Unreachable {
     if (this.#pinned !== undefined && shown !== '' && shown !== this.#pinned) {
-      const message = `${this.#place} shows the host key ${shown}, and ${this.#pinned} is expected`
+      const message = `${this.#place} presented the host key ${shown} instead of ${this.#pinned}`
       return new WrongHostKey(message, { cause: error })
     }
     return new Unreachable(`${this.#place}: ${error.message}`, { cause: error })
@@ -207,7 +207,7 @@ function collect(
   channel.on('error', (error: Error) => reject(new Unreachable(error.message, { cause: error })))
   channel.on('close', () => {
     if (exitCode === undefined) return reject(new Unreachable('the script ended without an exit status'))
-    if (bytes > OUTPUT_BYTES) return reject(new Error('the script said more than it may'))
+    if (bytes > OUTPUT_BYTES) return reject(new Error('the output of the script is too large'))
     const text = (of: Buffer[]): string => Buffer.concat(of).toString('utf8')
     resolve({ exitCode, stdout: text(parts.stdout), stderr: text(parts.stderr) })
   })

@@ -219,7 +219,7 @@ describe('the faults of simulated machines', () => {
 
   it('create-timeout and duplicate add up', async () => {
     const { create, statesAfter } = mock()
-    await expect(create({ label: 'fault-create-timeout fault-duplicate' })).rejects.toThrow('in time')
+    await expect(create({ label: 'fault-create-timeout fault-duplicate' })).rejects.toThrow('timed out')
     expect(await statesAfter(0)).toEqual(['running', 'running'])
   })
 
@@ -278,7 +278,7 @@ describe('the faults of simulated machines', () => {
   it('destroy-timeout: throws, and the machine goes all the same', async () => {
     const { create, destroy, statesAfter } = mock({ destroyMs: 1_000 })
     const externalId = await create({ label: 'fault-destroy-timeout' })
-    await expect(destroy(externalId)).rejects.toThrow('in time')
+    await expect(destroy(externalId)).rejects.toThrow('timed out')
     expect(await statesAfter(0)).toEqual(['stopping'])
     expect(await statesAfter(1_500)).toEqual([])
     await destroy(externalId)

@@ -120,8 +120,9 @@ function volumeEngine(engine: Engine): VolumeEngine {
     async attach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
       const volume = await world.attachVolume(externalId, machineExternalId, clock.now())
-      if (volume === undefined) throw new Error('The simulated engine has no such volume or no such machine.')
-      if (!volume.attachedTo.includes(machineExternalId)) throw new Error('The simulated engine refused the attach.')
+      if (volume === undefined) throw new Error('The simulated engine has no such volume or machine.')
+      if (!volume.attachedTo.includes(machineExternalId))
+        throw new Error('The simulated engine refused to attach the volume.')
     },
     async detach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
@@ -134,10 +135,10 @@ function throwUnlessEnding(thing: MockMachine | MockVolume, label: string | null
   if (isGone(thing, now)) return
   if (thing.destroyAskedAt === null) {
     const isAttached = 'attachedTo' in thing && thing.attachedTo.length > 0
-    throw new Error(`The simulated engine refused the destroy${isAttached ? ': the volume is attached' : ''}.`)
+    throw new Error(`The simulated engine refused to destroy it${isAttached ? ': the volume is attached' : ''}.`)
   }
   if (faultsOf(label).has('fault-destroy-timeout')) {
-    throw new Error('The simulated engine did not answer the destroy in time.')
+    throw new Error('The destroy call to the simulated engine timed out.')
   }
 }
 

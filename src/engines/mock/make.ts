@@ -33,7 +33,7 @@ export async function make(
   faults: ReadonlySet<MockFault>,
   add: (life: Life & { externalId: string; tag: string }) => Promise<boolean>,
 ): Promise<string> {
-  if (faults.has('fault-create-lost')) throw new Error('The simulated engine did not answer the create.')
+  if (faults.has('fault-create-lost')) throw new Error('The simulated engine did not answer the create call.')
   const times = ordinaryTimes(engine, tag)
   await engine.world.forgetGone(addMs(times.now, -GONE_KEPT_MS))
   const life = planLife(faults, times)
@@ -45,8 +45,8 @@ export async function make(
     if (await add({ externalId, tag, ...life })) made.push(externalId)
   }
   const [first] = made
-  if (first === undefined) throw new Error(`The simulated engine has ${SAME_TAG_LIMIT} with the tag ${tag} already.`)
-  if (faults.has('fault-create-timeout')) throw new Error('The simulated engine did not answer the create in time.')
+  if (first === undefined) throw new Error(`The simulated engine already has ${SAME_TAG_LIMIT} with the tag ${tag}.`)
+  if (faults.has('fault-create-timeout')) throw new Error('The create call to the simulated engine timed out.')
   return first
 }
 

@@ -14,9 +14,9 @@ export interface Accelerator {
 export function chooseAccelerator(wanted: 'auto' | 'kvm' | 'tcg', root = '/'): Accelerator {
   if (wanted === 'tcg') return { name: 'tcg' }
   const why = whyNoKvm(root)
-  if (wanted === 'kvm' && why !== undefined) throw new Error(`KVM was asked for, and cannot be had: ${why}`)
+  if (wanted === 'kvm' && why !== undefined) throw new Error(`KVM is required but not available: ${why}`)
   if (why === undefined) return { name: 'kvm' }
-  return { name: 'tcg', note: `Virtual machines are emulated, which is slow: ${why}` }
+  return { name: 'tcg', note: `Virtual machines run in slow emulation: ${why}` }
 }
 
 function whyNoKvm(root: string): string | undefined {

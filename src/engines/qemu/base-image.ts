@@ -53,7 +53,7 @@ export async function fetchBaseImage(
       if (got !== sha256) {
         throw new NeverStarts(
           'bad_base_image',
-          `The base image ${image.name} is not what was registered: its digest is ${got}.`,
+          `The base image ${image.name} does not match its registered digest: got ${got}.`,
         )
       }
       await fs.rename(part, file)
@@ -76,7 +76,7 @@ async function examine(file: string, name: string, signal: AbortSignal): Promise
   const found = info.parse(JSON.parse(text))
   const { format } = found
   if (format !== 'qcow2' && format !== 'raw') {
-    throw new NeverStarts('bad_base_image', `The base image ${name} is ${format}; qcow2 or raw is needed.`)
+    throw new NeverStarts('bad_base_image', `The base image ${name} has the format ${format}; use qcow2 or raw.`)
   }
   if (found['backing-filename'] !== undefined || found['format-specific']?.data?.['data-file'] !== undefined) {
     throw new NeverStarts('bad_base_image', `The base image ${name} refers to another file.`)
@@ -142,7 +142,7 @@ async function openSource(image: RegisteredImage, allowPrivate: boolean, signal:
     const to = answer.headers.location
     if (status < 300 || status > 399 || to === undefined || !URL.canParse(to, url.href)) {
       if (status === 404 || status === 410) throw noSource(image, `its address answered ${status}`)
-      throw new Error(`The address of the base image ${image.name} answered ${status}`)
+      throw new Error(`The server of the base image ${image.name} answered ${status}`)
     }
     url = new URL(to, url)
   }
@@ -158,14 +158,14 @@ function get(url: URL, allowPrivate: boolean, signal: AbortSignal): Promise<http
       headers: { 'accept-encoding': 'identity' },
     })
     // Counts anew with every byte.
-    asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error(`nothing has come for ${SILENCE_MS} ms`)))
+    asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error(`no data for ${SILENCE_MS} ms`)))
     asked.once('response', resolve)
     asked.once('error', reject)
   })
 }
 
 function noSource(image: RegisteredImage, why: string): NeverStarts {
-  return new NeverStarts('bad_base_image', `The base image ${image.name} cannot be had: ${why}.`)
+  return new NeverStarts('bad_base_image', `The base image ${image.name} could not be downloaded: ${why}.`)
 }
 
 function megabytes(bytes: number): number {

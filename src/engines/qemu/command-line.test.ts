@@ -52,7 +52,8 @@ describe('arguments', () => {
   })
 
   test('a name that would leave its folder is refused', () => {
-    for (const bad of ['..', '.x', 'a/b', '']) expect(() => machineFiles('/var', bad)).toThrow('name of a folder')
+    for (const bad of ['..', '.x', 'a/b', ''])
+      expect(() => machineFiles('/var', bad)).toThrow('not a valid folder name')
   })
 })
 

@@ -40,7 +40,7 @@ export async function cloudKernel(
     const args = ['-o', 'APT::Sandbox::User=root', 'download', `${newest.package}=${newest.version}`]
     await runProgram('apt-get', args, { cwd: work, signal, timeoutMs: DOWNLOAD_MS, keepsEnvironment: true })
     const [got] = (await fs.readdir(work)).filter((one) => one.endsWith('.deb'))
-    if (got === undefined) throw new Error(`apt-get has not brought the package ${newest.package}`)
+    if (got === undefined) throw new Error(`apt-get did not download the package ${newest.package}`)
     await fs.rename(path.join(work, got), file)
   } finally {
     await fs.rm(work, { recursive: true, force: true })
@@ -66,7 +66,7 @@ async function keptKernel(kept: string, arch: Architecture): Promise<KernelPacka
   const [file] = (await fs.readdir(kept))
     .filter((one) => one.endsWith('.deb'))
     .toSorted((a, b) => b.localeCompare(a, 'en', { numeric: true }))
-  if (file === undefined) throw new Error(`The package ${metaPackage(arch)} is not known here: run apt-get update`)
+  if (file === undefined) throw new Error(`The package ${metaPackage(arch)} is unknown: run apt-get update`)
   return { name: path.basename(file, '.deb'), package: path.join(kept, file) }
 }
 

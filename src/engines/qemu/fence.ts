@@ -123,7 +123,7 @@ export class Fence {
       this.#given.add(user)
       return user
     }
-    throw new Error('No user was found for the machine')
+    throw new Error('No free user id was found for the machine')
   }
 }
 

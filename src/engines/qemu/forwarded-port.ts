@@ -21,7 +21,7 @@ export async function hasBanner(port: number, bootingMs: number): Promise<boolea
 
 export function connectTo(port: number, signal: AbortSignal): Promise<net.Socket> {
   const socket = net.connect(port, '127.0.0.1')
-  const abort = (): void => void socket.destroy(new Error('The connection was called off'))
+  const abort = (): void => void socket.destroy(new Error('The connection was aborted'))
   signal.addEventListener('abort', abort, { once: true })
   socket.once('close', () => signal.removeEventListener('abort', abort))
   if (signal.aborted) abort()

@@ -75,14 +75,14 @@ export async function launch(
     // It answers when all of its devices are made.
     while (!(await isThere(socket)) || !(await isTaken(connect))) {
       if (ended !== undefined) throw new Error(`it ${ended}`)
-      if (performance.now() > until) throw new Error(`it has no monitor after ${SOCKET_MS} ms`)
+      if (performance.now() > until) throw new Error(`its monitor did not open within ${SOCKET_MS} ms`)
       await pause(LOOK_EVERY_MS)
     }
   } catch (error) {
     child.kill('SIGKILL')
     const complaint = (await fs.readFile(files.complaint, 'utf8').catch(unlessGone(''))).trim().slice(-TOLD_CHARS)
     const why = error instanceof Error ? error.message : String(error)
-    throw new Error(`QEMU does not start: ${complaint === '' ? why : complaint}`, { cause: error })
+    throw new Error(`QEMU did not start: ${complaint === '' ? why : complaint}`, { cause: error })
   } finally {
     await words.close()
   }

@@ -46,7 +46,7 @@ export function isPlainName(id: string): boolean {
 }
 
 export function machineFiles(root: string, id: string): MachineFiles {
-  if (!isPlainName(id)) throw new Error(`${JSON.stringify(id)} cannot be the name of a folder`)
+  if (!isPlainName(id)) throw new Error(`${JSON.stringify(id)} is not a valid folder name`)
   const folder = path.join(root, 'vms', id)
   const file = (name: string): string => path.join(folder, name)
   return {

@@ -74,7 +74,7 @@ export class MachineWatch {
   }
 
   async #connect(id: string): Promise<Watched> {
-    if (this.#closed) throw new Error('The runtime of virtual machines is closed')
+    if (this.#closed) throw new Error('The virtual machine runtime is closed')
     const files = this.#filesOf(id)
     const monitor = await Monitor.connect(files.folder, MONITOR_SOCKET)
     const watched: Watched = {
@@ -131,8 +131,8 @@ export class MachineWatch {
   }
 }
 
-const poweredOff: MachineEnd = { failure: 'powered_off', message: 'The machine was switched off from the inside.' }
-const broken: MachineEnd = { failure: 'crashed', message: 'The system inside the machine has crashed.' }
+const poweredOff: MachineEnd = { failure: 'powered_off', message: 'The machine was shut down from inside.' }
+const broken: MachineEnd = { failure: 'crashed', message: 'The guest system crashed.' }
 
 /** undefined: it has not ended, or not by itself. */
 function endOfReason(reason: string): MachineEnd | undefined {

@@ -106,6 +106,6 @@ export class Monitor {
     }
     const waiting = this.#waiting.shift()
     if ('return' in message) waiting?.resolve(message.return)
-    else waiting?.reject(new Error((message.error as { desc?: string } | undefined)?.desc ?? 'an answer without sense'))
+    else waiting?.reject(new Error((message.error as { desc?: string } | undefined)?.desc ?? 'invalid response'))
   }
 }

@@ -69,7 +69,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     ).toBe('hello\n')
     await expect(runtime.open({ kind: 'port', workloadId: 'one', port: 9 }, never)).rejects.toThrow('Port 9')
     const terminal = { kind: 'terminal', workloadId: 'one', columns: 80, rows: 24, command: null } as const
-    await expect(runtime.open(terminal, never)).rejects.toThrow('log in with SSH')
+    await expect(runtime.open(terminal, never)).rejects.toThrow('Connect with SSH')
     const follow = await runtime.open({ kind: 'logs', workloadId: 'one', follow: true, tail: 0 }, never)
     let followed = ''
     follow.stream.on('data', (chunk: Buffer) => (followed += chunk.toString()))
@@ -191,7 +191,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
       })
       const slow = await find('slow')
       expect(slow).toMatchObject({ state: 'failed', failure: 'boot_timed_out' })
-      expect(slow?.message).toContain('The console says')
+      expect(slow?.message).toContain('console output')
       await runtime.stop('slow', never)
     },
   )

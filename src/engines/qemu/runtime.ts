@@ -113,7 +113,8 @@ class Qemu implements QemuRuntime {
   }
 
   async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
-    if (!machine.isPlainName(workload.id)) throw new NeverStarts('bad_id', 'Its id cannot be the name of a folder.')
+    if (!machine.isPlainName(workload.id))
+      throw new NeverStarts('bad_id', 'The id of the machine is not a valid folder name.')
     const files = this.#filesOf(workload.id)
     await this.#throwIfEnded(files)
     if ((await this.#pidsOf(workload.id)).length === 0) await this.#make(workload, files, progress, signal)
@@ -129,7 +130,7 @@ class Qemu implements QemuRuntime {
       await this.#quit(id)
       if (!(await this.#areGone(pids, QUIT_MS, signal))) {
         for (const pid of await this.#pidsOf(id)) machine.killNow(pid)
-        if (!(await this.#areGone(pids, KILL_MS, signal))) throw new Error(`QEMU (${pids.join()}) cannot be ended`)
+        if (!(await this.#areGone(pids, KILL_MS, signal))) throw new Error(`QEMU (${pids.join()}) could not be stopped`)
       }
     }
     await this.#watch.settle(id)
@@ -143,7 +144,7 @@ class Qemu implements QemuRuntime {
     const monitor = await this.#monitorOf(workload.id)
     const [pid = ''] = await this.#pidsOf(workload.id)
     const user = await userOf(pid)
-    if (user === undefined) throw new Error('The machine does not run.')
+    if (user === undefined) throw new Error('The machine is not running.')
     const from = this.#filesOf(workload.id).folder
     try {
       await setVolumes({ monitor, from, folder: this.#volumeFolder, user }, workload.disks)
@@ -155,17 +156,17 @@ class Qemu implements QemuRuntime {
   async open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream> {
     const { workloadId } = request
     if (request.kind === 'terminal') {
-      throw new Error('A virtual machine has no terminal of ours: log in with SSH.')
+      throw new Error('Virtual machines have no web terminal. Connect with SSH.')
     }
     if (request.kind === 'logs') {
       const files = this.#filesOf(workloadId)
-      if (!(await machine.isThere(files.folder))) throw new Error('There is no such machine here.')
+      if (!(await machine.isThere(files.folder))) throw new Error('No such machine on this host.')
       return { stream: consoleStream(files, request, signal) }
     }
     const inside = request.port === 0 ? SSH_PORT : request.port
     const forwards = await queryForwards(await this.#monitorOf(workloadId))
     const outside = forwards.get(inside)
-    if (outside === undefined) throw new Error(`Port ${inside} of the machine is not open to the outside.`)
+    if (outside === undefined) throw new Error(`Port ${inside} of the machine is not published.`)
     return { stream: await connectTo(outside, signal) }
   }
 
@@ -183,10 +184,11 @@ class Qemu implements QemuRuntime {
       notes.push(error.message)
     }
     notes.push(...this.#fence.notes())
-    if (this.#isSandboxed === false) notes.push('This QEMU has no sandbox (seccomp).')
+    if (this.#isSandboxed === false) notes.push('This QEMU was built without a sandbox (seccomp).')
     for (const gpu of this.#options.gpus) {
       const passed = gpu.pciAddress === null ? undefined : checkPassthrough(gpu.pciAddress)
-      if (passed?.ok === false && !passed.isBusy) notes.push(`GPU ${gpu.index} cannot be handed over: ${passed.reason}`)
+      if (passed?.ok === false && !passed.isBusy)
+        notes.push(`GPU ${gpu.index} cannot be passed through: ${passed.reason}`)
     }
     return notes
   }
@@ -225,7 +227,7 @@ class Qemu implements QemuRuntime {
       if ((await queryStatus(monitor)) !== 'io-error') return [{ ...found, disks, incarnation, state: 'running' }]
       // QEMU holds it where the host's disk was full. Should that not be over yet, it is held again at once.
       await monitor.execute('cont')
-      const message = 'It was held for a while: the disk of its host is full.'
+      const message = 'The machine was paused: the disk of its host is full.'
       return [{ ...found, disks, incarnation, state: 'running', message }]
     } catch (error) {
       if ((await this.#pidsOf(id)).length === 0) return this.#find(id, [])
@@ -241,7 +243,7 @@ class Qemu implements QemuRuntime {
     signal: AbortSignal,
   ): Promise<void> {
     const { spec, baseImage } = workload
-    if (spec === null) throw new NeverStarts('no_spec', 'It is not known what this machine should be.')
+    if (spec === null) throw new NeverStarts('no_spec', 'The specification of this machine is missing.')
     const { options, simulatedGpus, passthrough } = { options: this.#options, ...this.#gpusOf(workload) }
     const sshUser = baseImage?.loginUser ?? SMALL_IMAGE_USER
     const seed = seedOf(workload, sshUser, simulatedGpus)
@@ -310,14 +312,14 @@ class Qemu implements QemuRuntime {
       if (ageMs === undefined) {
         await this.#watch.settle(id)
         await this.#throwIfEnded(files)
-        throw new Error('The machine has ended while it booted')
+        throw new Error('The machine stopped while it booted')
       }
       const outside = (await queryForwards(await this.#watch.monitor(id))).get(SSH_PORT)
       if (outside !== undefined && (await hasBanner(outside, ageMs))) {
         await machine.writeWhole(files.booted, '')
       } else if (ageMs > limitMs) {
         const tail = await consoleTail(files, TAIL_BYTES)
-        const message = `No SSH within ${Math.round(limitMs / 1_000)} s. The console says: ${tail === '' ? 'nothing' : tail}`
+        const message = `SSH did not answer within ${Math.round(limitMs / 1_000)} s. Last console output: ${tail === '' ? 'none' : tail}`
         await machine.writeEnd(files, { failure: 'boot_timed_out', message })
         await this.#quit(id)
       } else await pause(BANNER_EVERY_MS)
@@ -332,7 +334,7 @@ class Qemu implements QemuRuntime {
   }
 
   async #monitorOf(id: string): ReturnType<MachineWatch['monitor']> {
-    if ((await this.#pidsOf(id)).length === 0) throw new Error('The machine does not run.')
+    if ((await this.#pidsOf(id)).length === 0) throw new Error('The machine is not running.')
     return this.#watch.monitor(id)
   }
 

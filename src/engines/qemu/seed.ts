@@ -20,7 +20,7 @@ export interface Seed {
 }
 
 export function seedOf(workload: Workload, loginUser: string, simulatedGpus: string): Seed {
-  if (!LOGIN_NAME.test(loginUser)) throw new NeverStarts('bad_login_user', `${loginUser} cannot be a user's name`)
+  if (!LOGIN_NAME.test(loginUser)) throw new NeverStarts('bad_login_user', `${loginUser} is not a valid user name`)
   const { spec } = workload
   const keys = (spec?.sshKeys ?? []).map(plainKey)
   const lines = [

@@ -43,7 +43,7 @@ describe.skipIf(why !== undefined)(`the small image${why === undefined ? '' : ` 
   test('is only made for the host’s own kind of processor', async () => {
     const other = own === 'arm64' ? 'amd64' : 'arm64'
     const build = buildSmallImage({ folder, arch: other, progress: () => {}, signal: never })
-    await expect(build).rejects.toThrow(`A small image for ${other} is built on such a host`)
+    await expect(build).rejects.toThrow(`must be built on an ${other} host`)
   })
 
   test('a program that is missing is told with its package', async () => {

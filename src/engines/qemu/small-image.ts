@@ -46,7 +46,8 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(BUILD_MS)])
   const step = { signal, timeoutMs: STEP_MS }
   const own = process.arch === 'arm64' ? 'arm64' : 'amd64'
-  if (options.arch !== own) throw new Error(`A small image for ${options.arch} is built on such a host; this is ${own}`)
+  if (options.arch !== own)
+    throw new Error(`An image for ${options.arch} must be built on an ${options.arch} host; this host is ${own}`)
   const files = await hostFiles(step)
   for (const needed of ['cpio', 'depmod', 'modprobe', 'dpkg-deb']) findProgram(needed)
   await fs.mkdir(options.folder, { recursive: true })
@@ -60,7 +61,7 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
   try {
     options.progress('unpacking the kernel')
     const unpacked = await unpackKernel(kernel.package, path.join(work, 'kernel'), step)
-    options.progress('putting the small image together')
+    options.progress('building the small image')
     await makeRoot(path.join(work, 'root'), files, unpacked, step)
     await fs.mkdir(path.join(work, 'image'))
     await fs.copyFile(unpacked.kernel, path.join(work, 'image/vmlinuz'))

@@ -54,7 +54,7 @@ export function qemuVolumes(folder: string): RuntimeVolumes {
       await runProgram('qemu-img', ['info', '-f', 'qcow2', file], { signal, timeoutMs: IMAGE_MS }).catch(
         (error: unknown) => {
           const isLocked = error instanceof Error && error.message.includes('lock')
-          throw isLocked ? new Error(`The volume ${id} is in use and is kept`) : error
+          throw isLocked ? new Error(`The volume ${id} is in use`) : error
         },
       )
       await fs.rm(file, { force: true })
@@ -82,7 +82,7 @@ export async function setVolumes(socket: Socket, disks: readonly Disk[]): Promis
   for (const id of plugged) if (!disks.some((disk) => disk.volumeId === id)) await plugOut(socket, id)
   for (const disk of disks) {
     if (disk.source.kind !== 'file') {
-      throw new Error(`The volume ${disk.label} is shared storage, which cannot be plugged into a virtual machine`)
+      throw new Error(`The volume ${disk.label} is shared storage and cannot be attached to a virtual machine`)
     }
     if (!plugged.includes(disk.volumeId)) await plugIn(socket, disk)
   }
@@ -160,7 +160,7 @@ async function removeNode(monitor: Monitor, node: string): Promise<void> {
 }
 
 function volumeFile(folder: string, id: string): string {
-  if (!isPlainName(id)) throw new Error(`${JSON.stringify(id)} cannot be the name of a file`)
+  if (!isPlainName(id)) throw new Error(`${JSON.stringify(id)} is not a valid file name`)
   return path.join(folder, `${id}${ENDING}`)
 }
 

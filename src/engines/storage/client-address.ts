@@ -9,7 +9,7 @@ const nobody: ReadonlySet<string> = new Set(['unspecified', 'broadcast', 'multic
 
 /** In their shortest form, sorted, each once. */
 export function readClients(addresses: readonly string[]): string[] {
-  if (addresses.length > MAX_CLIENTS) throw new Error(`A volume may have ${MAX_CLIENTS} clients at most`)
+  if (addresses.length > MAX_CLIENTS) throw new Error(`A volume can have at most ${MAX_CLIENTS} clients`)
   return [...new Set(addresses.map(readAddress))].toSorted()
 }
 
@@ -17,6 +17,6 @@ export function readAddress(text: string): string {
   const isAddress = ipaddr.IPv4.isValidFourPartDecimal(text) || (ipaddr.IPv6.isValid(text) && !text.includes('%'))
   if (!isAddress) throw new Error(`“${text.slice(0, 100)}” is not an IP address`)
   const address = ipaddr.process(text)
-  if (nobody.has(address.range())) throw new Error(`${text} is not the address of a machine`)
+  if (nobody.has(address.range())) throw new Error(`${text} is not a usable address`)
   return address.toString()
 }

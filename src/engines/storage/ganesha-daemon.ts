@@ -77,10 +77,10 @@ export class GaneshaDaemon {
     const found = await findGanesha(files)
     await daemon.#writeConfig()
     if (found !== undefined && before.startsWith(options.settings)) {
-      options.log.info({ pid: found.pid }, 'the NFS daemon runs already; it is taken over')
+      options.log.info({ pid: found.pid }, 'adopting the running NFS daemon')
       daemon.#current = found
       await daemon.#reread(found).catch(async (error: unknown) => {
-        options.log.warn({ err: error }, 'the NFS daemon that runs does not take the exports; it is started anew')
+        options.log.warn({ err: error }, 'the running NFS daemon rejects the exports; restarting it')
         await endGanesha(found, files)
       })
     } else if (found !== undefined) await endGanesha(found, files)
@@ -98,7 +98,7 @@ export class GaneshaDaemon {
     try {
       await this.#reread(running)
     } catch (error) {
-      this.#options.log.warn({ err: error }, 'the NFS daemon did not take a change; it is started anew')
+      this.#options.log.warn({ err: error }, 'the NFS daemon rejected a change; restarting it')
       await endGanesha(running, this.#files)
       await this.#assertServed(await this.#untilRunning(running), '')
     }
@@ -150,7 +150,7 @@ export class GaneshaDaemon {
       }
       const retryInMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? 0
       failures += 1
-      log.warn({ why: this.#why, retryInMs }, 'the NFS daemon is not running; it is started again')
+      log.warn({ why: this.#why, retryInMs }, 'the NFS daemon is not running; restarting it')
       await delay(retryInMs, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
       running = await this.#startOnce().catch((error: unknown) => {
@@ -190,7 +190,7 @@ export class GaneshaDaemon {
       const text = await this.#untilLogged(started, offset, 'NFS SERVER INITIALIZED', START_MS)
       // One volume that cannot be served must not keep the others from their clients.
       await this.#assertServed(started, text).catch((error: unknown) => {
-        this.#options.log.warn({ err: error }, 'the NFS daemon does not serve all that it should')
+        this.#options.log.warn({ err: error }, 'the NFS daemon does not serve every export')
       })
     } catch (error) {
       await endGanesha(started, this.#files)
@@ -206,7 +206,7 @@ export class GaneshaDaemon {
     if (!(await sendSignal(running, this.#files, 'SIGHUP'))) throw new Error('ganesha.nfsd has ended')
     const text = await this.#untilLogged(running, offset, 'Reread exports complete', RELOAD_MS)
     const bad = text.split('\n').filter((line) => /\[sigmgr\].*:(CRIT|MAJ|FATAL) :/.test(line))
-    if (bad.length > 0) throw new Error(`ganesha.nfsd refuses its configuration: ${logTail(bad.join('\n'))}`)
+    if (bad.length > 0) throw new Error(`ganesha.nfsd rejected its configuration: ${logTail(bad.join('\n'))}`)
     await this.#assertServed(running, text)
   }
 
@@ -227,7 +227,7 @@ export class GaneshaDaemon {
       if (text.includes(line)) return text
       if (!isAlive) throw new Error(`${await running.exited}: ${logTail(text)}`)
       if (performance.now() > until) {
-        throw new Error(`ganesha.nfsd did not say “${line}” in time: ${logTail(text)}`)
+        throw new Error(`ganesha.nfsd did not log “${line}” in time: ${logTail(text)}`)
       }
       await delay(LOOK_MS)
     }

@@ -74,7 +74,7 @@ export async function endGanesha(found: GaneshaProcess, files: GaneshaFiles): Pr
     late.abort()
     if (ended) return
   }
-  throw new Error(`ganesha.nfsd (${found.pid}) does not end`)
+  throw new Error(`ganesha.nfsd (${found.pid}) does not stop`)
 }
 
 /** false: it is gone. A number alone is not trusted: it may be another process's by now. */

@@ -294,7 +294,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     }
     for (const text of ['0.0.0.0', '255.255.255.255', '::', '224.0.0.1']) {
       const change = server.setClients('vol-1', [text], signal)
-      await expect(change).rejects.toThrow('is not the address of a machine')
+      await expect(change).rejects.toThrow('is not a usable address')
     }
     expect(await server.list(signal)).toEqual([{ id: 'vol-1', sizeGb: 1, clients: [], fault: null }])
   })

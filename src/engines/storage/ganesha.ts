@@ -53,7 +53,7 @@ export async function openGanesha(options: GaneshaOptions): Promise<FileServer> 
     const start = (exports: Exports): Promise<GaneshaDaemon> =>
       GaneshaDaemon.start({ folder, vip, port, settings, log }, exports)
     const { overcommit = 1 } = options
-    if (overcommit > 1) log.warn({ overcommit }, 'more room for volumes is sold than there is: watch the disk')
+    if (overcommit > 1) log.warn({ overcommit }, 'volume space is overcommitted: monitor the disk')
     const server = new Ganesha({ vip, records, images, log, start, release, overcommit, spare: new SpareRoom(folder) })
     await server.open().catch(async (error: unknown) => {
       await server.close()
@@ -111,7 +111,7 @@ class Ganesha implements FileServer {
     for (const [id, { state }] of this.#records.all()) {
       if (state === 'ready') continue
       await this.#finishOff(id).catch((error: unknown) => {
-        this.#parts.log.warn({ volume: id, err: error }, 'a volume could not be destroyed yet')
+        this.#parts.log.warn({ volume: id, err: error }, 'could not destroy a volume; retrying later')
       })
     }
   }
@@ -147,7 +147,7 @@ class Ganesha implements FileServer {
   async create(id: string, sizeGb: number, signal: AbortSignal): Promise<void> {
     assertVolumeId(id)
     if (!Number.isSafeInteger(sizeGb) || sizeGb < 1 || sizeGb > MAX_SIZE_GB) {
-      throw new Error(`A volume is of 1 to ${MAX_SIZE_GB} GB, not ${sizeGb}`)
+      throw new Error(`A volume has 1 to ${MAX_SIZE_GB} GB, not ${sizeGb}`)
     }
     await this.#inTurn(signal, async () => {
       const known = this.#records.get(id)
@@ -173,7 +173,7 @@ class Ganesha implements FileServer {
       await this.#records.write(id, { ...record, state: 'ready' })
     } catch (error) {
       await this.#finishOff(id).catch((failure: unknown) => {
-        this.#parts.log.warn({ volume: id, err: failure }, 'a volume that was half made stays until the next try')
+        this.#parts.log.warn({ volume: id, err: failure }, 'could not remove a partly created volume; retrying later')
       })
       if (!isDiskFull(error)) throw error
       throw new StorageFull(`The disk of the file server is full: ${sizeGb} GB were not written`, { cause: error })
@@ -257,7 +257,7 @@ class Ganesha implements FileServer {
         const why = error instanceof Error ? error.message : String(error)
         this.#broken.set(id, why)
         // It is tried again every few seconds.
-        if (before.get(id) !== why) this.#parts.log.warn({ volume: id, err: error }, 'a volume cannot be mounted')
+        if (before.get(id) !== why) this.#parts.log.warn({ volume: id, err: error }, 'could not mount a volume')
         continue
       }
       const folder = this.#images.mountPoint(id)
@@ -277,7 +277,7 @@ class Ganesha implements FileServer {
   async #unmount(id: string): Promise<void> {
     this.#mounted.delete(id)
     await this.#images.unmount(id).catch((error: unknown) => {
-      this.#parts.log.warn({ volume: id, err: error }, 'a volume without clients stays mounted')
+      this.#parts.log.warn({ volume: id, err: error }, 'could not unmount a volume without clients')
     })
   }
 

@@ -27,7 +27,8 @@ export async function assertLocal(folder: string, log: StorageLog): Promise<void
   const { type } = await fs.statfs(folder)
   const why = whyNotLocal(type)
   if (why !== undefined) throw new Error(`The storage folder ${folder} is on ${why}; it must be on a local disk`)
-  if (memory.has(type)) log.warn({ folder }, 'the storage folder is in memory: a restart of the machine empties it')
+  if (memory.has(type))
+    log.warn({ folder }, 'the storage folder is in memory: its contents are lost when the machine restarts')
 }
 
 /** `type`: as statfs gives it; on some machines with a sign. */

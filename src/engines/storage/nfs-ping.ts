@@ -31,7 +31,7 @@ export async function pingNfs(address: string, port: number, timeoutMs: number):
       socket.write(call)
     })
     const isGood = answer.readUInt32BE(4) === id && answer.readUInt32BE(8) === REPLY && isAccepted(answer)
-    if (!isGood) throw new Error('the answer is not that of an NFSv4 server')
+    if (!isGood) throw new Error('the server did not answer as an NFSv4 server')
   } finally {
     socket.destroy()
   }

@@ -37,7 +37,7 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
 
   const unmount = async (id: string): Promise<void> => {
     for (let layer = 0; (await findMounts()).has(mountPoint(id)); layer += 1) {
-      if (layer === MAX_STACKED) throw new Error(`Too many mounts lie over ${mountPoint(id)}`)
+      if (layer === MAX_STACKED) throw new Error(`Too many mounts are stacked on ${mountPoint(id)}`)
       await runCommand('umount', [mountPoint(id)])
     }
     if (await exists(mountPoint(id))) await fs.rmdir(mountPoint(id))
@@ -84,7 +84,7 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       const options = 'loop,nosuid,nodev,noatime,errors=remount-ro'
       await runCommand('mount', ['-t', 'ext4', '-o', options, fileOf(id), mountPoint(id)])
       const device = (await findMounts()).get(mountPoint(id))
-      if (device === undefined) throw new Error(`${mountPoint(id)} was mounted, and is not`)
+      if (device === undefined) throw new Error(`${mountPoint(id)} was mounted but is not in the mount table`)
       // The NFS daemon remembers by its name which file system a device has, and would take this one for the one that
       // was on the same loop device before it, unless the device looks changed.
       await runCommand('touch', ['--no-create', device])

@@ -26,7 +26,7 @@ const idPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/
 
 /** An id becomes part of paths and of a configuration, so what could be anything else there is refused. */
 export function assertVolumeId(id: string): void {
-  if (!idPattern.test(id)) throw new Error(`“${id.slice(0, 100)}” cannot be the id of a volume`)
+  if (!idPattern.test(id)) throw new Error(`“${id.slice(0, 100)}” is not a valid volume id`)
 }
 
 export class VolumeRecords {
