@@ -1,6 +1,7 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
 import { limits } from '../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
+import type { OrderSpec, OrderTerm } from '../domain/order.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { findMachine, listCheapest } from '../store/machine.ts'
@@ -8,9 +9,11 @@ import { findRentalByName, lockRental, setUserMetadata, type Rental } from '../s
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
 import { partOfSpec } from './place.ts'
-import { changeRental, findAnyRental, placeOrder, terminateRental, type RentalChange } from './rental.ts'
+import { changeRental, findAnyRental, type RentalChange } from './own-rental.ts'
+import { placeOrder } from './place-order.ts'
+import { terminateRental } from './rental.ts'
 
-/** One of the image, and those that are named beside it. */
+/** The port of the image, and custom ones. */
 const MAX_PORTS = limits.customPorts + 1
 
 export interface InstanceOrder {
@@ -24,7 +27,7 @@ export interface InstanceOrder {
     ports?: number[] | undefined
   } | null
   readonly userMetadata?: Readonly<Record<string, unknown>> | undefined
-  /** Beside those of the image. */
+  /** In addition to those of the image. */
   readonly ports: readonly number[]
   readonly label?: string | undefined
   readonly autoTerminateAt?: string | undefined
@@ -48,43 +51,40 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
   const guards = readGuards(order)
   if (!guards.ok) return guards
   const wanted = { gpus: `${order.gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }
-  // Refused early where it is plain; where it is close, the claim decides.
+  // An early check for the obvious case; claiming the GPUs decides.
   if (machine.gpus_free < order.gpuCount) return fail('no_capacity', wanted)
-  const placed = await placeOrder(app, tx, actor, {
+  const { gpuCount } = order
+  const pays = machine.price_nano_per_gpu_hour
+  const spec: OrderSpec = {
     kind: 'container',
     region: machine.region,
     gpuType: machine.gpu_type,
-    gpuCount: order.gpuCount,
+    gpuCount,
     networkType: machine.network_type,
     label: order.label ?? null,
     driver: machine.driver,
-    commitment: null,
-    term: {
-      termType: 'on-demand',
-      effectiveAt: tx.clock.now(),
-      costPerHour: pricePerHour(machine.price_nano_per_gpu_hour, order.gpuCount),
-      reservation: null,
-    },
-    ...partOfSpec(machine, {
-      machineType: 'virtual-machine',
-      gpuCount: order.gpuCount,
-      pays: machine.price_nano_per_gpu_hour,
-    }),
+    ...partOfSpec(machine, { machineType: 'virtual-machine', gpuCount, pays }),
     ports,
     image: order.image === null ? null : { name: order.image.name, tag: order.image.tag ?? null },
     cudaVersion: null,
-    convertOnExpiry: null,
     monitoringEnabled: null,
-    ...guards.value,
-    places: [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: order.gpuCount }] }],
-    wanted,
-  })
+  }
+  const term: OrderTerm = {
+    termType: 'on-demand',
+    effectiveAt: tx.clock.now(),
+    costPerHour: pricePerHour(pays, gpuCount),
+    reservation: null,
+    commitment: null,
+    convertOnExpiry: null,
+  }
+  const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
+  const placed = await placeOrder(app, tx, actor, { spec, term, guards: guards.value, places }, wanted)
   if (!placed.ok || order.userMetadata === undefined) return placed
   return ok(await setUserMetadata(tx, placed.value.id, order.userMetadata))
 }
 
-/** Machines to try: each that fails has lost its free GPUs to another order of the same moment. */
-const MAX_TRIES = 16
+/** A machine fails only if a concurrent order takes its free GPUs. */
+const MAX_ATTEMPTS = 16
 
 export interface CheapestOrder {
   readonly gpuModel: string
@@ -100,7 +100,7 @@ export async function createCheapestInstance(
 ): Promise<Result<Rental>> {
   const { gpuModel, gpuCount } = order
   let outcome: Result<Rental> = fail('no_capacity', { gpus: `${gpuCount} × ${gpuModel}`, where: 'on the marketplace' })
-  for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_TRIES })) {
+  for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS })) {
     outcome = await undoOnFailure(tx, () =>
       createInstance(app, tx, actor, {
         clusterName: machine.cluster_name,
@@ -116,13 +116,13 @@ export async function createCheapestInstance(
   return outcome
 }
 
-/** The caller's own instance in any state, by its name or the number of its rental. */
+/** The caller's own instance in any state, by name or rental id. */
 export async function findInstance(db: Db, actor: Actor, idOrName: string): Promise<Result<Rental>> {
   const rental = await findAnyRental(db, actor, idOrName)
   return rental.ok && rental.value.kind === 'container' ? rental : noInstance(idOrName)
 }
 
-/** By its name or the number of its rental. */
+/** By name or rental id. */
 export async function changeInstance(
   tx: Tx,
   actor: Actor,
@@ -135,7 +135,7 @@ export async function changeInstance(
   return rental === undefined ? noInstance(idOrName) : changeRental(tx, rental, change)
 }
 
-/** By name. Ending what has ended succeeds again. */
+/** By name. Terminating an ended instance succeeds. */
 export async function terminateInstance(tx: Tx, actor: Actor, id: string): Promise<Result<Rental>> {
   const found = await findRentalByName(tx.db, id)
   const rental = found === undefined ? undefined : await lockRental(tx, found.id)

@@ -1,15 +1,15 @@
 /**
- * Orders of the v2 interface: looks up price, term and places, and hands a complete order to `placeOrder`. An order may
- * go to any engine that has such machines; each is tried with an order that is written for its machines, and what a
- * try has taken is given back before the next.
+ * Orders of the v2 interface: looks up price, term and places, and passes a complete order to `placeOrder`. Any engine
+ * with matching machines may serve it; each is tried with a spec for its machines, and a failed attempt is rolled back
+ * before the next.
  */
 import { MAX_INT32 } from '../base/limits.ts'
-import { parseInstant, type Instant } from '../base/instant.ts'
-import { costOfSpan, parseUsd, type NanoUsd } from '../base/money.ts'
+import { parseInstant } from '../base/instant.ts'
+import { parseUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalType } from '../contract/rental.ts'
-import { HOLD_COVERS_MS } from '../domain/metering.ts'
-import { isPricedBy, type Wish } from '../domain/placement.ts'
+import { holdOf, type Guards } from '../domain/order.ts'
+import { isPricedBy, type Demand } from '../domain/placement.ts'
 import { commitmentOf, grantTerm, pricePerHour, quoteTerm, quoteTerms, type TermQuote } from '../domain/term.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { findGpuPrices, listReserveOptions, type GpuPrice } from '../store/price.ts'
@@ -17,7 +17,8 @@ import type { Rental } from '../store/rental.ts'
 import type { z } from 'zod'
 import type { Actor, App } from './app.ts'
 import { findPlaces, partOfSpec, perGpuHour } from './place.ts'
-import { placeOrder, type RentalChange } from './rental.ts'
+import type { RentalChange } from './own-rental.ts'
+import { placeOrder } from './place-order.ts'
 import { lockVolume } from '../store/volume.ts'
 import type { VolumeRoom } from './storage-option.ts'
 import { attachToNewRental } from './volume.ts'
@@ -62,57 +63,63 @@ async function orderFromBook(
   if (!price.ok) return price
   const listPrice = pricePerHour(price.value.nano_per_gpu_hour, body.gpuCount)
   const options = await listReserveOptions(tx.db, actor.accountId)
-  const term = grantTerm(body, listPrice, options, tx.clock.now())
-  if (!term.ok) return term
+  const granted = grantTerm(body, listPrice, options, tx.clock.now())
+  if (!granted.ok) return granted
+  const commitment = commitmentOf(granted.value, options)
+  const term = { ...granted.value, commitment, convertOnExpiry: body.convertToOnDemandOnExpiry }
   const guards = readGuards(body)
   if (!guards.ok) return guards
 
   const { region, gpuType, networkType, gpuCount } = body
-  const wish: Wish = {
+  const demand: Demand = {
     machineType: kind,
     region,
     gpuType,
     networkType,
     gpuCount,
     machineGpus: machineGpusOf(price.value),
-    pays: perGpuHour(term.value.costPerHour, gpuCount),
+    pays: perGpuHour(term.costPerHour, gpuCount),
   }
   const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where: `in ${region}` }
+  const common = {
+    kind,
+    region,
+    gpuType,
+    gpuCount,
+    networkType,
+    label: body.label ?? null,
+    ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
+    image: null,
+    cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
+    monitoringEnabled: body.monitoringEnabled ?? null,
+  }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
-  for (const { example, places } of await findPlaces(app, tx, wish)) {
+  for (const { example, places } of await findPlaces(app, tx, demand)) {
     outcome = await undoOnFailure(tx, () =>
-      placeOrder(app, tx, actor, {
-        kind,
-        region,
-        gpuType,
-        gpuCount,
-        networkType,
-        label: body.label ?? null,
-        driver: example.driver,
-        term: term.value,
-        commitment: commitmentOf(term.value, options),
-        ...partOfSpec(example, wish),
-        ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
-        image: null,
-        cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
-        convertOnExpiry: body.convertToOnDemandOnExpiry,
-        monitoringEnabled: body.monitoringEnabled ?? null,
-        ...guards.value,
-        places,
+      placeOrder(
+        app,
+        tx,
+        actor,
+        {
+          spec: { ...common, ...partOfSpec(example, demand), driver: example.driver },
+          term,
+          guards: guards.value,
+          places,
+        },
         wanted,
-      }),
+      ),
     )
     if (outcome.ok || outcome.kind !== 'no_capacity') return outcome
   }
   return outcome
 }
 
-/** GPUs a machine, where whole machines are sold. */
+/** GPUs per machine, for whole machines. */
 function machineGpusOf(price: GpuPrice): number | null {
   return price.machine_type === 'bare-metal' ? price.gpu_count : null
 }
 
-/** The row of the price book for an order, or the field for which there is none. */
+/** The row of the price book for an order, or a failure of the field without one. */
 async function findPriceRow(
   db: Db,
   kind: RentalType,
@@ -146,7 +153,7 @@ export interface Quote {
   readonly term: TermQuote | null
 }
 
-/** What an order would cost, without placing it. It is refused for the reasons that the order would be. */
+/** The cost of an order, without placing it. Fails for the same reasons as the order. */
 export async function quoteOrder(
   app: App,
   actor: Actor,
@@ -169,16 +176,16 @@ export async function quoteOrder(
   const granted = grantTerm({ termType, termPeriodDays: days, discountPercentage }, listPrice, options, app.clock.now())
   if (!granted.ok) return granted
   const term = days === undefined ? null : quoteTerm({ days, percentage: discountPercentage }, options, listPrice)
-  const perHour = granted.value.costPerHour
-  return ok({ listPrice, perHour, hold: term?.total ?? costOfSpan(perHour, HOLD_COVERS_MS), term })
+  const { costPerHour } = granted.value
+  return ok({ listPrice, perHour: costPerHour, hold: holdOf({ commitment: term, costPerHour }), term })
 }
 
-/** The optional end, limit and highest price, which all kinds of orders take. */
+/** The optional end time, spending limit and price cap of any order. */
 export function readGuards(wire: {
   autoTerminateAt?: string | undefined
   spendingLimitUsd?: string | undefined
   maxCostPerHourUsd?: string | undefined
-}): Result<{ autoTerminateAt: Instant | null; spendingLimit: NanoUsd | null; maxCostPerHour: NanoUsd | null }> {
+}): Result<Guards> {
   const end = wire.autoTerminateAt === undefined ? null : parseInstant(wire.autoTerminateAt)
   if (end === undefined) return failField(['autoTerminateAt'], 'bad_time')
   const limit = wire.spendingLimitUsd === undefined ? null : parseUsd(wire.spendingLimitUsd)
@@ -188,10 +195,10 @@ export function readGuards(wire: {
   return ok({ autoTerminateAt: end, spendingLimit: limit, maxCostPerHour: maxCost })
 }
 
-/** undefined: leave it. null: take it away. */
+/** undefined: no change. null: remove it. */
 type GuardChange = Pick<RentalChange, 'autoTerminateAt' | 'spendingLimit'>
 
-/** The end and the limit of a rental that lives, as somebody wants them changed. */
+/** Changes of the end time and spending limit of a live rental. */
 export function readGuardChange(wire: {
   autoTerminateAt?: string | null | undefined
   spendingLimitUsd?: string | null | undefined

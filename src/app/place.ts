@@ -1,6 +1,6 @@
 /**
- * Where an order can go. A new order is written for the machines of one engine or offer at a time (app/order.ts); one
- * whose engine turns out to have no capacity goes on to the next place here, at the price that was agreed.
+ * Places for an order. A new order is tried on the machines of one engine or offer at a time (app/order.ts); if the
+ * engine then has no capacity, the rental moves to the next place here, at the agreed price.
  */
 import { floorDivide, formatUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { shareOfMachine } from '../domain/machine.ts'
@@ -13,21 +13,22 @@ import {
   rejectionOf,
   takeWhole,
   type Rejection,
-  type Wish,
+  type Demand,
 } from '../domain/placement.ts'
+import type { Place } from '../domain/order.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { Tx } from '../store/database.ts'
 import { findMachine, releaseGpus, type Machine } from '../store/machine.ts'
 import { closeOffers } from '../store/unit.ts'
-import { claimPlace, type Place } from '../store/order.ts'
+import { claimPlace } from '../store/order.ts'
 import { listPlaceable, type PlaceableMachine } from '../store/placement.ts'
 import { moveToPlace, readTerms, type Rental } from '../store/rental.ts'
 import { listAttachments } from '../store/volume.ts'
 import type { App } from './app.ts'
 
-/** Nearly always the first attempt succeeds: only another order of the same moment can take its GPUs. */
+/** Nearly always the first attempt succeeds: only a concurrent order can take its GPUs. */
 const MAX_ATTEMPTS = 16
-/** An order that so many places have refused fails: its customer has waited long enough. */
+/** After this many refusals the order fails: its customer has waited long enough. */
 const MAX_REFUSALS = 8
 
 interface Attempt {
@@ -37,23 +38,28 @@ interface Attempt {
 }
 
 /**
- * One attempt for each engine and offer; where machines are rented in part, one for each make, since the order says how
- * many cores and how much memory it is.
+ * One attempt per engine and offer; for parts of machines one per kind of hardware, because the spec contains the number
+ * of cores and the memory.
  */
-export async function findPlaces(app: App, tx: Tx, wish: Wish, refusedBy: readonly string[] = []): Promise<Attempt[]> {
+export async function findPlaces(
+  app: App,
+  tx: Tx,
+  demand: Demand,
+  refusedBy: readonly string[] = [],
+): Promise<Attempt[]> {
   const drivers = new Set(app.drivers.keys())
-  const found = await listPlaceable(tx.db, wish)
-  const isPart = wish.machineType === 'virtual-machine'
+  const found = await listPlaceable(tx.db, demand)
+  const isPart = demand.machineType === 'virtual-machine'
   const groups = new Map<string, PlaceableMachine[]>()
   for (const machine of found) {
-    const rejection = rejectionOf(machine, wish, drivers)
-    // Those that are just full count: reasons that lie in the account are reported before that.
+    const rejection = rejectionOf(machine, demand, drivers)
+    // Full machines count: a refusal for a reason of the account comes before no_capacity.
     if (rejection !== undefined && !isFull(rejection)) continue
     if (refusedBy.includes(machine.offerId ?? machine.machineId)) continue
     const key = isPart ? `${originOf(machine)} ${machine.shape}` : originOf(machine)
     groups.set(key, [...(groups.get(key) ?? []), machine])
   }
-  const ranked = [...groups.values()].flatMap((machines) => rankMachines(machines, wish))
+  const ranked = [...groups.values()].flatMap((machines) => rankMachines(machines, demand))
   const withRoom = ranked.filter(({ places }) => places.length > 0)
   const chosen = withRoom.length > 0 ? withRoom.sort(compareRanked) : ranked.slice(0, 1)
   const attempts = chosen.slice(0, MAX_ATTEMPTS).map(async ({ best, places }): Promise<Attempt[]> => {
@@ -72,10 +78,10 @@ interface Ranked {
   readonly places: readonly Place[]
 }
 
-function rankMachines(machines: readonly PlaceableMachine[], wish: Wish): Ranked[] {
-  const { gpuCount } = wish
+function rankMachines(machines: readonly PlaceableMachine[], demand: Demand): Ranked[] {
+  const { gpuCount } = demand
   const ranked =
-    wish.machineType === 'bare-metal'
+    demand.machineType === 'bare-metal'
       ? groupForWhole(machines, gpuCount).map((cluster) => takeWhole(cluster, gpuCount))
       : rankForShare(machines, gpuCount).map((machine) => [machine])
   const best = ranked[0]?.[0] ?? machines[0]
@@ -84,7 +90,7 @@ function rankMachines(machines: readonly PlaceableMachine[], wish: Wish): Ranked
     clusterName: place[0]?.clusterName ?? '',
     machines: place.map(({ machineId, gpusTotal }) => ({
       machineId,
-      gpus: wish.machineType === 'bare-metal' ? gpusTotal : gpuCount,
+      gpus: demand.machineType === 'bare-metal' ? gpusTotal : gpuCount,
     })),
   }))
   return [{ best, places }]
@@ -94,10 +100,10 @@ function compareRanked({ best: a }: Ranked, { best: b }: Ranked): number {
   return compareEngines(a, b) || a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1)
 }
 
-/** The fields of an engine's order that follow from the machine. */
+/** The fields of a spec that depend on the machine. */
 export function partOfSpec(
   machine: Machine,
-  { machineType, gpuCount, pays }: Pick<Wish, 'machineType' | 'gpuCount' | 'pays'>,
+  { machineType, gpuCount, pays }: Pick<Demand, 'machineType' | 'gpuCount' | 'pays'>,
 ): Pick<EngineSpec, 'gpuModel' | 'gpuFormFactor' | 'resources' | 'maxCostUsdPerGpuHour'> {
   const gpusOfNode = machineType === 'bare-metal' ? machine.gpus_total : gpuCount
   return {
@@ -113,8 +119,8 @@ export function perGpuHour(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
 }
 
 /**
- * After an engine has refused a (locked, Pending) rental for want of capacity: gives its GPUs back and claims others. The
- * price stays. False: there is no other place, or the customer has chosen this one.
+ * After an engine has refused a (locked, Pending) rental for lack of capacity: releases its GPUs and claims others. The
+ * price stays. False: there is no other place, or the customer chose this one.
  */
 export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<boolean> {
   const refused = rental.spec.nodes.map(({ machineId }) => offerOfUnit(machineId) ?? machineId)
@@ -123,7 +129,7 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
   await releaseGpus(tx, rental.id)
   await closeOffers(tx, rental.driver, offers)
   if (rental.kind === 'container' || rental.gpu_type === null || refusedBy.length > MAX_REFUSALS) return false
-  const wish: Wish = {
+  const demand: Demand = {
     machineType: rental.kind,
     region: rental.region,
     gpuType: rental.gpu_type,
@@ -134,7 +140,7 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
   }
   // A volume cannot follow to another engine.
   const isBound = (await listAttachments(tx.db, { rentalIds: [rental.id] })).length > 0
-  for (const { example, places } of await findPlaces(app, tx, wish, refusedBy)) {
+  for (const { example, places } of await findPlaces(app, tx, demand, refusedBy)) {
     if (isBound && example.driver !== rental.driver) continue
     const claimed = await claimPlace(tx, rental.id, places)
     if (claimed === undefined) continue
@@ -142,7 +148,7 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
     await moveToPlace(tx, rental.id, {
       driver: example.driver,
       clusterName: claimed.clusterName,
-      spec: { ...spec, ...partOfSpec(example, wish), ...claimed },
+      spec: { ...spec, ...partOfSpec(example, demand), ...claimed },
       refusedBy,
     })
     tx.wake.add('provision')

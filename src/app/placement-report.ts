@@ -1,4 +1,4 @@
-/** Why an order would find a place or none, for operators: the rules are those by which orders are placed. */
+/** Explains to operators where an order would be placed, by the rules of real orders. */
 import {
   compareEngines,
   groupForWhole,
@@ -8,7 +8,7 @@ import {
   rejectionOf,
   type PlacementMachine,
   type Rejection,
-  type Wish,
+  type Demand,
 } from '../domain/placement.ts'
 import { placementReason } from '../contract/host.ts'
 import { listAllMachines } from '../store/placement.ts'
@@ -26,28 +26,31 @@ export interface PlacementReport {
 const MACHINES_READ = 100_000
 const SHOWN = 200
 
-export async function explainPlacement(app: App, order: Omit<Wish, 'machineGpus' | 'pays'>): Promise<PlacementReport> {
+export async function explainPlacement(
+  app: App,
+  order: Omit<Demand, 'machineGpus' | 'pays'>,
+): Promise<PlacementReport> {
   const { db } = app.database
   const prices = await findGpuPrices(db, order)
   const serves = (price: GpuPrice): boolean => isPricedBy(price.gpu_count, order)
   const row = prices.find((price) => price.enabled && serves(price))
   const machineGpus = order.machineType === 'bare-metal' ? (row?.gpu_count ?? null) : null
-  const wish: Wish = { ...order, machineGpus, pays: row?.nano_per_gpu_hour ?? null }
+  const demand: Demand = { ...order, machineGpus, pays: row?.nano_per_gpu_hour ?? null }
   const drivers = new Set(app.drivers.keys())
   const fit: PlacementMachine[] = []
   const rejected: Array<Rejection & { machine: PlacementMachine }> = []
   for (const machine of await listAllMachines(db, MACHINES_READ)) {
-    const rejection = rejectionOf(machine, wish, drivers)
+    const rejection = rejectionOf(machine, demand, drivers)
     if (rejection === undefined) fit.push(machine)
     else rejected.push({ machine, ...rejection })
   }
-  const candidates = rank(fit, wish)
+  const candidates = rank(fit, demand)
   for (const machine of fit) {
     if (candidates.includes(machine)) continue
     const detail = `cluster ${machine.clusterName} has too few whole machines`
     rejected.push({ machine, reason: 'cluster_too_small', detail })
   }
-  // The further down the list of rules, the nearer it was.
+  // The later the rule that rejects it, the closer it was to matching.
   rejected.sort((a, b) => nearness(b) - nearness(a) || (a.machine.machineId < b.machine.machineId ? -1 : 1))
   return {
     found: row !== undefined && candidates.length > 0,
@@ -63,16 +66,16 @@ function priceVerdict(prices: readonly GpuPrice[], serves: (price: GpuPrice) => 
   return prices.length > 0 ? 'other_gpu_count' : 'missing'
 }
 
-function rank(machines: readonly PlacementMachine[], wish: Wish): PlacementMachine[] {
+function rank(machines: readonly PlacementMachine[], demand: Demand): PlacementMachine[] {
   const byOrigin = new Map<string, PlacementMachine[]>()
   for (const machine of machines.toSorted(compareEngines)) {
     const origin = originOf(machine)
     byOrigin.set(origin, [...(byOrigin.get(origin) ?? []), machine])
   }
   return [...byOrigin.values()].flatMap((own) => {
-    return wish.machineType === 'bare-metal'
-      ? groupForWhole(own, wish.gpuCount).flat()
-      : rankForShare(own, wish.gpuCount)
+    return demand.machineType === 'bare-metal'
+      ? groupForWhole(own, demand.gpuCount).flat()
+      : rankForShare(own, demand.gpuCount)
   })
 }
 

@@ -29,7 +29,7 @@ import {
   type Volume,
 } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
-import { overKeyBudget } from './rental.ts'
+import { overKeyBudget } from './place-order.ts'
 import { chooseVolumeEngine, type VolumeRoom } from './storage-option.ts'
 
 export interface VolumeOrder {

@@ -11,7 +11,7 @@ import {
   takeWhole,
   type Candidate,
   type PlacementMachine,
-  type Wish,
+  type Demand,
 } from './placement.ts'
 
 function machine(machineId: string, gpusFree: number, clusterName = 'one', gpusTotal = 8): Candidate {
@@ -101,7 +101,7 @@ describe('why a machine would not do', () => {
     listed: true,
     gpusClaimed: 0,
   }
-  const part: Wish = {
+  const part: Demand = {
     machineType: 'virtual-machine',
     region: 'eu-north-2',
     gpuType: 'h100',
@@ -110,7 +110,7 @@ describe('why a machine would not do', () => {
     machineGpus: null,
     pays: usd('2'),
   }
-  const whole: Wish = { ...part, machineType: 'bare-metal', gpuCount: 16, machineGpus: 8 }
+  const whole: Demand = { ...part, machineType: 'bare-metal', gpuCount: 16, machineGpus: 8 }
 
   test.each<[Partial<PlacementMachine>, string | undefined]>([
     [{}, undefined],
@@ -178,7 +178,7 @@ test('of a cluster as many machines are taken as the order needs', () => {
 })
 
 test('whole machines are priced by their size, parts by exactly theirs', () => {
-  const priced = (pricedGpus: number, machineType: Wish['machineType'], gpuCount: number) =>
+  const priced = (pricedGpus: number, machineType: Demand['machineType'], gpuCount: number) =>
     isPricedBy(pricedGpus, { machineType, gpuCount })
   expect([priced(8, 'bare-metal', 24), priced(8, 'bare-metal', 12)]).toEqual([true, false])
   expect([priced(4, 'virtual-machine', 4), priced(4, 'virtual-machine', 8)]).toEqual([true, false])

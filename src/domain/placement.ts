@@ -37,8 +37,8 @@ export function groupForWhole<T extends Candidate>(candidates: readonly T[], gpu
     .sort((a, b) => a.length - b.length)
 }
 
-/** What an order looks for. */
-export interface Wish {
+/** The machines that an order needs. */
+export interface Demand {
   readonly machineType: 'virtual-machine' | 'bare-metal'
   readonly region: string
   readonly gpuType: GpuType
@@ -82,31 +82,33 @@ const statusReasons = {
   node_lost: 'lost',
 } as const
 
-/** Why a machine cannot serve the wish, the plainest reason first. undefined: it can, alone or with its cluster. */
+/** Why a machine cannot serve the demand, the most general reason first. undefined: it can, alone or with its cluster. */
 export function rejectionOf(
   machine: PlacementMachine,
-  wish: Wish,
+  demand: Demand,
   drivers: ReadonlySet<ProviderId>,
 ): Rejection | undefined {
-  if (machine.offering !== wish.machineType)
+  if (machine.offering !== demand.machineType)
     return { reason: 'other_offering', detail: `offered as ${machine.offering}` }
-  if (machine.region !== wish.region) return { reason: 'other_region', detail: `stands in ${machine.region}` }
-  if (machine.gpuType !== wish.gpuType) return { reason: 'other_gpu', detail: `has ${machine.gpuType ?? 'other GPUs'}` }
-  if (machine.networkType !== wish.networkType) return { reason: 'other_network', detail: `has ${machine.networkType}` }
+  if (machine.region !== demand.region) return { reason: 'other_region', detail: `stands in ${machine.region}` }
+  if (machine.gpuType !== demand.gpuType)
+    return { reason: 'other_gpu', detail: `has ${machine.gpuType ?? 'other GPUs'}` }
+  if (machine.networkType !== demand.networkType)
+    return { reason: 'other_network', detail: `has ${machine.networkType}` }
   if (!drivers.has(machine.driver))
     return { reason: 'engine_off', detail: `this server has no engine ${machine.driver}` }
   if (!machine.listed) return { reason: 'not_listed', detail: 'taken off sale' }
   if (machine.status !== 'node_ready') return { reason: statusReasons[machine.status], detail: machine.status }
-  if (machine.cost !== null && wish.pays !== null && machine.cost > wish.pays) {
-    const [cost, pays] = [machine.cost, wish.pays].map(formatUsdForPeople)
+  if (machine.cost !== null && demand.pays !== null && machine.cost > demand.pays) {
+    const [cost, pays] = [machine.cost, demand.pays].map(formatUsdForPeople)
     return { reason: 'costs_too_much', detail: `costs ${cost} per GPU-hour, the order pays ${pays}` }
   }
-  return wish.machineType === 'bare-metal' ? whyNotWhole(machine, wish) : whyNotInPart(machine, wish)
+  return demand.machineType === 'bare-metal' ? whyNotWhole(machine, demand) : whyNotInPart(machine, demand)
 }
 
 function whyNotInPart(
   { gpusTotal, gpusFree, gpusClaimed, soldWhole }: PlacementMachine,
-  { gpuCount }: Wish,
+  { gpuCount }: Demand,
 ): Rejection | undefined {
   if (gpusTotal < gpuCount || (soldWhole && gpusTotal !== gpuCount))
     return { reason: 'other_size', detail: `has ${gpusTotal} GPUs` }
@@ -116,7 +118,7 @@ function whyNotInPart(
   return { reason: gpusFree + unfit >= gpuCount ? 'sick_gpus' : 'too_few_free', detail }
 }
 
-function whyNotWhole(machine: PlacementMachine, { gpuCount, machineGpus }: Wish): Rejection | undefined {
+function whyNotWhole(machine: PlacementMachine, { gpuCount, machineGpus }: Demand): Rejection | undefined {
   const { gpusTotal, gpusFree, gpusClaimed } = machine
   if (gpuCount % gpusTotal !== 0 || (machineGpus !== null && gpusTotal !== machineGpus)) {
     return { reason: 'other_size', detail: `has ${gpusTotal} GPUs` }
@@ -129,7 +131,7 @@ function whyNotWhole(machine: PlacementMachine, { gpuCount, machineGpus }: Wish)
 /** Whether a row of the price book, for machines or parts of so many GPUs, prices an order. */
 export function isPricedBy(
   pricedGpus: number,
-  { machineType, gpuCount }: Pick<Wish, 'machineType' | 'gpuCount'>,
+  { machineType, gpuCount }: Pick<Demand, 'machineType' | 'gpuCount'>,
 ): boolean {
   return machineType === 'bare-metal' ? gpuCount % pricedGpus === 0 : gpuCount === pricedGpus
 }

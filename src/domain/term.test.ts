@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { DAY_MS, instantOf } from '../base/instant.ts'
 import { nanoUsdOf, usd } from '../base/money.ts'
 import { failField } from '../contract/result.ts'
-import { grantTerm, onDemandAfter, pricePerHour, quoteTerms, type TermWish } from './term.ts'
+import { grantTerm, onDemandAfter, pricePerHour, quoteTerms, type TermRequest } from './term.ts'
 
 const NOW = instantOf(Date.UTC(2026, 10, 14, 12))
 const list = usd('23.92')
@@ -12,7 +12,7 @@ const options = [
   // A contract of the account beside the offer to everyone.
   { termPeriodDays: 90, discountPercentage: 27.5 },
 ]
-const grant = (wish: TermWish) => grantTerm(wish, list, options, NOW)
+const grant = (wish: TermRequest) => grantTerm(wish, list, options, NOW)
 
 describe('an on-demand wish', () => {
   test('gets the list price and no bond', () => {

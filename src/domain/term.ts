@@ -17,7 +17,7 @@ export interface Term {
   } | null
 }
 
-export interface TermWish {
+export interface TermRequest {
   readonly termType: 'on-demand' | 'reserved'
   readonly termPeriodDays?: number | undefined
   readonly discountPercentage: number
@@ -28,20 +28,20 @@ export interface ReserveOption {
   readonly discountPercentage: number
 }
 
-/** The term that a wish gets at a list price, or the field that is at fault. */
+/** The term that a request gets at a list price, or the field that is at fault. */
 export function grantTerm(
-  wish: TermWish,
+  request: TermRequest,
   listPrice: NanoUsd,
   options: readonly ReserveOption[],
   now: Instant,
 ): Result<Term> {
-  if (wish.termType === 'on-demand') {
-    if (wish.discountPercentage !== 0) {
+  if (request.termType === 'on-demand') {
+    if (request.discountPercentage !== 0) {
       return failField(['discountPercentage'], 'discount_not_granted', { fault: 'on_demand' })
     }
     return ok({ termType: 'on-demand', effectiveAt: now, costPerHour: listPrice, reservation: null })
   }
-  const days = wish.termPeriodDays
+  const days = request.termPeriodDays
   if (days === undefined) {
     return failField(['termPeriodDays'], 'term_period_missing')
   }
@@ -51,21 +51,21 @@ export function grantTerm(
     return failField(['termPeriodDays'], 'term_not_offered', { days, offered })
   }
   const most = Math.max(...granted.map((option) => option.discountPercentage))
-  const wished = wish.discountPercentage
-  if (wished < 0 || Math.round(wished * 100) / 100 !== wished) {
+  const percentage = request.discountPercentage
+  if (percentage < 0 || Math.round(percentage * 100) / 100 !== percentage) {
     return failField(['discountPercentage'], 'discount_not_granted', { fault: 'format' })
   }
-  if (wished > most) {
+  if (percentage > most) {
     return failField(['discountPercentage'], 'discount_not_granted', { fault: { days, maxPercentage: most } })
   }
   return ok({
     termType: 'reserved',
     effectiveAt: now,
-    costPerHour: discounted(listPrice, wished),
+    costPerHour: discounted(listPrice, percentage),
     reservation: {
       endsAt: addMs(now, days * DAY_MS),
       periodDays: days,
-      discountPercentage: wished,
+      discountPercentage: percentage,
       originalCostPerHour: listPrice,
     },
   })

@@ -270,11 +270,7 @@ export class AgentSession implements HostLink {
 
   async #move(to: 'ready' | 'draining' | 'left'): Promise<void> {
     const { database } = this.#ports.app
-    const moved = await transact(database, async (tx) => {
-      const result = await moveHost(tx, this.hostId, to)
-      if (result.ok) tx.wake.add('inventory')
-      return result
-    })
+    const moved = await transact(database, (tx) => moveHost(tx, this.hostId, to))
     // Keep the connection: a refused move does not affect the tenants.
     if (!moved.ok) this.say({ type: 'refused', reason: moved.reason ?? moved.kind, message: moved.message })
   }

@@ -280,7 +280,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     name: 'gpus_claimed_are_counted',
     over: sql`machine`,
     offending: sql`
-      select 'machine ' || m.id as subject, format('%s written down, %s claimed', m.gpus_claimed, coalesce(c.n, 0)) as detail
+      select 'machine ' || m.id as subject, format('%s recorded, %s claimed', m.gpus_claimed, coalesce(c.n, 0)) as detail
       from machine m left join (select machine_id, count(*) as n from gpu_claim group by machine_id) c on c.machine_id = m.id
       where m.gpus_claimed <> coalesce(c.n, 0)`,
   },

@@ -2,13 +2,11 @@
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../base/id.ts'
-import { formatInstant, formatInstantOrNull, toDate, type Instant } from '../base/instant.ts'
+import { formatInstant, formatInstantOrNull, toDate } from '../base/instant.ts'
 import type { Quota } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
-import type { ProviderId } from '../contract/provider-data.ts'
-import type { GpuType, NetworkType } from '../contract/shared.ts'
-import type { EngineSpec, RentalKind } from '../domain/rental.ts'
-import type { Term } from '../domain/term.ts'
+import type { EngineSpec } from '../domain/rental.ts'
+import { holdOf, type Order, type Place } from '../domain/order.ts'
 import type { Tx } from './database.ts'
 import type { Rental } from './rental.ts'
 
@@ -30,36 +28,7 @@ export async function lockOrderFacts(tx: Tx, accountId: string, keyId: string): 
   return facts
 }
 
-export interface NewOrder {
-  readonly accountId: string
-  readonly personId: string
-  readonly keyId: string
-  readonly kind: RentalKind
-  readonly label: string | null
-  readonly region: string
-  readonly gpuType: GpuType | null
-  readonly gpuCount: number
-  readonly networkType: NetworkType
-  readonly driver: ProviderId
-  /** Name, cluster and nodes are assigned with the GPUs. */
-  readonly spec: Omit<EngineSpec, 'name' | 'clusterName' | 'nodes'>
-  readonly convertOnExpiry: boolean | null
-  readonly monitoringEnabled: boolean | null
-  readonly autoTerminateAt: Instant | null
-  readonly spendingLimit: NanoUsd | null
-  readonly term: Term
-  /** Held with the order. */
-  readonly hold: NanoUsd
-  readonly places: readonly Place[]
-}
-
-/** Machines that serve an order together. */
-export interface Place {
-  readonly clusterName: string
-  readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>
-}
-
-/** GPUs of the first place that has them all. undefined: none has. */
+/** Claims the GPUs of the first place that has them all. undefined: none has. */
 export async function claimPlace(
   tx: Tx,
   rentalId: number,
@@ -93,29 +62,36 @@ function candidateNames(): string[] {
 }
 
 /** After any outcome but `written` the transaction must be rolled back, at least to before this call. */
-export async function writeOrder(tx: Tx, order: NewOrder): Promise<OrderOutcome> {
-  const { reservation } = order.term
+export async function writeOrder(
+  tx: Tx,
+  actor: { readonly accountId: string; readonly personId: string; readonly keyId: string },
+  order: Order,
+  sshKeys: readonly string[],
+): Promise<OrderOutcome> {
+  const { term: ordered, guards, places } = order
+  const { driver, monitoringEnabled, ...spec } = order.spec
+  const { reservation } = ordered
   const rental = {
-    account_id: order.accountId,
-    person_id: order.personId,
-    api_key_id: order.keyId,
-    kind: order.kind,
-    label: order.label,
-    region: order.region,
-    gpu_type: order.gpuType,
-    gpu_count: order.gpuCount,
-    network_type: order.networkType,
-    driver: order.driver,
-    spec: order.spec,
-    convert_on_expiry: order.convertOnExpiry,
-    monitoring_enabled: order.monitoringEnabled,
-    auto_terminate_at: formatInstantOrNull(order.autoTerminateAt),
-    spending_limit_nano: order.spendingLimit?.toString() ?? null,
+    account_id: actor.accountId,
+    person_id: actor.personId,
+    api_key_id: actor.keyId,
+    kind: spec.kind,
+    label: spec.label,
+    region: spec.region,
+    gpu_type: spec.gpuType,
+    gpu_count: spec.gpuCount,
+    network_type: spec.networkType,
+    driver,
+    spec: { ...spec, sshKeys, monitoringEnabled: monitoringEnabled ?? false },
+    convert_on_expiry: ordered.convertOnExpiry,
+    monitoring_enabled: monitoringEnabled,
+    auto_terminate_at: formatInstantOrNull(guards.autoTerminateAt),
+    spending_limit_nano: guards.spendingLimit?.toString() ?? null,
   }
   const term = {
-    term_type: order.term.termType,
-    effective_at: formatInstant(order.term.effectiveAt),
-    cost_nano_per_hour: order.term.costPerHour.toString(),
+    term_type: ordered.termType,
+    effective_at: formatInstant(ordered.effectiveAt),
+    cost_nano_per_hour: ordered.costPerHour.toString(),
     reservation_ends_at: formatInstantOrNull(reservation?.endsAt ?? null),
     term_period_days: reservation?.periodDays ?? null,
     discount_percentage: reservation?.discountPercentage ?? null,
@@ -123,7 +99,7 @@ export async function writeOrder(tx: Tx, order: NewOrder): Promise<OrderOutcome>
   }
   const answered = await sql<Rental & { outcome: OrderOutcome['kind'] }>`
     select o.outcome, (o.rental).* from write_order(${JSON.stringify(rental)}::jsonb, ${candidateNames()}::text[],
-      ${JSON.stringify(term)}::jsonb, ${order.hold.toString()}::bigint, ${JSON.stringify(order.places)}::jsonb,
+      ${JSON.stringify(term)}::jsonb, ${holdOf(ordered).toString()}::bigint, ${JSON.stringify(places)}::jsonb,
       ${toDate(tx.clock.now())}) o`.execute(tx.db)
   const row = answered.rows[0]
   if (row === undefined) throw new Error('the order was not answered')

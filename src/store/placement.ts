@@ -1,6 +1,6 @@
 /** Machines for placement. Rows may be slightly stale; claiming the GPUs decides. */
 import { sql } from 'kysely'
-import type { PlacementMachine, Wish } from '../domain/placement.ts'
+import type { PlacementMachine, Demand } from '../domain/placement.ts'
 import type { Db } from './database.ts'
 import { isPresent } from './machine.ts'
 
@@ -12,14 +12,14 @@ export interface PlaceableMachine extends PlacementMachine {
 /** Machines of the kind, region, GPU and network of an order, in any state. */
 export async function listPlaceable(
   db: Db,
-  wish: Pick<Wish, 'machineType' | 'region' | 'gpuType' | 'networkType'>,
+  demand: Pick<Demand, 'machineType' | 'region' | 'gpuType' | 'networkType'>,
 ): Promise<PlaceableMachine[]> {
   const rows = await selectMachines(db)
     .select(sql<string>`md5(concat_ws('|', gpu_model, gpu_form_factor, gpus_total, hardware::text))`.as('shape'))
-    .where('offering', '=', wish.machineType)
-    .where('region', '=', wish.region)
-    .where('gpu_type', '=', wish.gpuType)
-    .where('network_type', '=', wish.networkType)
+    .where('offering', '=', demand.machineType)
+    .where('region', '=', demand.region)
+    .where('gpu_type', '=', demand.gpuType)
+    .where('network_type', '=', demand.networkType)
     .execute()
   return rows.map((row) => ({ ...machineOf(row), shape: row.shape }))
 }

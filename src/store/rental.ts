@@ -142,29 +142,28 @@ export async function listAllRentals(
   return select.orderBy('id', 'desc').limit(query.limit).execute()
 }
 
-export type RentalColumns = Partial<
-  Pick<
-    Rental,
-    | 'label'
-    | 'convert_on_expiry'
-    | 'auto_terminate_at'
-    | 'spending_limit_nano'
-    | 'status_reason'
-    | 'termination_note'
-    | 'updated_at'
-    | 'started_at'
-    | 'stuck_at'
-    | 'terminate_requested_at'
-    | 'terminated_at'
-    | 'released_at'
-    | 'seen_at'
-    | 'missing_since'
-    | 'incarnation'
-    | 'external_id'
-    | 'provider_data'
-    | 'create_asked_at'
-  >
->
+type ChangeableColumn =
+  | 'label'
+  | 'convert_on_expiry'
+  | 'auto_terminate_at'
+  | 'spending_limit_nano'
+  | 'status_reason'
+  | 'termination_note'
+  | 'updated_at'
+  | 'started_at'
+  | 'stuck_at'
+  | 'terminate_requested_at'
+  | 'terminated_at'
+  | 'released_at'
+  | 'seen_at'
+  | 'missing_since'
+  | 'incarnation'
+  | 'external_id'
+  | 'provider_data'
+  | 'create_asked_at'
+
+/** Undefined columns stay as they are. */
+export type RentalColumns = { readonly [Column in ChangeableColumn]?: Rental[Column] | undefined }
 
 /** Moves a rental, if the table of moves allows it from its current status. undefined: it does not. */
 export async function moveRental(
@@ -196,7 +195,7 @@ export async function updateRental(tx: Tx, id: number, change: RentalColumns): P
   return tx.db.updateTable('rental').set(toUpdate(change)).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
 }
 
-/** Undefined columns stay as they are: Kysely leaves them out. */
+/** Kysely leaves out undefined columns. */
 function toUpdate(change: RentalColumns) {
   const { provider_data: data, label, convert_on_expiry, spending_limit_nano, ...rest } = change
   const { status_reason, termination_note, external_id, incarnation, ...instants } = rest

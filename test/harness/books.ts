@@ -10,7 +10,7 @@ import type { Actor, App } from '../../src/app/app.ts'
 import { failRental, terminateRental } from '../../src/app/rental.ts'
 import { HOLD_COVERS_MS, planSettlement } from '../../src/domain/metering.ts'
 import type { RentalKind } from '../../src/domain/rental.ts'
-import { commitmentOf, grantTerm, type ReserveOption, type Term, type TermWish } from '../../src/domain/term.ts'
+import { commitmentOf, grantTerm, type ReserveOption, type Term, type TermRequest } from '../../src/domain/term.ts'
 import { randomName } from '../../src/base/id.ts'
 import type { Tables } from '../../src/store/tables.ts'
 import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
@@ -189,7 +189,7 @@ export async function startVolume(books: Books, actor: Actor, perGbHour: NanoUsd
 
 function termFor({ pricePerHour, reserved = [] }: RentalWish, now: Instant): Term {
   const longest = reserved.toSorted((one, other) => one.termPeriodDays - other.termPeriodDays).at(-1)
-  const wish: TermWish =
+  const wish: TermRequest =
     longest === undefined ? { termType: 'on-demand', discountPercentage: 0 } : { termType: 'reserved', ...longest }
   const granted = grantTerm(wish, pricePerHour, reserved, now)
   if (!granted.ok) throw new Error(granted.message)

@@ -1,24 +1,23 @@
 /** v2 rentals over HTTP. */
-import { limits, MAX_INT32 } from '../../base/limits.ts'
+import { limits } from '../../base/limits.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usdToNumber } from '../../base/money.ts'
-import { fail, ok, type Result } from '../../contract/result.ts'
+import { ok, type Result } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { orderBareMetal, orderVirtualMachine, quoteOrder, readGuardChange } from '../../app/order.ts'
-import { changeRental, findAnyRental, ownRental, terminateRental } from '../../app/rental.ts'
+import { changeOwnRental, findAnyRental, ownRental, terminateOwnRental } from '../../app/own-rental.ts'
+import { requestReservation } from '../../app/reservation.ts'
 import { listRentalOptions, type RentalOption } from '../../app/rental-option.ts'
 import { noRoomAsked, readVolumeRoom } from '../../app/storage-option.ts'
 import { listPeople } from '../../store/account.ts'
 import { transact, type Db } from '../../store/database.ts'
-import { recordEvent } from '../../store/event.ts'
 import { readMachines } from '../../store/machine.ts'
 import { listReserveOptions } from '../../store/price.ts'
-import { findRental, listRentals, lockRental, readTerms, type Rental } from '../../store/rental.ts'
-import { insertReservationRequest } from '../../store/reservation.ts'
+import { findRental, listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { listAttachments, readVolumes } from '../../store/volume.ts'
 import { listRentedGpus } from '../../store/workload.ts'
 import type { Handlers } from '../handler.ts'
@@ -69,15 +68,8 @@ export const rentalHandlers = {
   changeRental: async (app, { actor, params, body }) => {
     const guards = readGuardChange(body)
     if (!guards.ok) return guards
-    const changed = await transact(app.database, async (tx) => {
-      const rental = ownRental(await lockRental(tx, params.id), actor)
-      if (!rental.ok) return rental
-      return changeRental(tx, rental.value, {
-        label: body.label,
-        convertOnExpiry: body.convertToOnDemandOnExpiry,
-        ...guards.value,
-      })
-    })
+    const change = { label: body.label, convertOnExpiry: body.convertToOnDemandOnExpiry, ...guards.value }
+    const changed = await transact(app.database, (tx) => changeOwnRental(tx, actor, params.id, change))
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
   },
 
@@ -118,15 +110,7 @@ export const rentalHandlers = {
   requestReservation: async (app, { actor, body }) => {
     // The interface accepts fractions; GPUs are whole.
     const gpuCount = Math.ceil(body.gpuCount)
-    await transact(app.database, async (tx) => {
-      await insertReservationRequest(tx, actor.accountId, gpuCount)
-      recordEvent(tx, {
-        accountId: actor.accountId,
-        type: 'reservation.requested',
-        subject: { kind: 'account', id: actor.accountId },
-        data: { gpuCount },
-      })
-    })
+    await transact(app.database, (tx) => requestReservation(tx, actor, gpuCount))
     return ok({ message: `Your request for ${gpuCount} GPUs was sent to the operator` })
   },
 } satisfies Partial<Handlers>
@@ -206,14 +190,7 @@ async function terminate(
   body: { rentalId: number; reason?: string | undefined },
   kind: 'bare-metal' | 'virtual-machine',
 ): Promise<Result<{ message: string; rentalId: number }>> {
-  return transact(app.database, async (tx) => {
-    const inRange = body.rentalId > 0 && body.rentalId <= MAX_INT32
-    const rental = ownRental(inRange ? await lockRental(tx, body.rentalId) : undefined, actor, kind)
-    if (!rental.ok) return rental
-    if (rental.value.status === 'Terminated' || rental.value.status === 'Terminating') {
-      return fail('already_terminated', { rentalId: rental.value.id, status: rental.value.status })
-    }
-    await terminateRental(tx, rental.value, 'customer_request', tx.clock.now(), body.reason)
-    return ok({ message: 'Rental successfully terminated', rentalId: rental.value.id })
-  })
+  const { rentalId, reason: note } = body
+  const ended = await transact(app.database, (tx) => terminateOwnRental(tx, actor, { rentalId, kind, note }))
+  return ended.ok ? ok({ message: 'Rental successfully terminated', rentalId }) : ended
 }

@@ -1,0 +1,82 @@
+/** Places an order: checks it, holds the money, claims the GPUs and writes a Pending rental, in one transaction. */
+import type { Instant } from '../base/instant.ts'
+import { formatUsd, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
+import type { Commitment } from '../domain/commitment.ts'
+import { holdOf, type Order } from '../domain/order.ts'
+import { quotaOf } from '../domain/quota.ts'
+import { insertCommitment } from '../store/commitment.ts'
+import type { Tx } from '../store/database.ts'
+import { drawCredit } from '../store/ledger.ts'
+import { CAPACITY_WAKE } from '../store/machine.ts'
+import { lockOrderFacts, writeOrder, type OrderFacts } from '../store/order.ts'
+import type { Rental } from '../store/rental.ts'
+import type { Actor, App } from './app.ts'
+import { recordRentalEvent } from './rental-event.ts'
+
+/** A larger hold does not fit the ledger's 64 bits; no balance is ever that large. */
+const MAX_HOLD = nanoUsdOf(4n * usd('999999999'))
+
+/** `wanted` describes the order in the failure when no place has room. */
+export async function placeOrder(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  order: Order,
+  wanted: { readonly gpus: string; readonly where: string },
+): Promise<Result<Rental>> {
+  const facts = await lockOrderFacts(tx, actor.accountId, actor.keyId)
+  const refused = refuseOrder(app, order, facts, tx.clock.now())
+  if (refused !== undefined) return refused
+  const { commitment, costPerHour } = order.term
+  const hold = holdOf(order.term)
+  const tooLittle = fail('insufficient_balance', { amount: hold, purpose: commitment === null ? 'first_hour' : 'term' })
+  if (commitment !== null) {
+    if (hold > MAX_HOLD || (await drawCredit(tx, actor.accountId, hold)) === 'insufficient') return tooLittle
+  }
+  const written = await writeOrder(tx, actor, order, facts.ssh_keys)
+  if (written.kind === 'insufficient') return tooLittle
+  if (written.kind === 'no_place') return fail('no_capacity', wanted)
+  const { rental } = written
+  if (commitment !== null) await insertCommitment(tx, rental.id, commitment)
+  recordRentalEvent(tx, rental, 'rental.created', {
+    gpuCount: rental.gpu_count,
+    region: rental.region,
+    costPerHourUsd: formatUsd(costPerHour),
+  })
+  tx.wake.add('provision').add(CAPACITY_WAKE)
+  return ok(rental)
+}
+
+/** Checks that need no machine: dates, price cap, quota, keys, limits. */
+function refuseOrder(app: App, { spec, term, guards }: Order, facts: OrderFacts, now: Instant): Failure | undefined {
+  if (guards.autoTerminateAt !== null && guards.autoTerminateAt <= now) {
+    return failField(['autoTerminateAt'], 'end_in_the_past')
+  }
+  const { costPerHour, commitment } = term
+  if (guards.maxCostPerHour !== null && costPerHour > guards.maxCostPerHour) {
+    return failField(['maxCostPerHourUsd'], 'price_changed', { perHour: costPerHour, max: guards.maxCostPerHour })
+  }
+  const quota = quotaOf(facts.quota)
+  if (facts.gpus_in_use + spec.gpuCount > quota.gpus) {
+    return fail('quota_exceeded', { quota: `${quota.gpus} GPUs`, used: String(facts.gpus_in_use) })
+  }
+  if (facts.ssh_keys.length === 0 && app.drivers.get(spec.driver)?.traits.ssh === true) {
+    return fail('no_ssh_key')
+  }
+  return limitBelowTerm(guards.spendingLimit, commitment) ?? overKeyBudget(facts, holdOf(term))
+}
+
+export function overKeyBudget(facts: OrderFacts, hold: NanoUsd): Failure | undefined {
+  if (facts.key_budget === null || facts.key_budget >= hold) return undefined
+  return fail('key_spending_limit', { amount: hold, left: facts.key_budget, failureKind: 'forbidden' })
+}
+
+/** A limit below the price of the term would contradict the commitment. */
+export function limitBelowTerm(
+  limit: NanoUsd | null | undefined,
+  commitment: Pick<Commitment, 'total'> | null | undefined,
+): Failure | undefined {
+  if (!commitment || limit === null || limit === undefined || limit >= commitment.total) return undefined
+  return failField(['spendingLimitUsd'], 'limit_below_term', { total: commitment.total })
+}

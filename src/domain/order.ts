@@ -1,0 +1,50 @@
+/** An order: what is rented, for which term, within which guards, and on which machines. */
+import type { Instant } from '../base/instant.ts'
+import { costOfSpan, type NanoUsd } from '../base/money.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { Commitment } from './commitment.ts'
+import { HOLD_COVERS_MS } from './metering.ts'
+import type { EngineSpec } from './rental.ts'
+import type { Term } from './term.ts'
+
+export interface Order {
+  readonly spec: OrderSpec
+  readonly term: OrderTerm
+  readonly guards: Guards
+  /** Tried in this order. */
+  readonly places: readonly Place[]
+}
+
+/** Without the fields that are assigned with the GPUs, and without the account's SSH keys. */
+export type OrderSpec = Omit<EngineSpec, 'name' | 'clusterName' | 'nodes' | 'sshKeys' | 'monitoringEnabled'> & {
+  readonly driver: ProviderId
+  readonly monitoringEnabled: boolean | null
+}
+
+export interface OrderTerm extends Term {
+  /** null: on demand. */
+  readonly commitment: Commitment | null
+  /** null: on demand. */
+  readonly convertOnExpiry: boolean | null
+}
+
+/** Limits that the customer sets. null: none. */
+export interface Guards {
+  readonly autoTerminateAt: Instant | null
+  readonly spendingLimit: NanoUsd | null
+  readonly maxCostPerHour: NanoUsd | null
+}
+
+/** Machines that serve an order together. */
+export interface Place {
+  readonly clusterName: string
+  readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>
+}
+
+/** The money that an order holds: the price of a reserved term, or the first hour on demand. */
+export function holdOf(term: {
+  readonly commitment: Pick<Commitment, 'total'> | null
+  readonly costPerHour: NanoUsd
+}): NanoUsd {
+  return term.commitment?.total ?? costOfSpan(term.costPerHour, HOLD_COVERS_MS)
+}
