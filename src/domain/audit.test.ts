@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { actionWords, auditDetails, auditSummary } from './audit.ts'
+import { actionLabel, auditDetails, auditSummary } from './audit.ts'
 
 const money = (usd: string): string => `$${usd}`
 
-test('a deed is said in words, and one that is not known by its own name', () => {
-  expect([actionWords('host.join'), actionWords('old_noun.verb')]).toEqual(['A machine joined', 'old noun verb'])
+test('labels an action, and shows an unknown one as it is', () => {
+  expect([actionLabel('host.join'), actionLabel('old_noun.verb')]).toEqual(['Host joined', 'old noun verb'])
 })
 
 test.each([
@@ -12,14 +12,14 @@ test.each([
   [{ amountUsd: '3.000000000' }, '$3.000000000'],
   [{ gpus: [{}, {}], storage: [], reserveOptions: [] }, '2 prices'],
   [{ gpus: [{}], storage: [], reserveOptions: [] }, '1 price'],
-  [{ changed: { platformFeeBp: 1, quota: {} } }, 'supplier fee, quota'],
+  [{ changed: { platformFeeBp: 1, quota: {} } }, 'platform fee, quota'],
   [{ name: 'ada' }, 'ada'],
   [{}, 'host:one'],
-])('%j in short is %s', (detail, words) => {
-  expect(auditSummary({ detail, subject: 'host:one' }, money)).toBe(words)
+])('summarizes %j as %s', (detail, text) => {
+  expect(auditSummary({ detail, subject: 'host:one' }, money)).toBe(text)
 })
 
-test('every value has a line, and a row of several is one', () => {
+test('gives each value a line, and each row of a list one line', () => {
   expect(
     auditDetails(
       {
@@ -35,7 +35,7 @@ test('every value has a line, and a row of several is one', () => {
     ['changed suspended at', 'none'],
     ['changed tags', 'nothing'],
     ['priceUsd', '$2.490000000'],
-    ['gpus 1', 'gpu type h200, price a gpu hour $2.250000000'],
+    ['gpus 1', 'gpu type h200, price per gpu hour $2.250000000'],
     ['notes', 'a, true'],
   ])
   expect(auditDetails({}, money)).toEqual([])

@@ -1,49 +1,49 @@
-/** What the audit log knows of, and how people are told of it: in words, and one line for every value beside it. */
+/** Actions in the audit log, their labels, and their details as text. */
 import { formatUsd, nanoUsdOf, parseUsd } from '../base/money.ts'
 
-const deeds = {
-  'account.create': 'Opened an account',
+const actionLabels = {
+  'account.create': 'Created an account',
   'account.change': 'Changed an account',
   'account.restore_owner': 'Restored an owner',
   'account.credit': 'Added money',
-  'balance.purchase': 'Added money (purchase)',
-  'balance.credit': 'Gave money (gift)',
+  'balance.purchase': 'Added money (payment)',
+  'balance.credit': 'Added money (credit)',
   'balance.adjustment': 'Adjusted a balance',
   'balance.refund': 'Refunded a rental',
   'balance.payout': 'Paid out earnings',
   'price_book.change': 'Changed the price book',
   'machine.change': 'Changed a machine',
-  'host.join': 'A machine joined',
-  'host.rejoin': 'A machine joined again',
+  'host.join': 'Host joined',
+  'host.rejoin': 'Host joined again',
   'host.add': 'Added a host',
   'host.move': 'Moved a host',
   'host.drain': 'Drained a host',
-  'host.resume': 'Put a host back on sale',
-  'host.quarantine': 'Put a host into quarantine',
-  'host.release': 'Took a host out of quarantine',
-  'host.remove': 'Took a host away',
-  'join_token.create': 'Made a join token',
+  'host.resume': 'Resumed a host',
+  'host.quarantine': 'Quarantined a host',
+  'host.release': 'Released a host from quarantine',
+  'host.remove': 'Removed a host',
+  'join_token.create': 'Created a join token',
   'join_token.revoke': 'Revoked a join token',
-  'base_image.add': 'Named a base image',
-  'base_image.remove': 'Forgot a base image',
-  'model.create': 'Offered a model',
+  'base_image.add': 'Added a base image',
+  'base_image.remove': 'Deleted a base image',
+  'model.create': 'Added a model',
   'model.change': 'Changed a model',
-  'model.delete': 'Took a model away',
-  'deployment.create': 'Named a deployment',
+  'model.delete': 'Deleted a model',
+  'deployment.create': 'Added a deployment',
   'deployment.change': 'Changed a deployment',
-  'deployment.delete': 'Took a deployment away',
-  'operator_key.renew': 'Renewed the operator’s key',
-  'purse.expired': 'A purse was given back',
-  'purse.overdrawn': 'A purse was overdrawn',
-  'request.not_settled': 'A request could not be settled',
+  'deployment.delete': 'Deleted a deployment',
+  'operator_key.renew': 'Renewed the operator key',
+  'purse.expired': 'Purse expired',
+  'purse.overdrawn': 'Purse overdrawn',
+  'request.not_settled': 'Request not settled',
 } as const
 
 /** `noun.verb`. */
-export type AuditAction = keyof typeof deeds
+export type AuditAction = keyof typeof actionLabels
 
-/** One that an older release wrote says itself. */
-export function actionWords(action: string): string {
-  return (deeds as Readonly<Record<string, string>>)[action] ?? action.replaceAll(/[._]/g, ' ')
+/** Actions of older releases are shown as they are. */
+export function actionLabel(action: string): string {
+  return (actionLabels as Readonly<Record<string, string>>)[action] ?? action.replaceAll(/[._]/g, ' ')
 }
 
 type Values = Readonly<Record<string, unknown>>
@@ -51,12 +51,12 @@ type Values = Readonly<Record<string, unknown>>
 type Money = (usd: string) => string
 
 const fieldNames: Readonly<Record<string, string>> = {
-  suspendedAt: 'standing',
-  platformFeeBp: 'supplier fee',
+  suspendedAt: 'status',
+  platformFeeBp: 'platform fee',
   creditLineUsd: 'credit line',
 }
 
-/** What matters most: how much, how many prices, which fields, or what it is about. */
+/** The amount, the number of prices, the changed fields, or the subject. */
 export function auditSummary(
   { detail, subject }: { readonly detail: Values; readonly subject: string | null },
   money: Money,
@@ -76,36 +76,36 @@ export function auditSummary(
     .join(', ')
 }
 
-/** `changed quota gpus` and its value, for every value there is; one of several of a kind, such as a price, in a line. */
+/** One line per value, such as `changed quota gpus`; a row of a list, such as a price, is one line. */
 export function auditDetails(detail: Values, money: Money): ReadonlyArray<readonly [string, string]> {
   return linesOf('', detail, money)
 }
 
 function linesOf(path: string, value: unknown, money: Money): Array<readonly [string, string]> {
   if (!isObject(value) || Object.keys(value).length === 0)
-    return path === '' ? [] : [[path, valueWords(path, value, money)]]
+    return path === '' ? [] : [[path, valueText(path, value, money)]]
   if (Array.isArray(value) && !value.some(isObject)) {
-    return [[path, value.map((one) => valueWords(path, one, money)).join(', ')]]
+    return [[path, value.map((one) => valueText(path, one, money)).join(', ')]]
   }
-  if (/ \d+$/.test(path)) return [[path, rowWords(value, money)]]
+  if (/ \d+$/.test(path)) return [[path, rowText(value, money)]]
   return Object.entries(value).flatMap(([name, inner]) => {
     const step = Array.isArray(value) ? String(Number.parseInt(name, 10) + 1) : plain(name)
     return linesOf(path === '' ? step : `${path} ${step}`, inner, money)
   })
 }
 
-function rowWords(row: Values, money: Money): string {
+function rowText(row: Values, money: Money): string {
   return Object.entries(row)
     .map(([name, value]) => {
-      const words = plain(name)
-        .replace(/^nano_per_/, 'price a ')
+      const label = plain(name)
+        .replace(/^nano_per_/, 'price per ')
         .replaceAll('_', ' ')
-      return `${words} ${valueWords(name, value, money)}`
+      return `${label} ${valueText(name, value, money)}`
     })
     .join(', ')
 }
 
-/** `platformFeeBp` and `gpu_count` as words; amounts keep the ending by which they are known. */
+/** `platformFeeBp` → `platform fee bp`. Amounts keep the names by which `valueText` finds them. */
 function plain(name: string): string {
   if (name.endsWith('Usd') || name.startsWith('nano_per')) return name
   return name
@@ -114,7 +114,7 @@ function plain(name: string): string {
     .toLowerCase()
 }
 
-function valueWords(path: string, value: unknown, money: Money): string {
+function valueText(path: string, value: unknown, money: Money): string {
   if (value === null || value === undefined) return 'none'
   if (isObject(value) && Object.keys(value).length === 0) return 'nothing'
   if (typeof value !== 'string') return JSON.stringify(value)

@@ -1,4 +1,10 @@
-/** GPU models as people write them. */
+/** GPU models and networks as people write them. */
+import type { NetworkType } from '../contract/shared.ts'
+
+export const networkLabels = {
+  ethernet: 'Ethernet',
+  infiniband: 'InfiniBand',
+} as const satisfies Record<NetworkType, string>
 
 /** `NVIDIA-GeForce-RTX-4090` → `RTX 4090` */
 export function gpuLabel(model: string | undefined): string {

@@ -1,8 +1,10 @@
-/** What the operator does with accounts, money and prices in the console, and what the books say of it. */
+/** The operator's pages for accounts, money and prices, checked against the ledger. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Locator, Page } from 'playwright-core'
 import { formatUsd, sumUsd, usd } from '../../src/base/money.ts'
+import { fail } from '../../src/contract/result.ts'
+import { findingLabel } from '../../src/view/ledger.ts'
 import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import { testSshKey, type Call } from '../harness/server.ts'
@@ -18,42 +20,42 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
   })
   afterAll(() => browser.close())
 
-  test('an account is opened, and money moves exactly, with a sentence before and an entry after', async () => {
+  test('an account is created, and money moves exactly as previewed', async () => {
     await browser.server.account({ platformFeePercentage: 12.5 })
     const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
     await visit('/operator/accounts', 'Accounts')
-    await page.getByRole('button', { name: 'Open an account' }).click()
-    const opening = page.getByRole('dialog')
-    await opening.getByRole('button', { name: 'Open the account' }).click()
-    await opening.getByText('Must not be empty').waitFor()
-    await opening.getByText('Must be an e-mail address').waitFor()
-    await opening.getByLabel('Name').fill('Harbour Labs')
-    await opening.getByLabel('E-mail of the owner').fill('owner@harbour.example')
+    await page.getByRole('button', { name: 'Create account' }).click()
+    const creating = page.getByRole('dialog')
+    await creating.getByRole('button', { name: 'Create account' }).click()
+    await creating.getByText('Must not be empty').waitFor()
+    await creating.getByText('Must be an e-mail address').waitFor()
+    await creating.getByLabel('Name').fill('Harbour Labs')
+    await creating.getByLabel('Owner’s email').fill('owner@harbour.example')
     await look('accounts-open')
-    await opening.getByRole('button', { name: 'Open the account' }).click()
-    const key = await page.getByLabel('First key').inputValue()
+    await creating.getByRole('button', { name: 'Create account' }).click()
+    const key = await page.getByLabel('First API key').inputValue()
     const customer = browser.server.as(key)
     expect((await succeed(customer, 'GET', '/v2/users/me')).key.scopes).not.toContain('supply')
-    await page.getByRole('link', { name: 'Go to the account' }).click()
+    await page.getByRole('link', { name: 'View account' }).click()
     await page.getByRole('heading', { level: 1, name: 'Harbour Labs' }).waitFor()
 
-    await moveMoney(page, 'Add money', { 'Amount in USD': '12,50' }, 'Add the money')
+    await moveMoney(page, 'Add money', { 'Amount (USD)': '12,50' }, 'Add money')
     await page.getByText('Must be an amount in USD above zero').waitFor()
-    await fill(page.getByRole('dialog'), { 'Amount in USD': '25.000000001', Reason: 'bank transfer 4711' })
+    await fill(page.getByRole('dialog'), { 'Amount (USD)': '25.000000001', Reason: 'bank transfer 4711' })
     await page.getByText('The available balance goes from $0.00 to $25.00.').waitFor()
     await look('account-credit')
-    await seeWhile(page.getByText('Harbour Labs has got $25.00.'), () =>
-      page.getByRole('dialog').getByRole('button', { name: 'Add the money' }).click(),
+    await seeWhile(page.getByText('Added $25.00 to Harbour Labs.'), () =>
+      page.getByRole('dialog').getByRole('button', { name: 'Add money' }).click(),
     )
     expect(await balanceOf(customer)).toBe('25.000000001')
 
-    const down = { 'Amount in USD': '30', Reason: 'booked twice' }
-    await moveMoney(page, 'Adjust the balance', { ...down, Direction: 'down' }, 'Adjust')
+    const down = { 'Amount (USD)': '30', Reason: 'booked twice' }
+    await moveMoney(page, 'Adjust balance', { ...down, Direction: 'down' }, 'Adjust')
     await page.getByRole('alert').getByText('The balance does not cover $30.00').waitFor()
     await look('account-adjust-refused')
     expect(await balanceOf(customer)).toBe('25.000000001')
-    await fill(page.getByRole('dialog'), { 'Amount in USD': '5.000000001' })
-    await seeWhile(page.getByText('went down by $5.00'), () =>
+    await fill(page.getByRole('dialog'), { 'Amount (USD)': '5.000000001' })
+    await seeWhile(page.getByText('Reduced the balance of Harbour Labs by $5.00'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Adjust' }).click(),
     )
     expect(await balanceOf(customer)).toBe('20.000000000')
@@ -61,11 +63,11 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     const { rentalId, chargedUsd } = await rentAndEnd(customer)
     const row = page.getByRole('row').filter({ hasText: 'Terminated' })
     await row.getByRole('button', { name: `Refund rental ${rentalId}` }).click()
-    await fill(page.getByRole('dialog'), { 'Amount in USD': '19', Reason: 'a machine was slow' })
+    await fill(page.getByRole('dialog'), { 'Amount (USD)': '19', Reason: 'a machine was slow' })
     await page.getByRole('dialog').getByRole('button', { name: 'Refund' }).click()
     await page.getByText(/At most \$\S+ can be refunded/).waitFor()
-    await fill(page.getByRole('dialog'), { 'Amount in USD': chargedUsd })
-    await seeWhile(page.getByText('was refunded to Harbour Labs'), () =>
+    await fill(page.getByRole('dialog'), { 'Amount (USD)': chargedUsd })
+    await seeWhile(page.getByText(/^Refunded .* to Harbour Labs/), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Refund' }).click(),
     )
     expect(await balanceOf(customer)).toBe('20.000000000')
@@ -73,50 +75,50 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await close()
   })
 
-  test('quota, fee and standing of an account are changed for a reason', async () => {
+  test('quota, fee and status of an account are changed with a reason', async () => {
     const { id, key } = await browser.server.account({ usd: '10' })
     const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
     await visit(`/operator/accounts/${id}`, /^Test/)
-    await page.getByRole('button', { name: 'Change the quota' }).click()
+    await page.getByRole('button', { name: 'Change quota' }).click()
     await page.getByLabel('GPUs in use').fill('4')
-    await page.getByRole('button', { name: 'Save the quota' }).click()
+    await page.getByRole('button', { name: 'Save quota' }).click()
     await page.getByText('Enter a reason').waitFor()
     await page.getByLabel('Reason').fill('a new customer')
     await look('account-quota')
-    await seeWhile(page.getByText(/^The quota of Test .* is changed/), () =>
-      page.getByRole('button', { name: 'Save the quota' }).click(),
+    await seeWhile(page.getByText(/^Changed the quota of Test/), () =>
+      page.getByRole('button', { name: 'Save quota' }).click(),
     )
-    await page.getByRole('button', { name: 'Make it a supplier' }).click()
-    await fill(page.getByRole('dialog'), { 'Fee in percent': '12.5', Reason: 'has machines' })
-    await page.getByRole('button', { name: 'Save the fee' }).click()
-    await page.getByText('12.5 %', { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Make supplier' }).click()
+    await fill(page.getByRole('dialog'), { 'Platform fee (%)': '12.5', Reason: 'has machines' })
+    await page.getByRole('button', { name: 'Save fee' }).click()
+    await page.getByText('12.5%', { exact: true }).waitFor()
     expect(await succeed(operator, 'GET', `/v2/operator/accounts/${id}`)).toMatchObject({
       quota: { gpus: 4, volumes: 100 },
       platformFeePercentage: 12.5,
     })
-    await moveMoney(page, 'Pay out earnings', { 'Amount in USD': '3', Reason: 'by bank' }, 'Record the payout')
+    await moveMoney(page, 'Pay out earnings', { 'Amount (USD)': '3', Reason: 'by bank' }, 'Record payout')
     await page.getByRole('alert').getByText('The unpaid earnings do not cover $3.00').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
     await page.getByRole('button', { name: 'Suspend' }).click()
     await fill(page.getByRole('dialog'), { Reason: 'card charge disputed' })
     await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click()
-    await page.getByText('Its keys are refused', { exact: true }).waitFor()
+    await page.getByText('Its API keys are rejected', { exact: true }).waitFor()
     await waitFor('the key to be refused', async () => {
       return (await browser.server.as(key)('GET', '/v2/users/me')).status === 403
     })
     await page.goto('/operator/accounts?standing=suspended')
     const accounts = page.getByRole('table', { name: 'Accounts' }).getByRole('row')
     await waitFor('the suspended account alone', async () => (await accounts.count()) === 2)
-    await page.getByLabel('Standing').selectOption('')
-    await page.getByLabel('Search by name or id').fill('harbour')
+    await page.getByLabel('Status').selectOption('')
+    await page.getByLabel('Search by name or ID').fill('harbour')
     await page.getByRole('link', { name: 'Harbour Labs' }).waitFor()
     await page.waitForURL(/find=harbour/)
-    await page.getByLabel('Search by name or id').fill('')
+    await page.getByLabel('Search by name or ID').fill('')
     await look('accounts')
     await close()
   })
 
-  test('prices are changed together, customers see them, and the log says who, what and why', async () => {
+  test('prices are saved together, reach customers, and appear in the audit log', async () => {
     const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
     await visit('/operator/prices', 'Prices')
     await page.getByLabel('Region', { exact: true }).selectOption('us-central-1')
@@ -128,7 +130,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByRole('button', { name: 'Set for 4 rows' }).click()
     const one = page.getByLabel('Price of virtual-machine us-central-1 h100 ethernet 1', { exact: true })
     await one.fill('two')
-    await page.getByText('Virtual machine, 1 × H100, Ethernet, us-central-1: Write a price').waitFor()
+    await page.getByText('Virtual machine, 1 × H100, Ethernet, us-central-1: Enter a price').waitFor()
     expect(await page.getByRole('button', { name: 'Save 4 changes' }).isDisabled()).toBe(true)
     await one.fill('2.49')
     await page.getByRole('button', { name: 'Save 3 changes' }).waitFor()
@@ -138,14 +140,14 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await look('prices-storage')
     await page.getByRole('tab', { name: 'Terms' }).click()
     await page.getByLabel('Days', { exact: true }).fill('180')
-    await page.getByLabel('Percent off', { exact: true }).fill('22.5')
-    await page.getByRole('button', { name: 'Add to the changes' }).click()
+    await page.getByLabel('Discount (%)', { exact: true }).fill('22.5')
+    await page.getByRole('button', { name: 'Add term' }).click()
     await look('prices-terms')
     await page.getByRole('button', { name: 'Save 5 changes' }).click()
     await page.getByRole('dialog').getByRole('cell', { name: '$0.0002' }).waitFor()
     await page.getByLabel('Reason').fill('autumn prices')
     await look('prices-save')
-    await seeWhile(page.getByText('5 changes saved.'), () =>
+    await seeWhile(page.getByText('Saved 5 changes.'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click(),
     )
     const book = await succeed(operator, 'GET', '/v2/operator/price-book')
@@ -174,37 +176,37 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await look('audit-entry')
     await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click()
     await page.getByRole('row').filter({ hasText: 'booked twice' }).getByRole('link').click()
-    await page.getByRole('link', { name: 'Its audit log' }).click()
+    await page.getByRole('link', { name: 'Audit log' }).click()
     await page.waitForURL(/accountId=/)
     await entry.waitFor({ state: 'detached' })
     await page.getByText('bank transfer 4711').waitFor()
     await close()
   })
 
-  test('the books are recounted and held against the engines, in words', async () => {
+  test('the ledger and the engines are checked, and findings are shown', async () => {
     const { page, visit, look, close } = await browser.open(browser.server.operatorKey)
     await visit('/operator/ledger', 'Ledger')
-    await page.getByRole('button', { name: 'Recount the books' }).click()
-    await page.getByText(/The books are right: \d+ checks, nothing found/).waitFor()
-    await page.getByText('All accounts together sum to zero').waitFor()
-    await page.getByRole('button', { name: 'Compare with the engines' }).click()
-    await page.getByText('1 engine: all show what the books say.').waitFor()
+    await page.getByRole('button', { name: 'Check the ledger' }).click()
+    await page.getByText(/All \d+ checks passed/).waitFor()
+    await page.getByText('All ledger accounts sum to zero').waitFor()
+    await page.getByRole('button', { name: 'Check the engines' }).click()
+    await page.getByText('1 engine checked, no differences.').waitFor()
     await look('ledger')
     // A hand in the database, and nothing else, makes the books wrong.
     await sql`update machine set gpus_claimed = 1, gpus_free = gpus_free - 1
       where id = (select id from machine where gpus_claimed = 0 and gpus_free > 0 order by id limit 1)`.execute(
       browser.server.app.database.db,
     )
-    await page.getByRole('button', { name: 'Recount again' }).click()
-    await page.getByText('The books are wrong: 1 finding').waitFor()
+    await page.getByRole('region', { name: 'Ledger checks' }).getByRole('button', { name: 'Check again' }).click()
+    await page.getByText('1 finding in').waitFor()
     const found = page.getByRole('table', { name: 'Findings' }).getByRole('row').last()
-    expect(await found.textContent()).toContain('Broken: every machine counts the GPUs that are claimed')
+    expect(await found.textContent()).toContain(findingLabel('gpus_claimed_are_counted'))
     expect(await found.textContent()).toContain('1 written down, 0 claimed')
     await look('ledger-wrong')
     await close()
   })
 
-  test('a telephone shows it all, and a customer’s key is told why it sees nothing', async () => {
+  test('every page fits a phone, and a customer’s key is refused with a reason', async () => {
     const narrow = await browser.open(browser.server.operatorKey, { width: 390, height: 800 })
     const { body } = await operator('GET', '/v2/operator/accounts?limit=1')
     const pages = [
@@ -230,7 +232,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
       ['/operator/audit', 'Audit'],
     ] as const) {
       await visit(path, heading)
-      await page.getByRole('alert').getByText('Sign in with a key that has this scope').waitFor()
+      await page
+        .getByRole('alert')
+        .getByText(fail('missing_scope', { scope: 'operator' }).message)
+        .waitFor()
     }
     expect(await page.getByRole('navigation', { name: 'Console' }).getByText('Operator').count()).toBe(0)
     await look('audit-refused')

@@ -36,7 +36,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await browser.close()
   })
 
-  test('earnings are what the books say, by day and machine', async () => {
+  test('earnings by day and machine match the ledger', async () => {
     const { server } = browser
     for (const hours of [5, 9, 3]) {
       await earn(server.operator, supplier.id, customer.call, () => (behindMs -= hours * HOUR_MS))
@@ -56,7 +56,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
       .getByText(money(unpaidUsd as string))
       .first()
       .waitFor()
-    await page.getByText('Fee of the operator: 15 %').waitFor()
+    await page.getByText('Platform fee: 15%').waitFor()
     await page.getByText('$1.00', { exact: true }).waitFor()
     await look('earnings')
     await page.getByRole('button', { name: 'Show as table' }).click()
@@ -67,67 +67,67 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await close()
   })
 
-  test('an account that is no supplier is told so before it fills a form', async () => {
+  test('an account that is not a supplier sees no form', async () => {
     const { page, visit, look, close } = await browser.open(customer.key)
     await visit('/supply/join', 'Join a machine')
     await page.getByText('This account is not a supplier yet').waitFor()
-    expect(await page.getByRole('button', { name: 'Make the command' }).count()).toBe(0)
+    expect(await page.getByRole('button', { name: 'Create command' }).count()).toBe(0)
     await look('join-not-a-supplier')
     await close()
   })
 
-  test('a machine joins by one command and shows up by itself, with what to do next', async () => {
+  test('a machine joins with one command and appears with its next step', async () => {
     const { page, visit, look, close } = await browser.open(supplier.key)
     await visit('/supply', 'My machines')
     await page.getByRole('link', { name: 'Join a machine' }).last().click()
     await page.getByRole('heading', { level: 1, name: 'Join a machine' }).waitFor()
-    await page.getByLabel('Price, USD a GPU and hour').fill('cheap')
-    await page.getByRole('button', { name: 'Make the command' }).click()
+    await page.getByLabel('Price per GPU-hour (USD)').fill('cheap')
+    await page.getByRole('button', { name: 'Create command' }).click()
     await page.getByText('Must be a price in USD up to 1000').waitFor()
-    await page.getByLabel('Price, USD a GPU and hour').fill('0.40')
+    await page.getByLabel('Price per GPU-hour (USD)').fill('0.40')
     await page.getByLabel('GPUs', { exact: true }).selectOption('rtx4090')
-    await page.getByLabel('How many GPUs').fill('2')
+    await page.getByLabel('Number of GPUs').fill('2')
     await page.getByLabel('Name').fill('pier-1')
-    await page.getByRole('button', { name: 'Make the command' }).click()
-    const block = page.getByRole('region', { name: 'Command to paste on the machine' })
+    await page.getByRole('button', { name: 'Create command' }).click()
+    const block = page.getByRole('region', { name: 'Command to run on the machine' })
     const command = (await block.textContent())?.replaceAll('\\\n', '') ?? ''
     expect(command).toContain(`--server ${browser.server.url}`)
     expect(parseSimulated(/--simulate-gpus (\S+)/.exec(command)?.[1] ?? '')).toEqual({ word: 'rtx4090', count: 2 })
     await page.getByText('Waiting for the machine').waitFor()
-    await page.getByText(/and another 23 hours 5\d minutes/).waitFor()
+    await page.getByText(/expires in 23 hours 5\d minutes/).waitFor()
     await look('join-waiting')
 
     const [, token = ''] = /--token (\S+)/.exec(command) ?? []
     const { id, privateKey } = await joinAs(browser.server.nobody, token, 'pier-1')
-    await page.getByRole('heading', { name: 'pier-1 has joined' }).waitFor()
+    await page.getByRole('heading', { name: 'pier-1 joined' }).waitFor()
     await page.getByText('Its agent has not reported yet').waitFor()
     await startAgent(browser.server.url, { id, privateKey })
     await page.getByText('On sale', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Change the price of pier-1' }).click()
-    await page.getByLabel('Price of pier-1 in USD a GPU and hour').fill('0.45')
-    await seeWhile(page.getByText('pier-1 costs $0.45 a GPU and hour'), () => page.keyboard.press('Enter'))
+    await page.getByLabel('Price of pier-1 per GPU-hour (USD)').fill('0.45')
+    await seeWhile(page.getByText('pier-1 costs $0.45 per GPU-hour'), () => page.keyboard.press('Enter'))
     await look('join-arrived')
 
-    await page.getByRole('button', { name: 'Make another command' }).click()
+    await page.getByRole('button', { name: 'Create another command' }).click()
     const tokens = page.getByRole('table', { name: 'Join tokens' })
-    await tokens.getByText(/another 23 h/).waitFor()
-    await tokens.getByRole('row').filter({ hasText: 'another' }).getByRole('button').click()
-    await seeWhile(page.getByText('Nobody else joins with it.'), () =>
+    await tokens.getByText(/in 23 hours/).waitFor()
+    await tokens.getByRole('row').filter({ hasText: 'in 23 hours' }).getByRole('button').click()
+    await seeWhile(page.getByText('Revoked the join token.'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click(),
     )
     await close()
   })
 
-  test('machines are priced, drained, taken off sale and taken away, and those on them are told of', async () => {
+  test('machines are priced, drained, taken off sale and removed, with the effect on tenants', async () => {
     const { page, visit, look, close } = await browser.open(supplier.key)
     await visit('/supply', 'My machines')
     const row = page.getByRole('row').filter({ hasText: 'pier-1' })
     await row.getByText('On sale', { exact: true }).waitFor()
     await row.getByRole('button', { name: 'Change the price of pier-1' }).click()
-    await page.getByLabel('Price of pier-1 in USD a GPU and hour').fill('5000')
+    await page.getByLabel('Price of pier-1 per GPU-hour (USD)').fill('5000')
     await row.getByRole('button', { name: 'Save' }).click()
     await row.getByText('Must be a price in USD up to 1000').waitFor()
-    await page.getByLabel('Price of pier-1 in USD a GPU and hour').fill('0.55')
+    await page.getByLabel('Price of pier-1 per GPU-hour (USD)').fill('0.55')
     await row.getByRole('button', { name: 'Save' }).click()
     await row.getByText('$0.55').waitFor()
 
@@ -142,7 +142,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('cell', { name: '71 °C' }).waitFor()
     await dialog.getByText('2 simulated GPUs').waitFor()
-    expect(await dialog.getByRole('button', { name: 'Leave for good' }).getAttribute('title')).toContain('tenants')
+    expect(await dialog.getByRole('button', { name: 'Remove' }).getAttribute('title')).toContain('tenants')
     await look('supply-machine')
     await dialog.getByRole('button', { name: 'Drain' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click()
@@ -152,7 +152,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click()
     await row.getByText('On sale', { exact: true }).waitFor()
     await row.getByRole('button', { name: /^Take off sale/ }).click()
-    await page.getByText('What runs on it (1 GPU) goes on.').waitFor()
+    await page.getByText('Current rentals (1 GPU) continue.').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Take off sale' }).click()
     await row.getByText('Off sale', { exact: true }).waitFor()
 
@@ -160,16 +160,16 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await joinAs(browser.server.nobody, second.token as string, 'pier-2')
     const other = page.getByRole('row').filter({ hasText: 'pier-2' })
     await other.getByRole('button', { name: 'Details of pier-2' }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Leave for good' }).click()
-    const leave = page.getByRole('dialog').getByRole('button', { name: 'Leave' })
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+    const leave = page.getByRole('dialog').getByRole('button', { name: 'Remove' })
     expect(await leave.isDisabled()).toBe(true)
     await page.getByLabel('Type pier-2 to confirm').fill('pier-2')
-    await seeWhile(page.getByText('pier-2 has left.'), () => leave.click())
+    await seeWhile(page.getByText('Removed pier-2.'), () => leave.click())
     await other.waitFor({ state: 'detached' })
     await close()
   })
 
-  test('it can be used on a telephone, and a customer’s key is refused in words', async () => {
+  test('every page fits a phone, and a customer’s key is refused with a reason', async () => {
     const narrow = await browser.open(supplier.key, { width: 390, height: 800 })
     await narrow.visit('/supply', 'My machines')
     await narrow.page.getByRole('row').filter({ hasText: 'pier-1' }).waitFor()

@@ -1,7 +1,7 @@
 /**
- * Money that the operator moves. Before it is sent, the dialog says in a sentence what will stand in the books; amounts
- * are exact decimals from the field to the ledger. The key of the request is made when the dialog opens, so pressing
- * twice moves the money once.
+ * Dialogs in which the operator moves money. A sentence shows the resulting ledger entry first. Amounts stay exact
+ * decimals from the field to the ledger. The idempotency key is created when the dialog opens, so that pressing twice
+ * moves the money once.
  */
 import { money } from '../../../src/view/money.ts'
 import { positiveUsdText } from '../../../src/contract/shared.ts'
@@ -11,23 +11,23 @@ import { useCallForm, type Form } from '../../form/use-form.ts'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { ReasonField } from '../../ui/reason-field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { booksSentence, doneSentence, type MoneyWish } from './books.ts'
+import { doneSentence, transferSentence, type Transfer } from './transfer.ts'
 import type { Account } from './record.tsx'
 
-export type MoneyMove = MoneyWish['move']
+export type MoneyMove = Transfer['move']
 
 const titles: Readonly<Record<MoneyMove, string>> = {
   credit: 'Add money',
-  adjust: 'Adjust the balance',
+  adjust: 'Adjust balance',
   refund: 'Refund a rental',
   payout: 'Pay out earnings',
 }
 
 const actions: Readonly<Record<MoneyMove, string>> = {
-  credit: 'Add the money',
+  credit: 'Add money',
   adjust: 'Adjust',
   refund: 'Refund',
-  payout: 'Record the payout',
+  payout: 'Record payout',
 }
 
 interface AccountMoneyDialogProps {
@@ -45,49 +45,49 @@ const operations = {
 } as const
 
 export function AccountMoneyDialog({ account, move, rentalId, onClose }: AccountMoneyDialogProps) {
-  const form = useCallForm<(typeof operations)[MoneyMove], MoneyWish>(operations[move], {
+  const form = useCallForm<(typeof operations)[MoneyMove], Transfer>(operations[move], {
     input: { params: { id: account.id } },
     refreshes: ['getAccount', 'listAccounts', 'listAudit', 'getCustomerBalance', 'getStatement'],
     initial: { move, amountUsd: '', kind: 'purchase', direction: 'up', rentalId: String(rentalId ?? ''), reason: '' },
     check: ({ amountUsd }) => ({ amountUsd: faultOf(positiveUsdText, amountUsd.trim()) }),
     body: bodyOf,
-    onDone: (_, wish) => {
-      toast(doneSentence(account, wish))
+    onDone: (_, transfer) => {
+      toast(doneSentence(account, transfer))
       onClose()
     },
   })
-  const { values: wish } = form
+  const { values: transfer } = form
   return (
     <FormDialog title={`${titles[move]}: ${account.name}`} form={form} action={actions[move]} onClose={onClose}>
       <Choices form={form} />
-      <TextField label="Amount in USD" inputMode="decimal" hint={hintOf(account, move)} {...form.text('amountUsd')} />
+      <TextField label="Amount (USD)" inputMode="decimal" hint={hintOf(account, move)} {...form.text('amountUsd')} />
       <ReasonField {...form.text('reason')} hint="Recorded in the ledger and the audit log." />
       <p aria-live="polite" className="min-h-16 rounded-md bg-sunken px-3 py-2 text-sm">
-        {faultOf(positiveUsdText, wish.amountUsd.trim()) === undefined && (move !== 'refund' || wish.rentalId !== '')
-          ? booksSentence(account, wish)
-          : 'What will stand in the books is said here.'}
+        {faultOf(positiveUsdText, transfer.amountUsd.trim()) === undefined &&
+        (move !== 'refund' || transfer.rentalId !== '')
+          ? transferSentence(account, transfer)
+          : 'Enter an amount to preview the ledger entry.'}
       </p>
     </FormDialog>
   )
 }
 
-function bodyOf({ move, amountUsd: typed, kind, direction, rentalId, reason }: MoneyWish) {
+function bodyOf({ move, amountUsd: typed, kind, direction, rentalId, reason }: Transfer) {
   const amountUsd = typed.trim()
   if (move === 'credit') return { amountUsd, kind, reason }
   if (move === 'refund') return { amountUsd, rentalId: optionalNumber(rentalId), reason }
   return { amountUsd: move === 'adjust' && direction === 'down' ? `-${amountUsd}` : amountUsd, reason }
 }
 
-/** What else is to be said of a move. */
-function Choices({ form }: { form: Form<MoneyWish> }) {
+function Choices({ form }: { form: Form<Transfer> }) {
   switch (form.values.move) {
     case 'credit':
       return (
         <SelectField
-          label="Where it comes from"
+          label="Source"
           choices={[
-            { value: 'purchase', label: 'A purchase: money that came in' },
-            { value: 'credit', label: 'A gift of the house' },
+            { value: 'purchase', label: 'Payment from the customer' },
+            { value: 'credit', label: 'Credit from the operator' },
           ]}
           {...form.text('kind')}
         />
@@ -97,14 +97,14 @@ function Choices({ form }: { form: Form<MoneyWish> }) {
         <SelectField
           label="Direction"
           choices={[
-            { value: 'up', label: 'Up: the account gets it' },
-            { value: 'down', label: 'Down: the account loses it' },
+            { value: 'up', label: 'Increase the balance' },
+            { value: 'down', label: 'Reduce the balance' },
           ]}
           {...form.text('direction')}
         />
       )
     case 'refund':
-      return <TextField label="Number of the rental" inputMode="numeric" {...form.text('rentalId')} />
+      return <TextField label="Rental number" inputMode="numeric" {...form.text('rentalId')} />
     case 'payout':
       return null
   }
@@ -112,6 +112,6 @@ function Choices({ form }: { form: Form<MoneyWish> }) {
 
 function hintOf(account: Account, move: MoneyMove): string {
   if (move === 'payout') return `Unpaid earnings: ${money(account.earningsUsd)}`
-  if (move === 'refund') return 'At most what the rental was charged and has not got back.'
+  if (move === 'refund') return 'Up to the amount charged and not yet refunded.'
   return `Available: ${money(account.availableUsd)}`
 }

@@ -1,4 +1,4 @@
-/** One account as the operator sees it: its money, its limits, its standing, and what it runs. */
+/** One account, for the operator: money, quota, status and rentals. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
@@ -8,7 +8,7 @@ import { number } from '../../../src/view/number.ts'
 import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
-import { Button, ButtonLink, TextLink } from '../../ui/button.tsx'
+import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Card, Facts, Stat, Stats } from '../../ui/card.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
@@ -19,7 +19,7 @@ import { AccountRentals } from './rentals.tsx'
 import { CreditLineDialog, FeeDialog, StandingDialog } from './standing.tsx'
 
 const route = getRouteApi('/shell/operator/accounts/$id')
-/** Its events go to its own people; what it spends is asked for here. */
+/** The operator gets no events of the account, so it is polled. */
 const ACCOUNT_EVERY_MS = 10_000
 
 export function AccountPage() {
@@ -28,14 +28,10 @@ export function AccountPage() {
   return (
     <Page
       title={account.data?.name ?? 'Account'}
-      intro={
-        <>
-          <TextLink to="/operator/accounts">All accounts</TextLink> · <code className="font-mono">{id}</code>
-        </>
-      }
+      intro={<code className="font-mono">{id}</code>}
       actions={
         <ButtonLink to="/operator/audit" search={{ accountId: id }}>
-          Its audit log
+          Audit log
         </ButtonLink>
       }
     >
@@ -57,16 +53,16 @@ function Parts({ account }: { account: Account }) {
     <>
       <Stats>
         <Stat label="Balance" value={money(account.balanceUsd)} detail={`${money(account.availableUsd)} available`} />
-        <Stat label="On hold" value={money(account.heldUsd)} detail="For what runs and for reserved terms" />
+        <Stat label="On hold" value={money(account.heldUsd)} detail="For rentals, volumes and reserved terms" />
         <Stat
           label="Unpaid earnings"
           value={account.supplier ? money(account.earningsUsd) : '—'}
-          detail={account.supplier ? 'Of its machines, fee taken off' : 'Not a supplier'}
+          detail={account.supplier ? 'After the platform fee' : 'Not a supplier'}
         />
         <Stat
-          label="Standing"
-          value={account.suspended ? 'Suspended' : 'Good'}
-          detail={account.suspended ? 'Its keys are refused' : 'Its keys are let in'}
+          label="Status"
+          value={account.suspended ? 'Suspended' : 'Active'}
+          detail={account.suspended ? 'Its API keys are rejected' : 'Its API keys work'}
         />
       </Stats>
       <div className="grid items-start gap-5 xl:grid-cols-2">
@@ -98,16 +94,19 @@ function MoneyCard({ account, onMove }: { account: Account; onMove: (move: Money
   return (
     <Card title="Money">
       <p className="mb-3 text-sm text-muted">
-        Each of these is one entry in the books, with your key and your reason beside it, and cannot be taken back but
-        by another one.
+        Each action is one ledger entry, recorded with your key and your reason. Entries are never deleted; correct one
+        with another.
       </p>
       <div className="flex flex-wrap gap-2">
         <Button look="primary" onClick={() => onMove('credit')}>
           Add money
         </Button>
-        <Button onClick={() => onMove('adjust')}>Adjust the balance</Button>
+        <Button onClick={() => onMove('adjust')}>Adjust balance</Button>
         <Button onClick={() => onMove('refund')}>Refund a rental</Button>
-        <Button disabledReason={account.supplier ? undefined : 'Only suppliers earn'} onClick={() => onMove('payout')}>
+        <Button
+          disabledReason={account.supplier ? undefined : 'The account is not a supplier'}
+          onClick={() => onMove('payout')}
+        >
           Pay out earnings
         </Button>
       </div>
@@ -123,25 +122,25 @@ function StandingCard({
   onChange: (change: 'fee' | 'standing' | 'credit') => void
 }) {
   return (
-    <Card title="Facts">
+    <Card title="Details">
       <Facts
         facts={[
-          ['Standing', <StandingBadge key="standing" account={account} />],
-          ['Opened', localTime(account.createdAt)],
+          ['Status', <StandingBadge key="standing" account={account} />],
+          ['Created', localTime(account.createdAt)],
           [
-            'Supplier fee',
-            account.platformFeePercentage === null ? 'Not a supplier' : `${number(account.platformFeePercentage)} %`,
+            'Platform fee',
+            account.platformFeePercentage === null ? 'Not a supplier' : `${number(account.platformFeePercentage)}%`,
           ],
           [
             'Credit line',
             hasCredit(account) ? `${money(account.creditLineUsd)}, ${money(account.creditUsedUsd)} used` : 'None',
           ],
-          ['Request texts', account.keepsBodies ? 'Kept, sealed' : 'Not kept'],
+          ['Request bodies', account.keepsBodies ? 'Stored, encrypted' : 'Not stored'],
         ]}
       />
       <div className="mt-4 flex flex-wrap gap-2">
-        <Button onClick={() => onChange('fee')}>{account.supplier ? 'Change the fee' : 'Make it a supplier'}</Button>
-        <Button onClick={() => onChange('credit')}>Change the credit line</Button>
+        <Button onClick={() => onChange('fee')}>{account.supplier ? 'Change fee' : 'Make supplier'}</Button>
+        <Button onClick={() => onChange('credit')}>Change credit line</Button>
         <Button look={account.suspended ? 'secondary' : 'danger'} onClick={() => onChange('standing')}>
           {account.suspended ? 'Resume' : 'Suspend'}
         </Button>
@@ -156,7 +155,7 @@ function hasCredit({ creditLineUsd, creditUsedUsd }: Account): boolean {
 
 function QuotaCard({ account, onChange }: { account: Account; onChange: () => void }) {
   return (
-    <Card title="Quota" actions={<Button onClick={onChange}>Change the quota</Button>}>
+    <Card title="Quota" actions={<Button onClick={onChange}>Change quota</Button>}>
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 text-sm md:grid-cols-3 xl:grid-cols-5">
         {quotaNames.map((name) => (
           <div key={name}>

@@ -1,4 +1,4 @@
-/** How much an account may hold. Only what was changed is sent, so that a raised default reaches the rest. */
+/** The quota of an account. Only changed values are sent, so that the others follow a raised default. */
 import { number } from '../../../src/view/number.ts'
 import { defaultQuota, type Quota } from '../../../src/base/limits.ts'
 import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
@@ -26,7 +26,7 @@ export function QuotaDialog({ account, onClose }: { account: Account; onClose: (
       ),
       reason,
     }),
-    () => `The quota of ${account.name} is changed.`,
+    () => `Changed the quota of ${account.name}.`,
     onClose,
   )
   return (
@@ -34,8 +34,8 @@ export function QuotaDialog({ account, onClose }: { account: Account; onClose: (
       title={`Quota of ${account.name}`}
       wide
       form={form}
-      action="Save the quota"
-      disabledReason={form.isDirty ? undefined : 'Nothing is changed'}
+      action="Save quota"
+      disabledReason={form.isDirty ? undefined : 'Nothing changed yet'}
       onClose={onClose}
     >
       <div className="grid items-start gap-4 sm:grid-cols-3">
@@ -44,7 +44,7 @@ export function QuotaDialog({ account, onClose }: { account: Account; onClose: (
             key={name}
             label={quotaLabels[name]}
             inputMode="numeric"
-            hint={`Default ${number(defaultQuota[name])}`}
+            hint={`Default: ${number(defaultQuota[name])}`}
             {...form.text(fieldOf(name))}
           />
         ))}

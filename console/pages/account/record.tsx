@@ -1,4 +1,4 @@
-/** An account as the operator is told of it, and how it stands. */
+/** An account and its status. */
 import type { Reply } from '../../../src/client/client.ts'
 import { Badge } from '../../ui/badge.tsx'
 
@@ -6,5 +6,5 @@ export type Account = Reply<'getAccount'>
 
 export function StandingBadge({ account }: { account: Pick<Account, 'suspended' | 'supplier'> }) {
   if (account.suspended) return <Badge tone="bad">Suspended</Badge>
-  return account.supplier ? <Badge tone="info">Supplier</Badge> : <Badge tone="good">Good</Badge>
+  return account.supplier ? <Badge tone="info">Supplier</Badge> : <Badge tone="good">Active</Badge>
 }

@@ -1,6 +1,7 @@
-/** What an account runs and has run, newest first. */
+/** Current and past rentals of an account, newest first. */
 import type { Reply } from '../../../src/client/client.ts'
 import { count, number } from '../../../src/view/number.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -13,12 +14,6 @@ const RENTALS_SHOWN = 100
 const RENTALS_EVERY_MS = 10_000
 
 type Rental = Reply<'listAllRentals'>['rentals'][number]
-
-const kinds: Readonly<Record<Rental['kind'], string>> = {
-  'virtual-machine': 'Virtual machine',
-  'bare-metal': 'Bare metal',
-  container: 'Container',
-}
 
 interface AccountRentalsProps {
   readonly accountId: string
@@ -44,10 +39,10 @@ export function AccountRentals({ accountId, onRefund }: AccountRentalsProps) {
               columns={columnsWith(onRefund)}
               rows={page.rentals}
               rowKey={(rental) => rental.id}
-              empty={<p className="text-sm text-muted">It has rented nothing yet.</p>}
+              empty={<p className="text-sm text-muted">No rentals yet.</p>}
             />
             {page.nextCursor !== null && (
-              <p className="text-sm text-muted">The newest {count(page.rentals.length, 'rental')}.</p>
+              <p className="text-sm text-muted">Showing the newest {count(page.rentals.length, 'rental')}.</p>
             )}
           </>
         )}
@@ -60,7 +55,7 @@ function columnsWith(onRefund: (rentalId: number) => void): ReadonlyArray<Column
   return [
     { name: 'id', header: 'Rental', cell: (rental) => rental.id },
     { name: 'name', header: 'Name', cell: (rental) => <span className="whitespace-nowrap">{rental.name}</span> },
-    { name: 'kind', header: 'Kind', wideOnly: true, cell: (rental) => kinds[rental.kind] },
+    { name: 'kind', header: 'Kind', wideOnly: true, cell: (rental) => rentalKindLabels[rental.kind] },
     { name: 'region', header: 'Region', wideOnly: true, cell: (rental) => rental.region },
     { name: 'gpus', header: 'GPUs', align: 'right', cell: (rental) => number(rental.gpuCount) },
     { name: 'status', header: 'Status', cell: (rental) => <RentalBadge status={rental.status} /> },

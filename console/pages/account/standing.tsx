@@ -1,4 +1,4 @@
-/** Suspending and resuming an account, its supplier fee, and its credit line. Each change says why. */
+/** Suspends or resumes an account, and changes its platform fee and credit line. Each change needs a reason. */
 import { money } from '../../../src/view/money.ts'
 import type { BodyInputOf } from '../../../src/contract/endpoint.ts'
 import type { Api } from '../../../src/contract/api.ts'
@@ -20,12 +20,12 @@ export function StandingDialog({ account, onClose }: DialogProps) {
     account,
     { reason: '' },
     ({ reason }) => ({ suspended: !account.suspended, reason }),
-    () => (account.suspended ? `${account.name} is let in again.` : `${account.name} is suspended.`),
+    () => (account.suspended ? `Resumed ${account.name}.` : `Suspended ${account.name}.`),
     onClose,
   )
   return (
     <FormDialog
-      title={account.suspended ? `Let ${account.name} in again?` : `Suspend ${account.name}?`}
+      title={account.suspended ? `Resume ${account.name}?` : `Suspend ${account.name}?`}
       form={form}
       action={account.suspended ? 'Resume' : 'Suspend'}
       look={account.suspended ? 'primary' : 'danger'}
@@ -33,8 +33,8 @@ export function StandingDialog({ account, onClose }: DialogProps) {
     >
       <p className="text-sm text-muted">
         {account.suspended
-          ? 'Its keys work again on every server within a second.'
-          : 'Its keys are refused on every server within a second. What it runs goes on and is charged; end that by hand if you want to.'}
+          ? 'Its API keys work again within a second.'
+          : 'Its API keys are rejected within a second. Its rentals continue and are charged until you terminate them.'}
       </p>
       <ReasonField {...form.text('reason')} />
     </FormDialog>
@@ -46,20 +46,20 @@ export function FeeDialog({ account, onClose }: DialogProps) {
     account,
     { platformFeePercentage: String(account.platformFeePercentage ?? ''), reason: '' },
     ({ platformFeePercentage: fee, reason }) => ({ platformFeePercentage: optionalNumber(fee) ?? Number.NaN, reason }),
-    ({ platformFeePercentage: fee }) => `${account.name} pays a fee of ${fee} %.`,
+    ({ platformFeePercentage: fee }) => `Set the platform fee of ${account.name} to ${fee}%.`,
     onClose,
   )
   return (
     <FormDialog
-      title={account.supplier ? 'Change the supplier fee' : `Make ${account.name} a supplier`}
+      title={account.supplier ? 'Change platform fee' : `Make ${account.name} a supplier`}
       form={form}
-      action="Save the fee"
+      action="Save fee"
       onClose={onClose}
     >
       <TextField
-        label="Fee in percent"
+        label="Platform fee (%)"
         inputMode="decimal"
-        hint="What the house keeps of the price of its machines. Rentals that run keep the fee they began with."
+        hint="Your share of the price of its machines. Current rentals keep their fee."
         {...form.text('platformFeePercentage')}
       />
       <ReasonField {...form.text('reason')} />
@@ -72,15 +72,15 @@ export function CreditLineDialog({ account, onClose }: DialogProps) {
     account,
     { creditLineUsd: account.creditLineUsd.replace(/\.?0+$/, ''), reason: '' },
     ({ creditLineUsd, reason }) => ({ creditLineUsd: creditLineUsd.trim(), reason }),
-    ({ creditLineUsd }) => `${account.name} has a credit line of ${money(creditLineUsd)}.`,
+    ({ creditLineUsd }) => `Set the credit line of ${account.name} to ${money(creditLineUsd)}.`,
     onClose,
   )
   return (
-    <FormDialog title={`Credit line of ${account.name}`} form={form} action="Save the credit line" onClose={onClose}>
+    <FormDialog title={`Credit line of ${account.name}`} form={form} action="Save credit line" onClose={onClose}>
       <TextField
         label="Credit line (USD)"
         inputMode="decimal"
-        hint="Reserved orders may hold this much beyond the balance. Payments and returned holds repay it first. 0 removes the line."
+        hint="Reserved orders can use this much beyond the balance. Payments repay it first. Enter 0 for no credit."
         {...form.text('creditLineUsd')}
       />
       <ReasonField {...form.text('reason')} />

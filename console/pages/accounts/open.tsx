@@ -1,4 +1,4 @@
-/** Opening an account. Its first key is shown once, here. */
+/** Creates an account. Its first key is shown once, here. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { scopes, type Scope } from '../../../src/contract/endpoint.ts'
@@ -11,7 +11,7 @@ import { CopyLine } from '../../ui/copy.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 import { CheckField, TextField } from '../../ui/field.tsx'
 
-/** What the first key of a customer may do; `supply` comes with the fee. */
+/** Scopes of a customer's first key. Setting a fee adds `supply`. */
 const customerScopes: Scope[] = scopes.filter((scope) => scope !== 'operator' && scope !== 'supply')
 
 export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
@@ -34,23 +34,23 @@ export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
   const scopesError = form.error('scopes')
   const feeField = form.text('platformFeePercentage')
   return (
-    <FormDialog title="Open an account" form={form} action="Open the account" onClose={onClose}>
+    <FormDialog title="Create an account" form={form} action="Create account" onClose={onClose}>
       <TextField label="Name" {...form.text('name')} />
-      <TextField label="E-mail of the owner" type="email" {...form.text('ownerEmail')} />
+      <TextField label="Owner’s email" type="email" {...form.text('ownerEmail')} />
       <TextField
-        label="Supplier fee in percent"
+        label="Platform fee (%)"
         inputMode="decimal"
-        hint="Only for suppliers: what the house keeps of their prices. Empty: a customer."
+        hint="For suppliers only: your share of their prices. Leave empty for a customer."
         {...feeField}
         onChange={(event) => {
           feeField.onChange(event)
-          // A supplier's key can supply, unless one unticks it.
+          // A supplier's first key gets the scope `supply` unless it is unticked.
           const isSupplier = event.target.value.trim() !== ''
           if (isSupplier !== (fee.trim() !== '')) form.set({ scopes: scopesWith('supply', isSupplier) })
         }}
       />
       <fieldset className="flex flex-col gap-2">
-        <legend className="mb-1 text-sm font-medium">What its first key may do</legend>
+        <legend className="mb-1 text-sm font-medium">Scopes of the first API key</legend>
         <div className="grid gap-2 sm:grid-cols-2">
           {scopes
             .filter((scope) => scope !== 'operator')
@@ -72,18 +72,16 @@ export function OpenAccountDialog({ onClose }: { onClose: () => void }) {
 function Opened({ opened, onClose }: { opened: Reply<'createAccount'>; onClose: () => void }) {
   const { account, key } = opened
   return (
-    <Dialog title={`${account.name} is open`} onClose={onClose} kept>
+    <Dialog title={`Created ${account.name}`} onClose={onClose} kept>
       <div className="flex flex-col gap-3 text-sm">
-        <p>This is its first key. It is shown once; hand it to the owner in a safe way.</p>
-        <CopyLine text={key} label="First key" />
-        <p className="text-muted">
-          The account has no money yet: its owner can look around, and rents once you have given it some.
-        </p>
+        <p>This is its first API key. It is not shown again; send it to the owner securely.</p>
+        <CopyLine text={key} label="First API key" />
+        <p className="text-muted">The account has no balance yet. Add money so that its owner can rent machines.</p>
       </div>
       <DialogButtons>
         <Button onClick={onClose}>Done</Button>
         <ButtonLink to="/operator/accounts/$id" params={{ id: account.id }} look="primary">
-          Go to the account
+          View account
         </ButtonLink>
       </DialogButtons>
     </Dialog>

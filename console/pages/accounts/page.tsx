@@ -1,4 +1,4 @@
-/** Every account: who it is, what it has, how it stands. The interface lists them in pages; they are read to the end. */
+/** All accounts, in pages. The server searches and filters. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { localDate } from '../../../src/view/time.ts'
@@ -21,10 +21,10 @@ export function AccountsPage() {
   const [isOpening, setOpening] = useState(false)
   return (
     <Page
-      intro="Customers and suppliers of this installation. Open one to give it money, change its quota or suspend it."
+      intro="Customers and suppliers of this installation. Select one to add money, change its quota or suspend it."
       actions={
         <Button look="primary" onClick={() => setOpening(true)}>
-          Open an account
+          Create account
         </Button>
       }
     >
@@ -37,7 +37,7 @@ export function AccountsPage() {
 
 const standings = [
   { value: '', label: 'All' },
-  { value: 'good', label: 'In good standing' },
+  { value: 'good', label: 'Active' },
   { value: 'suspended', label: 'Suspended' },
   { value: 'supplier', label: 'Suppliers' },
 ] as const
@@ -48,7 +48,7 @@ function Filters() {
   return (
     <div className="flex flex-wrap gap-3">
       <TextField
-        label="Search by name or id"
+        label="Search by name or ID"
         type="search"
         className="w-full sm:w-72"
         value={find}
@@ -58,7 +58,7 @@ function Filters() {
         }}
       />
       <SelectField
-        label="Standing"
+        label="Status"
         className="w-full sm:w-48"
         choices={standings}
         value={standing}
@@ -84,11 +84,11 @@ const columns: ReadonlyArray<Column<Account>> = [
   },
   {
     name: 'id',
-    header: 'Id',
+    header: 'ID',
     width: 'minmax(0, 2fr)',
     cell: (account) => <code className="font-mono text-xs text-muted">{account.id}</code>,
   },
-  { name: 'standing', header: 'Standing', cell: (account) => <StandingBadge account={account} /> },
+  { name: 'standing', header: 'Status', cell: (account) => <StandingBadge account={account} /> },
   { name: 'balance', header: 'Balance', align: 'right', cell: (account) => money(account.balanceUsd) },
   { name: 'held', header: 'On hold', align: 'right', cell: (account) => money(account.heldUsd) },
   {
@@ -97,7 +97,7 @@ const columns: ReadonlyArray<Column<Account>> = [
     align: 'right',
     cell: (account) => (account.supplier ? money(account.earningsUsd) : '—'),
   },
-  { name: 'opened', header: 'Opened', align: 'right', cell: (account) => localDate(account.createdAt) },
+  { name: 'opened', header: 'Created', align: 'right', cell: (account) => localDate(account.createdAt) },
 ]
 
 function Accounts() {
@@ -125,7 +125,7 @@ function Accounts() {
             columns={columns}
             rows={rows}
             rowKey={(account) => account.id}
-            empty={<Empty title="No account is like that">Search for less, or choose another standing.</Empty>}
+            empty={<Empty title="No accounts match">Change the search text or the status.</Empty>}
           />
           <Pager pages={pages} nextCursor={nextCursor} />
         </div>

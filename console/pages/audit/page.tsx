@@ -1,8 +1,8 @@
-/** Who did what, when and why. What is chosen and the page stand in the address, so a find can be handed on. */
+/** The audit log. Filter and page are in the URL, so that a finding can be shared. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
-import { actionWords, auditDetails, auditSummary } from '../../../src/domain/audit.ts'
+import { actionLabel, auditDetails, auditSummary } from '../../../src/domain/audit.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
@@ -20,7 +20,7 @@ type AuditRecord = Reply<'listAudit'>['records'][number]
 
 const route = getRouteApi('/shell/operator/audit')
 const PAGE_ROWS = 50
-/** Of one entry: a change of the price book may name a thousand rows. */
+/** A price book change can have a thousand rows. */
 const DETAILS_SHOWN = 200
 
 export function AuditPage() {
@@ -34,7 +34,7 @@ export function AuditPage() {
   const audit = useCall('listAudit', { query })
   const [opened, setOpened] = useState<AuditRecord | undefined>()
   return (
-    <Page intro="Everything that was done with an operator’s or a supplier’s rights, newest first. Nothing is ever removed from it.">
+    <Page intro="Every action of operators and suppliers, newest first. Entries are never removed.">
       <AccountFilter key={accountId ?? ''} />
       <Answer of={audit} skeleton={<Skeleton rows={10} />}>
         {(page) => (
@@ -46,10 +46,12 @@ export function AuditPage() {
               rowKey={(record) => record.id}
               empty={
                 <Empty
-                  title="Nothing is written down here"
-                  action={<Button onClick={() => void navigate({ search: {} })}>Show everything</Button>}
+                  title="No entries"
+                  action={<Button onClick={() => void navigate({ search: {} })}>Show all entries</Button>}
                 >
-                  {accountId === undefined ? 'There are no older entries.' : 'Nothing was done with this account.'}
+                  {accountId === undefined
+                    ? 'There are no older entries.'
+                    : 'No actions were recorded for this account.'}
                 </Empty>
               }
             />
@@ -86,13 +88,13 @@ function AccountFilter() {
   return (
     <form onSubmit={submit} className="flex flex-wrap items-end gap-2">
       <TextField
-        label="Account id"
+        label="Account ID"
         className="w-full sm:w-72"
         placeholder="All accounts"
         value={text}
         onChange={(event) => setText(event.target.value.trim())}
       />
-      <Button type="submit">Show</Button>
+      <Button type="submit">Filter</Button>
       {accountId !== undefined && (
         <Button look="quiet" onClick={() => void navigate({ search: {} })}>
           Show all accounts
@@ -104,13 +106,13 @@ function AccountFilter() {
 
 function columnsWith(open: (record: AuditRecord) => void): ReadonlyArray<Column<AuditRecord>> {
   return [
-    { name: 'at', header: 'When', cell: (record) => <span className="whitespace-nowrap">{localTime(record.at)}</span> },
+    { name: 'at', header: 'Time', cell: (record) => <span className="whitespace-nowrap">{localTime(record.at)}</span> },
     {
       name: 'action',
-      header: 'What',
+      header: 'Action',
       cell: (record) => (
         <div className="min-w-44">
-          <div className="font-medium">{actionWords(record.action)}</div>
+          <div className="font-medium">{actionLabel(record.action)}</div>
           <div className="max-w-80 truncate text-muted">{auditSummary(record, money)}</div>
         </div>
       ),
@@ -127,10 +129,10 @@ function columnsWith(open: (record: AuditRecord) => void): ReadonlyArray<Column<
           </TextLink>
         ),
     },
-    { name: 'reason', header: 'Why', cell: (record) => <span className="min-w-32">{record.reason ?? '—'}</span> },
+    { name: 'reason', header: 'Reason', cell: (record) => <span className="min-w-32">{record.reason ?? '—'}</span> },
     {
       name: 'actor',
-      header: 'Who',
+      header: 'API key',
       wideOnly: true,
       cell: (record) => <span className="font-mono text-xs">{record.actor}</span>,
     },
@@ -151,22 +153,22 @@ function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () =>
   const lines = auditDetails(record.detail, money)
   const left = lines.length - DETAILS_SHOWN
   return (
-    <Dialog title={actionWords(record.action)} wide onClose={onClose}>
+    <Dialog title={actionLabel(record.action)} wide onClose={onClose}>
       <div className="flex flex-col gap-4">
         <Facts
           facts={[
-            ['When', localTime(record.at)],
+            ['Time', localTime(record.at)],
             [
-              'Who',
-              <code key="who" className="font-mono">
+              'API key',
+              <code key="actor" className="font-mono">
                 {record.actor}
               </code>,
             ],
-            ['Why', record.reason ?? 'No reason was given'],
+            ['Reason', record.reason ?? 'None given'],
             ['Account', record.accountName ?? '—'],
             [
-              'About',
-              <span key="about" className="break-all">
+              'Subject',
+              <span key="subject" className="break-all">
                 {record.subject ?? '—'}
               </span>,
             ],
@@ -177,7 +179,7 @@ function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () =>
           <section>
             <h3 className="mb-2 text-sm font-semibold">Details</h3>
             <Facts facts={lines.slice(0, DETAILS_SHOWN)} />
-            {left > 0 && <p className="mt-2 text-sm text-muted">… and {left} more: the API has all of them.</p>}
+            {left > 0 && <p className="mt-2 text-sm text-muted">… and {left} more. The API returns all of them.</p>}
           </section>
         )}
       </div>

@@ -1,4 +1,4 @@
-/** What a supplier has earned, by day and machine, and what was paid out. Money counts on the day it was charged. */
+/** A supplier's earnings by day and machine, and payouts. Amounts count on the day they were charged. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { nanoUsdOf, parseUsd } from '../../../src/base/money.ts'
@@ -16,7 +16,7 @@ import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 
-/** Charges of suppliers raise no event for them. */
+/** Charges raise no events for the supplier, so they are polled. */
 const EARNINGS_EVERY_MS = 30_000
 
 const spans = [
@@ -37,10 +37,10 @@ export function EarningsPage() {
   )
   return (
     <Page
-      intro="What your machines have earned, with the operator’s fee taken off. What runs is charged every few minutes."
+      intro="Earnings of your machines after the platform fee. Running rentals are charged every few minutes."
       actions={
         <SelectField
-          label="Time"
+          label="Period"
           hideLabel
           choices={spans}
           value={days}
@@ -58,12 +58,12 @@ export function EarningsPage() {
 function Sums({ earnings, days }: { earnings: Earnings; days: string }) {
   const { byDay, byMachine } = earnings
   const soldHours = byMachine.reduce((sum, sale) => sum + sale.gpuHoursSold, 0)
-  const thereHours = byMachine.reduce((sum, sale) => sum + (sale.gpuHours ?? 0), 0)
+  const totalHours = byMachine.reduce((sum, sale) => sum + (sale.gpuHours ?? 0), 0)
   return (
     <>
       <Stats>
-        <Stat label="Not yet paid out" value={money(earnings.unpaidUsd)} detail="The operator pays it out" />
-        <Stat label="Paid out" value={money(earnings.paidOutUsd)} detail="In all" />
+        <Stat label="Unpaid" value={money(earnings.unpaidUsd)} detail="Paid out by the operator" />
+        <Stat label="Paid out" value={money(earnings.paidOutUsd)} detail="All time" />
         <Stat
           label={`Earned in ${days} days`}
           value={money(earnings.earnedUsd)}
@@ -71,20 +71,20 @@ function Sums({ earnings, days }: { earnings: Earnings; days: string }) {
         />
         <Stat
           label="Occupancy"
-          value={thereHours === 0 ? '—' : `${number(Math.round((soldHours / thereHours) * 1_000) / 10)} %`}
-          detail={`Fee of the operator: ${number(earnings.platformFeePercentage)} %`}
+          value={totalHours === 0 ? '—' : `${number(Math.round((soldHours / totalHours) * 1_000) / 10)}%`}
+          detail={`Platform fee: ${number(earnings.platformFeePercentage)}%`}
         />
       </Stats>
       {byMachine.length === 0 && parseUsd(earnings.earnedUsd) === 0n ? (
         <Empty
-          title="Nothing has been earned yet"
+          title="No earnings yet"
           action={
             <ButtonLink to="/supply/join" look="primary">
               Join a machine
             </ButtonLink>
           }
         >
-          A machine earns while a customer rents its GPUs.
+          A machine earns money while a customer rents its GPUs.
         </Empty>
       ) : (
         <>
@@ -100,7 +100,7 @@ function Sums({ earnings, days }: { earnings: Earnings; days: string }) {
               columns={machineColumns(earnings)}
               rows={byMachine}
               rowKey={(sale) => sale.id}
-              empty={<p className="text-sm text-muted">No machine was sold in these days.</p>}
+              empty={<p className="text-sm text-muted">No machine was rented in this period.</p>}
             />
           </section>
         </>
@@ -122,20 +122,20 @@ function Days({ byDay }: { byDay: Earnings['byDay'] }) {
         key: day,
         name: monthDay.format(Date.parse(day)),
         values: [parseUsd(earnedUsd) ?? 0n],
-        detail: `${hours(gpuHoursSold)} GPU hours`,
+        detail: `${hours(gpuHoursSold)} GPU-hours`,
       }))}
     />
   )
 }
 
 function machineColumns({ machines }: Earnings): ReadonlyArray<Column<Sale>> {
-  const inAll = new Map(machines.map((machine) => [machine.id, machine.earnedUsd]))
+  const allTime = new Map(machines.map((machine) => [machine.id, machine.earnedUsd]))
   return [
     { name: 'machine', header: 'Machine', cell: (sale) => sale.id },
-    { name: 'sold', header: 'GPU hours sold', align: 'right', cell: (sale) => hours(sale.gpuHoursSold) },
+    { name: 'sold', header: 'GPU-hours rented', align: 'right', cell: (sale) => hours(sale.gpuHoursSold) },
     {
-      name: 'there',
-      header: 'GPU hours there',
+      name: 'offered',
+      header: 'GPU-hours offered',
       align: 'right',
       wideOnly: true,
       cell: (sale) => (sale.gpuHours === null ? 'no longer yours' : hours(sale.gpuHours)),
@@ -144,10 +144,10 @@ function machineColumns({ machines }: Earnings): ReadonlyArray<Column<Sale>> {
       name: 'occupancy',
       header: 'Occupancy',
       align: 'right',
-      cell: (sale) => (sale.occupancyPercentage === null ? '—' : `${number(sale.occupancyPercentage)} %`),
+      cell: (sale) => (sale.occupancyPercentage === null ? '—' : `${number(sale.occupancyPercentage)}%`),
     },
     { name: 'earned', header: 'Earned', align: 'right', cell: (sale) => money(sale.earnedUsd) },
-    { name: 'all', header: 'Since it joined', align: 'right', cell: (sale) => money(inAll.get(sale.id) ?? '0') },
+    { name: 'all', header: 'All time', align: 'right', cell: (sale) => money(allTime.get(sale.id) ?? '0') },
   ]
 }
 

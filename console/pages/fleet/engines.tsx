@@ -1,7 +1,8 @@
-/** What each engine shows, held against the books, and what the server says about itself. Nothing is changed here. */
+/** Health of this server, and differences between each engine and the database. Read-only. */
 import { useQuery } from '@tanstack/react-query'
 import type { Readiness, Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
+import { findingLabel } from '../../../src/view/ledger.ts'
 import { count } from '../../../src/view/number.ts'
 import { client } from '../../api/client.ts'
 import { useCall } from '../../api/query.ts'
@@ -28,10 +29,10 @@ export function FleetEngines() {
         <Answer of={ready} skeleton={<Skeleton rows={3} />}>
           {({ checks }) => (
             <Facts
-              facts={Object.entries(checks).map(([name, said]) => [
+              facts={Object.entries(checks).map(([name, result]) => [
                 name,
-                <Badge key={name} tone={said === 'ok' ? 'good' : 'bad'}>
-                  {said}
+                <Badge key={name} tone={result === 'ok' ? 'good' : 'bad'}>
+                  {result}
                 </Badge>,
               ])}
             />
@@ -39,17 +40,17 @@ export function FleetEngines() {
         </Answer>
       </Card>
       <Card
-        title="Engines against the books"
+        title="Engine checks"
         actions={
           <Button busy={audit.isFetching} onClick={() => void audit.refetch()}>
-            Compare again
+            Check again
           </Button>
         }
       >
         <Answer of={audit} skeleton={<Skeleton rows={4} />}>
           {({ engines }) =>
             engines.length === 0 ? (
-              <Empty title="No engine of machines is switched on">BERTH_ENGINES names those that a server has.</Empty>
+              <Empty title="No engines enabled">Enable engines with the setting BERTH_ENGINES.</Empty>
             ) : (
               <div className="flex flex-col gap-5">
                 {engines.map((engine) => (
@@ -71,20 +72,20 @@ function Engine({ engine }: { engine: AuditedEngine }) {
     <div className="flex flex-col gap-2">
       <div className="flex flex-wrap items-center gap-3">
         <h3 className="font-medium">{engine.driver}</h3>
-        {engine.reachable ? <Badge tone="good">answers</Badge> : <Badge tone="bad">does not answer</Badge>}
+        {engine.reachable ? <Badge tone="good">reachable</Badge> : <Badge tone="bad">not reachable</Badge>}
         <span className="text-sm text-muted">
           {engine.reachable
-            ? `shows ${count(engine.machines, 'machine')} and ${count(engine.volumes, 'volume')} of ours`
-            : `${engine.error ?? 'no reason given'}; what it runs goes on, and is not charged while nobody sees it`}
+            ? `Reports ${count(engine.machines, 'machine')} and ${count(engine.volumes, 'volume')}`
+            : `${engine.error ?? 'No reason given'}. Its rentals continue and are not charged until it is reachable again.`}
         </span>
       </div>
       {engine.reachable && (
         <Table
-          label={`What ${engine.driver} shows otherwise`}
+          label={`Differences of ${engine.driver}`}
           columns={findingColumns}
           rows={engine.findings.map((finding, at) => ({ ...finding, at }))}
           rowKey={(finding) => finding.at}
-          empty={<p className="text-sm text-muted">It shows what the books say, nothing more and nothing less.</p>}
+          empty={<p className="text-sm text-muted">No differences to the database.</p>}
         />
       )}
     </div>
@@ -94,7 +95,7 @@ function Engine({ engine }: { engine: AuditedEngine }) {
 type Finding = AuditedEngine['findings'][number] & { readonly at: number }
 
 const findingColumns: ReadonlyArray<Column<Finding>> = [
-  { name: 'check', header: 'Found', cell: (finding) => finding.check.replaceAll('_', ' ') },
-  { name: 'subject', header: 'What', cell: (finding) => <span className="font-mono">{finding.subject}</span> },
+  { name: 'check', header: 'Finding', cell: (finding) => findingLabel(finding.check) },
+  { name: 'subject', header: 'Subject', cell: (finding) => <span className="font-mono">{finding.subject}</span> },
   { name: 'detail', header: 'Detail', cell: (finding) => finding.detail },
 ]

@@ -1,4 +1,4 @@
-/** What an operator does with a host. The table of the domain says from which states; each asks for a reason. */
+/** Operator actions on a host. `domain/host.ts` defines the states they start from; each needs a reason. */
 import { hostActions, type HostState } from '../../../src/domain/host.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { useCallForm } from '../../form/use-form.ts'
@@ -10,39 +10,39 @@ import type { FleetHost } from './read.ts'
 
 export type HostAction = keyof typeof hostActions
 
-const words: Readonly<Record<HostAction, { readonly verb: string; readonly effect: string }>> = {
-  drain: { verb: 'Drain', effect: 'It takes no more tenants. Those that it has stay until they end.' },
-  resume: { verb: 'Resume', effect: 'It is for sale again.' },
-  quarantine: { verb: 'Quarantine', effect: 'It is out of service until you release it. Tenants run on.' },
-  release: { verb: 'Release', effect: 'It is out of quarantine. Bare metal is cleaned and checked before it is sold.' },
-  remove: { verb: 'Remove', effect: 'It is taken away for good. To come back it has to join or be added again.' },
+const texts: Readonly<Record<HostAction, { readonly verb: string; readonly effect: string }>> = {
+  drain: { verb: 'Drain', effect: 'It takes no new tenants. Current rentals continue.' },
+  resume: { verb: 'Resume', effect: 'It takes new tenants again.' },
+  quarantine: { verb: 'Quarantine', effect: 'It takes no new tenants until you release it. Current rentals continue.' },
+  release: { verb: 'Release', effect: 'It leaves quarantine. Bare metal is cleaned and checked before it is sold.' },
+  remove: { verb: 'Remove', effect: 'It leaves the fleet. To return, it has to join or be added again.' },
 }
 
-/** All that can be done, with those that the state forbids greyed out. */
+/** All actions; those that the state does not allow are disabled. */
 export function HostActions({ host, onAct }: { host: FleetHost; onAct: (action: HostAction) => void }) {
-  return (Object.keys(words) as HostAction[]).map((action) => {
+  return (Object.keys(texts) as HostAction[]).map((action) => {
     const why = whyNot(host, action)
     return (
       <Button
         key={action}
         look={action === 'remove' ? 'danger' : 'secondary'}
         disabledReason={why}
-        title={words[action].effect}
+        title={texts[action].effect}
         onClick={() => onAct(action)}
       >
-        {words[action].verb}
+        {texts[action].verb}
       </Button>
     )
   })
 }
 
-/** undefined: it can be done. */
+/** undefined: possible. */
 function whyNot(host: FleetHost, action: HostAction): string | undefined {
   const from: readonly HostState[] = hostActions[action]
-  // One that waits for its cleaning is on sale again after it, unless it is taken out of service meanwhile.
+  // A host that waits for cleaning becomes ready after it.
   const state = host.state === 'cleaning_pending' ? 'ready' : host.state
   if (!from.includes(state)) return `It is ${state}`
-  return action === 'remove' && host.tenants > 0 ? 'It still has tenants: drain it first' : undefined
+  return action === 'remove' && host.tenants > 0 ? 'It still has tenants; drain it first' : undefined
 }
 
 interface HostActionDialogProps {
@@ -52,7 +52,7 @@ interface HostActionDialogProps {
 }
 
 export function HostActionDialog({ host, action, onClose }: HostActionDialogProps) {
-  const { verb, effect } = words[action]
+  const { verb, effect } = texts[action]
   const form = useCallForm('changeHost', {
     input: { params: { id: host.id } },
     refreshes: ['listHosts', 'listFleet'],

@@ -1,4 +1,7 @@
-/** One host, as it is now: facts, what it says about itself, what it measures, and what can be done with it. */
+/** Details of a host: state, notes, metrics and actions. */
+import { gpuLabel, gpusLabel } from '../../../src/view/gpu.ts'
+import { number } from '../../../src/view/number.ts'
+import { offeringLabels } from '../../../src/view/supply.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { Facts } from '../../ui/card.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
@@ -23,17 +26,17 @@ export function HostDialog({ host, onAct, onClose }: HostDialogProps) {
         <Facts
           facts={[
             ['State', <HostBadge key="state" state={host.state} />],
-            ...(host.stateReason === null ? [] : [['Why', host.stateReason] as const]),
+            ...(host.stateReason === null ? [] : [['Reason', host.stateReason] as const]),
             ...(host.fault === null ? [] : [['Fault', host.fault.message] as const]),
-            ['Last heard', host.seenAt === null ? 'never' : relativeTime(host.seenAt, now)],
+            ['Last seen', host.seenAt === null ? 'never' : relativeTime(host.seenAt, now)],
             ['Joined', localTime(host.joinedAt)],
-            ['Offered as', `${host.offering} in ${host.region}, cluster ${host.clusterName}`],
-            ['GPUs', `${host.gpusTotal} × ${host.gpuModel}${host.simulated ? ' (simulated)' : ''}`],
-            ...(host.gpusSick.length === 0 ? [] : [['Sick GPUs', host.gpusSick.join(', ')] as const]),
+            ['Offered as', `${offeringLabels[host.offering]} in ${host.region}, cluster ${host.clusterName}`],
+            ['GPUs', `${gpusLabel(host.gpusTotal, gpuLabel(host.gpuModel))}${host.simulated ? ' (simulated)' : ''}`],
+            ...(host.gpusSick.length === 0 ? [] : [['Faulty GPUs', host.gpusSick.join(', ')] as const]),
             ['Tenants', host.tenants],
             ...(host.address === null
               ? []
-              : [['Address', `${host.address.publicIp}, inside ${host.address.privateIp}`] as const]),
+              : [['Address', `${host.address.publicIp} (private ${host.address.privateIp})`] as const]),
           ]}
         />
         {host.notes.length > 0 && (
@@ -44,19 +47,19 @@ export function HostDialog({ host, onAct, onClose }: HostDialogProps) {
           </ul>
         )}
         {metrics === null ? (
-          <p className="text-sm text-muted">Nothing was measured yet.</p>
+          <p className="text-sm text-muted">No metrics yet.</p>
         ) : (
           <div>
             <h3 className="mb-2 text-sm font-semibold">
-              Measured {relativeTime(metrics.at, now)}: CPU {tell(metrics.cpuPercent, '%')}, memory{' '}
-              {tell(metrics.memoryUsedGb, 'GB')} used, disk {tell(metrics.diskFreeGb, 'GB')} free
+              Metrics from {relativeTime(metrics.at, now)}: CPU {measured(metrics.cpuPercent, '%')}, memory{' '}
+              {measured(metrics.memoryUsedGb, 'GB')} used, disk {measured(metrics.diskFreeGb, 'GB')} free
             </h3>
             <Table
               label={`GPUs of ${host.id}`}
               columns={gpuColumns}
               rows={metrics.gpus}
               rowKey={(gpu) => gpu.index}
-              empty={<p className="text-sm text-muted">Its GPUs say nothing about themselves.</p>}
+              empty={<p className="text-sm text-muted">No GPU metrics.</p>}
             />
           </div>
         )}
@@ -72,12 +75,12 @@ type Gpu = NonNullable<FleetHost['metrics']>['gpus'][number]
 
 const gpuColumns: ReadonlyArray<Column<Gpu>> = [
   { name: 'index', header: 'GPU', cell: (gpu) => gpu.index },
-  { name: 'busy', header: 'Busy', align: 'right', cell: (gpu) => tell(gpu.utilizationPercent, '%') },
-  { name: 'memory', header: 'Memory', align: 'right', cell: (gpu) => tell(gpu.memoryUsedMib, 'MiB') },
-  { name: 'power', header: 'Power', align: 'right', cell: (gpu) => tell(gpu.powerWatts, 'W') },
-  { name: 'heat', header: 'Temperature', align: 'right', cell: (gpu) => tell(gpu.temperatureCelsius, '°C') },
+  { name: 'busy', header: 'Utilization', align: 'right', cell: (gpu) => measured(gpu.utilizationPercent, '%') },
+  { name: 'memory', header: 'Memory', align: 'right', cell: (gpu) => measured(gpu.memoryUsedMib, 'MiB') },
+  { name: 'power', header: 'Power', align: 'right', cell: (gpu) => measured(gpu.powerWatts, 'W') },
+  { name: 'heat', header: 'Temperature', align: 'right', cell: (gpu) => measured(gpu.temperatureCelsius, '°C') },
 ]
 
-function tell(value: number | null, unit: string): string {
-  return value === null ? '—' : `${Math.round(value).toLocaleString('en')} ${unit}`
+function measured(value: number | null, unit: string): string {
+  return value === null ? '—' : `${number(Math.round(value))}${unit === '%' ? unit : ` ${unit}`}`
 }

@@ -1,4 +1,4 @@
-/** The fields of a bare-metal host: their labels, and how what is typed becomes the body of the call. */
+/** The fields of a bare-metal host, and the request body from their values. */
 import type { Api } from '../../../src/contract/api.ts'
 import type { BodyInputOf } from '../../../src/contract/endpoint.ts'
 import { bareMetalRegion } from '../../../src/contract/region.ts'
@@ -33,72 +33,72 @@ function choice(path: string, label: string, choices: readonly string[]): HostFi
 
 export const groups: ReadonlyArray<{ readonly title: string; readonly fields: readonly HostField[] }> = [
   {
-    title: 'The machine',
+    title: 'Machine',
     fields: [
-      field('id', 'Name', 'text', 'Lower-case letters, digits and hyphens'),
-      field('clusterName', 'Cluster', 'text', 'Machines of one cluster share a private network'),
+      field('id', 'Name', 'text', 'Lowercase letters, digits and hyphens.'),
+      field('clusterName', 'Cluster', 'text', 'Machines in a cluster share a private network.'),
       choice('region', 'Region', bareMetalRegion.options),
       choice('networkType', 'Network between machines', networkType.options),
     ],
   },
   {
-    title: 'How it is reached',
+    title: 'Access',
     fields: [
       field('hostname', 'Host name'),
-      field('user', 'User', 'text', 'root, unless you say otherwise'),
-      field('publicIp', 'Public address', 'text', 'Tenants log in here'),
-      field('privateIp', 'Private address', 'text', 'Its neighbours find it here'),
-      field('sshPort', 'SSH port', 'number', '22, unless you say otherwise'),
-      field('hostKey', 'Host key', 'text', 'SHA256:…; without it, that of the first connection'),
+      field('user', 'User', 'text', 'Default: root.'),
+      field('publicIp', 'Public address', 'text', 'Tenants log in here.'),
+      field('privateIp', 'Private address', 'text', 'For other machines in the cluster.'),
+      field('sshPort', 'SSH port', 'number', 'Default: 22.'),
+      field('hostKey', 'Host key', 'text', 'SHA256:… Leave empty to trust the first connection.'),
       field(
         'privateKey',
         'Private key',
         'block',
-        'OpenSSH or PEM, without a passphrase. It is sealed and never shown.',
+        'OpenSSH or PEM, without a passphrase. Stored encrypted and not shown again.',
       ),
-      field('sudo', 'The user has sudo without a password', 'check'),
-      field('scratch', 'Folders that are emptied after each tenant', 'list', 'With commas between them'),
+      field('sudo', 'Passwordless sudo', 'check'),
+      field('scratch', 'Folders to empty after each tenant', 'list', 'Separated by commas.'),
     ],
   },
   {
     title: 'GPUs',
     fields: [
       choice('gpuType', 'Type', gpuType.options),
-      field('gpusTotal', 'How many', 'number'),
+      field('gpusTotal', 'Number of GPUs', 'number'),
       field('gpuModel', 'Model'),
-      field('gpuRamMib', 'Memory of one, MiB', 'number'),
-      choice('gpuFormFactor', 'Form', gpuFormFactor.options),
+      field('gpuRamMib', 'Memory per GPU (MiB)', 'number'),
+      choice('gpuFormFactor', 'Form factor', gpuFormFactor.options),
       field('hardware.gpuInterface', 'Interface'),
-      field('hardware.gpuClockMhz', 'Clock, MHz', 'number'),
+      field('hardware.gpuClockMhz', 'Clock (MHz)', 'number'),
       field('hardware.gpuComputePower', 'TFLOPS', 'number'),
-      field('simulated', 'Declared only: there are no such devices', 'check', 'To try things out'),
+      field('simulated', 'Simulated GPUs', 'check', 'The machine has none of these; for testing.'),
     ],
   },
   {
-    title: 'The rest of it',
+    title: 'Other hardware',
     fields: [
       field('hardware.cpuModel', 'CPU'),
       field('hardware.cpuCores', 'Cores', 'number'),
       field('hardware.virtualCores', 'Threads', 'number'),
-      field('hardware.ramGb', 'Memory, GB', 'number'),
-      field('hardware.storageGb', 'Disk, GB', 'number'),
-      field('hasPersistentStorage', 'Its storage persists', 'check'),
+      field('hardware.ramGb', 'Memory (GB)', 'number'),
+      field('hardware.storageGb', 'Disk (GB)', 'number'),
+      field('hasPersistentStorage', 'Persistent storage', 'check'),
     ],
   },
   {
-    title: 'Power switch by Redfish, if it has one',
+    title: 'Redfish power control (optional)',
     fields: [
       field('bmc.url', 'URL'),
       field('bmc.username', 'User'),
       field('bmc.password', 'Password', 'secret'),
-      field('bmc.fingerprint', 'Fingerprint of its certificate'),
+      field('bmc.fingerprint', 'Certificate fingerprint'),
     ],
   },
 ]
 
 const allFields: readonly HostField[] = groups.flatMap((group) => group.fields)
 
-/** What these GPUs usually are. */
+/** Usual values of these GPUs. */
 export const gpuPresets: Readonly<Record<(typeof gpuType.options)[number], Values>> = {
   h100: preset('NVIDIA-H100-SXM5-80GB', '81559', 'sxm5', '1980', '989', 'SXM5'),
   h200: preset('NVIDIA-H200-SXM-141GB', '143771', 'sxm5', '1980', '989', 'SXM5'),
@@ -125,7 +125,7 @@ export const firstValues: Values = {
   ...gpuPresets.h100,
 }
 
-/** Values by path as the nested body. */
+/** Nests the values by their paths. */
 export function bodyOf(values: Values): Loose<BodyInputOf<Api['addHost']>> {
   const body: Record<string, unknown> = {}
   for (const one of allFields) {
@@ -136,7 +136,7 @@ export function bodyOf(values: Values): Loose<BodyInputOf<Api['addHost']>> {
     else body[head] = { ...(body[head] as Record<string, unknown> | undefined), [leaf]: value }
   }
   if (body['bmc'] !== undefined) body['bmc'] = { kind: 'redfish', ...(body['bmc'] as Record<string, unknown>) }
-  // So that each of its missing fields is named, not the group.
+  // So that errors name its missing fields, not the group.
   return { ...body, hardware: body['hardware'] ?? {} } as Loose<BodyInputOf<Api['addHost']>>
 }
 

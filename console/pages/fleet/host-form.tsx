@@ -1,6 +1,6 @@
 /**
- * Bare metal over SSH, as a form. It has many fields, so that they stand in a table of their own; the server judges
- * them, and what it says stands at each. Its GPUs are filled in from the type, and can be changed.
+ * Adds a bare-metal host that the server reaches over SSH. The fields come from `host-field.ts`; choosing a GPU type
+ * fills in the usual values.
  */
 import { FormDialog } from '../../form/dialog.tsx'
 import { useCallForm, type Form } from '../../form/use-form.ts'
@@ -14,15 +14,15 @@ export function HostForm({ onClose }: { onClose: () => void }) {
     initial: firstValues,
     body: bodyOf,
     onDone: (host) => {
-      toast(`${host.id} is ${host.state}: it is checked before it is sold.`)
+      toast(`Added ${host.id}. It is checked before it is sold.`)
       onClose()
     },
   })
   return (
-    <FormDialog title="Add bare metal" wide form={form} action="Add it" onClose={onClose}>
+    <FormDialog title="Add bare metal" wide form={form} action="Add host" onClose={onClose}>
       <p className="text-sm text-muted">
-        A machine that this server reaches over SSH. It is checked against what you say here and cleaned before it is
-        sold, and cleaned again after each tenant.
+        A machine that this server reaches over SSH. It is checked against these values before it is sold, and cleaned
+        after each tenant.
       </p>
       {groups.map((group) => (
         <fieldset key={group.title} className="min-w-0">

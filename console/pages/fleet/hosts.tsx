@@ -1,7 +1,8 @@
-/** Hosts: machines with our agent and bare metal over SSH. How they are, and what an operator does with them. */
+/** Hosts: machines with an agent, and bare metal over SSH. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { gpuLabel, gpusLabel } from '../../../src/view/gpu.ts'
+import { hostStateLabels } from '../../../src/view/host.ts'
 import { relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { optionalText } from '../../form/read.ts'
@@ -21,7 +22,7 @@ import { HostForm } from './host-form.tsx'
 import type { FleetHost } from './read.ts'
 
 const route = getRouteApi('/shell/operator/fleet')
-/** Hosts are heard of every three seconds. */
+/** Hosts report every three seconds. */
 const EVERY_MS = 3_000
 const states = ['ready', 'draining', 'cleaning', 'quarantined', 'left'] as const
 
@@ -45,7 +46,7 @@ export function FleetHosts() {
       <div className="flex flex-wrap items-end gap-3" role="search" aria-label="Hosts">
         <TextField
           className="min-w-48 flex-1"
-          label="Find"
+          label="Search"
           placeholder="Name, cluster or region"
           value={q}
           onChange={(event) =>
@@ -55,14 +56,17 @@ export function FleetHosts() {
         <SelectField
           className="min-w-40"
           label="State"
-          choices={[{ value: '', label: 'Any' }, ...states.map((value) => ({ value, label: value }))]}
+          choices={[
+            { value: '', label: 'Any' },
+            ...states.map((value) => ({ value, label: hostStateLabels[value][0] })),
+          ]}
           value={state ?? ''}
           onChange={(event) => {
             const chosen = states.find((one) => one === event.target.value)
             void navigate({ search: (before) => ({ ...before, state: chosen }), replace: true })
           }}
         />
-        <ButtonLink to="/supply/join">Join with the agent</ButtonLink>
+        <ButtonLink to="/supply/join">Join a machine</ButtonLink>
         <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
           Add bare metal
         </Button>
@@ -92,10 +96,10 @@ export function FleetHosts() {
 
 function NoHost({ isFiltered }: { isFiltered: boolean }) {
   return isFiltered ? (
-    <Empty title="No host is like that">Change what you look for above.</Empty>
+    <Empty title="No hosts match">Change the search text or the state.</Empty>
   ) : (
-    <Empty title="There are no hosts yet" action={<ButtonLink to="/supply/join">Join a machine</ButtonLink>}>
-      A machine with Docker or QEMU joins with one command; bare metal is added here and reached over SSH.
+    <Empty title="No hosts yet" action={<ButtonLink to="/supply/join">Join a machine</ButtonLink>}>
+      A machine with Docker or QEMU joins with one command. Add bare metal here; the server reaches it over SSH.
     </Empty>
   )
 }
@@ -117,50 +121,50 @@ function columnsOf(now: number, show: (host: FleetHost) => void): ReadonlyArray<
     },
     { name: 'state', header: 'State', cell: (host) => <HostBadge state={host.state} /> },
     {
-      name: 'heard',
-      header: 'Last heard',
-      cell: (host) => <Heard host={host} now={now} />,
+      name: 'seen',
+      header: 'Last seen',
+      cell: (host) => <LastSeen host={host} now={now} />,
     },
-    { name: 'reached', header: 'Reached', wideOnly: true, cell: (host) => reachWords(host) },
+    { name: 'access', header: 'Access', wideOnly: true, cell: (host) => accessLabel(host) },
     { name: 'tenants', header: 'Tenants', align: 'right', cell: (host) => host.tenants },
-    { name: 'measures', header: 'Measured', wideOnly: true, cell: (host) => measureWords(host) },
+    { name: 'load', header: 'Load', wideOnly: true, cell: (host) => loadLabel(host) },
     {
       name: 'supplier',
       header: 'Supplier',
       wideOnly: true,
-      cell: (host) => <span className="whitespace-nowrap">{host.supplierName ?? 'The house'}</span>,
+      cell: (host) => <span className="whitespace-nowrap">{host.supplierName ?? 'Operator'}</span>,
     },
     {
       name: 'open',
-      header: <span className="sr-only">Look after</span>,
+      header: <span className="sr-only">Manage</span>,
       align: 'right',
       cell: (host) => (
-        <Button look="quiet" aria-label={`Look after ${host.id}`} onClick={() => show(host)}>
-          Look after
+        <Button look="quiet" aria-label={`Manage ${host.id}`} onClick={() => show(host)}>
+          Manage
         </Button>
       ),
     },
   ]
 }
 
-function Heard({ host, now }: { host: FleetHost; now: number }) {
+function LastSeen({ host, now }: { host: FleetHost; now: number }) {
   if (host.state === 'left') return <span className="text-muted">—</span>
   return (
     <span className="whitespace-nowrap">
       {host.seenAt === null ? 'never' : relativeTime(host.seenAt, now)}{' '}
-      {host.isSilent && <Badge tone="bad">silent</Badge>}
+      {host.isSilent && <Badge tone="bad">offline</Badge>}
       {host.fault !== null && <Badge tone="bad">fault</Badge>}
     </span>
   )
 }
 
-function reachWords({ address }: FleetHost): string {
-  if (address === null) return 'by its agent'
-  return `${address.hostname}:${address.sshPort} over SSH`
+function accessLabel({ address }: FleetHost): string {
+  if (address === null) return 'agent'
+  return `SSH, ${address.hostname}:${address.sshPort}`
 }
 
-/** The busiest GPU stands for all of them. */
-function measureWords({ metrics, state }: FleetHost): string {
+/** Shows the busiest GPU. */
+function loadLabel({ metrics, state }: FleetHost): string {
   if (metrics === null || state === 'left') return '—'
   const most = (values: ReadonlyArray<number | null>): number | undefined => {
     const known = values.filter((value) => value !== null)
@@ -169,9 +173,9 @@ function measureWords({ metrics, state }: FleetHost): string {
   const busy = most(metrics.gpus.map((gpu) => gpu.utilizationPercent))
   const hot = most(metrics.gpus.map((gpu) => gpu.temperatureCelsius))
   return [
-    busy === undefined ? [] : `GPU ${Math.round(busy)} %`,
+    busy === undefined ? [] : `GPU ${Math.round(busy)}%`,
     hot === undefined ? [] : `${Math.round(hot)} °C`,
-    metrics.cpuPercent === null ? [] : `CPU ${Math.round(metrics.cpuPercent)} %`,
+    metrics.cpuPercent === null ? [] : `CPU ${Math.round(metrics.cpuPercent)}%`,
   ]
     .flat()
     .join(', ')

@@ -1,4 +1,4 @@
-/** Images that virtual machines start from: hosts fetch one once and hold it against its checksum. */
+/** Base images of virtual machines. Hosts download each once and verify its checksum. */
 import { localDate } from '../../../src/view/time.ts'
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
@@ -21,10 +21,10 @@ const arches = ['x64', 'arm64'] as const
 export function FleetImages() {
   const images = useCall('listBaseImages')
   const [isAdding, setAdding] = useState(false)
-  const [going, setGoing] = useState<Image | undefined>()
+  const [deleting, setDeleting] = useState<Image | undefined>()
   const add = (
     <Button look="primary" onClick={() => setAdding(true)}>
-      Add an image
+      Add image
     </Button>
   )
   return (
@@ -33,20 +33,20 @@ export function FleetImages() {
         {(reply) => (
           <Table
             label="Base images"
-            columns={columnsOf(setGoing)}
+            columns={columnsOf(setDeleting)}
             rows={reply.images}
             rowKey={(image) => image.name}
             empty={
-              <Empty title="No image is named yet">
-                Virtual machines then start from the small image that each host builds for itself. Name a cloud image,
-                such as Debian or Ubuntu, to start from that.
+              <Empty title="No base images yet">
+                Virtual machines start from a small image that each host builds. Add a cloud image, such as Debian or
+                Ubuntu, to use that instead.
               </Empty>
             }
           />
         )}
       </Answer>
       {isAdding && <ImageForm onClose={() => setAdding(false)} />}
-      {going !== undefined && <DeleteImage image={going} onClose={() => setGoing(undefined)} />}
+      {deleting !== undefined && <DeleteImage image={deleting} onClose={() => setDeleting(undefined)} />}
     </Card>
   )
 }
@@ -63,18 +63,18 @@ function columnsOf(remove: (image: Image) => void): ReadonlyArray<Column<Image>>
         </span>
       ),
     },
-    { name: 'arch', header: 'Processor', cell: (image) => image.arch },
-    { name: 'user', header: 'Log in as', cell: (image) => image.loginUser },
+    { name: 'arch', header: 'Architecture', cell: (image) => image.arch },
+    { name: 'user', header: 'Login user', cell: (image) => image.loginUser },
     {
       name: 'source',
-      header: 'Comes from',
+      header: 'Source',
       cell: (image) => (
         <span className="break-all" title={`sha256 ${image.sha256}`}>
           {image.source}
         </span>
       ),
     },
-    { name: 'created', header: 'Since', wideOnly: true, cell: (image) => localDate(image.createdAt) },
+    { name: 'created', header: 'Added', wideOnly: true, cell: (image) => localDate(image.createdAt) },
     {
       name: 'delete',
       header: <span className="sr-only">Delete</span>,
@@ -91,15 +91,15 @@ function columnsOf(remove: (image: Image) => void): ReadonlyArray<Column<Image>>
 function DeleteImage({ image, onClose }: { image: Image; onClose: () => void }) {
   return (
     <ConfirmCall
-      title={`Delete ${image.name}`}
+      title={`Delete ${image.name}?`}
       action="Delete"
       operation="deleteBaseImage"
       input={{ params: { id: image.name } }}
       refreshes={['listBaseImages']}
-      done={`${image.name} is forgotten.`}
+      done={`Deleted ${image.name}.`}
       onClose={onClose}
     >
-      Machines that have started from it run on. New ones cannot start from it any more.
+      Current machines keep running. New machines can no longer use it.
     </ConfirmCall>
   )
 }
@@ -114,24 +114,28 @@ function ImageForm({ onClose }: { onClose: () => void }) {
       arch: arch as Image['arch'],
     }),
     onDone: (image) => {
-      toast(`${image.name} is there.`)
+      toast(`Added ${image.name}.`)
       onClose()
     },
   })
   return (
-    <FormDialog title="Add a base image" form={form} action="Add it" onClose={onClose}>
-      <TextField label="Name" hint="What orders call it: debian-12" {...form.text('name')} />
-      <TextField label="Comes from" hint="https://…, or file:/… on the hosts themselves" {...form.text('source')} />
-      <TextField label="SHA-256" hint="64 hexadecimal digits, as sha256sum prints them" {...form.text('sha256')} />
-      <TextField label="Log in as" hint="The user that its cloud-init makes: debian" {...form.text('loginUser')} />
+    <FormDialog title="Add a base image" form={form} action="Add image" onClose={onClose}>
+      <TextField label="Name" hint="The name in orders, such as debian-12." {...form.text('name')} />
+      <TextField label="Source" hint="https://…, or file:/… on each host." {...form.text('source')} />
+      <TextField label="SHA-256" hint="64 hexadecimal digits, as printed by sha256sum." {...form.text('sha256')} />
+      <TextField
+        label="Login user"
+        hint="The user that cloud-init creates, such as debian."
+        {...form.text('loginUser')}
+      />
       <SelectField
-        label="Processor"
+        label="Architecture"
         choices={arches.map((value) => ({ value, label: value }))}
         {...form.text('arch')}
       />
       <CheckField
-        label="For orders that name none"
-        hint="There is one of each processor; it takes the place of the one before."
+        label="Default image"
+        hint="Used for orders without an image. Replaces the current default of this architecture."
         {...form.check('isDefault')}
       />
     </FormDialog>

@@ -1,4 +1,5 @@
-/** What an operator changes about one machine. Only what was touched is sent; the reason stands in the audit log. */
+/** Changes a machine. Only changed values are sent; the reason is recorded in the audit log. */
+import { gpuLabel, gpusLabel } from '../../../src/view/gpu.ts'
 import { editableUsd } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { FormDialog } from '../../form/dialog.tsx'
@@ -29,7 +30,7 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
     },
     body: (values) => changeOf(machine, values),
     onDone: () => {
-      toast(`${machine.id} is changed.`)
+      toast(`Changed ${machine.id}.`)
       onClose()
     },
   })
@@ -38,37 +39,39 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
     <FormDialog
       title={machine.id}
       form={form}
-      action="Change it"
-      disabledReason={form.isDirty ? undefined : 'Nothing is changed'}
+      action="Save changes"
+      disabledReason={form.isDirty ? undefined : 'Nothing changed yet'}
       onClose={onClose}
     >
       <Facts
         facts={[
-          ['GPUs', `${machine.gpusTotal} × ${machine.gpuModel}, ${machine.gpusInUse} in use`],
+          ['GPUs', `${gpusLabel(machine.gpusTotal, gpuLabel(machine.gpuModel))}, ${machine.gpusInUse} in use`],
           ['Cluster', machine.clusterName],
           ['Engine', machine.driver],
-          ...(sickByEngine.length === 0 ? [] : [['Sick, its engine says', sickByEngine.join(', ')] as const]),
+          ...(sickByEngine.length === 0 ? [] : [['Faulty (reported by the engine)', sickByEngine.join(', ')] as const]),
         ]}
       />
-      <CheckField label="On sale" hint="What runs on it goes on either way." {...form.check('listed')} />
+      <CheckField label="On sale" hint="Current rentals continue either way." {...form.check('listed')} />
       <CheckField
         label="Draining"
-        hint={mayDrain ? 'Takes no more tenants; those it has stay.' : `It is ${machine.status.slice(5)}.`}
+        hint={
+          mayDrain ? 'Takes no new tenants. Current rentals continue.' : `The machine is ${machine.status.slice(5)}.`
+        }
         disabled={!mayDrain}
         {...form.check('draining')}
       />
       <SupplierField {...supplier} onChange={(supplierId) => form.set({ supplierId })} />
       {isPriced(machine, form.values.supplierId) && (
         <TextField
-          label="Price of a GPU and hour in USD"
-          hint="What runs on it keeps its price."
+          label="Price per GPU-hour (USD)"
+          hint="Current rentals keep their price."
           inputMode="decimal"
           {...form.text('pricePerGpuHourUsd')}
         />
       )}
       <TextField
-        label="GPUs that you withdraw from sale"
-        hint={`Their numbers, from 0 to ${machine.gpusTotal - 1}: 0, 3`}
+        label="GPUs withdrawn from sale"
+        hint={`Numbers from 0 to ${machine.gpusTotal - 1}, such as 0, 3.`}
         {...form.text('gpusSick')}
       />
       <ReasonField {...form.text('reason')} />
@@ -90,7 +93,7 @@ interface Values {
   readonly reason: string
 }
 
-/** Only what was touched. */
+/** Only changed values. */
 function changeOf(machine: FleetMachine, values: Values) {
   const { listed, draining, supplierId, pricePerGpuHourUsd: price, gpusSick, reason } = values
   const sick = readIndexes(gpusSick)
@@ -121,7 +124,7 @@ function SupplierField({
   return (
     <SelectField
       label="Supplier"
-      choices={[{ value: '', label: 'The house' }, ...choices, ...(isKnown ? [] : [{ value, label: value }])]}
+      choices={[{ value: '', label: 'Operator' }, ...choices, ...(isKnown ? [] : [{ value, label: value }])]}
       value={value}
       onChange={(event) => onChange(event.target.value)}
       error={error}
@@ -129,8 +132,8 @@ function SupplierField({
   )
 }
 
-/** What is no number stays in the list as NaN, which the schema refuses. */
+/** Text that is not a number becomes NaN, which the schema rejects. */
 function readIndexes(text: string): number[] {
-  const words = text.split(/[\s,]+/).filter((word) => word !== '')
-  return [...new Set(words.map((word) => optionalNumber(word) ?? Number.NaN))].sort((a, b) => a - b)
+  const parts = text.split(/[\s,]+/).filter((part) => part !== '')
+  return [...new Set(parts.map((part) => optionalNumber(part) ?? Number.NaN))].sort((a, b) => a - b)
 }

@@ -1,8 +1,10 @@
-/** Machines as they are sold: found by filters that stand in the address, changed one at a time with a reason. */
+/** All machines. The filters are in the URL; each change needs a reason. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import { count } from '../../../src/view/number.ts'
+import { gpuLabel } from '../../../src/view/gpu.ts'
 import { money } from '../../../src/view/money.ts'
+import { offeringLabels } from '../../../src/view/supply.ts'
 import { relativeTime } from '../../../src/view/time.ts'
 import { machineStatus } from '../../../src/contract/operator.ts'
 import { useCall } from '../../api/query.ts'
@@ -41,20 +43,20 @@ export function FleetMachines() {
     <div className="flex flex-col gap-4">
       <div className="grid gap-3 sm:grid-cols-3" role="search" aria-label="Machines">
         <TextField
-          label="Find"
+          label="Search"
           placeholder="Name, cluster, region or GPU"
           value={q}
           onChange={(event) => narrow({ q: event.target.value })}
         />
         <SelectField
           label="Offered as"
-          choices={[any, ...offerings.map((value) => ({ value, label: offeringWords[value] }))]}
+          choices={[any, ...offerings.map((value) => ({ value, label: offeringLabels[value] }))]}
           value={offering ?? ''}
           onChange={(event) => narrow({ offering: event.target.value })}
         />
         <SelectField
           label="Status"
-          choices={[any, ...machineStatus.options.map((value) => ({ value, label: statusWords(value) }))]}
+          choices={[any, ...machineStatus.options.map((value) => ({ value, label: statusLabel(value) }))]}
           value={status ?? ''}
           onChange={(event) => narrow({ status: event.target.value })}
         />
@@ -80,10 +82,10 @@ export function FleetMachines() {
 
 function NoMachine({ isFiltered }: { isFiltered: boolean }) {
   return isFiltered ? (
-    <Empty title="No machine is like that">Change what you look for above.</Empty>
+    <Empty title="No machines match">Change the search text or the filters.</Empty>
   ) : (
-    <Empty title="There are no machines yet">
-      Machines come from engines that are switched on (BERTH_ENGINES) and from hosts that join: see the tab Hosts.
+    <Empty title="No machines yet">
+      Machines come from the engines in BERTH_ENGINES and from hosts that join. See the Hosts tab.
     </Empty>
   )
 }
@@ -93,35 +95,35 @@ function columnsOf(now: number, choose: (machine: FleetMachine) => void): Readon
     {
       name: 'id',
       header: 'Machine',
-      width: 'minmax(0, 1.9fr)',
+      width: 'minmax(0, 1.7fr)',
       cell: (machine) => <span title={`${machine.id}, engine ${machine.driver}`}>{machine.id}</span>,
     },
     {
       name: 'offering',
       header: 'Offered as',
-      width: 'minmax(0, 1.05fr)',
-      cell: (machine) => offeringWords[machine.offering],
+      width: '8rem',
+      cell: (machine) => offeringLabels[machine.offering],
     },
     {
       name: 'gpu',
       header: 'GPUs',
       width: 'minmax(0, 1.5fr)',
-      cell: (machine) => <span title={machine.gpuModel}>{machine.gpuModel.replace(/^NVIDIA-/, '')}</span>,
+      cell: (machine) => <span title={machine.gpuModel}>{gpuLabel(machine.gpuModel)}</span>,
     },
     { name: 'use', header: 'In use', align: 'right', width: '4.8rem', cell: (machine) => <InUse machine={machine} /> },
-    { name: 'region', header: 'Region', width: 'minmax(0, 1.05fr)', cell: (machine) => machine.region },
+    { name: 'region', header: 'Region', width: 'minmax(0, 0.95fr)', cell: (machine) => machine.region },
     {
       name: 'price',
-      header: <span title="USD a GPU and hour">Price</span>,
+      header: <span title="USD per GPU-hour">Price</span>,
       align: 'right',
       width: '4.8rem',
-      cell: (machine) => (machine.pricePerGpuHourUsd === null ? 'book' : money(machine.pricePerGpuHourUsd)),
+      cell: (machine) => (machine.pricePerGpuHourUsd === null ? 'Book' : money(machine.pricePerGpuHourUsd)),
     },
     {
       name: 'supplier',
       header: 'Supplier',
       width: 'minmax(0, 1.3fr)',
-      cell: (machine) => machine.supplierName ?? 'The house',
+      cell: (machine) => machine.supplierName ?? 'Operator',
     },
     {
       name: 'status',
@@ -145,7 +147,7 @@ function columnsOf(now: number, choose: (machine: FleetMachine) => void): Readon
 function InUse({ machine }: { machine: FleetMachine }) {
   const sick = machine.gpusSick.length
   return (
-    <span title={sick === 0 ? undefined : `${count(sick, 'GPU')} not fit for sale: ${machine.gpusSick.join(', ')}`}>
+    <span title={sick === 0 ? undefined : `${count(sick, 'faulty GPU')}: ${machine.gpusSick.join(', ')}`}>
       {machine.gpusInUse} / {machine.gpusTotal}
       {sick > 0 && <span className="text-warn"> −{sick}</span>}
     </span>
@@ -163,20 +165,14 @@ const statusTones: Readonly<Record<string, Tone>> = {
 function MachineBadge({ machine, now }: { machine: FleetMachine; now: number }) {
   const isOffSale = !machine.listed && machine.status === 'node_ready'
   return (
-    <span title={`Seen ${relativeTime(machine.seenAt, now)}`}>
+    <span title={`Last seen ${relativeTime(machine.seenAt, now)}`}>
       <Badge tone={isOffSale ? 'plain' : (statusTones[machine.status] ?? 'plain')}>
-        {isOffSale ? 'off sale' : statusWords(machine.status)}
+        {isOffSale ? 'off sale' : statusLabel(machine.status)}
       </Badge>
     </span>
   )
 }
 
-const offeringWords = {
-  marketplace: 'Marketplace',
-  'virtual-machine': 'VM',
-  'bare-metal': 'Bare metal',
-} as const
-
-function statusWords(status: string): string {
+function statusLabel(status: string): string {
   return status.replace(/^node_/, '')
 }

@@ -1,4 +1,4 @@
-/** The operator's fleet: machines and hosts, what engines show, rentals of everyone, images, and why an order fits. */
+/** The operator's fleet, one tab per list. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useOperatorEvents } from '../../api/live-operator.ts'
@@ -40,7 +40,7 @@ export function FleetPage() {
   const navigate = route.useNavigate()
   useOperatorEvents()
   return (
-    <Page intro="Every machine that can be sold, whoever supplies it, and what runs on it.">
+    <Page intro="All machines, hosts, rentals and volumes, across all suppliers and accounts.">
       <Tabs label="Fleet" tabs={tabs} chosen={tab} onChoose={(name) => void navigate({ search: { tab: name } })}>
         {panels[tab]()}
       </Tabs>

@@ -1,4 +1,4 @@
-/** Where an order would go now and why nowhere else, by the rules that orders themselves are placed by. */
+/** Explains where an order would be placed now, and why other machines don't match. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
@@ -6,7 +6,9 @@ import { region } from '../../../src/contract/region.ts'
 import { rentalType } from '../../../src/contract/rental.ts'
 import { gpuType, networkType } from '../../../src/contract/shared.ts'
 import type { PlacementReason } from '../../../src/contract/host.ts'
-import { count } from '../../../src/view/number.ts'
+import { networkLabels } from '../../../src/view/gpu.ts'
+import { count, number } from '../../../src/view/number.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
@@ -18,24 +20,24 @@ import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
 
 const route = getRouteApi('/shell/operator/fleet')
 
-/** What is asked first: it fits the simulated fleet. */
-const usual = { type: 'virtual-machine', region: 'mock-region', gpu: 'h100', network: 'ethernet', gpus: 1 } as const
+/** Matches the simulated fleet. */
+const defaults = { type: 'virtual-machine', region: 'mock-region', gpu: 'h100', network: 'ethernet', gpus: 1 } as const
 
 export function FleetPlacement() {
   const search = route.useSearch()
-  const isAsked = search.gpus !== undefined
+  const isSubmitted = search.gpus !== undefined
   const order = {
-    machineType: search.type ?? usual.type,
-    region: search.region ?? usual.region,
-    gpuType: search.gpu ?? usual.gpu,
-    networkType: search.network ?? usual.network,
-    gpuCount: search.gpus ?? usual.gpus,
+    machineType: search.type ?? defaults.type,
+    region: search.region ?? defaults.region,
+    gpuType: search.gpu ?? defaults.gpu,
+    networkType: search.network ?? defaults.network,
+    gpuCount: search.gpus ?? defaults.gpus,
   }
-  const report = useCall('explainPlacement', { body: order }, { enabled: isAsked })
+  const report = useCall('explainPlacement', { body: order }, { enabled: isSubmitted })
   return (
     <div className="flex flex-col gap-4">
       <OrderForm />
-      {isAsked && (
+      {isSubmitted && (
         <Answer of={report} skeleton={<Skeleton rows={6} />}>
           {(value) => <Report report={value} />}
         </Answer>
@@ -48,31 +50,35 @@ function OrderForm() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const [values, setValues] = useState({
-    type: search.type ?? usual.type,
-    region: search.region ?? usual.region,
-    gpu: search.gpu ?? usual.gpu,
-    network: search.network ?? usual.network,
-    gpus: String(search.gpus ?? usual.gpus),
+    type: search.type ?? defaults.type,
+    region: search.region ?? defaults.region,
+    gpu: search.gpu ?? defaults.gpu,
+    network: search.network ?? defaults.network,
+    gpus: String(search.gpus ?? defaults.gpus),
   })
   const gpus = /^\d{1,4}$/.test(values.gpus.trim()) ? Number.parseInt(values.gpus, 10) : 0
-  const wrong = gpus >= 1 && gpus <= 4_096 ? undefined : 'A whole number from 1 to 4,096.'
+  const wrong = gpus >= 1 && gpus <= 4_096 ? undefined : 'Enter a number from 1 to 4,096.'
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     void navigate({ search: { tab: 'placement', ...values, gpus } })
   }
-  const choose = <Value extends string>(name: keyof typeof values, options: readonly Value[]) => ({
-    choices: options.map((value): Choice => ({ value, label: value })),
+  const choose = <Value extends string>(
+    name: keyof typeof values,
+    options: readonly Value[],
+    label: (value: Value) => string = String,
+  ) => ({
+    choices: options.map((value): Choice => ({ value, label: label(value) })),
     value: values[name],
     onChange: (event: { target: { value: string } }) =>
       setValues((before) => ({ ...before, [name]: event.target.value })),
   })
   return (
-    <Card title="An order">
+    <Card title="Order">
       <form onSubmit={submit} className="grid items-start gap-3 sm:grid-cols-2 lg:grid-cols-5">
-        <SelectField label="Kind" {...choose('type', rentalType.options)} />
+        <SelectField label="Kind" {...choose('type', rentalType.options, (type) => rentalKindLabels[type])} />
         <SelectField label="Region" {...choose('region', region.options)} />
-        <SelectField label="GPU" {...choose('gpu', gpuType.options)} />
-        <SelectField label="Network" {...choose('network', networkType.options)} />
+        <SelectField label="GPU" {...choose('gpu', gpuType.options, (gpu) => gpu.toUpperCase())} />
+        <SelectField label="Network" {...choose('network', networkType.options, (network) => networkLabels[network])} />
         <TextField
           label="GPUs"
           inputMode="numeric"
@@ -97,31 +103,32 @@ function Report({ report }: { report: Placement }) {
   return (
     <>
       <div className="flex flex-wrap items-center gap-3" role="status">
-        {report.found ? <Badge tone="good">would be placed</Badge> : <Badge tone="bad">would find no place</Badge>}
+        {report.found ? <Badge tone="good">can be placed</Badge> : <Badge tone="bad">cannot be placed</Badge>}
         <span className="text-sm">
-          {count(candidates.length, 'machine')} would do, {rejectedCount} would not. <PriceWords price={report.price} />
+          {count(candidates.length, 'matching machine')}, {number(rejectedCount)} that don’t match.{' '}
+          <PriceNote price={report.price} />
         </span>
       </div>
-      <Card title="Where it would go">
+      <Card title="Matching machines">
         <Table
-          label="Machines that would do"
+          label="Matching machines"
           columns={candidateColumns}
           rows={candidates.map((machine, at) => ({ ...machine, at: at + 1 }))}
           rowKey={(machine) => machine.machineId}
-          empty={<p className="text-sm text-muted">No machine would do now; the reasons are below.</p>}
+          empty={<p className="text-sm text-muted">No machine matches now. The reasons are below.</p>}
         />
       </Card>
-      <Card title="Why not elsewhere">
+      <Card title="Machines that don’t match">
         <VirtualTable
-          label="Machines that would not do"
+          label="Machines that don’t match"
           columns={rejectedColumns}
           rows={rejected}
           rowKey={(machine) => machine.machineId}
-          empty={<p className="text-sm text-muted">Every machine of the house would do.</p>}
+          empty={<p className="text-sm text-muted">All machines match.</p>}
         />
         {rejectedCount > rejected.length && (
           <p className="mt-2 text-sm text-muted">
-            The nearest {rejected.length} of {rejectedCount}.
+            Showing the closest {number(rejected.length)} of {number(rejectedCount)}.
           </p>
         )}
       </Card>
@@ -129,22 +136,22 @@ function Report({ report }: { report: Placement }) {
   )
 }
 
-function PriceWords({ price }: { price: Placement['price'] }) {
-  if (price === 'found') return 'The price book has a price for it.'
+function PriceNote({ price }: { price: Placement['price'] }) {
+  if (price === 'found') return 'The price book has a price for this order.'
   const why = {
-    disabled: 'The price book has switched its price off.',
-    missing: 'The price book has no price for it.',
-    other_gpu_count: 'The price book has prices for other numbers of GPUs only.',
+    disabled: 'Its price is not for sale in the price book.',
+    missing: 'The price book has no price for this order.',
+    other_gpu_count: 'The price book only has prices for other GPU counts.',
   }[price]
   return (
     <>
-      {why} <TextLink to="/operator/prices">Open the price book</TextLink>
+      {why} <TextLink to="/operator/prices">View price book</TextLink>
     </>
   )
 }
 
 const candidateColumns: ReadonlyArray<Column<Placement['candidates'][number] & { at: number }>> = [
-  { name: 'at', header: 'Tried', cell: (machine) => `${machine.at}.` },
+  { name: 'at', header: 'Rank', cell: (machine) => machine.at },
   { name: 'machine', header: 'Machine', cell: (machine) => machine.machineId },
   { name: 'cluster', header: 'Cluster', cell: (machine) => machine.clusterName },
   { name: 'driver', header: 'Engine', cell: (machine) => machine.driver },
@@ -156,28 +163,28 @@ const candidateColumns: ReadonlyArray<Column<Placement['candidates'][number] & {
   },
 ]
 
-const reasonWords: Readonly<Record<PlacementReason, string>> = {
-  other_offering: 'Sold as something else',
-  other_region: 'In another region',
+const reasonLabels: Readonly<Record<PlacementReason, string>> = {
+  other_offering: 'Other offering',
+  other_region: 'Other region',
   other_gpu: 'Other GPUs',
-  other_network: 'Another network',
-  engine_off: 'Its engine is off here',
+  other_network: 'Other network',
+  engine_off: 'Engine not enabled here',
   not_listed: 'Off sale',
   draining: 'Draining',
-  cleaning: 'Being cleaned',
-  quarantined: 'In quarantine',
-  lost: 'Its engine does not show it',
-  other_size: 'Of another size',
-  not_whole: 'Not wholly free',
+  cleaning: 'Cleaning',
+  quarantined: 'Quarantined',
+  lost: 'Not reported by its engine',
+  other_size: 'Other size',
+  not_whole: 'Partly rented',
   too_few_free: 'Too few free GPUs',
-  sick_gpus: 'Sick GPUs',
-  costs_too_much: 'Costs more than the order pays',
-  cluster_too_small: 'Its cluster is too small',
+  sick_gpus: 'Faulty GPUs',
+  costs_too_much: 'Above the maximum price',
+  cluster_too_small: 'Cluster too small',
 }
 
 const rejectedColumns: ReadonlyArray<Column<Placement['rejected'][number]>> = [
   { name: 'machine', header: 'Machine', cell: (machine) => machine.machineId },
   { name: 'driver', header: 'Engine', cell: (machine) => machine.driver },
-  { name: 'reason', header: 'Why not', cell: (machine) => reasonWords[machine.reason] },
+  { name: 'reason', header: 'Reason', cell: (machine) => reasonLabels[machine.reason] },
   { name: 'detail', header: 'Detail', cell: (machine) => machine.detail },
 ]

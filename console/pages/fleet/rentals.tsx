@@ -1,4 +1,4 @@
-/** Rentals of everyone. Those that hang come first, each with what an operator can do about it. */
+/** Rentals of all accounts. Stuck rentals come first, with the next step. */
 import { getRouteApi } from '@tanstack/react-router'
 import { rentalStatus } from '../../../src/contract/rental.ts'
 import { count } from '../../../src/view/number.ts'
@@ -52,13 +52,11 @@ export function FleetRentals() {
         {({ rentals: rows, nextCursor }) => (
           <>
             <VirtualTable
-              label="Rentals of everyone"
+              label="Rentals of all accounts"
               columns={columns}
               rows={rows}
               rowKey={(rental) => rental.id}
-              empty={
-                <Empty title="There is no such rental">What customers rent stands here, whatever its state.</Empty>
-              }
+              empty={<Empty title="No rentals match">Rentals of all accounts are listed here.</Empty>}
             />
             <Pager pages={pages} nextCursor={nextCursor} />
           </>
@@ -75,14 +73,8 @@ function StuckRentals() {
     <Answer of={stuck} skeleton={<></>}>
       {({ rentals }) =>
         rentals.length > 0 && (
-          <Card title={`${count(rentals.length, 'rental')} that ${rentals.length === 1 ? 'hangs' : 'hang'}`}>
-            <Table
-              label="Rentals that hang"
-              columns={columns}
-              rows={rentals}
-              rowKey={(rental) => rental.id}
-              empty={null}
-            />
+          <Card title={count(rentals.length, 'stuck rental')}>
+            <Table label="Stuck rentals" columns={columns} rows={rentals} rowKey={(rental) => rental.id} empty={null} />
           </Card>
         )
       }
@@ -97,24 +89,25 @@ function stuckColumns(now: number): ReadonlyArray<Column<AnyRental>> {
     { name: 'status', header: 'State', cell: (rental) => <RentalBadge status={rental.status} /> },
     {
       name: 'since',
-      header: 'Hangs since',
+      header: 'Stuck since',
       cell: (rental) => <span title={localTime(rental.stuckSince)}>{relativeTime(rental.stuckSince, now)}</span>,
     },
-    { name: 'todo', header: 'What can be done', cell: (rental) => <NextStep rental={rental} /> },
+    { name: 'next', header: 'Next step', cell: (rental) => <NextStep rental={rental} /> },
   ]
 }
 
-/** The customer pays nothing meanwhile; what is left to do is at the engine. */
+/** The customer is not charged; the machine has to be removed at the engine. */
 function NextStep({ rental }: { rental: AnyRental }) {
   return (
     <p className="max-w-prose min-w-64">
-      The engine <span className="font-mono">{rental.driver}</span> was asked {count(rental.attempts, 'time')} and still
-      shows {rental.externalId === null ? 'it' : <span className="font-mono break-all">{rental.externalId}</span>}. It
-      is asked again by itself and nobody pays for it.{' '}
+      After {count(rental.attempts, 'attempt')} the engine <span className="font-mono">{rental.driver}</span> still
+      reports{' '}
+      {rental.externalId === null ? 'the machine' : <span className="font-mono break-all">{rental.externalId}</span>}.
+      Berth keeps trying, and nobody is charged.{' '}
       <TextLink to="/operator/fleet" search={{ tab: 'engines' }}>
-        Look at the engine
+        Check the engine
       </TextLink>
-      , and end the machine there by hand if it stays.
+      , and remove the machine there if it stays.
       {rental.lastError !== null && (
         <span className="mt-1 block text-bad">
           Last error, {localTime(rental.lastErrorAt)}: {rental.lastError}
@@ -128,7 +121,7 @@ function columnsOf(now: number): ReadonlyArray<Column<AnyRental>> {
   return [
     { name: 'name', header: 'Rental', width: 'minmax(0, 1.4fr)', cell: (rental) => <RentalName rental={rental} /> },
     { name: 'account', header: 'Account', cell: (rental) => <AccountLink rental={rental} /> },
-    { name: 'kind', header: 'Kind', width: '6rem', cell: (rental) => rentalKindLabels[rental.kind] },
+    { name: 'kind', header: 'Kind', width: '8rem', cell: (rental) => rentalKindLabels[rental.kind] },
     { name: 'gpus', header: 'GPUs', align: 'right', width: '4rem', cell: (rental) => rental.gpuCount },
     { name: 'region', header: 'Region', cell: (rental) => rental.region },
     { name: 'driver', header: 'Engine', width: '5.5rem', cell: (rental) => rental.driver },
@@ -136,20 +129,20 @@ function columnsOf(now: number): ReadonlyArray<Column<AnyRental>> {
     {
       name: 'since',
       header: 'Since',
-      width: '7rem',
+      width: '8.5rem',
       cell: (rental) => <span title={localTime(rental.statusSince)}>{relativeTime(rental.statusSince, now)}</span>,
     },
     {
-      name: 'why',
-      header: 'Why',
+      name: 'reason',
+      header: 'Reason',
       width: 'minmax(0, 1.3fr)',
-      cell: (rental) => <WhyCell rental={rental} />,
+      cell: (rental) => <ReasonCell rental={rental} />,
     },
   ]
 }
 
-/** While a rental waits for its engine, what the engine said is why. */
-function WhyCell({ rental }: { rental: AnyRental }) {
+/** While a rental waits for its engine, the last error of the engine is the reason. */
+function ReasonCell({ rental }: { rental: AnyRental }) {
   if (rental.statusReason !== null) return rental.statusReason.replaceAll('_', ' ')
   if (rental.lastError === null) return '—'
   return (

@@ -1,4 +1,4 @@
-/** What stands in the address of this page. A value that cannot be right is left out. */
+/** Search parameters of this page. Invalid values are ignored. */
 import { z } from 'zod'
 import { desired } from '../../../src/contract/agent.ts'
 import { machineStatus } from '../../../src/contract/operator.ts'
@@ -14,14 +14,14 @@ const text = z.string().max(200).optional().catch(undefined)
 
 export const fleetSearch = z.object({
   tab: z.enum(fleetTabs).optional().catch(undefined),
-  /** Of machines and hosts: part of a name. */
+  /** Searches machines and hosts. */
   q: text,
   offering: suppliedMachine.shape.offering.optional().catch(undefined),
   status: machineStatus.optional().catch(undefined),
   state: desired.shape.state.optional().catch(undefined),
   rental: rentalStatus.optional().catch(undefined),
   account: text,
-  /** An order to be explained. */
+  /** The order to explain. */
   type: rentalType.optional().catch(undefined),
   region: region.optional().catch(undefined),
   gpu: gpuType.optional().catch(undefined),

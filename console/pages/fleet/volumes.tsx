@@ -69,14 +69,14 @@ function columnsOf(now: number): ReadonlyArray<Column<AnyVolume>> {
     {
       name: 'since',
       header: 'Since',
-      width: '7rem',
+      width: '8.5rem',
       cell: ({ stateSince }) => <span title={localTime(stateSince)}>{relativeTime(stateSince, now)}</span>,
     },
     { name: 'error', header: 'Last error', width: 'minmax(0, 2fr)', cell: (volume) => <LastError volume={volume} /> },
   ]
 }
 
-/** Its own, else that of the first attachment that has one. */
+/** Of the volume, or else of its first failing attachment. */
 function LastError({ volume }: { volume: AnyVolume }) {
   const failing = volume.attachments.find(({ lastError }) => lastError !== null)
   const [text, at] =

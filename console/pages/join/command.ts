@@ -1,28 +1,28 @@
 /**
- * The one command that makes a machine a host. `agent run` with a token joins and goes on running. Every word of it is
- * checked here to be a plain one, since it is pasted into a shell.
+ * The command that makes a machine a host: `agent run` with a token joins and keeps running. Every value is checked here
+ * to be safe in a shell.
  */
 import { hostName } from '../../../src/contract/agent.ts'
 import { virtualMachineRegion } from '../../../src/contract/region.ts'
 import { priceUsdText } from '../../../src/contract/shared.ts'
 import { faultOf } from '../../form/read.ts'
 
-export interface JoinWish {
+export interface JoinValues {
   readonly offering: 'marketplace' | 'virtual-machine'
-  /** '' : those that the machine has. Else a word of `--simulate-gpus`. */
+  /** Empty for the GPUs of the machine, otherwise a model of `--simulate-gpus`. */
   readonly simulated: string
   readonly gpuCount: string
-  /** '' : the default for simulated GPUs. */
+  /** Empty for the default price of simulated GPUs. */
   readonly price: string
   readonly region: string
-  /** '' : three random words. */
+  /** Empty for three random words. */
   readonly name: string
-  /** How many machines may join with the token, and for how long. */
+  /** How many machines can join with the token, and for how long. */
   readonly uses: string
   readonly expiresInHours: string
 }
 
-export const firstWish: JoinWish = {
+export const defaultValues: JoinValues = {
   offering: 'marketplace',
   simulated: '',
   gpuCount: '2',
@@ -33,7 +33,7 @@ export const firstWish: JoinWish = {
   expiresInHours: '24',
 }
 
-/** Some of the models that the agent can declare; it prints all of them when it is given a wrong word. */
+/** Some of the models that the agent can simulate; it lists all of them when given an unknown one. */
 export const simulatedModels = [
   { value: 'h100', label: 'H100' },
   { value: 'h200', label: 'H200' },
@@ -43,54 +43,52 @@ export const simulatedModels = [
   { value: 'rtx4090', label: 'RTX 4090' },
 ] as const
 
-/** Virtual machines are ordered by these types only. */
+/** Virtual machines can only be ordered with these. */
 const orderedModels: ReadonlySet<string> = new Set(['h100', 'h200', 'b200'])
 const MAX_GPUS = 64
-const regionWord = /^[a-z0-9][a-z0-9-]{0,62}$/
+const regionName = /^[a-z0-9][a-z0-9-]{0,62}$/
 
-type JoinFaults = { readonly [field in keyof JoinWish]?: string | undefined }
+type JoinFaults = { readonly [field in keyof JoinValues]?: string | undefined }
 
-export function faultsOf(wish: JoinWish): JoinFaults {
-  const isSimulated = wish.simulated !== ''
-  const gpus = /^\d{1,2}$/.test(wish.gpuCount) ? Number.parseInt(wish.gpuCount, 10) : 0
-  const needsPrice = wish.offering === 'marketplace' && (!isSimulated || wish.price !== '')
+export function faultsOf(values: JoinValues): JoinFaults {
+  const isSimulated = values.simulated !== ''
+  const gpus = /^\d{1,2}$/.test(values.gpuCount) ? Number.parseInt(values.gpuCount, 10) : 0
+  const needsPrice = values.offering === 'marketplace' && (!isSimulated || values.price !== '')
   return {
     simulated:
-      wish.offering === 'virtual-machine' && isSimulated && !orderedModels.has(wish.simulated)
-        ? 'Virtual machines are sold with H100, H200 or B200.'
+      values.offering === 'virtual-machine' && isSimulated && !orderedModels.has(values.simulated)
+        ? 'Virtual machines need H100, H200 or B200 GPUs.'
         : undefined,
-    gpuCount: isSimulated && (gpus < 1 || gpus > MAX_GPUS) ? `Write a number from 1 to ${MAX_GPUS}.` : undefined,
-    price: needsPrice ? faultOf(priceUsdText, wish.price) : undefined,
-    region: faultOfRegion(wish),
+    gpuCount: isSimulated && (gpus < 1 || gpus > MAX_GPUS) ? `Enter a number from 1 to ${MAX_GPUS}.` : undefined,
+    price: needsPrice ? faultOf(priceUsdText, values.price) : undefined,
+    region: faultOfRegion(values),
     name:
-      wish.name === '' || hostName.safeParse(wish.name).success
+      values.name === '' || hostName.safeParse(values.name).success
         ? undefined
-        : 'Lower-case letters, digits and hyphens, 63 at most.',
+        : 'Use up to 63 lowercase letters, digits and hyphens.',
     uses:
-      wish.name !== '' && Number(wish.uses) > 1
-        ? 'Several machines cannot have one name; leave the name empty.'
-        : undefined,
+      values.name !== '' && Number(values.uses) > 1 ? 'Leave the name empty when several machines join.' : undefined,
   }
 }
 
-function faultOfRegion({ offering, region }: JoinWish): string | undefined {
+function faultOfRegion({ offering, region }: JoinValues): string | undefined {
   if (offering === 'virtual-machine') {
-    return virtualMachineRegion.safeParse(region).success ? undefined : 'Choose one of the regions.'
+    return virtualMachineRegion.safeParse(region).success ? undefined : 'Choose a region.'
   }
-  return regionWord.test(region) ? undefined : 'One word of lower-case letters, digits and hyphens.'
+  return regionName.test(region) ? undefined : 'Use lowercase letters, digits and hyphens.'
 }
 
-/** Only of a wish without faults. */
-export function joinCommand(wish: JoinWish, server: string, token: string): string {
-  const isMarketplace = wish.offering === 'marketplace'
+/** For valid values only. */
+export function joinCommand(values: JoinValues, server: string, token: string): string {
+  const isMarketplace = values.offering === 'marketplace'
   return [
     'npx berth agent run',
     `--server ${server}`,
     `--token ${token}`,
-    ...(wish.name === '' ? [] : [`--name ${wish.name}`]),
+    ...(values.name === '' ? [] : [`--name ${values.name}`]),
     ...(isMarketplace ? [] : ['--offer virtual-machine']),
-    ...(wish.region === firstWish.region ? [] : [`--region ${wish.region}`]),
-    ...(isMarketplace && wish.price !== '' ? [`--price ${wish.price}`] : []),
-    ...(wish.simulated === '' ? [] : [`--simulate-gpus ${wish.simulated}:${Number.parseInt(wish.gpuCount, 10)}`]),
+    ...(values.region === defaultValues.region ? [] : [`--region ${values.region}`]),
+    ...(isMarketplace && values.price !== '' ? [`--price ${values.price}`] : []),
+    ...(values.simulated === '' ? [] : [`--simulate-gpus ${values.simulated}:${Number.parseInt(values.gpuCount, 10)}`]),
   ].join(' \\\n  ')
 }

@@ -1,4 +1,4 @@
-/** A machine that has just joined: what it is doing, and what to do next. */
+/** A machine that has just joined: its state and the next step. */
 import { gpuLabel } from '../../../src/view/gpu.ts'
 import { offeringLabels, standingOf, type Supplied } from '../../../src/view/supply.ts'
 import { useMay } from '../../api/me.ts'
@@ -11,37 +11,37 @@ import { PriceEditor } from '../supply/price.tsx'
 export function JoinedHost({ one }: { one: Supplied }) {
   const { label, tone, hint } = standingOf(one, useNow())
   const { machine, host, of } = one
-  const isHouse = useMay('operator')
+  const isOperator = useMay('operator')
   return (
-    <Card title={`${one.id} has joined`} actions={<Badge tone={tone}>{label}</Badge>}>
+    <Card title={`${one.id} joined`} actions={<Badge tone={tone}>{label}</Badge>}>
       <Facts
         facts={[
-          ['Now', hint],
+          ['State', hint],
           ['GPUs', `${of.gpusTotal} × ${gpuLabel(of.gpuModel)}${host?.simulated === true ? ', simulated' : ''}`],
-          ['Sells', `${offeringLabels[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
+          ['Offers', `${offeringLabels[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
           ...(machine === undefined
             ? []
-            : ([['USD a GPU and hour', <PriceEditor key="price" machine={machine} />]] as const)),
+            : ([['Price per GPU-hour', <PriceEditor key="price" machine={machine} />]] as const)),
         ]}
       />
-      <p className="mt-3 text-sm text-muted">{nextStep(isHouse, machine !== undefined)}</p>
+      <p className="mt-3 text-sm text-muted">{nextStep(isOperator, machine !== undefined)}</p>
       <div className="mt-3 flex flex-wrap gap-2">
         <ButtonLink to="/supply" look="primary">
-          Go to my machines
+          View my machines
         </ButtonLink>
-        {isHouse ? (
-          <ButtonLink to="/operator/fleet">See the fleet</ButtonLink>
+        {isOperator ? (
+          <ButtonLink to="/operator/fleet">View fleet</ButtonLink>
         ) : (
-          <ButtonLink to="/supply/earnings">See earnings</ButtonLink>
+          <ButtonLink to="/supply/earnings">View earnings</ButtonLink>
         )}
       </div>
     </Card>
   )
 }
 
-function nextStep(isHouse: boolean, isListed: boolean): string {
-  if (isHouse) return 'It is a machine of the house: it keeps the price of its command, and stands under Fleet.'
+function nextStep(isOperator: boolean, isListed: boolean): string {
+  if (isOperator) return 'It belongs to the operator and is listed under Fleet, at the price in the command.'
   return isListed
-    ? 'Next: look at its price. What it earns stands under Earnings, with the fee taken off.'
-    : 'Its price can be set here as soon as it is in the catalogue.'
+    ? 'Next: check its price. Its earnings are listed under Earnings, after the platform fee.'
+    : 'You can set its price here once it is in the catalog.'
 }

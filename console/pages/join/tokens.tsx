@@ -1,4 +1,4 @@
-/** Tokens that are out, without the words themselves. */
+/** Active join tokens, without their secrets. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { localTime, span } from '../../../src/view/time.ts'
@@ -23,7 +23,7 @@ export function JoinTokens() {
   return (
     <section aria-labelledby="tokens" className="flex flex-col gap-3">
       <h2 id="tokens" className="text-base font-semibold">
-        Tokens that are out
+        Active join tokens
       </h2>
       <Answer of={tokens} skeleton={<Skeleton rows={2} />}>
         {(page) => (
@@ -33,7 +33,7 @@ export function JoinTokens() {
             rows={page.tokens}
             rowKey={(token) => token.id}
             empty={
-              <p className="text-sm text-muted">None. Each command that you make has one; it can be revoked here.</p>
+              <p className="text-sm text-muted">None. Each command contains a join token, which you can revoke here.</p>
             }
           />
         )}
@@ -45,9 +45,9 @@ export function JoinTokens() {
 
 function columnsWith(onRevoke: (token: Token) => void): ReadonlyArray<Column<Token>> {
   return [
-    { name: 'made', header: 'Made', cell: (token) => localTime(token.createdAt) },
+    { name: 'made', header: 'Created', cell: (token) => localTime(token.createdAt) },
     { name: 'left', header: 'Machines left', align: 'right', cell: (token) => number(token.usesLeft) },
-    { name: 'ends', header: 'Good for', cell: (token) => <LeftOf token={token} /> },
+    { name: 'ends', header: 'Expires', cell: (token) => <LeftOf token={token} /> },
     { name: 'id', header: 'Token', wideOnly: true, cell: (token) => <code className="font-mono">{token.id}</code> },
     {
       name: 'actions',
@@ -65,7 +65,7 @@ function columnsWith(onRevoke: (token: Token) => void): ReadonlyArray<Column<Tok
 function LeftOf({ token }: { token: Token }) {
   const leftMs = Date.parse(token.expiresAt) - useNow()
   if (token.usesLeft === 0) return 'Used up'
-  return leftMs <= 0 ? 'Expired' : <span className="tabular-nums">another {span(leftMs)}</span>
+  return leftMs <= 0 ? 'Expired' : <span className="tabular-nums">in {span(leftMs)}</span>
 }
 
 function RevokeDialog({ token, onClose }: { token: Token; onClose: () => void }) {
@@ -75,21 +75,21 @@ function RevokeDialog({ token, onClose }: { token: Token; onClose: () => void })
       { params: { id: token.id } },
       {
         onSuccess: () => {
-          toast('Nobody else joins with it.')
+          toast('Revoked the join token.')
           onClose()
         },
       },
     )
   return (
     <ConfirmDialog
-      title="Revoke this token?"
+      title="Revoke this join token?"
       action="Revoke"
       busy={revoke.isPending}
       error={revoke.error}
       onConfirm={confirm}
       onClose={onClose}
     >
-      Nobody else joins with the command that holds it. Machines that have joined stay.
+      Its command can no longer be used. Machines that have joined stay.
     </ConfirmDialog>
   )
 }

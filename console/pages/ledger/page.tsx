@@ -1,6 +1,6 @@
 /**
- * The books held against themselves and against the engines. Both are asked for by hand: a recount reads every row there
- * is. Neither changes anything.
+ * Checks the ledger, and compares the engines with the database. Both run on demand, because a check reads every row.
+ * Neither changes anything.
  */
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
@@ -18,8 +18,8 @@ import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 
-/** A recount of large books takes minutes. */
-const RECOUNT_MS = 290_000
+/** Checking a large ledger takes minutes. */
+const CHECK_MS = 290_000
 
 type Verdict = Reply<'verifyLedger'>
 type EngineVerdict = Reply<'auditEngines'>
@@ -28,35 +28,35 @@ export function LedgerPage() {
   const verify = useAction('verifyLedger')
   const audit = useAction('auditEngines')
   return (
-    <Page intro="Recount the books from their first rows, and compare what the engines run with what is written down. Neither changes anything.">
+    <Page intro="Check the ledger for consistency, and compare the engines with the database. Neither changes anything.">
       <Card
-        title="The books"
+        title="Ledger checks"
         actions={
-          <Button look="primary" busy={verify.isPending} onClick={() => verify.mutate({ timeoutMs: RECOUNT_MS })}>
-            {verify.data === undefined ? 'Recount the books' : 'Recount again'}
+          <Button look="primary" busy={verify.isPending} onClick={() => verify.mutate({ timeoutMs: CHECK_MS })}>
+            {verify.data === undefined ? 'Check the ledger' : 'Check again'}
           </Button>
         }
       >
         <Outcome
           of={verify}
           rows={6}
-          idle="Nothing has been counted since you opened this page. Every entry, hold, bill and claim is read at one moment and added up anew; large books take minutes."
+          idle="Reads every entry, hold, bill and claim in one snapshot and adds them up. A large ledger takes minutes."
         >
-          {(verdict) => <BooksVerdict verdict={verdict} atMs={verify.submittedAt} />}
+          {(verdict) => <LedgerVerdict verdict={verdict} atMs={verify.submittedAt} />}
         </Outcome>
       </Card>
       <Card
-        title="The engines"
+        title="Engine checks"
         actions={
           <Button busy={audit.isPending} onClick={() => audit.mutate({})}>
-            {audit.data === undefined ? 'Compare with the engines' : 'Compare again'}
+            {audit.data === undefined ? 'Check the engines' : 'Check again'}
           </Button>
         }
       >
         <Outcome
           of={audit}
           rows={2}
-          idle="Each engine is asked for all its machines and volumes; they are compared with the rentals and volumes in the books."
+          idle="Compares the machines and volumes of each engine with the rentals and volumes in the database."
         >
           {(verdict) => <EnginesVerdict verdict={verdict} atMs={audit.submittedAt} />}
         </Outcome>
@@ -71,7 +71,7 @@ interface OutcomeProps<T> {
     readonly isPending: boolean
     readonly error: Parameters<typeof ErrorNotice>[0]['error'] | null
   }
-  /** What stands there before it was asked for. */
+  /** Shown before the first check. */
   readonly idle: string
   readonly rows: number
   readonly children: (value: T) => ReactNode
@@ -89,48 +89,47 @@ type Finding = Verdict['findings'][number]
 const checkColumns: ReadonlyArray<Column<Check>> = [
   {
     name: 'check',
-    header: 'Promise',
+    header: 'Check',
     cell: (check) => <span className="block min-w-56">{checkLabel(check.name)}</span>,
   },
-  { name: 'rows', header: 'Compared', align: 'right', cell: (check) => count(check.rows, 'row') },
+  { name: 'rows', header: 'Rows', align: 'right', cell: (check) => number(check.rows) },
   {
     name: 'verdict',
-    header: 'Verdict',
+    header: 'Result',
     cell: ({ findings }) =>
-      findings === 0 ? <Badge tone="good">Right</Badge> : <Badge tone="bad">{`${number(findings)} wrong`}</Badge>,
+      findings === 0 ? <Badge tone="good">Passed</Badge> : <Badge tone="bad">{`${number(findings)} failed`}</Badge>,
   },
 ]
 
-function BooksVerdict({ verdict, atMs }: { verdict: Verdict; atMs: number }) {
+function LedgerVerdict({ verdict, atMs }: { verdict: Verdict; atMs: number }) {
   const wrong = verdict.checks.reduce((sum, check) => sum + check.findings, 0)
   const house = Object.entries(verdict.houseUsd)
   return (
     <div className="flex flex-col gap-4">
       <Sentence
         ok={verdict.ok}
-        good={`The books are right: ${count(verdict.checks.length, 'check')}, nothing found.`}
-        bad={`The books are wrong: ${count(wrong, 'finding')} in ${count(verdict.checks.length, 'check')}. Nothing was changed.`}
+        good={`All ${count(verdict.checks.length, 'check')} passed.`}
+        bad={`${count(wrong, 'finding')} in ${count(verdict.checks.length, 'check')}. Nothing was changed.`}
         atMs={atMs}
       />
       <Findings findings={verdict.findings} total={wrong} />
       <Table
-        label="Checks of the books"
+        label="Ledger checks"
         columns={checkColumns}
         rows={verdict.checks}
         rowKey={(check) => check.name}
         empty={null}
       />
       <section>
-        <h3 className="mb-1 text-sm font-semibold">The accounts of the house</h3>
+        <h3 className="mb-1 text-sm font-semibold">Operator accounts</h3>
         <p className="mb-2 text-sm text-muted">
-          What came in to each, less what went out: what customers pay in leaves funding, so it is below zero there and
-          above zero in their balances.
+          Incoming less outgoing transfers. Payments move from funding to customer balances, so funding is negative.
         </p>
         <Table
-          label="Accounts of the house"
+          label="Operator accounts"
           columns={[
             { name: 'account', header: 'Account', cell: ([name]) => houseAccountLabel(name) },
-            { name: 'sum', header: 'Sum', align: 'right', cell: ([, usd]) => money(usd) },
+            { name: 'sum', header: 'Balance', align: 'right', cell: ([, usd]) => money(usd) },
           ]}
           rows={house}
           rowKey={([name]) => name}
@@ -149,13 +148,13 @@ const engineColumns: ReadonlyArray<Column<Engine>> = [
   { name: 'volumes', header: 'Volumes', align: 'right', cell: (engine) => number(engine.volumes) },
   {
     name: 'verdict',
-    header: 'Verdict',
+    header: 'Result',
     cell: ({ reachable, error, findings }) => {
-      if (!reachable) return <Badge tone="bad">{error ?? 'It does not answer'}</Badge>
+      if (!reachable) return <Badge tone="bad">{error ?? 'Not reachable'}</Badge>
       return findings.length === 0 ? (
-        <Badge tone="good">As in the books</Badge>
+        <Badge tone="good">Passed</Badge>
       ) : (
-        <Badge tone="bad">{`${number(findings.length)} differ`}</Badge>
+        <Badge tone="bad">{count(findings.length, 'difference')}</Badge>
       )
     },
   },
@@ -167,8 +166,8 @@ function EnginesVerdict({ verdict, atMs }: { verdict: EngineVerdict; atMs: numbe
     <div className="flex flex-col gap-4">
       <Sentence
         ok={verdict.ok}
-        good={`${count(verdict.engines.length, 'engine')}: all show what the books say.`}
-        bad="Engines and books differ, or an engine does not answer."
+        good={`${count(verdict.engines.length, 'engine')} checked, no differences.`}
+        bad="An engine differs from the database, or is not reachable."
         atMs={atMs}
       />
       <Table
@@ -176,7 +175,7 @@ function EnginesVerdict({ verdict, atMs }: { verdict: EngineVerdict; atMs: numbe
         columns={engineColumns}
         rows={verdict.engines}
         rowKey={(engine) => engine.driver}
-        empty={<p className="text-sm text-muted">No engine is switched on.</p>}
+        empty={<p className="text-sm text-muted">No engine is enabled.</p>}
       />
       <Findings findings={findings} total={findings.length} />
     </div>
@@ -186,24 +185,24 @@ function EnginesVerdict({ verdict, atMs }: { verdict: EngineVerdict; atMs: numbe
 function Sentence({ ok, good, bad, atMs }: { ok: boolean; good: string; bad: string; atMs: number }) {
   return (
     <div role="status" className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
-      <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'Right' : 'Wrong'}</Badge>
+      <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'Passed' : 'Failed'}</Badge>
       <span className="font-medium">{ok ? good : bad}</span>
-      <span className="text-muted">Asked {localTime(formatInstant(instantOf(atMs)))}</span>
+      <span className="text-muted">Started {localTime(formatInstant(instantOf(atMs)))}</span>
     </div>
   )
 }
 
 const findingColumns: ReadonlyArray<Column<Finding>> = [
-  { name: 'check', header: 'What is wrong', cell: ({ check }) => findingLabel(check) },
-  { name: 'subject', header: 'Where', cell: ({ subject }) => <span className="break-all">{subject}</span> },
-  { name: 'detail', header: 'Found', cell: ({ detail }) => detail },
+  { name: 'check', header: 'Finding', cell: ({ check }) => findingLabel(check) },
+  { name: 'subject', header: 'Subject', cell: ({ subject }) => <span className="break-all">{subject}</span> },
+  { name: 'detail', header: 'Detail', cell: ({ detail }) => detail },
 ]
 
 function Findings({ findings, total }: { findings: readonly Finding[]; total: number }) {
   if (findings.length === 0) return null
   return (
     <section>
-      <h3 className="mb-2 text-sm font-semibold">Found</h3>
+      <h3 className="mb-2 text-sm font-semibold">Findings</h3>
       <Table
         label="Findings"
         columns={findingColumns}

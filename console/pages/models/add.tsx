@@ -1,13 +1,13 @@
 /**
- * Offers a model: run by an engine of this server, or by a server elsewhere. The second makes two things; when the server
- * is refused the model goes again, so that the form can be corrected and sent anew.
+ * Adds a model that runs on an engine of this server or on a deployment. A deployment takes a second request; if that
+ * fails, the model is deleted again, so that the form can be corrected and sent again.
  */
 import { useMutation } from '@tanstack/react-query'
 import type { z } from 'zod'
 import { ApiError, type ClientError } from '../../../src/client/error.ts'
 import type { CallInput } from '../../../src/client/client.ts'
 import { api } from '../../../src/contract/api.ts'
-import type { Model } from '../../../src/view/model.ts'
+import { modelKindLabels, type Model } from '../../../src/view/model.ts'
 import { call, refresh } from '../../api/query.ts'
 import { makeOnceKey } from '../../api/once.ts'
 import { FormDialog } from '../../form/dialog.tsx'
@@ -19,12 +19,7 @@ import { deploymentBody, emptyDeployment, UpstreamFields } from './deployment.ts
 import { changedPrices, PriceFields, pricesOf } from './price.tsx'
 
 const engines = { chat: 'llama', embedding: 'embedding', image: 'picture', speech: 'speech' } as const
-const kinds = [
-  { value: 'chat', label: 'Chat' },
-  { value: 'embedding', label: 'Embeddings' },
-  { value: 'image', label: 'Images' },
-  { value: 'speech', label: 'Speech' },
-]
+const kinds = Object.entries(modelKindLabels).map(([value, label]) => ({ value, label }))
 
 const empty = {
   ...emptyDeployment,
@@ -56,29 +51,29 @@ export function AddModelDialog({ onClose }: { onClose: () => void }) {
     send: (offer) =>
       action.mutate(offer, {
         onSuccess: () => {
-          toast(`${offer.model.name} is offered.`)
+          toast(`Added ${offer.model.name}.`)
           onClose()
         },
       }),
   })
   const kind = form.values.kind as Model['kind']
   return (
-    <FormDialog title="Add a model" wide form={form} action="Offer it" onClose={onClose}>
+    <FormDialog title="Add a model" wide form={form} action="Add model" onClose={onClose}>
       <div className="grid gap-3 sm:grid-cols-2">
-        <TextField label="Name" hint="What customers call it: owner/model" {...form.text('name')} />
+        <TextField label="Name" hint="The name in requests, such as owner/model." {...form.text('name')} />
         <SelectField label="Kind" choices={kinds} {...form.text('kind')} />
         <SelectField
-          label="Run by"
+          label="Runs on"
           choices={[
-            { value: 'server', label: 'A server elsewhere' },
-            { value: 'engine', label: `This server, with its engine ${engines[kind]}` },
+            { value: 'server', label: 'A deployment' },
+            { value: 'engine', label: `This server (engine ${engines[kind]})` },
           ]}
           {...form.text('place')}
         />
         {(kind === 'chat' || kind === 'embedding') && (
           <TextField
-            label="Context in tokens"
-            hint="Empty: what the engine says"
+            label="Context length (tokens)"
+            hint="Leave empty to use the engine’s value."
             inputMode="numeric"
             {...form.text('contextTokens')}
           />
@@ -92,21 +87,21 @@ export function AddModelDialog({ onClose }: { onClose: () => void }) {
       </fieldset>
       {form.values.place === 'server' ? (
         <fieldset>
-          <legend className="mb-2 text-sm font-semibold">The server that runs it</legend>
+          <legend className="mb-2 text-sm font-semibold">Deployment</legend>
           <UpstreamFields kind={kind} form={form} hasKey={false} />
         </fieldset>
       ) : hasFile(form.values) ? (
         <fieldset className="flex flex-col gap-3">
-          <legend className="mb-2 text-sm font-semibold">Its GGUF file</legend>
+          <legend className="mb-2 text-sm font-semibold">GGUF file</legend>
           <TextField
-            label="Comes from"
-            hint="hf:OWNER/REPO/PATH, npm:PACKAGE@VERSION/PATH, https://… or file:PATH on this server"
+            label="Source"
+            hint="hf:OWNER/REPO/PATH, npm:PACKAGE@VERSION/PATH, https://… or file:PATH on this server."
             {...form.text('source')}
           />
           <TextField label="SHA-256" hint="Leave empty to trust and pin the first download." {...form.text('sha256')} />
         </fieldset>
       ) : (
-        <p className="text-sm text-muted">The engine {engines[kind]} brings its own model.</p>
+        <p className="text-sm text-muted">The engine {engines[kind]} has its own model.</p>
       )}
     </FormDialog>
   )
@@ -152,7 +147,7 @@ const offerSchema = {
 }
 
 async function offerModel({ model, deployment }: Offer): Promise<void> {
-  // Each try is a new one: after a refused server the model before has gone again.
+  // A new key each time: after a failed deployment the previous model was deleted.
   await call('createModel', { body: model, idempotencyKey: makeOnceKey() })
   try {
     if (deployment !== undefined) await call('createDeployment', { body: deployment, idempotencyKey: makeOnceKey() })

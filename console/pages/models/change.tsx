@@ -1,4 +1,4 @@
-/** Prices and other facts of a model. Only what was changed is sent; requests under way keep their price. */
+/** Changes a model. Only changed values are sent; requests in progress keep their price. */
 import type { Model } from '../../../src/view/model.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { optionalNumber, optionalText } from '../../form/read.ts'
@@ -9,9 +9,9 @@ import { toast } from '../../ui/toast.tsx'
 import { changedPrices, PriceFields, pricesOf } from './price.tsx'
 
 const flags = [
-  ['enabled', 'Offered', 'Off: it is kept, but neither listed nor served.'],
-  ['supportsTools', 'Can call tools', undefined],
-  ['supportsImageInput', 'Can look at pictures', undefined],
+  ['enabled', 'Enabled', 'A disabled model is neither listed nor served.'],
+  ['supportsTools', 'Supports tool calls', undefined],
+  ['supportsImageInput', 'Supports image input', undefined],
 ] as const
 
 export function ChangeModelDialog({ model, onClose }: { model: Model; onClose: () => void }) {
@@ -37,7 +37,7 @@ export function ChangeModelDialog({ model, onClose }: { model: Model; onClose: (
       reason: optionalText(values.reason),
     }),
     onDone: () => {
-      toast(`${model.name} is changed.`)
+      toast(`Changed ${model.name}.`)
       onClose()
     },
   })
@@ -45,23 +45,23 @@ export function ChangeModelDialog({ model, onClose }: { model: Model; onClose: (
     <FormDialog
       title={`Change ${model.name}`}
       form={form}
-      action="Change it"
-      disabledReason={form.isDirty ? undefined : 'Nothing is changed yet'}
+      action="Save changes"
+      disabledReason={form.isDirty ? undefined : 'Nothing changed yet'}
       onClose={onClose}
     >
       <PriceFields kind={model.kind} form={form} />
       {(model.kind === 'chat' || model.kind === 'embedding') && (
         <div className="grid gap-3 sm:grid-cols-2">
           <TextField
-            label="Context in tokens"
+            label="Context length (tokens)"
             inputMode="numeric"
-            placeholder="as the engine says"
+            placeholder="From the engine"
             {...form.text('contextTokens')}
           />
           <TextField
-            label="Longest answer in tokens"
+            label="Maximum output (tokens)"
             inputMode="numeric"
-            placeholder="no limit"
+            placeholder="No limit"
             {...form.text('maxOutputTokens')}
           />
         </div>
@@ -71,12 +71,12 @@ export function ChangeModelDialog({ model, onClose }: { model: Model; onClose: (
         .map(([name, label, hint]) => (
           <CheckField key={name} label={label} {...(hint === undefined ? {} : { hint })} {...form.check(name)} />
         ))}
-      <ReasonField {...form.text('reason')} hint="For the audit log; may stay empty." />
+      <ReasonField {...form.text('reason')} hint="Optional. Recorded in the audit log." />
     </FormDialog>
   )
 }
 
-/** undefined is left out of the request. */
+/** undefined is not sent. */
 function changed<T>(value: T, before: T): T | undefined {
   return value === before ? undefined : value
 }

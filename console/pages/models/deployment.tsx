@@ -1,4 +1,4 @@
-/** A server that runs a model: named, or changed. Its key goes in and never comes out. */
+/** Adds or changes a deployment. Its API key is never returned. */
 import { deploymentProtocol, protocolKinds, type DeploymentProtocol } from '../../../src/contract/model.ts'
 import type { Deployment, Model } from '../../../src/view/model.ts'
 import { FormDialog } from '../../form/dialog.tsx'
@@ -9,11 +9,11 @@ import { toast } from '../../ui/toast.tsx'
 
 export const emptyDeployment = {
   url: '',
-  /** Empty: the first that serves the kind. */
+  /** Empty for the first protocol of this kind of model. */
   protocol: '',
   upstreamModel: '',
   apiKey: '',
-  /** Forget the key that is there. */
+  /** Removes the stored key. */
   dropsKey: false,
   weight: '',
   concurrency: '',
@@ -36,22 +36,22 @@ export function DeploymentDialog({ model, deployment, onClose }: DeploymentDialo
     refreshes: ['listOperatedModels'],
     initial: emptyDeployment,
     body: (values) => ({ model: model.name, ...deploymentBody(values) }),
-    onDone: done(`${model.name} has another server.`),
+    onDone: done(`Added a deployment to ${model.name}.`),
   })
   const change = useCallForm('changeDeployment', {
     input: { params: { id: deployment?.id ?? '' } },
     refreshes: ['listOperatedModels'],
     initial: deployment === undefined ? emptyDeployment : valuesOf(deployment),
     body: (values) => deploymentChange(values, deployment),
-    onDone: done('The server is changed.'),
+    onDone: done('Changed the deployment.'),
   })
   const isNew = deployment === undefined
   const form = isNew ? create : change
   return (
     <FormDialog
-      title={isNew ? `Add a server to ${model.name}` : 'Change the server'}
+      title={isNew ? `Add a deployment to ${model.name}` : 'Change deployment'}
       form={form}
-      action={isNew ? 'Add it' : 'Change it'}
+      action={isNew ? 'Add deployment' : 'Save changes'}
       onClose={onClose}
     >
       <UpstreamFields kind={model.kind} form={form} hasKey={deployment?.hasApiKey ?? false} isFixed={!isNew} />
@@ -63,7 +63,7 @@ interface UpstreamFieldsProps {
   readonly kind: Model['kind']
   readonly form: Pick<Form<DeploymentValues>, 'text' | 'check' | 'values'>
   readonly hasKey: boolean
-  /** It is there already: how it is spoken to does not change. */
+  /** The protocol of an existing deployment cannot change. */
   readonly isFixed?: boolean
 }
 
@@ -75,11 +75,11 @@ export function UpstreamFields({ kind, form, hasKey, isFixed = false }: Upstream
       <TextField
         className="sm:col-span-2"
         label="URL"
-        hint="With or without /v1 at its end"
+        hint="With or without /v1 at the end."
         placeholder="http://10.0.0.17:8000"
         {...form.text('url')}
       />
-      <TextField label="What the model is called there" placeholder="the same" {...form.text('upstreamModel')} />
+      <TextField label="Model name on the server" placeholder="The same name" {...form.text('upstreamModel')} />
       <SelectField
         label="Protocol"
         disabled={isFixed || protocols.length === 1}
@@ -92,19 +92,19 @@ export function UpstreamFields({ kind, form, hasKey, isFixed = false }: Upstream
         type="password"
         autoComplete="new-password"
         disabled={form.values.dropsKey}
-        placeholder={hasKey ? 'kept as it is' : 'none'}
-        hint="Sent as a bearer token; never shown again"
+        placeholder={hasKey ? 'Unchanged' : 'None'}
+        hint="Sent as a bearer token. Not shown again."
         {...form.text('apiKey')}
       />
-      {hasKey && <CheckField label="Send no key any more" {...form.check('dropsKey')} />}
+      {hasKey && <CheckField label="Remove the API key" {...form.check('dropsKey')} />}
       <TextField
         label="Weight"
         inputMode="numeric"
         placeholder="1"
-        hint="Its share beside the others; 0 takes nothing new"
+        hint="Its share of the requests. 0 takes no new requests."
         {...form.text('weight')}
       />
-      <TextField label="Requests at a time" inputMode="numeric" placeholder="as usual" {...form.text('concurrency')} />
+      <TextField label="Concurrent requests" inputMode="numeric" placeholder="Default" {...form.text('concurrency')} />
     </div>
   )
 }
@@ -114,7 +114,7 @@ function valuesOf({ url, protocol, upstreamModel, weight, concurrency }: Deploym
   return { ...emptyDeployment, url, protocol, upstreamModel, ...numbers }
 }
 
-/** What is empty is left to the server. */
+/** Empty values are left to the server. */
 export function deploymentBody(values: DeploymentValues) {
   return {
     url: values.url.trim(),

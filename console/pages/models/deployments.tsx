@@ -1,4 +1,4 @@
-/** The servers of a model: whether they answer, how busy they are, and what an operator does with them. */
+/** The deployments of a model: health, load and actions. */
 import { number } from '../../../src/view/number.ts'
 import { deploymentState, type Deployment, type Model } from '../../../src/view/model.ts'
 import { useState } from 'react'
@@ -23,7 +23,7 @@ export function Deployments({ model }: { model: Model }) {
   return (
     <>
       <Table
-        label={`Servers of ${model.name}`}
+        label={`Deployments of ${model.name}`}
         columns={columns}
         rows={model.deployments}
         rowKey={(deployment) => deployment.id}
@@ -68,13 +68,13 @@ function columnsOf(setOpen: (open: Open) => void): ReadonlyArray<Column<Deployme
 const factColumns: ReadonlyArray<Column<Deployment>> = [
   {
     name: 'url',
-    header: 'Server',
+    header: 'Deployment',
     cell: (deployment) => (
       <div className="min-w-40">
         <div className="break-all">{deployment.url}</div>
         <div className="text-muted">
           {deployment.upstreamModel}, {deployment.protocol}
-          {deployment.hasApiKey && ', with a key'}
+          {deployment.hasApiKey && ', with an API key'}
         </div>
       </div>
     ),
@@ -82,15 +82,15 @@ const factColumns: ReadonlyArray<Column<Deployment>> = [
   { name: 'health', header: 'Health', cell: (deployment) => <Health deployment={deployment} /> },
   {
     name: 'busy',
-    header: 'In flight',
+    header: 'In progress',
     align: 'right',
     cell: ({ health, concurrency }) => (
-      <span title={`${number(concurrency)} at a time at most`}>{health === null ? '—' : number(health.inFlight)}</span>
+      <span title={`Limit: ${number(concurrency)}`}>{health === null ? '—' : number(health.inFlight)}</span>
     ),
   },
   {
     name: 'queued',
-    header: 'Waiting',
+    header: 'Queued',
     align: 'right',
     cell: ({ health }) => (health === null || health.queued === null ? '—' : number(health.queued)),
   },
@@ -121,12 +121,12 @@ function DrainButton({ deployment }: { deployment: Deployment }) {
       look="quiet"
       busy={action.isPending}
       aria-label={`${verb} ${deployment.url}`}
-      title={drained ? 'It takes requests again' : 'It takes nothing new and finishes what it has'}
+      title={drained ? 'Takes requests again' : 'Takes no new requests and finishes the current ones'}
       onClick={() =>
         action.mutate(
           { params: { id: deployment.id }, body: { drained: !drained } },
           {
-            onSuccess: () => toast(drained ? 'It takes requests again.' : 'It takes nothing new.'),
+            onSuccess: () => toast(drained ? 'Resumed the deployment.' : 'Draining the deployment.'),
             onError: (error) => toast(error.message, 'bad'),
           },
         )
@@ -140,15 +140,15 @@ function DrainButton({ deployment }: { deployment: Deployment }) {
 function DeleteDeployment({ deployment, onClose }: { deployment: Deployment; onClose: () => void }) {
   return (
     <ConfirmCall
-      title="Delete the server"
+      title="Delete this deployment?"
       action="Delete"
       operation="deleteDeployment"
       input={{ params: { id: deployment.id } }}
       refreshes={['listOperatedModels']}
-      done="The server is forgotten."
+      done="Deleted the deployment."
       onClose={onClose}
     >
-      {deployment.url} gets no more requests of {deployment.model}. Requests under way end as they would.
+      {deployment.url} gets no more requests for {deployment.model}. Requests in progress are finished.
     </ConfirmCall>
   )
 }

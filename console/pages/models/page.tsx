@@ -1,4 +1,4 @@
-/** What the house offers of models: what they cost, how far their engines are, which servers run them and how that goes. */
+/** Models: state, prices, and the deployments that run them. */
 import { count, number } from '../../../src/view/number.ts'
 import { modelKindLabels, modelPrice, modelState, type Model, percentOf } from '../../../src/view/model.ts'
 import { useState } from 'react'
@@ -17,7 +17,7 @@ import { ChangeModelDialog } from './change.tsx'
 import { DeploymentDialog } from './deployment.tsx'
 import { Deployments } from './deployments.tsx'
 
-/** Downloads, health and load are measured. */
+/** Downloads, health and load raise no events, so they are polled. */
 const EVERY_MS = 3_000
 const SHOWN_AT_FIRST = 30
 
@@ -28,11 +28,11 @@ export function ModelsPage() {
   const [isWhole, setWhole] = useState(false)
   const add = (
     <Button look="primary" onClick={() => setAdding(true)}>
-      Add a model
+      Add model
     </Button>
   )
   return (
-    <Page intro="Run by this server’s own engines, or by servers of yours." actions={add}>
+    <Page intro="Models run on engines of this server or on deployments elsewhere." actions={add}>
       <Answer of={models} skeleton={<Skeleton rows={8} />}>
         {(reply) => {
           const found = reply.models.filter((model) => model.name.toLowerCase().includes(q.trim().toLowerCase()))
@@ -40,11 +40,11 @@ export function ModelsPage() {
           return (
             <>
               {reply.models.length > 5 && (
-                <TextField label="Find a model" value={q} onChange={(event) => setQ(event.target.value)} />
+                <TextField label="Search models" value={q} onChange={(event) => setQ(event.target.value)} />
               )}
               {reply.models.length === 0 && (
-                <Empty title="No model is offered yet">
-                  Add one: a GGUF file that this server runs itself, or the address of a server that runs it.
+                <Empty title="No models yet">
+                  Add a GGUF file for this server to run, or the URL of a server that runs a model.
                 </Empty>
               )}
               {shown.map((model) => (
@@ -70,8 +70,8 @@ function ModelCard({ model }: { model: Model }) {
   const percent = download === undefined ? undefined : percentOf(download)
   const actions = (
     <div className="flex flex-wrap gap-2">
-      <Button onClick={() => setOpen('deploy')} aria-label={`Add a server to ${model.name}`}>
-        Add a server
+      <Button onClick={() => setOpen('deploy')} aria-label={`Add deployment to ${model.name}`}>
+        Add deployment
       </Button>
       <Button onClick={() => setOpen('change')} aria-label={`Change ${model.name}`}>
         Change
@@ -93,7 +93,7 @@ function ModelCard({ model }: { model: Model }) {
                 {state.detail !== undefined && <span className="text-muted">{state.detail}</span>}
               </span>,
             ],
-            ['Kind', `${modelKindLabels[model.kind]}${model.engine === null ? '' : `, by the engine ${model.engine}`}`],
+            ['Kind', `${modelKindLabels[model.kind]}${model.engine === null ? '' : `, engine ${model.engine}`}`],
             ['Price', modelPrice(model)],
             ...limitsOf(model),
           ]}
@@ -118,24 +118,24 @@ function ModelCard({ model }: { model: Model }) {
 function limitsOf(model: Model): ReadonlyArray<readonly [string, string]> {
   const { contextTokens, maxOutputTokens } = model
   if (contextTokens === null && maxOutputTokens === null) return []
-  const context = contextTokens === null ? 'as the engine says' : `${number(contextTokens)} tokens`
-  return [['Context', `${context}${maxOutputTokens === null ? '' : `, answers up to ${number(maxOutputTokens)}`}`]]
+  const context = contextTokens === null ? 'from the engine' : `${number(contextTokens)} tokens`
+  return [['Context', `${context}${maxOutputTokens === null ? '' : `, output up to ${number(maxOutputTokens)}`}`]]
 }
 
 function DeleteModel({ model, onClose }: { model: Model; onClose: () => void }) {
   return (
     <ConfirmCall
-      title={`Delete ${model.name}`}
+      title={`Delete ${model.name}?`}
       action="Delete"
       word={model.name}
       operation="deleteModel"
       input={{ query: { name: model.name } }}
       refreshes={['listOperatedModels', 'listModels']}
-      done={`${model.name} is no longer offered.`}
+      done={`Deleted ${model.name}.`}
       onClose={onClose}
     >
-      Customers can no longer call it, and its {count(model.deployments.length, 'server')} here{' '}
-      {model.deployments.length === 1 ? 'is' : 'are'} forgotten. What it earned stays in the books.
+      Customers can no longer use it, and its {count(model.deployments.length, 'deployment')} are deleted. Past charges
+      stay in the ledger.
     </ConfirmCall>
   )
 }

@@ -1,4 +1,4 @@
-/** The prices of a model as fields: those that its kind is paid by, and no others. */
+/** Price fields for the units that this kind of model is charged by. */
 import { modelPriceNames, type ModelPriceName } from '../../../src/contract/model.ts'
 import { pricesOfKind, type Model } from '../../../src/view/model.ts'
 import { optionalText } from '../../form/read.ts'
@@ -17,13 +17,13 @@ export function PriceFields({ kind, form }: { kind: Model['kind']; form: Pick<Fo
       key={name}
       label={`USD per ${unit}`}
       inputMode="decimal"
-      placeholder={name === 'cachedUsdPerMillion' ? 'as the others' : '0.00'}
+      placeholder={name === 'cachedUsdPerMillion' ? 'Same as input' : '0.00'}
       {...form.text(name)}
     />
   ))
 }
 
-/** Those of the kind that were typed and, where there are old ones, are others. */
+/** Prices of this kind that were entered and differ from before. */
 export function changedPrices(kind: Model['kind'], prices: Prices, before: Partial<Model> = {}): Partial<Prices> {
   const typed = pricesOfKind[kind].flatMap(([name]) => {
     const value = optionalText(prices[name])

@@ -1,18 +1,20 @@
 /**
- * The price book with what has been typed over it. A draft holds only rows that were touched, so that saving names only
- * those and another operator's change to the rest stays.
+ * Edits of the price book. A draft holds only changed rows, so that saving does not overwrite another operator's changes
+ * to the rest.
  */
 import type { CallInput, Reply } from '../../../src/client/client.ts'
 import { parseUsd } from '../../../src/base/money.ts'
 import { priceUsdText, storagePriceUsdText } from '../../../src/contract/shared.ts'
-import { editableUsd, money } from '../../../src/view/money.ts'
+import { gpusLabel, networkLabels } from '../../../src/view/gpu.ts'
+import { editableUsd, exactMoney } from '../../../src/view/money.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 
 export type PriceBook = Reply<'getPriceBook'>
 export type GpuPrice = PriceBook['gpus'][number]
 export type StoragePrice = PriceBook['storage'][number]
 export type Term = PriceBook['reserveOptions'][number]
 
-/** As it is typed. */
+/** As typed. */
 interface PriceDraft {
   readonly price: string
   readonly enabled: boolean
@@ -46,18 +48,17 @@ export function draftOf(row: { enabled: boolean }, usd: string, draft: PriceDraf
 }
 
 export function faultOfGpuPrice(text: string): string | undefined {
-  return priceUsdText.safeParse(text).success ? undefined : 'Write a price from 0 to 1000, such as 2.49.'
+  return priceUsdText.safeParse(text).success ? undefined : 'Enter a price from 0 to 1000, such as 2.49.'
 }
 
 export function faultOfStoragePrice(text: string): string | undefined {
-  return storagePriceUsdText.safeParse(text).success ? undefined : 'Write a price above 0 and up to 1, such as 0.0001.'
+  return storagePriceUsdText.safeParse(text).success ? undefined : 'Enter a price above 0 and up to 1, such as 0.0001.'
 }
 
 export function faultOfDiscount(text: string): string | undefined {
-  return /^\d{1,2}(\.\d{1,2})?$/.test(text) ? undefined : 'Write a percentage below 100, such as 12.5.'
+  return /^\d{1,2}(\.\d{1,2})?$/.test(text) ? undefined : 'Enter a percentage below 100, such as 12.5.'
 }
 
-/** One row that will be another one. */
 export interface Change {
   readonly key: string
   readonly what: string
@@ -69,7 +70,7 @@ type Body = Omit<CallInput<'changePriceBook'>['body'], 'reason'>
 
 interface Changes {
   readonly list: readonly Change[]
-  /** What cannot be saved as it is typed. */
+  /** Values that cannot be saved. */
   readonly faults: readonly string[]
   readonly body: Body
 }
@@ -78,7 +79,7 @@ export function changesOf(book: PriceBook, draft: Draft): Changes {
   const gpus = book.gpus.flatMap((row) => {
     const typed = draft.gpus[gpuKey(row)]
     if (typed === undefined || isSame(row.perGpuHourUsd, row.enabled, typed)) return []
-    return [{ row, typed, what: gpuWords(row), fault: faultOfGpuPrice(typed.price), before: row.perGpuHourUsd }]
+    return [{ row, typed, what: rowLabel(row), fault: faultOfGpuPrice(typed.price), before: row.perGpuHourUsd }]
   })
   const storage = book.storage.flatMap((row) => {
     const typed = draft.storage[row.region]
@@ -92,14 +93,14 @@ export function changesOf(book: PriceBook, draft: Draft): Changes {
       ...[...gpus, ...storage].map(({ row, typed, what, before }) => ({
         key: what,
         what,
-        before: priceWords(before, row.enabled),
-        after: priceWords(typed.price, typed.enabled),
+        before: priceLabel(before, row.enabled),
+        after: priceLabel(typed.price, typed.enabled),
       })),
       ...terms.map(({ what, before, after }) => ({
         key: what,
         what,
-        before: before === undefined ? 'new' : `${before} %`,
-        after: `${after} %`,
+        before: before === undefined ? 'new' : `${before}%`,
+        after: `${after}%`,
       })),
     ],
     faults: [...gpus, ...storage, ...terms].flatMap(({ what, fault }) =>
@@ -123,7 +124,7 @@ export function changesOf(book: PriceBook, draft: Draft): Changes {
   }
 }
 
-/** Of terms that are there, and of new ones, which stand in the draft only. */
+/** Of existing terms, and of new ones, which only the draft has. */
 function termChanges(book: PriceBook, draft: Draft) {
   const known = new Map(book.reserveOptions.map((term) => [termKey(term), term]))
   return Object.entries(draft.terms).flatMap(([key, after]) => {
@@ -134,40 +135,22 @@ function termChanges(book: PriceBook, draft: Draft) {
       accountId: accountId === 'everyone' ? null : accountId,
       termPeriodDays: Number.parseInt(days, 10),
     }
-    const what = `Term of ${days} days${identity.accountId === null ? '' : ` for ${identity.accountId}`}`
+    const what = `${days}-day term${identity.accountId === null ? '' : ` for ${identity.accountId}`}`
     return [{ term: identity, what, before: term?.discountPercentage, after, fault: faultOfDiscount(after) }]
   })
 }
 
-/** Nothing is changed, however it is written. */
+/** The same amount, however it is written. */
 export function isSame(usd: string, enabled: boolean, typed: PriceDraft): boolean {
   const price = parseUsd(typed.price)
   return price !== undefined && price === parseUsd(usd) && enabled === typed.enabled
 }
 
-function priceWords(usd: string, enabled: boolean): string {
-  return `${parseUsd(usd) === undefined ? usd : money(usd)}${enabled ? '' : ', not sold'}`
+function priceLabel(usd: string, enabled: boolean): string {
+  return `${parseUsd(usd) === undefined ? usd : exactMoney(usd)}${enabled ? '' : ', not for sale'}`
 }
 
-const machineWords: Readonly<Record<GpuPrice['machineType'], string>> = {
-  'virtual-machine': 'Virtual machine',
-  'bare-metal': 'Bare metal',
-}
-
-const networkWords: Readonly<Record<GpuPrice['networkType'], string>> = {
-  ethernet: 'Ethernet',
-  infiniband: 'InfiniBand',
-}
-
-export function machineWord(type: GpuPrice['machineType']): string {
-  return machineWords[type]
-}
-
-export function networkWord(type: GpuPrice['networkType']): string {
-  return networkWords[type]
-}
-
-function gpuWords(row: GpuPrice): string {
-  const gpus = `${row.gpuCount} × ${row.gpuType.toUpperCase()}`
-  return `${machineWord(row.machineType)}, ${gpus}, ${networkWord(row.networkType)}, ${row.region}`
+function rowLabel(row: GpuPrice): string {
+  const gpus = gpusLabel(row.gpuCount, row.gpuType.toUpperCase())
+  return `${rentalKindLabels[row.machineType]}, ${gpus}, ${networkLabels[row.networkType]}, ${row.region}`
 }

@@ -1,7 +1,9 @@
-/** GPU prices: hundreds of rows, so there are filters, and one price can be given to all that are shown. */
+/** GPU prices: hundreds of rows, with filters and one price for all rows shown. */
 import { useState, type FormEvent } from 'react'
 import { count } from '../../../src/view/number.ts'
-import { money } from '../../../src/view/money.ts'
+import { networkLabels } from '../../../src/view/gpu.ts'
+import { exactMoney } from '../../../src/view/money.ts'
+import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
@@ -11,8 +13,6 @@ import {
   faultOfGpuPrice,
   gpuKey,
   isSame,
-  machineWord,
-  networkWord,
   type Draft,
   type DraftProps,
   type GpuPrice,
@@ -56,7 +56,7 @@ export function GpuPrices({ book, draft, onDraft }: DraftProps) {
         rows={rows}
         rowKey={gpuKey}
         empty={
-          <Empty title="No row is like that" action={<Button onClick={() => setFilter(everything)}>Show all</Button>} />
+          <Empty title="No prices match" action={<Button onClick={() => setFilter(everything)}>Show all</Button>} />
         }
       />
     </div>
@@ -71,23 +71,23 @@ interface FiltersProps {
 
 function Filters({ book, filter, onFilter }: FiltersProps) {
   const fields = [
-    { name: 'machineType', label: 'Machine', words: machineWordOf },
-    { name: 'region', label: 'Region', words: String },
-    { name: 'gpuType', label: 'GPU', words: (value: string) => value.toUpperCase() },
-    { name: 'networkType', label: 'Network', words: networkWordOf },
-    { name: 'gpuCount', label: 'GPUs a machine', words: String },
+    { name: 'machineType', label: 'Machine', text: labelIn(rentalKindLabels) },
+    { name: 'region', label: 'Region', text: String },
+    { name: 'gpuType', label: 'GPU', text: (value: string) => value.toUpperCase() },
+    { name: 'networkType', label: 'Network', text: labelIn(networkLabels) },
+    { name: 'gpuCount', label: 'GPUs per machine', text: String },
   ] as const
   return (
     <div className="grid grid-cols-2 gap-3 md:grid-cols-5">
-      {fields.map(({ name, label, words }) => (
+      {fields.map(({ name, label, text }) => (
         <SelectField
           key={name}
           label={label}
           choices={[
             { value: '', label: 'All' },
-            ...[...new Set(book.gpus.map((row) => String(row[name])))].sort(byNumberOrWord).map((value) => ({
+            ...[...new Set(book.gpus.map((row) => String(row[name])))].sort(byNumberOrText).map((value) => ({
               value,
-              label: words(value),
+              label: text(value),
             })),
           ]}
           value={filter[name]}
@@ -135,19 +135,19 @@ function columnsWith(
 ): ReadonlyArray<Column<GpuPrice>> {
   const typedOf = (row: GpuPrice) => draftOf(row, row.perGpuHourUsd, draft.gpus[gpuKey(row)])
   return [
-    { name: 'machine', header: 'Machine', cell: (row) => machineWord(row.machineType) },
+    { name: 'machine', header: 'Machine', cell: (row) => rentalKindLabels[row.machineType] },
     { name: 'region', header: 'Region', cell: (row) => row.region },
     { name: 'gpu', header: 'GPU', width: 'minmax(0, 0.6fr)', cell: (row) => row.gpuType.toUpperCase() },
-    { name: 'network', header: 'Network', cell: (row) => networkWord(row.networkType) },
+    { name: 'network', header: 'Network', cell: (row) => networkLabels[row.networkType] },
     { name: 'count', header: 'GPUs', width: 'minmax(0, 0.5fr)', align: 'right', cell: (row) => row.gpuCount },
     {
       name: 'price',
-      header: 'USD a GPU and hour',
+      header: 'USD per GPU-hour',
       width: 'minmax(0, 1.2fr)',
       cell: (row) => {
         const typed = typedOf(row)
         return (
-          // Room for the mark of the focus, which the row would cut.
+          // Room for the focus ring, which the row would cut off.
           <div className="p-1">
             <TextField
               label={`Price of ${gpuKey(row)}`}
@@ -163,7 +163,7 @@ function columnsWith(
     },
     {
       name: 'enabled',
-      header: 'Sold',
+      header: 'For sale',
       width: 'minmax(0, 0.5fr)',
       cell: (row) => (
         <input
@@ -177,9 +177,9 @@ function columnsWith(
     },
     {
       name: 'was',
-      header: 'Was',
+      header: 'Before',
       align: 'right',
-      cell: (row) => (isSame(row.perGpuHourUsd, row.enabled, typedOf(row)) ? '' : money(row.perGpuHourUsd)),
+      cell: (row) => (isSame(row.perGpuHourUsd, row.enabled, typedOf(row)) ? '' : exactMoney(row.perGpuHourUsd)),
     },
   ]
 }
@@ -190,14 +190,10 @@ function fits(row: GpuPrice, filter: Filter): boolean {
   )
 }
 
-function machineWordOf(value: string): string {
-  return value === 'bare-metal' || value === 'virtual-machine' ? machineWord(value) : value
+function labelIn(labels: Readonly<Record<string, string>>): (value: string) => string {
+  return (value) => labels[value] ?? value
 }
 
-function networkWordOf(value: string): string {
-  return value === 'ethernet' || value === 'infiniband' ? networkWord(value) : value
-}
-
-function byNumberOrWord(a: string, b: string): number {
+function byNumberOrText(a: string, b: string): number {
   return a.localeCompare(b, 'en', { numeric: true })
 }

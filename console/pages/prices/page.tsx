@@ -1,6 +1,5 @@
 /**
- * The price book. Many rows are changed first and saved together, once, with a reason; rentals that run keep the price
- * that they began with.
+ * The price book. Changes are collected and saved together, with one reason. Current rentals keep their price.
  */
 import { useState } from 'react'
 import { count } from '../../../src/view/number.ts'
@@ -22,13 +21,13 @@ const tabs = [
   { name: 'terms', label: 'Terms' },
 ] as const
 
-/** Faults that are spelled out; the rest is counted. */
+/** The rest is only counted. */
 const FAULTS_SHOWN = 3
 
 export function PricesPage() {
   const book = useCall('getPriceBook')
   return (
-    <Page intro="What virtual machines, bare metal and storage cost. Marketplace machines are priced by their suppliers. Rentals that run keep their price.">
+    <Page intro="Prices of virtual machines, bare metal and storage. Suppliers set the prices of marketplace machines. Current rentals keep their price.">
       <Answer of={book} skeleton={<Skeleton rows={12} />}>
         {(value) => <Book book={value} />}
       </Answer>
@@ -45,7 +44,7 @@ function Book({ book }: { book: PriceBook }) {
   const parts = { book, draft, onDraft: setDraft }
   return (
     <>
-      {/* What gets the focus comes to stand above the bar with the buttons. */}
+      {/* Keeps a focused field above the bar with the buttons. */}
       <div className="[&_input]:scroll-mb-24">
         <Tabs label="Kinds of prices" tabs={tabs} chosen={tab} onChoose={setTab}>
           {tab === 'gpus' && <GpuPrices {...parts} />}
@@ -55,7 +54,7 @@ function Book({ book }: { book: PriceBook }) {
       </div>
       <div className="sticky bottom-0 -mx-4 flex flex-wrap items-center justify-between gap-3 border-t border-line bg-surface px-4 py-3 sm:-mx-6 sm:px-6">
         <div role="status" className="min-w-0 text-sm text-muted">
-          {list.length === 0 ? 'Nothing is changed.' : `${count(list.length, 'change')} not saved yet.`}
+          {list.length === 0 ? 'No changes.' : `${count(list.length, 'unsaved change')}.`}
           {faults.slice(0, FAULTS_SHOWN).map((fault) => (
             <p key={fault} className="text-bad">
               {fault}

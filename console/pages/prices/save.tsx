@@ -1,4 +1,4 @@
-/** What will be changed, old and new side by side, and why. */
+/** Confirms the changed prices and asks for a reason. */
 import { count } from '../../../src/view/number.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { useCallForm } from '../../form/use-form.ts'
@@ -16,7 +16,7 @@ interface SavePricesProps {
 
 const columns: ReadonlyArray<Column<Change>> = [
   { name: 'what', header: 'Row', cell: (change) => <span className="block min-w-52">{change.what}</span> },
-  { name: 'before', header: 'Now', align: 'right', cell: (change) => change.before },
+  { name: 'before', header: 'Before', align: 'right', cell: (change) => change.before },
   {
     name: 'after',
     header: 'New',
@@ -31,7 +31,7 @@ export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesPro
     initial: { reason: '' },
     body: ({ reason }) => ({ ...body, reason }),
     onDone: () => {
-      toast(`${count(list.length, 'change')} saved.`)
+      toast(`Saved ${count(list.length, 'change')}.`)
       onSaved()
     },
   })
@@ -41,10 +41,10 @@ export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesPro
       wide
       form={form}
       action="Save"
-      cancel="Go on editing"
+      cancel="Continue editing"
       onClose={onClose}
     >
-      <p className="text-sm text-muted">New rentals and volumes pay the new price. Rentals that run keep theirs.</p>
+      <p className="text-sm text-muted">New rentals and volumes use the new prices. Current rentals keep theirs.</p>
       <div className="max-h-72 overflow-y-auto">
         <Table label="Changes" columns={columns} rows={list} rowKey={(row) => row.key} empty={null} />
       </div>

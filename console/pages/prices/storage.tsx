@@ -1,5 +1,5 @@
-/** Storage prices, one a region. */
-import { money } from '../../../src/view/money.ts'
+/** Storage prices, one per region. */
+import { exactMoney } from '../../../src/view/money.ts'
 import { TextField } from '../../ui/field.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { draftOf, faultOfStoragePrice, isSame, type Draft, type DraftProps, type StoragePrice } from './draft.ts'
@@ -19,7 +19,7 @@ export function StoragePrices({ book, draft, onDraft }: DraftProps) {
       columns={columnsWith(draft, change)}
       rows={book.storage}
       rowKey={(row) => row.region}
-      empty={<p className="text-sm text-muted">No region has a price, so no volume can be made.</p>}
+      empty={<p className="text-sm text-muted">No region has a price, so volumes cannot be created.</p>}
     />
   )
 }
@@ -33,7 +33,7 @@ function columnsWith(
     { name: 'region', header: 'Region', cell: (row) => row.region },
     {
       name: 'price',
-      header: 'USD a GB and hour',
+      header: 'USD per GB-hour',
       cell: (row) => {
         const typed = typedOf(row)
         return (
@@ -51,7 +51,7 @@ function columnsWith(
     },
     {
       name: 'enabled',
-      header: 'Sold',
+      header: 'For sale',
       cell: (row) => (
         <input
           type="checkbox"
@@ -64,10 +64,10 @@ function columnsWith(
     },
     {
       name: 'was',
-      header: 'Was',
+      header: 'Before',
       align: 'right',
       wideOnly: true,
-      cell: (row) => (isSame(row.perGbHourUsd, row.enabled, typedOf(row)) ? '' : money(row.perGbHourUsd)),
+      cell: (row) => (isSame(row.perGbHourUsd, row.enabled, typedOf(row)) ? '' : exactMoney(row.perGbHourUsd)),
     },
   ]
 }

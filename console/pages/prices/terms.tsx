@@ -1,4 +1,4 @@
-/** Reserved terms and what each takes off the price: for everyone, or for one account by contract. */
+/** Reserved terms and their discounts, for everyone or for one account. */
 import { useState, type FormEvent } from 'react'
 import { count, number } from '../../../src/view/number.ts'
 import { Button } from '../../ui/button.tsx'
@@ -9,7 +9,7 @@ import { faultOfDiscount, termKey, type Draft, type DraftProps, type Term } from
 
 const MAX_DAYS = 3_650
 
-/** `discountPercentage` null: it is new, and stands in the draft only. */
+/** `discountPercentage` is null for a new term, which only the draft has. */
 type TermRow = Pick<Term, 'accountId' | 'termPeriodDays'> & { readonly discountPercentage: number | null }
 
 export function TermPrices({ book, draft, onDraft }: DraftProps) {
@@ -24,7 +24,7 @@ export function TermPrices({ book, draft, onDraft }: DraftProps) {
         columns={columnsWith(draft, set)}
         rows={rows}
         rowKey={termKey}
-        empty={<p className="text-sm text-muted">There is no term, so everything is rented on demand.</p>}
+        empty={<p className="text-sm text-muted">No terms yet. Machines can only be rented on demand.</p>}
       />
       <AddTerm taken={new Set(rows.map(termKey))} onAdd={set} />
     </div>
@@ -37,13 +37,13 @@ function columnsWith(draft: Draft, set: (key: string, discount: string) => void)
     { name: 'for', header: 'For', cell: (row) => row.accountId ?? 'Everyone' },
     {
       name: 'discount',
-      header: 'Percent off',
+      header: 'Discount (%)',
       cell: (row) => {
         const key = termKey(row)
         const typed = draft.terms[key] ?? String(row.discountPercentage ?? '')
         return (
           <TextField
-            label={`Discount of ${key} days in percent`}
+            label={`Discount of ${key} days (%)`}
             hideLabel
             inputMode="decimal"
             className="w-40"
@@ -56,12 +56,12 @@ function columnsWith(draft: Draft, set: (key: string, discount: string) => void)
     },
     {
       name: 'was',
-      header: 'Was',
+      header: 'Before',
       align: 'right',
       wideOnly: true,
       cell: (row) => {
         if (draft.terms[termKey(row)] === undefined) return ''
-        return row.discountPercentage === null ? 'new' : `${number(row.discountPercentage)} %`
+        return row.discountPercentage === null ? 'new' : `${number(row.discountPercentage)}%`
       },
     },
   ]
@@ -76,7 +76,7 @@ function AddTerm({ taken, onAdd }: { taken: ReadonlySet<string>; onAdd: (key: st
   const key = termKey({ accountId: accountId === '' ? null : accountId, termPeriodDays: wholeDays })
   const faults = {
     days: faultOfDays(wholeDays, taken.has(key)),
-    account: /^\S{0,50}$/.test(accountId) ? undefined : 'An id has no spaces.',
+    account: /^\S{0,50}$/.test(accountId) ? undefined : 'An ID has no spaces.',
     discount: faultOfDiscount(discount),
   }
   const submit = (event: FormEvent): void => {
@@ -100,21 +100,21 @@ function AddTerm({ taken, onAdd }: { taken: ReadonlySet<string>; onAdd: (key: st
           error={isChecked ? faults.days : undefined}
         />
         <TextField
-          label="Account id"
+          label="Account ID"
           placeholder="Everyone"
           value={accountId}
           onChange={(event) => setAccountId(event.target.value.trim())}
           error={isChecked ? faults.account : undefined}
         />
         <TextField
-          label="Percent off"
+          label="Discount (%)"
           inputMode="decimal"
           value={discount}
           onChange={(event) => setDiscount(event.target.value.trim())}
           error={isChecked ? faults.discount : undefined}
         />
         <Button type="submit" className="sm:mt-6">
-          Add to the changes
+          Add term
         </Button>
       </form>
     </Card>
@@ -131,6 +131,6 @@ function newTerm(key: string): TermRow {
 }
 
 function faultOfDays(days: number, isTaken: boolean): string | undefined {
-  if (days < 1 || days > MAX_DAYS) return `Write a number from 1 to ${number(MAX_DAYS)}.`
-  return isTaken ? 'There is such a term; change it above.' : undefined
+  if (days < 1 || days > MAX_DAYS) return `Enter a number from 1 to ${number(MAX_DAYS)}.`
+  return isTaken ? 'This term exists; change it above.' : undefined
 }

@@ -1,4 +1,4 @@
-/** One machine in full: what it says of itself, what its GPUs measure, and the ways off sale. */
+/** Details of one machine: state, GPU metrics, notes of its agent, and actions. */
 import { count, number } from '../../../src/view/number.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { gpuLabel } from '../../../src/view/gpu.ts'
@@ -25,7 +25,7 @@ export function MachineDialog({ one, onMove, onClose }: MachineDialogProps) {
     host?.state === 'draining'
       ? ({ move: 'resume', label: 'Resume' } as const)
       : ({ move: 'drain', label: 'Drain' } as const),
-    { move: 'leave', label: 'Leave for good' } as const,
+    { move: 'leave', label: 'Remove' } as const,
   ]
   return (
     <Dialog title={id} wide onClose={onClose}>
@@ -36,22 +36,22 @@ export function MachineDialog({ one, onMove, onClose }: MachineDialogProps) {
         </p>
         <Facts
           facts={[
-            ['Sells', `${offeringLabels[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
+            ['Offers', `${offeringLabels[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
             ['GPUs', `${of.gpusTotal} × ${gpuLabel(of.gpuModel)}${host?.simulated === true ? ', simulated' : ''}`],
-            ['Rented', machine === undefined ? 'Not in the catalogue yet' : count(machine.gpusInUse, 'GPU')],
-            ['Sick GPUs', of.gpusSick.length === 0 ? 'None' : `${of.gpusSick.join(', ')}: withdrawn from sale`],
+            ['Rented', machine === undefined ? 'Not in the catalog yet' : count(machine.gpusInUse, 'GPU')],
+            ['Faulty GPUs', of.gpusSick.length === 0 ? 'None' : `${of.gpusSick.join(', ')} (withdrawn from sale)`],
             ...(host === undefined
               ? []
               : ([
                   ['Joined', localTime(host.joinedAt)],
-                  ['Last heard', host.seenAt === null ? 'Never' : relativeTime(host.seenAt, now)],
+                  ['Last seen', host.seenAt === null ? 'Never' : relativeTime(host.seenAt, now)],
                 ] as const)),
           ]}
         />
         {host !== undefined && <Measurements host={host} />}
         {host !== undefined && host.notes.length > 0 && (
           <section>
-            <h3 className="mb-1 text-sm font-semibold">What its agent says</h3>
+            <h3 className="mb-1 text-sm font-semibold">Notes of the agent</h3>
             <ul className="flex list-disc flex-col gap-1 pl-5 text-sm text-muted">
               {host.notes.map((note) => (
                 <li key={note}>{note}</li>
@@ -82,7 +82,7 @@ type GpuReading = NonNullable<Host['metrics']>['gpus'][number]
 
 const gpuColumns: ReadonlyArray<Column<GpuReading>> = [
   { name: 'gpu', header: 'GPU', cell: (gpu) => gpu.index },
-  { name: 'use', header: 'In use', align: 'right', cell: (gpu) => measured(gpu.utilizationPercent, '%') },
+  { name: 'use', header: 'Utilization', align: 'right', cell: (gpu) => measured(gpu.utilizationPercent, '%') },
   {
     name: 'memory',
     header: 'Memory',
@@ -97,13 +97,11 @@ function Measurements({ host }: { host: Host }) {
   const now = useNow()
   const { metrics } = host
   if (metrics === null) {
-    return (
-      <p className="text-sm text-muted">It has measured nothing yet; it does so every few seconds while it runs.</p>
-    )
+    return <p className="text-sm text-muted">No metrics yet. The agent sends them every few seconds.</p>
   }
   return (
     <section className="flex flex-col gap-2">
-      <h3 className="text-sm font-semibold">Measured {relativeTime(metrics.at, now)}</h3>
+      <h3 className="text-sm font-semibold">Metrics from {relativeTime(metrics.at, now)}</h3>
       <p className="text-sm text-muted">
         CPU {measured(metrics.cpuPercent, '%')} · memory {measured(metrics.memoryUsedGb, 'GB')} used · disk{' '}
         {measured(metrics.diskFreeGb, 'GB')} free
@@ -113,7 +111,7 @@ function Measurements({ host }: { host: Host }) {
         columns={gpuColumns}
         rows={metrics.gpus}
         rowKey={(gpu) => gpu.index}
-        empty={<p className="text-sm text-muted">No GPU was measured.</p>}
+        empty={<p className="text-sm text-muted">No GPU metrics.</p>}
       />
     </section>
   )
@@ -121,5 +119,5 @@ function Measurements({ host }: { host: Host }) {
 
 function measured(value: number | null, unit: string): string {
   if (value === null) return '—'
-  return `${number(Math.round(value * 10) / 10)} ${unit}`.trim()
+  return `${number(Math.round(value * 10) / 10)}${unit === '%' || unit === '' ? unit : ` ${unit}`}`
 }

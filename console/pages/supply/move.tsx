@@ -1,4 +1,4 @@
-/** Taking a machine off sale and putting it back, each after saying what it means for those who are on it. */
+/** Puts a machine on or off sale, drains, resumes or removes it, after explaining the effect on its tenants. */
 import type { ReactNode } from 'react'
 import { count } from '../../../src/view/number.ts'
 import type { Supplied } from '../../../src/view/supply.ts'
@@ -8,10 +8,10 @@ import { toast } from '../../ui/toast.tsx'
 
 export type Move = 'list' | 'unlist' | 'drain' | 'resume' | 'leave'
 
-interface MoveWords {
+interface MoveText {
   readonly title: string
   readonly action: string
-  readonly meaning: ReactNode
+  readonly effect: ReactNode
   readonly done: string
 }
 
@@ -21,7 +21,7 @@ const hostStates = { drain: 'draining', resume: 'ready', leave: 'left' } as cons
 export function MoveDialog({ one, move, onClose }: { one: Supplied; move: Move; onClose: () => void }) {
   const changeHost = useAction('changeSuppliedHost', reads)
   const changeMachine = useAction('changeSuppliedMachine', reads)
-  const { title, action, meaning, done } = wordsOf(one, move)
+  const { title, action, effect, done } = textOf(one, move)
   const onSuccess = (): void => {
     toast(done)
     onClose()
@@ -44,65 +44,64 @@ export function MoveDialog({ one, move, onClose }: { one: Supplied; move: Move; 
       onClose={onClose}
       {...(move === 'leave' ? { word: one.id } : {})}
     >
-      {meaning}
+      {effect}
     </ConfirmDialog>
   )
 }
 
-/** undefined: it can be done now; else why not. */
+/** undefined: possible now. */
 export function whyNoMove({ host }: Supplied, move: Exclude<Move, 'list' | 'unlist'>): string | undefined {
-  if (host === undefined) return 'It has no agent; the operator looks after it'
-  if (host.state === 'left') return 'It has left; it comes back by joining again'
-  if (host.state === 'quarantined') return 'It is in quarantine; the operator decides'
-  if (host.state === 'cleaning') return 'It is being cleaned; wait a moment'
-  if (move === 'drain' && host.state === 'draining') return 'It is draining already'
-  if (move === 'resume' && host.state === 'ready') return 'It takes tenants already'
-  if (move === 'resume' && host.stateReason === 'drained by the operator') return 'The operator has drained it'
-  if (move === 'leave' && host.tenants > 0) return 'It still has tenants; drain it and wait until they have gone'
+  if (host === undefined) return 'The operator manages this machine'
+  if (host.state === 'left') return 'It has left; it can join again'
+  if (host.state === 'quarantined') return 'It is quarantined; the operator has to release it'
+  if (host.state === 'cleaning') return 'It is being cleaned'
+  if (move === 'drain' && host.state === 'draining') return 'It is already draining'
+  if (move === 'resume' && host.state === 'ready') return 'It already takes tenants'
+  if (move === 'resume' && host.stateReason === 'drained by the operator') return 'The operator drained it'
+  if (move === 'leave' && host.tenants > 0) return 'It still has tenants; drain it first'
   return undefined
 }
 
-function wordsOf({ id, machine, host }: Supplied, move: Move): MoveWords {
+function textOf({ id, machine, host }: Supplied, move: Move): MoveText {
   const inUse = machine?.gpusInUse ?? 0
   const tenants = host?.tenants ?? 0
   const stay =
-    inUse === 0 && tenants === 0 ? 'Nothing runs on it now.' : `What runs on it (${count(inUse, 'GPU')}) goes on.`
+    inUse === 0 && tenants === 0 ? 'It has no rentals now.' : `Current rentals (${count(inUse, 'GPU')}) continue.`
   switch (move) {
     case 'list':
       return {
         title: `Put ${id} on sale?`,
         action: 'Put on sale',
-        meaning: 'Customers see it again and can rent its free GPUs.',
+        effect: 'Customers can rent its free GPUs again.',
         done: `${id} is on sale.`,
       }
     case 'unlist':
       return {
         title: `Take ${id} off sale?`,
         action: 'Take off sale',
-        meaning: `Customers no longer see it. ${stay}`,
+        effect: `Customers can no longer rent it. ${stay}`,
         done: `${id} is off sale.`,
       }
     case 'drain':
       return {
         title: `Drain ${id}?`,
         action: 'Drain',
-        meaning: `No new tenants come; those that are there stay until they leave. ${stay}`,
+        effect: `It takes no new tenants. ${stay}`,
         done: `${id} is draining.`,
       }
     case 'resume':
       return {
-        title: `Let tenants on ${id} again?`,
+        title: `Resume ${id}?`,
         action: 'Resume',
-        meaning: 'It is on sale again.',
-        done: `${id} takes tenants again.`,
+        effect: 'It takes new tenants again.',
+        done: `${id} takes new tenants again.`,
       }
     case 'leave':
       return {
-        title: `Take ${id} away for good?`,
-        action: 'Leave',
-        meaning:
-          'It is no longer on sale, and its agent stops. To come back it has to join again. What it has earned stays.',
-        done: `${id} has left.`,
+        title: `Remove ${id}?`,
+        action: 'Remove',
+        effect: 'It is no longer on sale and its agent stops. It can join again later. Its earnings stay.',
+        done: `Removed ${id}.`,
       }
   }
 }

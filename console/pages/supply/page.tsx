@@ -1,6 +1,5 @@
 /**
- * A supplier's machines: how they are, how much of them is rented, what they cost. Hosts raise no events, so they are
- * asked again every few seconds.
+ * A supplier's machines: state, occupancy and price. Hosts raise no events, so they are polled.
  */
 import { useState } from 'react'
 import { count, number } from '../../../src/view/number.ts'
@@ -35,7 +34,7 @@ export function SupplyPage() {
   const machines = useCall('listSuppliedMachines', { query }, { everyMs: HOSTS_EVERY_MS })
   return (
     <Page
-      intro="What you offer, how it is doing and what it costs. A change of price counts for new rentals; what runs keeps its price."
+      intro="The machines you offer. A new price applies to new rentals; current rentals keep theirs."
       actions={
         <ButtonLink to="/supply/join" look="primary">
           Join a machine
@@ -58,7 +57,7 @@ export function SupplyPage() {
   )
 }
 
-/** What is open over the table: one machine, or a question about it. */
+/** The open dialog: the details of a machine, or the confirmation of an action. */
 type Opened = { readonly id: string; readonly move?: Move }
 
 function Machines({ all, isCut }: { all: readonly Supplied[]; isCut: boolean }) {
@@ -77,15 +76,15 @@ function Machines({ all, isCut }: { all: readonly Supplied[]; isCut: boolean }) 
         rowKey={(row) => row.id}
         empty={
           <Empty
-            title="You have no machines here"
+            title="No machines yet"
             action={
               <ButtonLink to="/supply/join" look="primary">
                 Join a machine
               </ButtonLink>
             }
           >
-            A machine joins with one command. It dials out, so no port has to be opened, and it is on sale a few seconds
-            later. GPUs can be simulated, to try it without any.
+            A machine joins with one command and is on sale seconds later. It needs no open ports. You can simulate GPUs
+            to try it out.
           </Empty>
         }
       />
@@ -98,7 +97,7 @@ function Machines({ all, isCut }: { all: readonly Supplied[]; isCut: boolean }) 
       )}
       {isCut && (
         <p className="text-sm text-muted">
-          Only the first {number(MACHINES_SHOWN)} are shown; `berth supply hosts` lists all.
+          Showing the first {number(MACHINES_SHOWN)}. To list all, run `berth supply hosts`.
         </p>
       )}
       {one !== undefined && opened !== undefined && opened.move === undefined && (
@@ -128,10 +127,10 @@ function Sums({ all }: { all: readonly Supplied[] }) {
       <Stat
         label="GPUs rented"
         value={`${number(inUse)} of ${number(gpus)}`}
-        detail={gpus === 0 ? '' : `${Math.round((inUse / gpus) * 100)} % occupied`}
+        detail={gpus === 0 ? '' : `${Math.round((inUse / gpus) * 100)}% occupied`}
       />
-      <Stat label="Tenants" value={number(tenants)} detail="on machines with an agent" />
-      <Stat label="Sick GPUs" value={number(sick)} detail={sick === 0 ? 'all are well' : 'withdrawn from sale'} />
+      <Stat label="Tenants" value={number(tenants)} detail="On machines with an agent" />
+      <Stat label="Faulty GPUs" value={number(sick)} detail={sick === 0 ? 'All healthy' : 'Withdrawn from sale'} />
     </Stats>
   )
 }
@@ -168,7 +167,7 @@ function columnsWith(open: (opened: Opened) => void): ReadonlyArray<Column<Suppl
     { name: 'rented', header: 'Rented', cell: (one) => <Occupancy one={one} /> },
     {
       name: 'price',
-      header: 'USD a GPU and hour',
+      header: 'Price per GPU-hour',
       cell: (one) => (one.machine === undefined ? '—' : <PriceEditor machine={one.machine} />),
     },
     {

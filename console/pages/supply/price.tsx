@@ -1,4 +1,4 @@
-/** The price of a machine, changed where it stands. */
+/** The price of a machine, edited in place. */
 import { editableUsd, gpuHourPrice, money } from '../../../src/view/money.ts'
 import type { Machine } from '../../../src/view/supply.ts'
 import { useEffect, useRef, useState } from 'react'
@@ -10,7 +10,7 @@ import { toast } from '../../ui/toast.tsx'
 export function PriceEditor({ machine }: { machine: Machine }) {
   const [isOpen, setOpen] = useState(false)
   if (machine.offering !== 'marketplace') {
-    return <span title="Virtual machines and bare metal are priced by the operator">House price</span>
+    return <span title="The operator sets the price of virtual machines and bare metal">Price book</span>
   }
   if (isOpen) return <PriceForm machine={machine} onClose={() => setOpen(false)} />
   const price = machine.pricePerGpuHourUsd
@@ -34,7 +34,7 @@ function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void
     initial: { pricePerGpuHourUsd: editableUsd(machine.pricePerGpuHourUsd) },
     body: ({ pricePerGpuHourUsd: price }) => ({ pricePerGpuHourUsd: price.trim() }),
     onDone: (_, { pricePerGpuHourUsd: price }) => {
-      toast(`${machine.id} costs ${gpuHourPrice(price)}. What runs keeps its price.`)
+      toast(`${machine.id} costs ${gpuHourPrice(price)}. Current rentals keep their price.`)
       onClose()
     },
   })
@@ -42,7 +42,7 @@ function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void
   return (
     <form ref={element} onSubmit={form.submit} className="flex min-w-56 items-start gap-2">
       <TextField
-        label={`Price of ${machine.id} in USD a GPU and hour`}
+        label={`Price of ${machine.id} per GPU-hour (USD)`}
         hideLabel
         inputMode="decimal"
         className="w-32"

@@ -1,4 +1,4 @@
-/** What happens in all accounts, newest first, as it happens. */
+/** Live events of all accounts, newest first. */
 import { eventTypes } from '../../../src/contract/event.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import type { Reply } from '../../../src/client/client.ts'
@@ -19,17 +19,15 @@ export function TrafficEvents() {
   const events = useCall('listAllEvents', { query: { limit: SHOWN } })
   const columns = columnsOf(useNow())
   return (
-    <Card title="What happens">
+    <Card title="Events">
       <Answer of={events} skeleton={<div className="h-96" />}>
         {(reply) => (
           <Table
-            label="Events of every account"
+            label="Events of all accounts"
             columns={columns}
             rows={reply.events}
             rowKey={(event) => event.id}
-            empty={
-              <Empty title="Nothing has happened yet">Orders, charges and changes of all accounts come here.</Empty>
-            }
+            empty={<Empty title="No events yet">Orders, charges and changes of all accounts appear here.</Empty>}
           />
         )}
       </Answer>
@@ -41,7 +39,7 @@ function columnsOf(now: number): ReadonlyArray<Column<NamedEvent>> {
   return [
     {
       name: 'at',
-      header: 'When',
+      header: 'Time',
       cell: (event) => (
         <span className="whitespace-nowrap" title={localTime(event.at)}>
           {relativeTime(event.at, now)}
@@ -60,7 +58,7 @@ function columnsOf(now: number): ReadonlyArray<Column<NamedEvent>> {
     { name: 'type', header: 'Event', cell: (event) => <span className="font-mono">{event.type}</span> },
     {
       name: 'subject',
-      header: 'Of',
+      header: 'Subject',
       cell: (event) => (
         <span className="whitespace-nowrap">
           {event.subject.kind} {event.subject.id}
@@ -68,8 +66,8 @@ function columnsOf(now: number): ReadonlyArray<Column<NamedEvent>> {
       ),
     },
     {
-      name: 'says',
-      header: 'What it says',
+      name: 'detail',
+      header: 'Detail',
       wideOnly: true,
       cell: (event) => eventDetail(event) || eventTypes[event.type],
     },

@@ -1,6 +1,6 @@
-/** What goes on in the whole house, now: calls of models minute by minute, their load, what happens, what hangs. */
+/** Live inference traffic and events across all accounts, with a warning for stuck rentals. */
 import { useState } from 'react'
-import { sumUsd, usd, usdToNumber, zeroUsd } from '../../../src/base/money.ts'
+import { sumUsd, usd, usdToNumber } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { money } from '../../../src/view/money.ts'
@@ -25,17 +25,17 @@ export function TrafficPage() {
   const [minutes, setMinutes] = useState<number>(60)
   const traffic = useCall('getTraffic', { query: { minutes } }, { everyMs: EVERY_MS })
   useOperatorEvents()
-  const chooseSpan = (
+  const periodField = (
     <SelectField
-      label="Span"
+      label="Period"
       hideLabel
-      choices={spans.map((value) => ({ value: String(value), label: `The last ${value} minutes` }))}
+      choices={spans.map((value) => ({ value: String(value), label: `Last ${value} minutes` }))}
       value={String(minutes)}
       onChange={(event) => setMinutes(Number.parseInt(event.target.value, 10))}
     />
   )
   return (
-    <Page intro="Calls of models and events of every account, as they happen." actions={chooseSpan}>
+    <Page intro="Live inference traffic and events across all accounts." actions={periodField}>
       <StuckWarning />
       <Answer of={traffic} skeleton={<TrafficSkeleton />}>
         {(reply) => (
@@ -53,7 +53,7 @@ export function TrafficPage() {
 
 type Traffic = Reply<'getTraffic'>
 
-/** One for the whole page: what waits is told once. */
+/** One for the whole page, so that loading is announced once. */
 function TrafficSkeleton() {
   return (
     <div role="status" aria-label="Loading" className="flex flex-col gap-5">
@@ -67,7 +67,7 @@ function TrafficSkeleton() {
   )
 }
 
-/** Rentals that hang are rare and need somebody: they stand above everything else. */
+/** Stuck rentals are rare and need attention, so they come first. */
 function StuckWarning() {
   const stuck = useCall('listAllRentals', { query: { stuck: true, limit: 100 } })
   const now = useNow()
@@ -75,10 +75,10 @@ function StuckWarning() {
   if (rentals.length === 0) return null
   return (
     <section aria-labelledby="stuck" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-sm">
-      {/* Without the times below, which would be read out again with each tick. */}
+      {/* Without the times below, which a screen reader would announce every second. */}
       <div role="alert">
         <h2 id="stuck" className="font-semibold text-warn">
-          {count(rentals.length, 'rental')} {rentals.length === 1 ? 'hangs' : 'hang'}
+          {count(rentals.length, 'stuck rental')}
         </h2>
       </div>
       <ul className="mt-1">
@@ -90,7 +90,7 @@ function StuckWarning() {
       </ul>
       <p className="mt-1">
         <TextLink to="/operator/fleet" search={{ tab: 'rentals' }}>
-          See what can be done
+          View stuck rentals
         </TextLink>
       </p>
     </section>
@@ -104,17 +104,17 @@ function Totals({ traffic }: { traffic: Traffic }) {
   const input = sum(minutes.map((minute) => minute.inputTokens))
   const output = sum(minutes.map((minute) => minute.outputTokens))
   const cost = sumUsd(minutes.map((minute) => usd(minute.costUsd)))
-  const inSpan = `in the last ${minutes.length} minutes`
+  const inPeriod = `In the last ${minutes.length} minutes`
   return (
     <Stats>
-      <Stat label="Requests" value={number(requests)} detail={inSpan} />
+      <Stat label="Requests" value={number(requests)} detail={inPeriod} />
       <Stat
         label="Failed"
         value={number(failed)}
-        detail={requests === 0 ? 'of none' : `${((100 * failed) / requests).toFixed(1)} % of them`}
+        detail={requests === 0 ? 'No requests' : `${((100 * failed) / requests).toFixed(1)}% of requests`}
       />
       <Stat label="Tokens" value={number(input + output)} detail={`${number(input)} in, ${number(output)} out`} />
-      <Stat label="Earned" value={money(cost)} detail={cost === zeroUsd ? 'nothing yet' : 'to the nano-dollar'} />
+      <Stat label="Revenue" value={money(cost)} detail={inPeriod} />
     </Stats>
   )
 }
@@ -127,15 +127,15 @@ function Charts({ traffic }: { traffic: Traffic }) {
     values: minutes.map(of),
   })
   const charts = [
-    { title: 'Requests a minute', format: whole, series: [line('Requests', (minute) => minute.requests)] },
-    { title: 'Failed a minute', format: whole, series: [line('Failed', (minute) => minute.failed)] },
+    { title: 'Requests per minute', format: whole, series: [line('Requests', (minute) => minute.requests)] },
+    { title: 'Failed requests per minute', format: whole, series: [line('Failed', (minute) => minute.failed)] },
     {
-      title: 'Tokens a minute',
+      title: 'Tokens per minute',
       format: whole,
       series: [line('In', (minute) => minute.inputTokens), line('Out', (minute) => minute.outputTokens)],
     },
     {
-      title: 'Earned a minute',
+      title: 'Revenue per minute',
       format: money,
       series: [line('USD', (minute) => usdToNumber(usd(minute.costUsd)))],
     },
@@ -151,7 +151,7 @@ function Charts({ traffic }: { traffic: Traffic }) {
   )
 }
 
-/** Scales may have steps between whole numbers; they mean nothing here. */
+/** Hides the labels that a scale puts between whole numbers. */
 function whole(value: number): string {
   return Number.isInteger(value) ? number(value) : ''
 }
