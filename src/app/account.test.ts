@@ -1,4 +1,4 @@
-/** The promises: only owners change who is in an account, there is always an owner, and who leaves loses the keys. */
+/** Only owners change members, there is always an owner, and a removed member loses their keys. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   openOperator,
@@ -48,7 +48,7 @@ async function addOrThrow(account: TestAccount, email: string, role: Role): Prom
 }
 
 describe('getMe', () => {
-  test('answers the person, the account and the key', async () => {
+  test('returns the person, the account and the key', async () => {
     const { actor } = await openTestAccount(fixture)
     const me = await getMe(fixture.app, actor)
     expect(me).toMatchObject({
@@ -61,7 +61,7 @@ describe('getMe', () => {
     })
   })
 
-  test('a person who has just left is refused', async () => {
+  test('rejects a person who was just removed', async () => {
     const { actor } = await openTestAccount(fixture)
     expect(await getMe(fixture.app, { ...actor, personId: 'usr_gone' })).toMatchObject({ reason: 'not_a_member' })
   })
@@ -71,7 +71,7 @@ describe('settings', () => {
   const keep = (actor: Actor, keepsBodies: boolean) =>
     transact(fixture.database, (tx) => changeAccountSettings(tx, actor, { keepsBodies }))
 
-  test('bodies are kept when an owner says so; servers that keep keys in memory hear of it, and of a quota', async () => {
+  test('an owner enables stored bodies; cached keys are dropped for that and for a new quota', async () => {
     const { actor, accountId } = await openTestAccount(fixture)
     const operator = await openOperator(fixture)
     const cache = makeKeyCache({ ...fixture, log: { warn: () => {} } })
@@ -86,7 +86,7 @@ describe('settings', () => {
     expect(await keep(actor, false)).toMatchObject({ ok: true, value: { keeps_bodies: false } })
   })
 
-  test.each(['member', 'viewer'] as const)('a %s changes none', async (role) => {
+  test.each(['member', 'viewer'] as const)('a %s cannot change them', async (role) => {
     const account = await openTestAccount(fixture)
     const actor = await addOrThrow(account, `settings-${role}@example.com`, role)
     expect(await keep(actor, true)).toMatchObject({ kind: 'forbidden', reason: 'owner_only' })
@@ -95,7 +95,7 @@ describe('settings', () => {
 })
 
 describe('members', () => {
-  test('a person that exists is reused by e-mail, whatever its case, and each account has its own name for them', async () => {
+  test('reuses a person by e-mail, ignoring case, with a name per account', async () => {
     const first = await openTestAccount(fixture)
     const second = await openTestAccount(fixture)
     const here = await add(first.actor, 'Shared@Example.com', 'member')
@@ -111,25 +111,25 @@ describe('members', () => {
     })
   })
 
-  test.each(['member', 'viewer'] as const)('a %s changes nobody', async (role) => {
+  test.each(['member', 'viewer'] as const)('a %s cannot change members', async (role) => {
     const account = await openTestAccount(fixture)
     const actor = await addOrThrow(account, `${role}@example.com`, role)
     const refusal = { kind: 'forbidden', reason: 'owner_only' }
     expect(await add(actor, 'new@example.com', 'viewer')).toMatchObject(refusal)
     expect(await change(actor, actor.personId, 'owner')).toMatchObject(refusal)
     expect(await remove(actor, account.actor.personId)).toMatchObject(refusal)
-    // The role is read again: a key that was let in as an owner's a moment ago does not help.
+    // The role is read again: an outdated role of the key does not help.
     expect(await add({ ...actor, role: 'owner' }, 'new@example.com', 'viewer')).toMatchObject(refusal)
   })
 
-  test('people of other accounts do not exist', async () => {
+  test('members of other accounts are not found', async () => {
     const { actor } = await openTestAccount(fixture)
     const other = await openTestAccount(fixture)
     expect(await change(actor, other.actor.personId, 'viewer')).toMatchObject({ kind: 'not_found' })
     expect(await remove(actor, other.actor.personId)).toMatchObject({ kind: 'not_found' })
   })
 
-  test('the last owner is neither removed nor demoted', async () => {
+  test('the last owner cannot be removed or demoted', async () => {
     const { actor } = await openTestAccount(fixture)
     await add(actor, 'second@example.com', 'member')
     expect(await change(actor, actor.personId, 'member')).toMatchObject({ kind: 'conflict', reason: 'last_owner' })
@@ -137,7 +137,7 @@ describe('members', () => {
     expect(await change(actor, actor.personId, 'owner')).toMatchObject({ ok: true })
   })
 
-  test('two owners who remove each other at once leave one owner', async () => {
+  test('two owners who remove each other concurrently leave one owner', async () => {
     const account = await openTestAccount(fixture)
     const second = await addOrThrow(account, 'rival@example.com', 'owner')
     const results = await Promise.all([remove(account.actor, second.personId), remove(second, account.actor.personId)])
@@ -145,7 +145,7 @@ describe('members', () => {
     expect(await listMembers(fixture.database.db, account.accountId)).toMatchObject([{ role: 'owner' }])
   })
 
-  test('removing a person revokes the keys made for them, in this account only', async () => {
+  test('removing a member revokes their keys in this account only', async () => {
     const account = await openTestAccount(fixture)
     const elsewhere = await openTestAccount(fixture)
     const leaver = await addOrThrow(account, 'leaver@example.com', 'member')

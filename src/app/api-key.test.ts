@@ -1,4 +1,4 @@
-/** The promises: a key never has more rights than its maker, is shown once, and the quota holds under concurrency. */
+/** A key never has more rights than its creator, is shown once, and the quota holds under concurrency. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openTestAccount, startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
 import { addMs, HOUR_MS } from '../base/instant.ts'
@@ -32,8 +32,8 @@ const create = (actor: Actor, more: Partial<ApiKeyInput> = {}) =>
   transact(fixture.database, (tx) => createApiKey(tx, actor, { ...plain, ...more }))
 const revoke = (actor: Actor, id: string) => transact(fixture.database, (tx) => revokeApiKey(tx, actor, id))
 
-describe('making a key', () => {
-  test('for another person is for owners, and gives what that person may have', async () => {
+describe('creating a key', () => {
+  test('for another member needs an owner, and gives only the rights of that member', async () => {
     const { actor } = await openTestAccount(fixture)
     const added = await transact(fixture.database, (tx) =>
       addMember(tx, actor, { email: `viewer-of-${actor.accountId}@example.test`, name: null, role: 'viewer' }),
@@ -50,7 +50,7 @@ describe('making a key', () => {
     expect(await create(viewer, { memberId: actor.personId })).toMatchObject({ reason: 'owner_only' })
   })
 
-  test('keeps its limits, and scopes once each', async () => {
+  test('stores limits, and each scope once', async () => {
     const { actor } = await openTestAccount(fixture)
     const expiresAt = addMs(fixture.clock.now(), HOUR_MS)
     const made = await create(actor, {
@@ -80,7 +80,7 @@ describe('making a key', () => {
     })
   })
 
-  test('gives no scope that the calling key lacks; operator contains all', async () => {
+  test('grants no scope that the calling key lacks; operator includes all', async () => {
     const { actor } = await openTestAccount(fixture, { scopes: ['keys', 'inference'] })
     expect(await create(actor, { scopes: ['inference', 'billing:read', 'operator'] })).toMatchObject({
       kind: 'forbidden',
@@ -91,7 +91,7 @@ describe('making a key', () => {
     expect(await create(operator.actor, { scopes })).toMatchObject({ ok: true })
   })
 
-  test('gives a viewer read scopes only', async () => {
+  test('grants a viewer read scopes only', async () => {
     const { actor } = await openTestAccount(fixture)
     await transact(fixture.database, (tx) => setRole(tx, actor.accountId, actor.personId, 'viewer'))
     expect(await create(actor, { scopes: ['compute:read', 'inference'] })).toMatchObject({
@@ -101,7 +101,7 @@ describe('making a key', () => {
     expect(await create(actor, { scopes: ['compute:read', 'billing:read'] })).toMatchObject({ ok: true })
   })
 
-  test('gives no more requests or tokens a minute than the calling key has', async () => {
+  test('grants no higher rate limits than those of the calling key', async () => {
     const { actor } = await openTestAccount(fixture)
     const made = await create(actor, { scopes: ['keys'], requestsPerMinute: 10, tokensPerMinute: 500 })
     if (!made.ok) throw new Error(made.message)
@@ -115,13 +115,13 @@ describe('making a key', () => {
     expect(await ask(10, 500)).toMatchObject({ ok: true, value: { key: { tokens_per_min: 500 } } })
   })
 
-  test('an end that is not in the future is refused', async () => {
+  test('rejects an expiry in the past', async () => {
     const { actor } = await openTestAccount(fixture)
     const issues = [{ path: ['expiresAt'] }]
     expect(await create(actor, { expiresAt: fixture.clock.now() })).toMatchObject({ kind: 'invalid', issues })
   })
 
-  test('the quota counts live keys, and holds when many are made at once', async () => {
+  test('the quota counts live keys, and holds for concurrent requests', async () => {
     const { actor, accountId } = await openTestAccount(fixture)
     await transact(fixture.database, (tx) => updateAccount(tx, accountId, { quota: { keys: 4 } }))
     const results = await Promise.all(Array.from({ length: 12 }, () => create(actor)))
@@ -140,7 +140,7 @@ describe('making a key', () => {
 })
 
 describe('revoking a key', () => {
-  test('succeeds again, at the first time, and raises one event without a secret', async () => {
+  test('succeeds repeatedly, keeps the first time, and records one event without the secret', async () => {
     const { actor, accountId } = await openTestAccount(fixture)
     const made = await create(actor)
     if (!made.ok) throw new Error(made.message)
@@ -155,7 +155,7 @@ describe('revoking a key', () => {
     expect(JSON.stringify(events)).not.toContain(`"${last4}"`)
   })
 
-  test("another account's key does not exist", async () => {
+  test("does not find another account's key", async () => {
     const { actor } = await openTestAccount(fixture)
     const other = await openTestAccount(fixture)
     expect(await revoke(actor, other.actor.keyId)).toMatchObject({ kind: 'not_found' })

@@ -35,7 +35,7 @@ const ids = { vm: 0, metal: 0, volume: 0 }
 const vm = { pricePerHour: usd('23.92'), label: 'llama-train' }
 const metal = { pricePerHour: usd('3.337'), kind: 'bare-metal' as const }
 
-/** Two months of a customer: money in, two machines, a volume, requests, a refund. */
+/** Two months of a customer: payments, two machines, a volume, requests, a refund. */
 beforeAll(async () => {
   books = await openBooks(START)
   actor = await openAccount(books, 'northwind')
@@ -74,12 +74,12 @@ const metalCost = (until: Instant) => costOfSpan(metal.pricePerHour, until - add
 const volumePrice = usd('0.099328')
 
 describe('balance', () => {
-  test('is what is the customer’s, less what has run up since the last charge', async () => {
+  test('is the customer’s money less the cost since the last charge', async () => {
     const { clock, database } = books
     const balance = valueOf(await readBalance(books.app, actor))
     const spent = [vmCost, metalCost(clock.now()), costOfSpan(volumePrice, clock.now() - START), usd('0.215345678')]
     expect(balance.balance).toBe(usd('2012.5') - sumUsd(spent))
-    // What has run up comes out of the holds first: the volume has outrun its own, the machine has not.
+    // Unsettled cost is paid from the holds first: the volume has exceeded its own, the machine has not.
     const ledger = await readBalances(database.db, actor.accountId)
     expect(balance.available < ledger.available && balance.held < ledger.held).toBe(true)
     expect(balance.available + balance.held).toBe(balance.balance)
@@ -88,7 +88,7 @@ describe('balance', () => {
     expect(left <= balance.balance && left > balance.balance - 1_000n).toBe(true)
   })
 
-  test('where nothing runs it never ends', async () => {
+  test('has no runway limit without running resources', async () => {
     expect(valueOf(await readBalance(books.app, stranger))).toMatchObject({
       balance: usd('7'),
       available: usd('7'),
@@ -99,7 +99,7 @@ describe('balance', () => {
     })
   })
 
-  test('stands still while the engine does not show the machine, and never falls below zero', async () => {
+  test('does not change while the machine is Unknown, and never goes below zero', async () => {
     const lost = await openAccount(books, 'lost', usd('3'))
     const rentalId = await startRental(books, lost, { pricePerHour: usd('2') })
     const seen = books.clock.now()
@@ -118,7 +118,7 @@ describe('balance', () => {
 })
 
 describe('statement', () => {
-  test('each line leaves the balance that the next one starts from, and the newest that of today', async () => {
+  test('balances are continuous, and the newest is the current one', async () => {
     const lines = valueOf(await readStatement(books.app, actor, { limit: 1_000 }))
     const { available, held } = await readBalances(books.database.db, actor.accountId)
     expect(lines[0]?.balanceAfter).toBe(available + held)
@@ -135,7 +135,7 @@ describe('statement', () => {
     })
   })
 
-  test.each([1, 7, 100])('pages of %s are the whole in pieces', async (limit) => {
+  test.each([1, 7, 100])('pages of %s contain every line once', async (limit) => {
     const whole = valueOf(await readStatement(books.app, actor, { limit: 1_000 }))
     const pieces: typeof whole = []
     for (;;) {
@@ -148,7 +148,7 @@ describe('statement', () => {
     expect(pieces).toEqual(whole)
   })
 
-  test('is one’s own', async () => {
+  test('contains only the lines of the account', async () => {
     const lines = valueOf(await readStatement(books.app, stranger, { limit: 10 }))
     expect(lines.map((line) => [line.amount, line.balanceAfter])).toEqual([[usd('7'), usd('7')]])
   })
@@ -157,7 +157,7 @@ describe('statement', () => {
 describe('invoices', () => {
   const invoice = async (month: string) => valueOf(await readInvoice(books.app, actor, { month }))
 
-  test('there is one for each month with a change, newest first, open while the month lasts', async () => {
+  test('exist for each month with a change, newest first; the current month is open', async () => {
     const invoices = valueOf(await listInvoices(books.app, actor))
     expect(invoices.map(({ number, month, status }) => ({ number, month, status }))).toEqual([
       { number: 'B-orthwind-2026-11', month: '2026-11', status: 'open' },
@@ -166,7 +166,7 @@ describe('invoices', () => {
     for (const { month, charges } of invoices) expect((await invoice(month)).charges).toBe(charges)
   })
 
-  test('opening and payments less charges is closing, and opens the next month', async () => {
+  test('opening plus payments less charges is closing, which opens the next month', async () => {
     const [october, november] = [await invoice('2026-10'), await invoice('2026-11')]
     for (const one of [october, november]) {
       expect(one.opening + one.paid - one.charges).toBe(one.closing)
@@ -180,7 +180,7 @@ describe('invoices', () => {
     expect(november).toMatchObject({ issuedAt: books.clock.now(), account: { name: 'northwind Ltd' } })
   })
 
-  test('a line says what, how long and at which price; the months share the time without a gap', async () => {
+  test('a line has item, duration and price; months divide the time without a gap', async () => {
     const [october, november] = [await invoice('2026-10'), await invoice('2026-11')]
     const name = (await findRental(books.database.db, ids.vm))?.name
     const what = `Virtual machine ${name} “llama-train” (rental ${ids.vm}), 8 × H100, mock-region`
@@ -214,7 +214,7 @@ describe('invoices', () => {
     ])
   })
 
-  test.each(['2026-09', '2027-01', '0001-01', '9999-12'])('there is none for %s', async (month) => {
+  test.each(['2026-09', '2027-01', '0001-01', '9999-12'])('do not exist for %s', async (month) => {
     expect(await readInvoice(books.app, actor, { month })).toMatchObject({ ok: false, kind: 'not_found' })
   })
 })
@@ -223,7 +223,7 @@ describe('usage', () => {
   const usage = async (by: 'day' | 'model' | 'key' | 'rental', more: { from?: string; to?: string } = {}) =>
     valueOf(await readUsage(books.app, actor, { by, ...more }))
 
-  test('agrees with the invoices, however it is grouped', async () => {
+  test('adds up to the invoices in every grouping', async () => {
     const invoices = valueOf(await listInvoices(books.app, actor))
     const charged = sumUsd(invoices.map((one) => one.charges)) - usd('12.5')
     for (const by of ['day', 'model', 'key', 'rental'] as const) {
@@ -234,7 +234,7 @@ describe('usage', () => {
     }
   })
 
-  test('by rental: a refund is taken off what it was for', async () => {
+  test('by rental: subtracts a refund from its rental', async () => {
     const groups = new Map((await usage('rental')).groups.map((group) => [group.group, group]))
     expect(groups.get(String(ids.vm))?.cost).toBe(vmCost - usd('12.5'))
     expect(groups.get('inference')).toMatchObject({ cost: usd('0.215345678'), requests: 3 })
@@ -256,7 +256,7 @@ describe('usage', () => {
     ])
   })
 
-  test('by day: both ends are included', async () => {
+  test('by day: includes both ends', async () => {
     const days = await usage('day', { from: '2026-10-30', to: '2026-10-31' })
     expect(days).toMatchObject({ from: '2026-10-30', to: '2026-10-31' })
     expect(days.groups.map((group) => group.group)).toEqual(['2026-10-30', '2026-10-31'])
@@ -265,7 +265,7 @@ describe('usage', () => {
     expect((await usage('day', { from: '0001-01-01', to: '0001-12-31' })).groups).toEqual([])
   })
 
-  test('without days it is the last thirty', async () => {
+  test('covers the last thirty days by default', async () => {
     const today = Math.floor(books.clock.now() / DAY_MS) * DAY_MS
     const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)
     expect(await usage('day')).toMatchObject({ from: day(today - 30 * DAY_MS), to: day(today) })
@@ -283,7 +283,7 @@ describe('usage', () => {
 })
 
 describe('costs and purchases', () => {
-  test('of one’s own requests, each once, unknown ids left out', async () => {
+  test('returns own requests once each, and skips unknown ids', async () => {
     const requestIds = ['req_2', 'req_none', 'req_1', 'req_2']
     const costs = valueOf(await readCostsOfRequests(books.app, actor, { requestIds }))
     expect(costs.toSorted((a, b) => a.requestId.localeCompare(b.requestId))).toEqual([
@@ -294,7 +294,7 @@ describe('costs and purchases', () => {
     expect(valueOf(await readCostsOfRequests(books.app, actor, { requestIds: [] }))).toEqual([])
   })
 
-  test('purchases are all money that came in, each with its source, newest first', async () => {
+  test('purchases list all received money with its source, newest first', async () => {
     expect(valueOf(await readPurchases(books.app, actor))).toEqual([
       { at: addMs(START, vmSpan), amount: usd('12.5'), source: 'refund', memo: `Refund of rental ${ids.vm}` },
       { at: START, amount: usd('2000'), source: 'stripe_purchase', memo: 'wire transfer 88120' },

@@ -1,4 +1,4 @@
-/** The promises: what is earned by day and by machine is what the ledger has, to the nano-dollar, and time adds up. */
+/** Earnings per day and per machine equal the ledger to the nano-dollar, and times add up. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { endRental, openAccount, openBooks, settle, startRental, type Books } from '../../test/harness/books.ts'
 import { DAY_MS, HOUR_MS, instantOf } from '../base/instant.ts'
@@ -62,7 +62,7 @@ function machineOf(id: string): Parameters<typeof saveInventory>[2][number] {
   }
 }
 
-/** A rental of eight GPUs, spread over machines as it is told. */
+/** A rental of eight GPUs on the given machines. */
 async function rentOn(nodes: Readonly<Record<string, number>>, owner: Actor, perHour: string): Promise<number> {
   const wish = { pricePerHour: usd(perHour), supplier: { accountId: owner.accountId, platformFeeBp: FEE_BP } }
   const id = await startRental(books, customer, wish)
@@ -82,11 +82,11 @@ async function rentOn(nodes: Readonly<Record<string, number>>, owner: Actor, per
 
 const read = (days: number): Promise<Earnings> => readEarnings(books.app, supplier, days)
 
-test('days and machines sum to what the ledger has, also where a rental has several machines', async () => {
+test('days and machines add up to the ledger, also for rentals of several machines', async () => {
   const whole = await rentOn({ m1: 8 }, supplier, '3.333333333')
   const split = await rentOn({ m1: 3, m2: 5 }, supplier, '7.777777777')
   const theirs = await rentOn({ m9: 8 }, other, '5')
-  // Half past midnight, so that a charge is for two days; then at noon, where one ends.
+  // Half past midnight, so that a charge covers two days; then noon, when one ends.
   books.clock.advance(1.5 * HOUR_MS)
   for (const rentalId of [whole, split, theirs]) await settle(books, { rentalId, volumeId: null })
   books.clock.advance(11.5 * HOUR_MS)
@@ -117,7 +117,7 @@ test('days and machines sum to what the ledger has, also where a rental has seve
   const exact = earned[0] + (earned[1] * 3n) / 8n
   expect(exact - m1 >= 0n && exact - m1 <= 3n).toBe(true)
 
-  // Money counts when it is posted, time when it was.
+  // Money counts when it is posted, time when it was used.
   const days = Object.fromEntries(found.byDay.map((day) => [day.day, day]))
   expect(days['2026-01-01']).toMatchObject({ earned: 0n, gpuHoursSold: 16 })
   expect(days['2026-01-02']).toMatchObject({ gpuHoursSold: 8 * (12 + 24) })
@@ -130,7 +130,7 @@ test('days and machines sum to what the ledger has, also where a rental has seve
   ])
 })
 
-test('days that are not asked for do not count', async () => {
+test('ignores days outside the period', async () => {
   const found = await read(1)
   expect(found.byDay.map((day) => day.day)).toEqual(['2026-01-04'])
   expect(found.earned).toBe(found.byDay[0]?.earned)
@@ -139,7 +139,7 @@ test('days that are not asked for do not count', async () => {
   expect(sumUsd(found.byMachine.map((one) => one.earned))).toBe(found.earned)
 })
 
-test('time at no price was not sold; a machine that was given away keeps what it has earned, without its hours', async () => {
+test('free time is not sold time; a machine that changed owner keeps its earnings, without hours', async () => {
   const before = await read(30)
   const free = await rentOn({ m3: 8 }, supplier, '0')
   books.clock.advance(HOUR_MS)

@@ -1,4 +1,4 @@
-/** The promise: no key takes rights from a stronger one, and no account is left without an owner who can act. */
+/** No key removes rights from a stronger one, and no account is left without an owner with a working key. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOperator, openTestAccount, startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
 import { makeApiKey } from '../base/api-key.ts'
@@ -47,7 +47,7 @@ const remove = (actor: Actor, personId: string) => transact(fixture.database, (t
 
 const roles = ['viewer', 'member', 'owner'] as const satisfies readonly Role[]
 const scopeSets: ReadonlyArray<readonly Scope[]> = [['keys'], ['keys', 'compute:write'], ['operator']]
-/** What each set can do, worked out by hand: the index of the strongest set that it covers. */
+/** Expected, by hand: the index of the strongest set that each set covers. */
 const covers = (by: number, victim: number): boolean => by >= victim
 const grid = roles.flatMap((role) =>
   scopeSets.flatMap((_, scopes) =>
@@ -55,16 +55,16 @@ const grid = roles.flatMap((role) =>
   ),
 )
 
-describe('the grid of roles and scopes', () => {
+describe('roles and scopes', () => {
   test('a key revokes another only with at least its role and its scopes', async () => {
     const { accountId } = await openTestAccount(fixture)
     for (const { role, scopes, victim, theirs } of grid) {
-      // A viewer's key only reads, so it never gets here.
+      // A viewer's key is read-only, so it is rejected earlier.
       if (role === 'viewer') continue
       const by = await join(accountId, role, { scopes: scopeSets[scopes] ?? [] })
       const other = await join(accountId, victim, { scopes: scopeSets[theirs] ?? [] })
       const isHigher = roles.indexOf(victim) > roles.indexOf(role)
-      // Of a viewer's key only the reading counts, which neither `keys` nor `compute:write` is.
+      // Only the read scopes of a viewer's key count, not `keys` or `compute:write`.
       const isCovered = victim === 'viewer' ? theirs < 2 || scopes === 2 : covers(scopes, theirs)
       const expected = isHigher ? { reason: 'role_too_low' } : isCovered ? { ok: true } : { reason: 'scope_not_held' }
       const what = `${role} ${scopeSets[scopes]?.join()} revokes ${victim} ${scopeSets[theirs]?.join()}`
@@ -90,20 +90,20 @@ describe('the grid of roles and scopes', () => {
     }
   })
 
-  test('your own keys are yours to revoke, whatever they hold', async () => {
+  test('a person can revoke their own keys, whatever their scopes', async () => {
     const { accountId } = await openTestAccount(fixture)
     const strong = await join(accountId, 'member', { scopes: ['operator'] })
     expect(await revoke({ ...strong, keyId: 'weak', scopes: ['keys'] }, strong.keyId)).toMatchObject({ ok: true })
   })
 
-  test('a role that was let in a moment ago does not help', async () => {
+  test('an outdated role does not help', async () => {
     const { accountId, actor } = await openTestAccount(fixture)
     const by = await join(accountId, 'member', { scopes: ['operator'] })
     expect(await revoke({ ...by, role: 'owner' }, actor.keyId)).toMatchObject({ reason: 'role_too_low' })
   })
 })
 
-describe('an owner who can act', () => {
+describe('an owner with a working key', () => {
   const hour = (): Instant => addMs(fixture.clock.now(), HOUR_MS)
   const others: ReadonlyArray<{ name: string; key: () => Parameters<typeof join>[2]; counts: boolean }> = [
     { name: 'without a key', key: () => undefined, counts: false },
@@ -127,7 +127,7 @@ describe('an owner who can act', () => {
     expect(await demote(actor, actor.personId)).toMatchObject({ reason: 'last_owner' })
   })
 
-  test('the operator restores an owner: a new person, or a member who is there, with a key that works', async () => {
+  test('the operator restores an owner: a new person or a member, with a working key', async () => {
     const { accountId, actor } = await openTestAccount(fixture)
     const operator = await openOperator(fixture)
     const member = await join(accountId, 'viewer', undefined)

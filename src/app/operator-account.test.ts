@@ -1,4 +1,4 @@
-/** The promises: an account opens whole or not at all, and each change stands in the audit log with its reason. */
+/** An account is created completely or not at all, and each change is audited with its reason. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   openOperator,
@@ -48,7 +48,7 @@ async function scopesOf(keyText: string) {
 }
 
 describe('opening an account', () => {
-  test('makes the owner and a key with what a customer needs', async () => {
+  test('creates the owner and a key with the scopes of a customer', async () => {
     const created = await create()
     if (!created.ok) throw new Error(created.message)
     const { account, keyText } = created.value
@@ -71,7 +71,7 @@ describe('opening an account', () => {
     expect(JSON.stringify(await listAudit(fixture.database.db, { limit: 5 }), bigintAsText)).not.toContain(keyText)
   })
 
-  test('a supplier has a fee in basis points and the scope supply; scopes can be named', async () => {
+  test('gives a supplier its fee and the scope supply; scopes can be chosen', async () => {
     const supplier = await create({ platformFeePercentage: 12.34 })
     if (!supplier.ok) throw new Error(supplier.message)
     expect(supplier.value.account.platform_fee_bp).toBe(1_234)
@@ -81,7 +81,7 @@ describe('opening an account', () => {
     expect(await scopesOf(named.value.keyText)).toEqual(['operator'])
   })
 
-  test('a fee finer than a basis point is refused, not rounded', async () => {
+  test('rejects a fee finer than a basis point instead of rounding it', async () => {
     const refusal = { kind: 'invalid', issues: [{ path: ['platformFeePercentage'] }] }
     expect(await create({ platformFeePercentage: 12.345 })).toMatchObject(refusal)
     // 0.07 × 100 is 7.000000000000001 in floating point, and still seven.
@@ -90,7 +90,7 @@ describe('opening an account', () => {
 })
 
 describe('changing an account', () => {
-  test('merges the quota, sets and takes the fee, and audits both', async () => {
+  test('merges the quota, sets and removes the fee, and audits both', async () => {
     const { accountId } = await openTestAccount(fixture)
     await change({ accountId, quota: { gpus: 8 } })
     const changed = await change({ accountId, quota: { keys: 2, gpus: undefined }, platformFeePercentage: 20 })
@@ -108,7 +108,7 @@ describe('changing an account', () => {
     })
   })
 
-  test('suspending twice keeps the first time; lifting it clears it', async () => {
+  test('suspending again keeps the first time; resuming clears it', async () => {
     const { accountId } = await openTestAccount(fixture)
     await change({ accountId, suspended: true })
     const since = fixture.clock.now()
@@ -120,7 +120,7 @@ describe('changing an account', () => {
     expect(await change({ accountId, suspended: false })).toMatchObject({ value: { suspended_at: null } })
   })
 
-  test('refuses nothing to change, a bad fee, an unknown account and the account of the key in use', async () => {
+  test('rejects an empty change, a bad fee, an unknown account and its own account', async () => {
     const { accountId } = await openTestAccount(fixture)
     expect(await change({ accountId })).toMatchObject({ kind: 'invalid' })
     expect(await change({ accountId, platformFeePercentage: 0.001 })).toMatchObject({ kind: 'invalid' })

@@ -1,4 +1,4 @@
-/** The promises: no move twice, never below zero, never more refunded than paid, and each with who and why. */
+/** Money never moves twice, balances stay above zero, refunds never exceed payments, and every move is audited. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   openOperator,
@@ -35,7 +35,7 @@ const refund = (given: MoneyInput, rentalId: number) =>
 const payOut = (given: MoneyInput) => transact(fixture.database, (tx) => payOutSupplier(tx, operator.actor, given))
 const available = async (accountId: string) => (await readBalances(fixture.database.db, accountId)).available
 
-/** Of its charges, `share` went on to the supplier. */
+/** `share` of its charges went to the supplier. */
 async function rentalCharged(account: TestAccount, amount: string, supplier?: TestAccount, share = '0') {
   const now = toDate(fixture.clock.now())
   const { id } = await fixture.database.db
@@ -77,7 +77,7 @@ async function rentalCharged(account: TestAccount, amount: string, supplier?: Te
 }
 
 describe('credit', () => {
-  test('a purchase comes from funding, a gift from adjustments; both are told and wake the loops', async () => {
+  test('a purchase comes from funding, a gift from adjustments; both record an event and wake the loops', async () => {
     const { accountId } = await openTestAccount(fixture)
     fixture.woken.length = 0
     const bought = await credit(input(accountId, '12.50'))
@@ -109,7 +109,7 @@ describe('credit', () => {
     ])
   })
 
-  test('the same key moves money once, even at the same time, and says so', async () => {
+  test('the same key moves money once, even concurrently, and reports the duplicate', async () => {
     const { accountId } = await openTestAccount(fixture)
     const given = input(accountId, '3')
     const results = await Promise.all(Array.from({ length: 8 }, () => credit(given)))
@@ -119,7 +119,7 @@ describe('credit', () => {
     expect(await listAudit(fixture.database.db, { accountId, limit: 5 })).toHaveLength(1)
   })
 
-  test('the same key for another move is refused, also where the transfers would be alike', async () => {
+  test('rejects the same key for another move, even with equal transfers', async () => {
     const { accountId } = await openTestAccount(fixture)
     const given = input(accountId, '3')
     await credit(given, 'credit')
@@ -130,7 +130,7 @@ describe('credit', () => {
     expect(await available(accountId)).toBe(usd('3'))
   })
 
-  test('a key belongs to the account it moved money of, and may be long', async () => {
+  test('keys are separate per account, and may be long', async () => {
     const [one, two] = [await openTestAccount(fixture), await openTestAccount(fixture)]
     const key = 'k'.repeat(255)
     expect(await credit(input(one.accountId, '1', key))).toMatchObject({ ok: true, value: { replayed: false } })
@@ -138,7 +138,7 @@ describe('credit', () => {
     expect(await credit(input(two.accountId, '1', key))).toMatchObject({ ok: true, value: { replayed: true } })
   })
 
-  test('an unknown account and a balance past all bounds are refused', async () => {
+  test('rejects an unknown account and a balance beyond the limit', async () => {
     expect(await credit(input('acc_none', '1'))).toMatchObject({ kind: 'not_found' })
     const { accountId } = await openTestAccount(fixture)
     const results = []
@@ -149,7 +149,7 @@ describe('credit', () => {
 })
 
 describe('adjust', () => {
-  test('goes either way, never below zero and never by nothing', async () => {
+  test('adds and subtracts, never below zero and never by zero', async () => {
     const { accountId } = await openTestAccount(fixture)
     expect(await adjust(input(accountId, '5'))).toMatchObject({ ok: true })
     expect(await adjust(input(accountId, '-2'))).toMatchObject({
@@ -170,7 +170,7 @@ describe('adjust', () => {
 })
 
 describe('refund', () => {
-  test('gives back at most what the rental was charged less what was refunded, the supplier keeps the share', async () => {
+  test('refunds at most the charges less earlier refunds; the supplier keeps its share', async () => {
     const account = await openTestAccount(fixture, { balance: usd('10') })
     const supplier = await openTestAccount(fixture, { platformFeeBp: 2_000 })
     const rentalId = await rentalCharged(account, '6', supplier, '4.8')
@@ -178,7 +178,7 @@ describe('refund', () => {
     expect(await refund(input(accountId, '6.000000001'), rentalId)).toMatchObject({ reason: 'refund_too_large' })
     const given = input(accountId, '4')
     expect(await refund(given, rentalId)).toMatchObject({ ok: true, value: { balances: { available: usd('8') } } })
-    // The replay of a refund that would now be too large is still the same refund.
+    // A repeated refund that would now be too large is still the same refund.
     expect(await refund(given, rentalId)).toMatchObject({ ok: true, value: { replayed: true } })
     expect(await refund(input(accountId, '2.1'), rentalId)).toMatchObject({ reason: 'refund_too_large' })
     expect(await refund(input(accountId, '2'), rentalId)).toMatchObject({ ok: true })
@@ -193,7 +193,7 @@ describe('refund', () => {
     expect(rows).toEqual([{ rental_id: rentalId }, { rental_id: rentalId }])
   })
 
-  test('refunds at the same time do not give back more than was paid', async () => {
+  test('concurrent refunds do not exceed the payment', async () => {
     const account = await openTestAccount(fixture, { balance: usd('10') })
     const rentalId = await rentalCharged(account, '5')
     const results = await Promise.all(Array.from({ length: 6 }, () => refund(input(account.accountId, '2'), rentalId)))
@@ -201,7 +201,7 @@ describe('refund', () => {
     expect(await available(account.accountId)).toBe(usd('9'))
   })
 
-  test("another account's rental, and one that cannot be, do not exist", async () => {
+  test("does not find another account's rental, or an impossible id", async () => {
     const account = await openTestAccount(fixture, { balance: usd('10') })
     const other = await openTestAccount(fixture)
     const rentalId = await rentalCharged(account, '5')
@@ -211,7 +211,7 @@ describe('refund', () => {
 })
 
 describe('payout', () => {
-  test('takes from the earnings, and only what is there', async () => {
+  test('takes no more than the earnings', async () => {
     const account = await openTestAccount(fixture, { balance: usd('10') })
     const supplier = await openTestAccount(fixture, { platformFeeBp: 2_000 })
     await rentalCharged(account, '10', supplier, '8')

@@ -1,4 +1,4 @@
-/** The promises: an account's log, in order, whole over pages, and nobody else's. */
+/** The log of one account: ordered, complete over pages, and nobody else's. */
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openAccount, openBooks, type Books } from '../../test/harness/books.ts'
@@ -24,7 +24,7 @@ beforeAll(async () => {
     const owner = n % 10 === 9 ? other : actor
     records.push(
       inferenceRecord({
-        // Ids do not grow with time.
+        // Ids do not increase with time.
         requestId: `req_${((n * 7) % 120).toString().padStart(3, '0')}`,
         accountId: owner.accountId,
         apiKeyId: owner.keyId,
@@ -53,7 +53,7 @@ async function readPages(filter: RequestFilter, limit: number): Promise<RequestE
 }
 
 describe('the list', () => {
-  test('has each request of the account once, newest first, whatever the pages and filters', async () => {
+  test('has each request of the account once, newest first, for all pages and filters', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 50 }),
@@ -83,7 +83,7 @@ describe('the list', () => {
     )
   })
 
-  test('shows what happened, without the texts', async () => {
+  test('shows outcomes without bodies', async () => {
     const [newest] = await readPages({}, 50)
     expect(newest).toEqual({
       requestId: expect.stringMatching(/^req_/),
@@ -107,7 +107,7 @@ describe('the list', () => {
   })
 })
 
-test('one request is read by its owner only, and its texts are null where none are kept', async () => {
+test('only its owner can read a request; bodies are null if not stored', async () => {
   const requestId = records[0]?.requestId ?? ''
   expect(await readRequest(books.app, actor, { requestId })).toMatchObject({
     ok: true,

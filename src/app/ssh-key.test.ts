@@ -1,4 +1,4 @@
-/** The promises: one key once an account, read strictly, never more than the quota. */
+/** Each key once per account, parsed strictly, within the quota. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openTestAccount, startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
@@ -25,7 +25,7 @@ const add = (actor: Actor, publicKey = randomPublicKey()) =>
 const remove = (actor: Actor, id: string) => transact(fixture.database, (tx) => deleteSshKey(tx, actor, id))
 
 describe('SSH keys', () => {
-  test('the same key under another comment is the same key, but each account has its own', async () => {
+  test('a key with another comment is a duplicate, but each account has its own keys', async () => {
     const { actor } = await openTestAccount(fixture)
     const other = await openTestAccount(fixture)
     const key = randomPublicKey()
@@ -34,14 +34,14 @@ describe('SSH keys', () => {
     expect(await add(other.actor, key)).toMatchObject({ ok: true })
   })
 
-  test('what is not a public key is refused by its field', async () => {
+  test('rejects an invalid public key', async () => {
     const { actor } = await openTestAccount(fixture)
     for (const text of ['hello', '-----BEGIN OPENSSH PRIVATE KEY-----', `command="x" ${randomPublicKey()}`]) {
       expect(await add(actor, text)).toMatchObject({ kind: 'invalid', issues: [{ path: ['publicKey'] }] })
     }
   })
 
-  test('the quota holds when many are added at once, and a duplicate is told as one even then', async () => {
+  test('the quota holds for concurrent requests, and a duplicate is still reported as one', async () => {
     const { actor, accountId } = await openTestAccount(fixture)
     await transact(fixture.database, (tx) => updateAccount(tx, accountId, { quota: { sshKeys: 3 } }))
     const results = await Promise.all(Array.from({ length: 10 }, () => add(actor)))
@@ -54,7 +54,7 @@ describe('SSH keys', () => {
     expect(await add(actor, held[0]?.public_key)).toMatchObject({ reason: 'ssh_key_exists' })
   })
 
-  test("deleting works once, and another account's key does not exist", async () => {
+  test("deletes once, and does not find another account's key", async () => {
     const { actor } = await openTestAccount(fixture)
     const other = await openTestAccount(fixture)
     const added = await add(actor)

@@ -1,4 +1,4 @@
-/** The promises: every minute is there, the sums are those of the log, and only what is asked for counts. */
+/** Every minute is listed, sums equal the log, and only the requested minutes count. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openAccount } from '../../test/harness/books.ts'
 import { openPurseBooks, type PurseBooks } from '../../test/harness/purse-books.ts'
@@ -10,7 +10,7 @@ import { readTraffic } from './traffic.ts'
 const MINUTES = 5
 const chat = { inputTokens: 100, cachedTokens: 30, outputTokens: 7, pixelSteps: 0, characters: 0 }
 const spoken = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 900 }
-/** Half a minute into the one that runs. */
+/** Half a minute into the current one. */
 const now = instantOf(Date.UTC(2026, 0, 1, 12, 0, 30))
 const first = instantOf(Date.UTC(2026, 0, 1, 11, 56))
 
@@ -45,7 +45,7 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-test('each minute has the requests that ended in it, and an empty one is there too', async () => {
+test('lists each minute with the requests that ended in it, also empty ones', async () => {
   const { from, to, minutes } = await readTraffic(books.app, MINUTES)
   expect([from, to]).toEqual([first, now])
   const of = (n: number, requests: number, failed: number, paid: number, tokens = requests) => ({
@@ -56,11 +56,11 @@ test('each minute has the requests that ended in it, and an empty one is there t
     outputTokens: BigInt(7 * tokens),
     cost: BigInt(11 * paid),
   })
-  // Characters to speak are no tokens.
+  // Characters of speech are not tokens.
   expect(minutes).toEqual([of(0, 1, 0, 1), of(1, 0, 0, 0), of(2, 21, 1, 20), of(3, 2, 1, 2), of(4, 1, 0, 1, 0)])
 })
 
-test('each model has its totals, and how long those took that were answered', async () => {
+test('lists each model with totals and latencies of answered requests', async () => {
   const { minutes, models } = await readTraffic(books.app, MINUTES)
   expect(models.map(({ model, requests, failed }) => [model, requests, failed])).toEqual([
     ['b', 22, 1],
@@ -76,7 +76,7 @@ test('each model has its totals, and how long those took that were answered', as
   expect(sumUsd(models.map((one) => one.cost))).toBe(sumUsd(minutes.map((one) => one.cost)))
 })
 
-test('one minute is the one that runs', async () => {
+test('one minute is the current one', async () => {
   const { minutes, models } = await readTraffic(books.app, 1)
   expect(minutes).toMatchObject([{ minute: addMs(first, 4 * MINUTE_MS), requests: 1 }])
   expect(models).toMatchObject([{ model: 'voice' }])

@@ -1,4 +1,4 @@
-/** The promises: each request is billed once, whatever became of its purse, and the books stay exact. */
+/** Each request is billed once, whatever happened to its purse, and the ledger stays exact. */
 import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -30,7 +30,7 @@ async function countDeadlocks(url: string): Promise<string | undefined> {
 }
 
 describe('settling', () => {
-  test('writes costs and log and charges by key and model, each request once however often it is sent', async () => {
+  test('writes costs, log and charges by key and model, each request once even if sent again', async () => {
     const actor = await openAccount(books, 'once', usd('10'))
     const treasury = await books.startTreasury()
     const holdKey = await books.fill(treasury, actor, usd('2'))
@@ -61,7 +61,7 @@ describe('settling', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('a purse that expired takes what is missing from the balance again, and the house bears the rest', async () => {
+  test('an expired purse is refilled from the balance, and the platform bears the rest', async () => {
     const actor = await openAccount(books, 'expired', usd('1'))
     const treasury = await books.startTreasury()
     const holdKey = await books.fill(treasury, actor, usd('0.6'))
@@ -75,7 +75,7 @@ describe('settling', () => {
 
     await treasury.settle([late[0] ?? books.recordOf(actor, null, zeroUsd)])
     expect(await books.balances(actor)).toMatchObject({ available: usd('0.8'), held: 0n })
-    // Somebody else has had most of the money since.
+    // Most of the money has been spent since.
     await books.fill(await books.startTreasury(), actor, usd('0.7'))
     await treasury.settle(late)
     expect(await books.balances(actor)).toMatchObject({ available: 0n, held: usd('0.7') })
@@ -91,7 +91,7 @@ describe('settling', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('needs neither purse nor hold any more, as after a restored backup', async () => {
+  test('works without purse and hold, as after a restored backup', async () => {
     const actor = await openAccount(books, 'restored', usd('1'))
     const treasury = await books.startTreasury()
     const holds = [`purse:lost:${actor.accountId}`, `purse:lost:${actor.accountId}:${actor.keyId}`]
@@ -102,7 +102,7 @@ describe('settling', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('a record that the books refuse is told to the operator and stops no other', async () => {
+  test('audits a rejected record and settles the others', async () => {
     const actor = await openAccount(books, 'refused', usd('1'))
     const treasury = await books.startTreasury()
     const holdKey = await books.fill(treasury, actor, usd('1'))
@@ -123,7 +123,7 @@ describe('settling', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('goes on in parallel with everything else that moves money, without a deadlock', async () => {
+  test('runs in parallel with other postings without a deadlock', async () => {
     const idler = await openAccount(books, 'idler')
     const names = Array.from({ length: 12 }, (_, n) => `parallel${n}`)
     const actors: Actor[] = []
@@ -137,7 +137,7 @@ describe('settling', () => {
     )
     const ids = actors.map((actor) => actor.accountId)
     const work: Array<Promise<unknown>> = []
-    // The same requests twice at once, in another order: whoever comes second waits for the first.
+    // The same requests twice concurrently, in another order: the second waits for the first.
     const [one, second] = [await books.startTreasury(database), await books.startTreasury(database)]
     for (let round = 0; round < 3; round += 1) {
       const same = Array.from({ length: 1_000 }, () => books.recordOf(idler, null, zeroUsd))
@@ -168,7 +168,7 @@ describe('settling', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('a request that failed has a cost, which is nothing, and is not counted as used', async () => {
+  test('a failed request has cost zero and does not count as usage', async () => {
     const actor = await openAccount(books, 'counted', usd('1'))
     const treasury = await books.startTreasury()
     const holdKey = await books.fill(treasury, actor, usd('0.5'))
@@ -192,7 +192,7 @@ describe('settling', () => {
     expect(await countMonthRequests(db, actor.accountId, span)).toEqual(new Map([['model-a', 1]]))
   })
 
-  test('takes many in bounded transactions', async () => {
+  test('settles many in bounded transactions', async () => {
     const actor = await openAccount(books, 'many', usd('10'))
     const treasury = await books.startTreasury()
     const holdKey = await books.fill(treasury, actor, usd('5'))

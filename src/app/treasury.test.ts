@@ -1,4 +1,4 @@
-/** The promises: gateways never hold more than there is, keep to the limits of keys, and give back what is not used. */
+/** Gateways never hold more than the balance, respect key limits, and release unused money. */
 import * as fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => books.close())
 
 describe('topping up', () => {
-  test('grants what is wanted, less when there is less, and nothing when it would not be enough', async () => {
+  test('grants the requested amount, or what is left, or nothing if that is too little', async () => {
     const actor = await openAccount(books, 'grants', usd('1'))
     const treasury = await books.startTreasury()
     const topUp = (wanted: string, needed: string) =>
@@ -36,7 +36,7 @@ describe('topping up', () => {
     expect(await books.balances(actor)).toEqual({ available: 0n, held: usd('1'), earnings: 0n })
   })
 
-  test('of two gateways at once over a small balance never exceeds it', async () => {
+  test('of two gateways never exceeds a small balance', async () => {
     let accounts = 0
     await fc.assert(
       fc.asyncProperty(
@@ -61,7 +61,7 @@ describe('topping up', () => {
           const { available, held } = await books.balances(actor)
           expect(held).toBe(granted)
           expect(available + held).toBe(balance)
-          // Whoever was refused would not have been covered by what is left.
+          // The rest does not cover a refused request.
           const refused = asks.filter((_, n) => topped[n]?.kind === 'insufficient')
           expect(refused.filter(({ needed }) => needed <= available)).toEqual([])
         },
@@ -70,7 +70,7 @@ describe('topping up', () => {
     )
   })
 
-  test('keeps to the limits of a key over two gateways, with what was spent and what lies in purses', async () => {
+  test('respects the limits of a key over two gateways, counting spent and held money', async () => {
     const actor = await openAccount(books, 'limited', usd('100'))
     const [one, other] = [await books.startTreasury(), await books.startTreasury()]
     await books.limitKey(actor, { total: usd('1') })
@@ -79,24 +79,24 @@ describe('topping up', () => {
     const granted = await Promise.all(
       Array.from({ length: 30 }, (_, n) => ask(n % 2 === 0 ? one : other, '0.07', '0.03')),
     )
-    // 14 times 0.07, and 0.02 that is not enough for anyone.
+    // 14 × 0.07, and 0.02 that is too little for another.
     expect(sumUsd(granted.map(grantedBy))).toBe(usd('0.98'))
     expect(granted.filter((topped) => topped.kind === 'insufficient' && topped.why === 'key_limit')).toHaveLength(16)
 
-    // Spent or set aside, it counts the same; given back, it can be had again.
+    // Spent and held money count the same; released money is available again.
     const holdKey = `purse:${books.gatewayIds.at(-2)}:${actor.accountId}:${actor.keyId}`
     await one.settle([books.recordOf(actor, holdKey, usd('0.05'))])
     expect(await ask(other, '1', '0.03')).toMatchObject({ kind: 'insufficient', why: 'key_limit' })
     await one.giveBack(holdKey, usd('0.1'))
     expect(await ask(other, '1', '0.03')).toMatchObject({ kind: 'granted', amount: usd('0.12') })
 
-    // An order of the key sees the purses too, and the account's own purse is not bound by the key.
+    // An order with the key counts the purses too; the account's own purse is not limited by the key.
     const facts = await transact(books.database, (tx) => lockOrderFacts(tx, actor.accountId, actor.keyId))
     expect(facts.key_budget).toBe(0n)
     expect(await books.fill(one, actor, usd('50'))).toBe(`purse:${books.gatewayIds.at(-2)}:${actor.accountId}`)
   })
 
-  test('a monthly limit begins anew with the month, less what still lies in purses', async () => {
+  test('a monthly limit resets with the month, less money in purses', async () => {
     const actor = await openAccount(books, 'monthly', usd('100'))
     const treasury = await books.startTreasury()
     await books.limitKey(actor, { monthly: usd('1'), total: usd('1.5') })
@@ -107,13 +107,13 @@ describe('topping up', () => {
     )
     books.clock.advance(31 * 24 * 60 * MINUTE_MS)
     const next = await treasury.topUp(purseOfKey(actor), { wanted: usd('9'), needed: usd('0.1') })
-    // Of the month 1 − 0.2, of all 1.5 − 0.8 − 0.2.
+    // Monthly 1 − 0.2, total 1.5 − 0.8 − 0.2.
     expect(grantedBy(next)).toBe(usd('0.5'))
   })
 })
 
-describe('purses that are not used', () => {
-  test('are given back in part or whole, and never more than they hold', async () => {
+describe('unused purses', () => {
+  test('are released in part or whole, and never more than they hold', async () => {
     const actor = await openAccount(books, 'back', usd('1'))
     const treasury = await books.startTreasury()
     const holdKey = await books.fill(treasury, actor, usd('0.5'))
@@ -124,7 +124,7 @@ describe('purses that are not used', () => {
     expect(await books.balances(actor)).toMatchObject({ available: usd('1'), held: 0n })
   })
 
-  test('of a run that ended go back together, and those of other gateways stay', async () => {
+  test('of an earlier run are released together; those of other gateways stay', async () => {
     const [one, other] = [await books.startTreasury(), await books.startTreasury()]
     const actors = [await openAccount(books, 'ended1', usd('1')), await openAccount(books, 'ended2', usd('1'))]
     for (const actor of actors) await books.fill(one, actor, usd('0.3'))
@@ -137,7 +137,7 @@ describe('purses that are not used', () => {
     ])
   })
 
-  test('are not released when they were filled again at the last moment', async () => {
+  test('are not released if refilled at the last moment', async () => {
     const actor = await openAccount(books, 'lastmoment', usd('1'))
     const treasury = await books.startTreasury()
     await books.fill(treasury, actor, usd('0.5'))
@@ -159,7 +159,7 @@ describe('purses that are not used', () => {
     expect((await books.balances(actor)).held).toBe(usd('0.6'))
   })
 
-  test('live on when they are renewed, and a renewed one is not released', async () => {
+  test('stay while they are renewed', async () => {
     const actor = await openAccount(books, 'renewed', usd('1'))
     const treasury = await books.startTreasury()
     const holdKey = await books.fill(treasury, actor, usd('0.5'))
@@ -175,7 +175,7 @@ describe('purses that are not used', () => {
   })
 })
 
-test('gateways that were heard of lately count as live', async () => {
+test('recently seen gateways count as live', async () => {
   books.clock.advance(31 * SECOND_MS)
   const treasury = await books.startTreasury()
   expect(await treasury.liveGateways()).toBe(1)
