@@ -228,7 +228,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     const failed = await untilStatus(ada, name, 'failed')
     expect(await eventData(ada, failed, 'rental.failed')).toMatchObject({
       reason: 'image_not_found',
-      detail: `There is no image ${missing}:1, or it is not public.`,
+      detail: expect.stringContaining(`${missing}:1`),
     })
     expect(await charged(ada, failed)).toBe(0n)
     await untilFree(house)
@@ -252,7 +252,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     expect(events.map((event) => event.type)).toEqual(['rental.created', 'rental.running', 'rental.failed'])
     expect(events.at(-1)?.data).toMatchObject({
       reason: 'process_exited',
-      detail: 'Its process ended with exit code 3.',
+      detail: expect.stringContaining('code 3'),
     })
     const { ended_at: endedAt } = await machines.server.app.database.db
       .selectFrom('segment')

@@ -1,6 +1,6 @@
 /**
- * Two ports of one bridge speak to each other below all rules for packets. A container of ours is alone on its bridge;
- * where somebody has put a second one there, both are isolated: they reach the bridge itself, and not each other.
+ * Traffic between two ports of one bridge bypasses packet filters. Our containers are alone on their bridge; if someone
+ * adds a second one, both ports are isolated: they reach the bridge itself, but not each other.
  */
 import { z } from 'zod'
 import { runIn } from './run-in.ts'

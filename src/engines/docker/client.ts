@@ -1,8 +1,7 @@
 /**
- * A small client of the Docker Engine API on a unix socket (Docker 20.10 and newer; Podman's socket). Each call has a
- * connection of its own: one that was kept would go on speaking to a daemon that is on its way out, and a call that is
- * answered must mean that the daemon is there. Only what has no end of its own (logs, events, a pull) may take longer
- * than the limit of a call, and then only the wait for its head is limited.
+ * A small client for the Docker Engine API on a unix socket (Docker 20.10 and newer; Podman). Each call opens a new
+ * connection: a kept one could still reach a daemon that is shutting down, and a successful call must mean that the
+ * daemon is up. For endless answers (logs, events, a pull) only the wait for the head has a timeout.
  */
 import http from 'node:http'
 import type { Socket } from 'node:net'
@@ -27,7 +26,7 @@ import {
   type ListedContainer,
 } from './reply.ts'
 
-/** The daemon has answered, and said no. */
+/** The daemon answered with an error. */
 export class DockerRefused extends Error {
   readonly status: number
   constructor(status: number, message: string) {
@@ -40,7 +39,7 @@ interface ExecOrder {
   readonly command: readonly string[]
   readonly tty: boolean
   readonly env: readonly string[]
-  /** Absent: that of the image. */
+  /** Absent: the image's user. */
   readonly user?: string
 }
 
@@ -53,12 +52,12 @@ interface CallOptions {
 }
 
 const CALL_TIMEOUT_MS = 30_000
-/** The daemon walks through the files of containers to say how large they are. */
+/** The daemon walks through the files of a container to measure it. */
 const SIZE_TIMEOUT_MS = 120_000
-/** Large images are many files. */
+/** Large images have many files. */
 const REMOVE_TIMEOUT_MS = 120_000
 const MAX_REPLY_BYTES = 32 * 1_048_576
-/** What we were written against. A daemon that no longer speaks it names its oldest, and is spoken to in that. */
+/** The API version of this client. For a daemon that no longer supports it, the daemon's oldest is used. */
 const API_VERSION = '1.41'
 
 type Method = 'GET' | 'POST' | 'DELETE'
@@ -81,7 +80,7 @@ export class DockerClient {
     return this.call('GET', '/info', infoReply, { signal })
   }
 
-  /** Every container that has the label, or the label with that value; ended ones too. */
+  /** All containers with the label (`name` or `name=value`), including stopped ones. */
   async containers(label: string, signal?: AbortSignal): Promise<ListedContainer[]> {
     return this.call('GET', '/containers/json', containerListReply, {
       query: { all: 'true', filters: filterOf({ label: [label] }) },
@@ -89,12 +88,12 @@ export class DockerClient {
     })
   }
 
-  /** undefined: there is none. */
+  /** undefined: not found. */
   async container(name: string, signal?: AbortSignal): Promise<Container | undefined> {
     return unlessMissing(this.call('GET', `/containers/${encodeURIComponent(name)}/json`, containerReply, { signal }))
   }
 
-  /** The lengths of all files in its writable layer, added up by the daemon. */
+  /** The total length of the files in its writable layer, as measured by the daemon. */
   async layerBytes(name: string, signal?: AbortSignal): Promise<number> {
     const path = `/containers/${encodeURIComponent(name)}/json`
     const options = { query: { size: 'true' }, timeoutMs: SIZE_TIMEOUT_MS, signal }
@@ -114,7 +113,7 @@ export class DockerClient {
     await this.act('POST', `/containers/${encodeURIComponent(name)}/kill`, { signal })
   }
 
-  /** Ends it first where it runs. Succeeds for what is gone, or is about to be. */
+  /** Kills it first if it is running. Succeeds if it is already gone or being removed. */
   async removeContainer(name: string, signal?: AbortSignal): Promise<void> {
     const path = `/containers/${encodeURIComponent(name)}`
     try {
@@ -137,19 +136,19 @@ export class DockerClient {
     await unlessMissing(this.act('DELETE', `/networks/${encodeURIComponent(id)}`, { signal }))
   }
 
-  /** By its name or its id. undefined: there is none. */
+  /** By name or id. undefined: not found. */
   async image(name: string, signal?: AbortSignal): Promise<z.output<typeof imageReply> | undefined> {
     return unlessMissing(this.call('GET', `/images/${name}/json`, imageReply, { signal }))
   }
 
-  /** Takes this name from it, and removes it where it was the last. Refused while a container uses it. */
+  /** Removes this name, and the image with its last name. Refused while a container uses it. */
   async removeImage(name: string, signal?: AbortSignal): Promise<void> {
     await unlessMissing(this.act('DELETE', `/images/${name}`, { timeoutMs: REMOVE_TIMEOUT_MS, signal }))
   }
 
-  /** By the names of volumes. */
+  /** By volume name. */
   async volumeBytes(signal?: AbortSignal): Promise<Map<string, number>> {
-    // Daemons that know no types measure everything.
+    // Older daemons ignore the type and measure everything.
     const query = { type: 'volume' }
     const usage = await this.call('GET', '/system/df', usageReply, { query, timeoutMs: SIZE_TIMEOUT_MS, signal })
     return new Map(usage.Volumes.map((volume) => [volume.Name, Math.max(volume.UsageData?.Size ?? 0, 0)]))
@@ -169,7 +168,7 @@ export class DockerClient {
     return (await this.call('POST', path, createReply, { body, signal })).Id
   }
 
-  /** Starts it, and hands over the connection itself: its input and output. */
+  /** Starts it and returns the raw connection: its input and output. */
   async startExec(id: string, tty: boolean): Promise<Socket> {
     return this.#upgrade(`/exec/${id}/start`, JSON.stringify({ Detach: false, Tty: tty }))
   }
@@ -182,19 +181,19 @@ export class DockerClient {
     return this.call('GET', `/exec/${id}/json`, execReply)
   }
 
-  /** A call whose answer is JSON of this form. */
+  /** Expects JSON of this form. */
   async call<T>(method: Method, path: string, form: z.ZodType<T>, options: CallOptions = {}): Promise<T> {
     const parsed = form.safeParse(JSON.parse(await this.#text(method, path, options)))
-    if (!parsed.success) throw new Error(`The container engine answered ${path} in a form that is not known`)
+    if (!parsed.success) throw new Error(`The container engine sent an unexpected answer to ${path}`)
     return parsed.data
   }
 
-  /** A call whose answer is of no interest. */
+  /** Ignores the answer. */
   async act(method: Method, path: string, options: CallOptions = {}): Promise<void> {
     await this.#text(method, path, options)
   }
 
-  /** A call whose answer goes on for as long as it likes. The caller ends it by the signal or by destroying it. */
+  /** For an endless answer. The caller ends it with the signal or by destroying it. */
   async stream(method: Method, path: string, options: CallOptions = {}): Promise<Readable> {
     const { statusCode, body } = await this.#send(method, path, options)
     if (statusCode >= 300) throw refusal(statusCode, await readText(body))
@@ -218,14 +217,14 @@ export class DockerClient {
       headers: { ...options.headers, ...(options.body === undefined ? {} : { 'content-type': 'application/json' }) },
       body: options.body === undefined ? null : JSON.stringify(options.body),
       headersTimeout: timeoutMs,
-      // Of a stream, silence is no fault; what watches over it has limits of its own.
+      // A silent stream is fine; its readers have timeouts of their own.
       bodyTimeout: 0,
       signal: options.signal ?? null,
     })
     return this.#orForgetVersion(answer)
   }
 
-  /** The daemon that comes back may be a newer one. */
+  /** After an error the daemon may come back as a newer version. */
   async #orForgetVersion<T>(work: Promise<T>): Promise<T> {
     try {
       return await work
@@ -250,7 +249,7 @@ export class DockerClient {
     return MinAPIVersion !== undefined && minor(MinAPIVersion) > minor(API_VERSION) ? MinAPIVersion : API_VERSION
   }
 
-  /** By node:http, since undici drops what the daemon says when it refuses an upgrade. */
+  /** With node:http, since undici drops the daemon's message when an upgrade is refused. */
   async #upgrade(path: string, body: string): Promise<Socket> {
     const version = await this.#apiVersion()
     const asked = http.request({
@@ -278,7 +277,7 @@ export class DockerClient {
     })
     asked.end(body)
     try {
-      return await within(CALL_TIMEOUT_MS, answer, 'The container engine did not answer in time')
+      return await within(CALL_TIMEOUT_MS, answer, 'The container engine did not respond in time')
     } catch (error) {
       asked.destroy()
       throw error
@@ -302,11 +301,14 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
 async function readText(body: Readable): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
-  const late = setTimeout(() => body.destroy(new Error('The container engine broke off its answer')), CALL_TIMEOUT_MS)
+  const late = setTimeout(
+    () => body.destroy(new Error('The container engine did not finish its answer')),
+    CALL_TIMEOUT_MS,
+  )
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
       bytes += chunk.length
-      if (bytes > MAX_REPLY_BYTES) throw new Error('The container engine answered more than can be read')
+      if (bytes > MAX_REPLY_BYTES) throw new Error('The answer of the container engine is too large')
       chunks.push(chunk)
     }
   } finally {

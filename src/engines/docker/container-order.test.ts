@@ -21,7 +21,7 @@ const asked = (gpuMode: GpuMode, gpuIndexes: number[]) =>
     },
   )
 
-test('GPUs are handed in by the nvidia driver, and images cannot ask for others', () => {
+test('GPUs are attached by the nvidia driver, and images cannot request others', () => {
   expect(asked('request', [0, 2])).toMatchObject({
     Env: ['BERTH_GPUS=0,2', 'NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-2'],
     HostConfig: {
@@ -36,7 +36,7 @@ test('GPUs are handed in by the nvidia driver, and images cannot ask for others'
   })
 })
 
-test('GPUs are handed in by CDI where the daemon has it', () => {
+test('GPUs are attached by CDI if the daemon supports it', () => {
   expect(asked('cdi', [1])).toMatchObject({
     Env: ['BERTH_GPUS=1', 'NVIDIA_VISIBLE_DEVICES=void'],
     HostConfig: { DeviceRequests: [{ Driver: 'cdi', DeviceIDs: ['nvidia.com/gpu=GPU-1'] }] },
@@ -49,7 +49,7 @@ test('GPUs are handed in by CDI where the daemon has it', () => {
 })
 
 test('a GPU that the host does not have never starts', () => {
-  expect(() => asked('request', [7])).toThrow('This host has no GPU with the index 7.')
+  expect(() => asked('request', [7])).toThrow('no GPU 7')
 })
 
 test.each([

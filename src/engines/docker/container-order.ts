@@ -1,7 +1,7 @@
 /**
- * What we ask of the daemon for one customer: its share of the machine and nothing else of it. No host paths, no
- * privileges, a network of its own. Images can ask for GPUs by a variable where the nvidia runtime is the default one,
- * so that variable is always ours.
+ * Builds the container request for one customer: its share of the machine, no host paths, no privileges, a network of
+ * its own. With nvidia as the default runtime an image could request GPUs through an environment variable, so that
+ * variable is always set by us.
  */
 import type { Workload } from '../../contract/agent.ts'
 import { NeverStarts } from '../runtime.ts'
@@ -16,11 +16,11 @@ export const CPUS_LABEL = 'berth.cpus'
 export interface DockerGpu {
   readonly index: number
   readonly uuid: string
-  /** Declared, not found: there is no device to hand in. */
+  /** There is no device to attach. */
   readonly simulated: boolean
 }
 
-/** How GPUs are handed in: by the daemon's nvidia driver, or by CDI. */
+/** How GPUs are attached: by the daemon's nvidia driver, or by CDI. */
 export type GpuMode = 'request' | 'cdi'
 
 export interface OrderOptions {
@@ -28,24 +28,24 @@ export interface OrderOptions {
   readonly info: Info
   readonly gpus: readonly DockerGpu[]
   readonly gpuMode: GpuMode
-  /** The storage driver holds the disk share. */
+  /** The storage driver enforces the disk limit. */
   readonly diskQuota: boolean
-  /** Which CPUs; undefined leaves that to the kernel. */
+  /** undefined: the kernel schedules it on any CPU. */
   readonly cpus: readonly number[] | undefined
   readonly portAddress: string
-  /** Processes and threads that the kernel of the host allows in all. */
+  /** The kernel's limit for processes and threads. */
   readonly hostProcesses: number
 }
 
 export const BYTES_PER_GB = 1_000_000_000
 const NANO_CPUS = 1_000_000_000
-/** Of one container, however large the host. */
+/** Per container, however large the host. */
 const MAX_PROCESSES = 16_384
 const MIN_PROCESSES = 128
-/** Of what the kernel allows, kept for the host itself and its engine. */
+/** The part of the kernel's limit reserved for the host and its engine. */
 const HOST_PROCESS_PART = 0.25
 const MIN_MEMORY_BYTES = 16 * 1_048_576
-/** Of its memory: programs that train on several GPUs pass their data through it. */
+/** Part of the container's memory: multi-GPU training passes data through it. */
 const SHARED_MEMORY_PART = 0.5
 const LOG_SIZE = '10m'
 const LOG_FILES = '3'
@@ -70,14 +70,14 @@ export function networkOrder(workload: Workload): object {
 
 export function containerOrder(workload: Workload, options: OrderOptions): unknown {
   const { spec } = workload
-  if (spec === null) throw new Error(`${workload.tag} has no description to start it by`)
+  if (spec === null) throw new Error(`${workload.tag} has no spec`)
   const ports = spec.ports.map((port) => `${port}/tcp`)
   const gpus = gpuOrder(workload, options)
   const memory = memoryBytes(spec.resources.ramGb, options.info)
   return {
     Image: options.image,
     Hostname: nameOf(workload.id).slice(0, 63),
-    // A shell as the command stays up, since its input is open.
+    // Open input keeps a shell command running.
     Tty: true,
     OpenStdin: true,
     Env: gpus.env,
@@ -93,7 +93,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       NanoCpus: Math.round(cpuShare(spec.resources.cpuCount, options.info) * NANO_CPUS),
       ...(options.cpus === undefined ? {} : { CpusetCpus: options.cpus.join(',') }),
       Memory: memory,
-      // The same: none of it is swap.
+      // Equal to Memory: no swap.
       MemorySwap: memory,
       PidsLimit: processShare(workload.node.gpuIndexes.length, options),
       ShmSize: Math.floor(memory * SHARED_MEMORY_PART),
@@ -111,12 +111,12 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
   }
 }
 
-/** Never more than there is: the daemon refuses that. */
+/** Capped at the machine's CPUs: the daemon refuses more. */
 function cpuShare(cpuCount: number, info: Info): number {
   return Math.min(Math.max(cpuCount, 0.01), info.NCPU)
 }
 
-/** By its share of the GPUs: all shares together leave the host what it needs. */
+/** Proportional to its GPUs, so that all containers together leave enough for the host. */
 function processShare(gpuCount: number, { gpus, hostProcesses }: OrderOptions): number {
   const part = Math.min(gpuCount / Math.max(gpus.length, 1), 1)
   const share = Math.floor(hostProcesses * (1 - HOST_PROCESS_PART) * part)
@@ -128,8 +128,8 @@ function memoryBytes(ramGb: number, info: Info): number {
 }
 
 /**
- * CPUs of its own, so that `nproc` and the libraries that ask the same way see the share and not the machine. Those
- * that fewest others have, the lowest first; where shares are not whole, neighbours overlap and the quota holds.
+ * Pins the container to CPUs, so that `nproc` and thread pools see its share and not the whole machine. Chooses the
+ * least used CPUs; fractional shares overlap, and the CPU quota limits them.
  */
 export function chooseCpus(cpuCount: number, info: Info, taken: readonly string[]): number[] {
   const users = Array.from({ length: info.NCPU }, () => 0)
@@ -138,7 +138,7 @@ export function chooseCpus(cpuCount: number, info: Info, taken: readonly string[
   return order.slice(0, Math.ceil(cpuShare(cpuCount, info))).sort((a, b) => a - b)
 }
 
-/** By what the daemon says of itself. */
+/** Detected from the daemon's info. */
 export function gpuModeOf(info: Info): GpuMode {
   if (info.DiscoveredDevices.some(({ ID }) => ID.startsWith('nvidia.com/gpu='))) return 'cdi'
   return info.CDISpecDirs.length > 0 && !Object.hasOwn(info.Runtimes, 'nvidia') ? 'cdi' : 'request'
@@ -147,7 +147,7 @@ export function gpuModeOf(info: Info): GpuMode {
 function gpuOrder(workload: Workload, options: OrderOptions): { env: string[]; requests: unknown[] } {
   const wanted = workload.node.gpuIndexes.map((index) => {
     const found = options.gpus.find((gpu) => gpu.index === index)
-    if (found === undefined) throw new NeverStarts('gpu_missing', `This host has no GPU with the index ${index}.`)
+    if (found === undefined) throw new NeverStarts('gpu_missing', `This host has no GPU ${index}.`)
     return found
   })
   const env = [`BERTH_GPUS=${wanted.map((gpu) => gpu.index).join(',')}`]

@@ -49,7 +49,7 @@ describe.skipIf(why !== undefined)(`the disk of a container${leftOut}`, () => {
     },
   )
 
-  test('a file that is long and takes no blocks ends nothing', async () => {
+  test('a sparse file does not count', async () => {
     await runtime.start(workloadOf('sparse', { resources }), silent, forever)
     await shell('sparse', 'truncate -s 40G /root/sparse')
     const measured = async (): Promise<number> => {
@@ -67,7 +67,7 @@ describe.skipIf(why !== undefined)(`the disk of a container${leftOut}`, () => {
     for (const id of ['sparse', 'next']) await runtime.stop(id, forever)
   })
 
-  test('two tenants of two GPUs cannot take all processes of the host', async () => {
+  test('two tenants with all GPUs cannot use all processes of the host', async () => {
     for (const [index, id] of ['one', 'two'].entries()) {
       const workload = workloadOf(id)
       await runtime.start({ ...workload, node: { ...workload.node, gpuIndexes: [index] } }, silent, forever)

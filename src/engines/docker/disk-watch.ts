@@ -1,7 +1,7 @@
 /**
- * Disk shares where the storage driver cannot hold them, which is everywhere but on a few file systems: containers are
- * measured now and then (disk-usage.ts), and one that takes more than its share is stopped. Where the storage driver
- * does hold shares, it holds the writable layer alone: everything else is measured then.
+ * Enforces disk limits where the storage driver cannot, which is the common case: containers are measured periodically
+ * (disk-usage.ts), and one over its limit is stopped. A storage driver with quotas limits only the writable layer, so
+ * the rest is still measured.
  */
 import { existsSync } from 'node:fs'
 import type { DockerClient } from './client.ts'
@@ -12,13 +12,13 @@ import type { ListedContainer } from './reply.ts'
 export interface DiskWatchOptions {
   readonly client: DockerClient
   readonly everyMs: number
-  /** The storage driver holds all but the volumes. */
+  /** The storage driver limits everything but the volumes. */
   readonly volumesOnly: () => boolean
   readonly exceeded: (id: string, message: string) => Promise<void>
   readonly onError: (what: string, error: unknown) => void
 }
 
-/** Measures until it is told to stop. */
+/** Returns a function that stops it. */
 export function watchDisks(options: DiskWatchOptions): () => void {
   const stop = new AbortController()
   let timer: NodeJS.Timeout | undefined
@@ -26,7 +26,7 @@ export function watchDisks(options: DiskWatchOptions): () => void {
     try {
       await measure(options, stop.signal)
     } catch (error) {
-      if (!stop.signal.aborted) options.onError('sizes of containers', error)
+      if (!stop.signal.aborted) options.onError('measuring disk use', error)
     }
     if (!stop.signal.aborted) next()
   }
@@ -51,15 +51,15 @@ async function measure(options: DiskWatchOptions, signal: AbortSignal): Promise<
       const bytes = await bytesOf(options, listed, signal)
       if (bytes === undefined || bytes <= shareGb * BYTES_PER_GB) continue
       const writtenGb = Number((bytes / BYTES_PER_GB).toPrecision(3))
-      await options.exceeded(id, `It takes ${writtenGb} GB of the disk and has a share of ${shareGb} GB.`)
+      await options.exceeded(id, `The container uses ${writtenGb} GB of disk; its limit is ${shareGb} GB.`)
     } catch (error) {
-      // The others are measured all the same.
-      if (!signal.aborted) options.onError(`the disk share of ${id}`, error)
+      // Continue with the others.
+      if (!signal.aborted) options.onError(`measuring the disk use of ${id}`, error)
     }
   }
 }
 
-/** undefined: it has gone meanwhile. */
+/** undefined: gone meanwhile. */
 async function bytesOf(
   { client, volumesOnly }: DiskWatchOptions,
   listed: ListedContainer,
@@ -71,7 +71,7 @@ async function bytesOf(
   const paths = writablePaths(container, withLayer)
   const isHere = paths !== undefined && paths.every((path) => existsSync(path))
   if (isHere) return allocatedBytes(paths, signal)
-  // The daemon is in a virtual machine, or keeps layers in another way: its own figure is all there is.
+  // The daemon is in a virtual machine, or stores layers differently: use its own figure.
   if ((await client.container(listed.Id, signal))?.State.Status !== 'running') return undefined
   const volumeBytes = volumesOf(listed).length > 0 ? await client.volumeBytes(signal) : new Map<string, number>()
   const inVolumes = volumesOf(listed).reduce((all, name) => all + (volumeBytes.get(name) ?? 0), 0)

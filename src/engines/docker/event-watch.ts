@@ -1,7 +1,7 @@
 /**
- * The daemon's events of our containers: a hint to look again, and the answer to whether we were looking when something
- * ended. What ended while this stream stood did so before our eyes. What ended while it did not (the agent, the daemon
- * or the whole host was restarted) is not the fault of what ran.
+ * Follows the daemon's events for our containers. An event triggers a new scan, and tells a failed workload from an
+ * interrupted one: a container that exits while the stream is open has failed by itself; one that exits while it is not
+ * (restart of the agent, the daemon or the host) has not, and is started again.
  */
 import { parseInstant, type Instant } from '../../base/instant.ts'
 import { filterOf, type DockerClient } from './client.ts'
@@ -15,7 +15,7 @@ export class EventWatch {
   readonly #onError: (what: string, error: unknown) => void
   readonly #listeners = new Set<() => void>()
   readonly #closing = new AbortController()
-  #lookingSince: Instant | undefined
+  #watchingSince: Instant | undefined
 
   constructor(client: DockerClient, onError: (what: string, error: unknown) => void) {
     this.#client = client
@@ -23,10 +23,10 @@ export class EventWatch {
     void this.#run()
   }
 
-  /** Whether it ended before our eyes, by the daemon's own clock. */
+  /** Whether it exited while we were watching, by the daemon's clock. */
   saw(finishedAt: string): boolean {
     const at = parseInstant(finishedAt)
-    return this.#lookingSince !== undefined && at !== undefined && at > this.#lookingSince
+    return this.#watchingSince !== undefined && at !== undefined && at > this.#watchingSince
   }
 
   listen(changed: () => void): () => void {
@@ -46,10 +46,10 @@ export class EventWatch {
       try {
         await this.#follow(() => (failures = 0))
       } catch (error) {
-        // Told once, not at every try while a daemon is away.
+        // Reported once, not with every attempt while the daemon is down.
         if (failures === 0 && !signal.aborted) this.#onError('events of the container engine', error)
       }
-      this.#lookingSince = undefined
+      this.#watchingSince = undefined
       if (signal.aborted) return
       this.#tell()
       const waitMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? 5_000
@@ -64,9 +64,9 @@ export class EventWatch {
     const filters = filterOf({ type: ['container'], event: events, label: [TAG_LABEL] })
     const body = await this.#client.stream('GET', '/events', { query: { filters }, signal })
     try {
-      // Asked after the stream stands: whatever ends later than this is seen.
+      // Read after the stream is open: any later exit is seen.
       const info = await this.#client.info(signal)
-      this.#lookingSince = info.SystemTime === undefined ? undefined : parseInstant(info.SystemTime)
+      this.#watchingSince = info.SystemTime === undefined ? undefined : parseInstant(info.SystemTime)
       connected()
       this.#tell()
       for await (const event of readJsonLines(body)) {

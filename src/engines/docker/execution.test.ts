@@ -61,7 +61,7 @@ describe.skipIf(why !== undefined)(`programs in a container${leftOut}`, () => {
     expect(await exitCodeOf(['sh', '-c', `exit ${code}`])).toEqual({ exitCode: code })
   })
 
-  test('a program whose connection was closed before anyone listened has ended, and takes no more input', async () => {
+  test('a program whose connection closed early has ended and takes no input', async () => {
     const execution = await startExecution(client, 'berth-short', {
       command: ['sh', '-c', 'exit 3'],
       terminal: { columns: 80, rows: 24 },

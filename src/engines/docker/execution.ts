@@ -1,8 +1,8 @@
 /**
- * A program that is run inside a container beside its own: a shell, a command, an SFTP server. The daemon leaves it
- * running when the one who asked for it goes away and has no call to end it, so each carries a mark in its environment,
- * by which a second small program finds it from inside and sends it a signal. Only the program itself is found, not
- * what it has left behind on purpose: its parent is outside of the container, that of a `tmux` or `nohup` is not.
+ * Runs an extra program inside a container: a shell, a command, an SFTP server. The daemon keeps it running when the
+ * client disconnects and has no call to end it, so each has a mark in its environment by which a second small program
+ * finds it from inside and signals it. Only the program itself is found, not what it put in the background on purpose:
+ * its parent is outside of the container, the parent of a `tmux` or `nohup` is not.
  */
 import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
@@ -11,10 +11,10 @@ import type { DockerClient } from './client.ts'
 import { latestOnly } from './latest.ts'
 
 export interface Execution {
-  /** Its input and, with a terminal, its output as it is; without one, output and errors in frames (`readOutput`). */
+  /** Input and output. Without a terminal, output and errors are framed (`readOutput`). */
   readonly socket: Socket
   readonly tty: boolean
-  /** Of many at once only the last is done: a customer can ask for them without end. */
+  /** Of many calls at once only the last is made: a customer could send them without end. */
   resize(columns: number, rows: number): Promise<void>
   /** Once the output has ended. */
   exitCode(): Promise<number>
@@ -32,7 +32,7 @@ export interface ExecutionOrder {
 const EXIT_TRIES = 40
 const EXIT_EVERY_MS = 50
 const UNKNOWN_EXIT_CODE = 255
-/** By number, since no image is asked to have names for its users. */
+/** By number: an image may have no user names. */
 const ROOT = '0:0'
 const MARK = 'BERTH_SESSION'
 
@@ -49,7 +49,7 @@ for folder in /proc/[0-9]*; do
   esac
 done`
 
-/** bash where there is one. Not a login shell: those set PATH anew, and lose what the image has put there. */
+/** bash if present. Not a login shell: those reset the PATH that the image has set. */
 const SHELL_SCRIPT = 'if [ -x /bin/bash ]; then exec /bin/bash "$@"; fi; exec /bin/sh "$@"'
 
 export function shellCommand(...args: readonly string[]): string[] {
@@ -66,13 +66,13 @@ export async function startExecution(
   const env = [...(order.env ?? []), `${MARK}=${mark}`]
   const id = await client.createExec(container, { command: order.command, tty, env, user: ROOT })
   const socket = await client.startExec(id, tty)
-  // Whoever reads sees it end; without a listener here a broken connection would end the process.
+  // Readers see the end; without this listener a broken connection would crash the process.
   socket.on('error', () => socket.destroy())
   const resize = latestOnly(async ({ columns, rows }: { columns: number; rows: number }) => {
     try {
       await client.resizeExec(id, columns, rows)
     } catch {
-      // It has ended meanwhile, or has no window yet. A window of the wrong size is no reason to end it.
+      // It has exited, or has no window yet. A wrong window size is no reason to end it.
     }
   })
   const execution: Execution = {
@@ -94,7 +94,7 @@ export async function startExecution(
 const FRAME_HEAD_BYTES = 8
 const ERROR_STREAM = 2
 
-/** What it writes, in order, until it ends. Stopping early ends the connection. */
+/** Its output in order, until it ends. Stopping early closes the connection. */
 export async function* readOutput(execution: Execution): AsyncGenerator<{ isError: boolean; data: Buffer }> {
   let head: Buffer = Buffer.alloc(0)
   let left = 0
@@ -135,7 +135,7 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
       if (socket.write(chunk) || socket.destroyed) done()
       else onceWritable(socket, done)
     },
-    // Ctrl-D, as a terminal says that there is no more.
+    // Ctrl-D: the end of input on a terminal.
     final: (done) => {
       if (socket.writable) socket.write('\u0004')
       done()
@@ -157,14 +157,14 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
   socket.on('data', (chunk: Buffer) => {
     if (!stream.push(chunk)) socket.pause()
   })
-  // Not by its events: a short program may have ended before anyone could listen, and they do not come twice.
+  // Not by its events: a short program may have ended before we could listen.
   finished(socket, { writable: false }, () => {
     if (!stream.destroyed) void over().catch(broken)
   })
   return stream
 }
 
-/** Where that fails the container or its daemon is gone, and the program with it. */
+/** If this fails, the container or its daemon is gone, and the program with it. */
 function hangUp(execution: Execution): void {
   void execution.signal('HUP').catch(() => {})
 }
@@ -179,7 +179,7 @@ function onceWritable(socket: Socket, done: () => void): void {
   socket.once('close', go)
 }
 
-/** The daemon may close the output a moment before it knows how it ended. */
+/** The daemon may close the output a moment before it knows the exit code. */
 async function exitCodeOf(client: DockerClient, id: string): Promise<number> {
   for (let tries = 1; tries <= EXIT_TRIES; tries += 1) {
     const { Running, ExitCode } = await client.exec(id)

@@ -80,7 +80,7 @@ describe.skipIf(why !== undefined).each([
     await lab.close()
   })
 
-  test('do not reach each other, by IPv4 or IPv6, and reach the internet', async () => {
+  test('reach the internet but not each other, over IPv4 and IPv6', async () => {
     for (const [from, to, index] of [
       ['ada', 'bob', 2],
       ['bob', 'ada', 1],
@@ -93,7 +93,7 @@ describe.skipIf(why !== undefined).each([
     expect(runtime.fault()).toBeUndefined()
   })
 
-  test('are kept apart by these rules, which are put back when somebody removes them, and that is told', async () => {
+  test('are isolated by rules that are restored, and reported, when something removes them', async () => {
     await removeRules()
     expect(await reaches('ada', await addressOf('bob'), 80)).toBe(true)
     expect(await reaches('bob', await addressOf('ada'), 80)).toBe(true)
@@ -104,10 +104,10 @@ describe.skipIf(why !== undefined).each([
     })
     expect(await reaches('ada', await addressOf('bob'), 80)).toBe(false)
     expect(told).toContainEqual(expect.stringContaining('isolation of tenants'))
-    expect(runtime.notes()).toContainEqual(expect.stringContaining('Something removed the rules; put back'))
+    expect(runtime.notes()).toContainEqual(expect.stringContaining('restored at'))
   })
 
-  test('are kept from who is put beside them on their bridge', async () => {
+  test('are isolated from a container that is added to their bridge', async () => {
     const { name, tag } = lab.images.busybox
     await lab.docker('run', '-d', '--name', 'beside', '--network', 'berth-ada', `${name}:${tag}`, 'sleep', '1000')
     const beside = (script: string): Promise<string> => lab.docker('exec', 'beside', 'sh', '-c', script)
@@ -129,7 +129,7 @@ describe.skipIf(why !== undefined)(`a host that cannot keep tenants apart${leftO
   })
   afterAll(() => lab.close())
 
-  test('takes none, reports a fault, and takes them if its supplier wants it so', async () => {
+  test('refuses containers and reports a fault, unless the supplier allows it', async () => {
     // There is no such namespace, so there are no rules in it.
     const broken = { networkNamespace: '/run/netns/no-such-namespace', fenceCheckMs: 100 }
     const careful = runtimeOn(lab, broken)
@@ -143,7 +143,7 @@ describe.skipIf(why !== undefined)(`a host that cannot keep tenants apart${leftO
     const careless = runtimeOn(lab, { ...broken, allowUnfenced: true })
     await careless.start(workloadOf('second'), silent, forever)
     expect(careless.fault()).toBeUndefined()
-    expect(careless.notes()).toContainEqual(expect.stringContaining('NOT kept apart'))
+    expect(careless.notes()).toContainEqual(expect.stringContaining('NOT isolated'))
     await careless.stop('second', forever)
     await careless.close()
   })

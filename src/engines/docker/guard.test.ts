@@ -48,7 +48,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
       () => false,
     )
 
-  test('is not reached by its containers, nor is the metadata service of its cloud, and published ports answer', async () => {
+  test('hides itself and the cloud metadata service from containers, and serves published ports', async () => {
     await runtime.start(workloadOf('inner'), silent, forever)
     await runtime.start(workloadOf('cloud', { ports: [80] }), silent, forever)
     await shell('cloud', 'mkdir /www && echo secret >/www/index.html && httpd -h /www -p 80')
@@ -67,7 +67,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     }
     const places = ['169.254.169.254:80', published, `${gateway}:${published.split(':')[1] ?? ''}`]
 
-    expect(runtime.notes()).toContainEqual(expect.stringContaining('Containers are kept apart'))
+    expect(runtime.notes()).toContainEqual(expect.stringContaining('Containers are isolated'))
     expect(runtime.fault()).toBeUndefined()
     expect(await tables()).toBe('table inet berth_containers\n')
     for (const place of places) expect([place, await ask(place)]).toEqual([place, ''])
@@ -90,7 +90,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     expect(await tables()).toBe('')
   })
 
-  test('keeps no image that only customers had, and all that its owner put there', async () => {
+  test('removes unused images of customers and keeps those of its owner', async () => {
     const layer = await lab.registry.layer({ 'etc/theirs': randomBytes(8).toString('hex') })
     const theirs = await lab.registry.push('lab/theirs', '1', [lab.registry.busyboxLayer, layer], ['/bin/sh'])
     const owned = await lab.registry.push('lab/owned', '1', [lab.registry.busyboxLayer], ['/bin/cat'])
@@ -115,7 +115,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
   test.each([
     ['on the line', () => randomBytes(4_000_000).toString('base64')],
     ['once it is unpacked', () => 'x'.repeat(20_000_000)],
-  ])('takes no image that is larger than the share %s', async (_, content) => {
+  ])('rejects an image larger than the disk limit %s', async (_, content) => {
     const layer = await lab.registry.layer({ 'etc/large': content() })
     const image = await lab.registry.push('lab/large', '1', [lab.registry.busyboxLayer, layer], ['/bin/sh'])
     const resources = { cpuModel: '', cpuCount: 1, ramGb: 0.1, storageGb: 0.003 }
@@ -125,7 +125,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     await waitFor('the image to go', async () => !(await hasImage(`${image.name}:1`)))
   })
 
-  test('with a full disk ends who has filled it, and still says what there is', async () => {
+  test('with a full disk stops the container that filled it, and still reports', async () => {
     const folder = path.join(lab.folder, 'small')
     await mkdir(folder)
     await execFileAsync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'berth-lab', folder])
@@ -137,7 +137,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     await writeFile(path.join(folder, 'fill'), Buffer.alloc(65_536)).catch(silent)
     await shell('greedy', 'head -c 20000000 /dev/zero >/root/fill').catch(silent)
     expect(await waitForState(other, 'greedy', 'failed')).toMatchObject({ failure: 'disk_share_exceeded' })
-    await waitFor('the trouble to be told', () => told.includes('the end of berth-greedy could not be kept'))
+    await waitFor('the error to be reported', () => told.includes('cannot store the exit of berth-greedy'))
     await shell('modest', 'kill -9 -1').catch(silent)
     await lab.docker('kill', 'berth-modest').catch(silent)
     expect(await waitForState(other, 'modest', 'failed')).toMatchObject({ failure: 'process_exited' })
@@ -146,7 +146,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     await other.close()
   })
 
-  test('that has lost what it kept of one container says so of that one alone', async () => {
+  test('with a damaged file of one container reports only that one as failed', async () => {
     await runtime.start(workloadOf('torn'), silent, forever)
     await runtime.start(workloadOf('whole'), silent, forever)
     await writeFile(path.join(lab.folder, 'kept', 'torn.json'), '')

@@ -1,8 +1,7 @@
 /**
- * Gets the image of a container onto the host. The default image, by its name or by no name, is the supplier's choice:
- * it may be one that only this host has, and as large as it likes. So may any other image that is here already, where
- * the supplier allows it. Everything else is pulled, also where a copy is here: only its registry says whether a
- * customer may have it.
+ * Gets the image of a container onto the host. The default image is the supplier's choice: it may be local and of any
+ * size. Other local images are used only if the supplier allows it. Everything else is pulled even if a copy exists,
+ * because only the registry knows whether a customer may have it.
  */
 import type { Workload } from '../../contract/agent.ts'
 import type { DockerClient } from './client.ts'
@@ -16,7 +15,7 @@ export interface ImageFetchOptions extends RegistryRules {
   readonly client: DockerClient
   readonly images: ImageStore
   readonly defaultImage: string
-  /** Images that this host has may be used by their names, without asking a registry. */
+  /** Local images may be used without asking a registry. */
   readonly allowLocalImages: boolean
   readonly registries: Readonly<Record<string, RegistryLogin>>
   readonly pullStallMs?: number
@@ -39,7 +38,7 @@ export async function fetchImage(
 ): Promise<void> {
   const { client, registries, pullStallMs = PULL_STALL_MS, onError } = options
   const login = image.host === undefined ? undefined : registries[image.host]
-  // What the daemon says of a pull is for the supplier alone: it may tell of the supplier's network.
+  // The daemon's error is for the supplier only: it may reveal the supplier's network.
   const failed = (error: unknown): void => onError(`pull of ${image.full}`, error)
   const order = { image, login, stallMs: pullStallMs, progress, failed, signal }
   const isDefault = isSameImage(image, parseImageName(options.defaultImage, null))
@@ -48,6 +47,6 @@ export async function fetchImage(
   const { quiet } = await checkRegistry(image, options)
   const maxBytes = (workload.spec?.resources.storageGb ?? 0) * BYTES_PER_GB
   const pull = (): Promise<void> => pullImage(client, { ...order, maxBytes, quiet })
-  // On the line it is packed, and may be a small part of what it is.
+  // The download is compressed and may be a fraction of the unpacked size.
   if ((await options.images.fetch(image, pull, signal)) > maxBytes) throw imageTooLarge(image)
 }

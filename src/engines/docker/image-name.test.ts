@@ -3,7 +3,7 @@ import { isSameImage, parseImageName } from './image-name.ts'
 
 const digest = `sha256:${'0a'.repeat(32)}`
 
-describe('names of images', () => {
+describe('image names', () => {
   test.each([
     ['debian', '12', 'debian', '12', undefined, 'debian:12'],
     ['debian', null, 'debian', 'latest', undefined, 'debian:latest'],
@@ -31,7 +31,7 @@ describe('names of images', () => {
     ['a@sha256:0', null],
     ['x'.repeat(300), null],
   ])('%j with tag %j is none', (name, tag) => {
-    expect(() => parseImageName(name, tag)).toThrow('is not the name of an image')
+    expect(() => parseImageName(name, tag)).toThrow('is not a valid image name')
   })
 })
 

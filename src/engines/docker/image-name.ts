@@ -1,7 +1,7 @@
 /**
- * Names of images: where they are pulled from, and whether a customer may make the daemon go there. The daemon stands
- * inside a network that the customer does not, as the server does (base/outbound.ts). It resolves the name a second
- * time by itself, so a name that changes its address in between is not caught here; a firewall is.
+ * Parses image names and finds their registry. The daemon is inside a network that the customer is not, so registries
+ * are checked (registry-rule.ts). The daemon resolves the name again by itself: a DNS name that changes in between is
+ * not caught here, only by a firewall.
  */
 import { NeverStarts } from '../runtime.ts'
 
@@ -22,7 +22,7 @@ const tagForm = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/
 const digestForm = /^sha256:[0-9a-f]{64}$/
 const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?$/
 
-/** A tag beside the name counts more than one in it. */
+/** A separate tag takes precedence over one in the name. */
 export function parseImageName(name: string, tag: string | null): ImageName {
   const [beforeDigest, digest] = splitLast(name, '@')
   const slash = beforeDigest.lastIndexOf('/')
@@ -36,11 +36,11 @@ export function parseImageName(name: string, tag: string | null): ImageName {
     path.test(rest) &&
     (host === undefined || hostForm.test(host)) &&
     (digestForm.test(reference) || tagForm.test(reference))
-  if (!isGood) throw new NeverStarts('image_invalid', `${quote(name, tag)} is not the name of an image.`)
+  if (!isGood) throw new NeverStarts('image_invalid', `${quote(name, tag)} is not a valid image name.`)
   return { repository, reference, host, full: `${repository}${reference.includes(':') ? '@' : ':'}${reference}` }
 }
 
-/** Two names of one image: `debian:12` is short for `docker.io/library/debian:12`. */
+/** `debian:12` is short for `docker.io/library/debian:12`. */
 export function isSameImage(a: ImageName, b: ImageName): boolean {
   return withoutDefaults(a) === withoutDefaults(b)
 }
@@ -49,7 +49,7 @@ function withoutDefaults({ full }: ImageName): string {
   return full.replace(/^(?:index\.)?docker\.io\//, '').replace(/^library\//, '')
 }
 
-/** The rule by which Docker tells a host from the first part of a path. */
+/** Docker's rule for telling a host from the first part of a path. */
 function hostOf(repository: string): string | undefined {
   const slash = repository.indexOf('/')
   if (slash === -1) return undefined

@@ -1,8 +1,7 @@
 /**
- * Which images are on this host because a customer wanted them: those that were not there before we pulled them. Each
- * is removed when the last container of it is gone, so that customers do not fill the disk with what nobody uses. What
- * the owner of the host has put there, and the default image, stay. The list is kept in a file, since the daemon has no
- * labels for images that others have made.
+ * Tracks the images that were pulled for customers, and removes each after its last container, so that unused images do
+ * not fill the disk. The default image and images of the host's owner stay. The list is a file, since the daemon cannot
+ * label images of others.
  */
 import { mkdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -19,16 +18,16 @@ export interface ImageStoreOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-/** Names by the ids of images. */
+/** Names by image id. */
 const pulledFile = z.record(z.string(), z.array(z.string()))
 
 const FILE = 'images.list'
-/** Of images that are still there. Beyond that the oldest are forgotten, and stay. */
+/** Beyond this the oldest are forgotten, and stay on the host. */
 const MAX_IMAGES = 1_000
 
 export class ImageStore {
   readonly #options: ImageStoreOptions
-  /** Names that somebody is about to make a container of. */
+  /** Names with a container about to be created. */
   readonly #inUse = new Map<string, number>()
   #pulled: Map<string, string[]> | undefined
   #last: Promise<void> = Promise.resolve()
@@ -37,7 +36,7 @@ export class ImageStore {
     this.#options = options
   }
 
-  /** While `work` makes a container of it, the image is not removed. */
+  /** Keeps the image while `work` creates a container from it. */
   async hold<T>(image: ImageName, work: () => Promise<T>): Promise<T> {
     this.#inUse.set(image.full, (this.#inUse.get(image.full) ?? 0) + 1)
     try {
@@ -49,13 +48,13 @@ export class ImageStore {
     }
   }
 
-  /** Pulls it by `pull`, and remembers it as ours where it was not there. How large it is, in bytes. */
+  /** Pulls it with `pull`, and records it if it was not on the host before. Returns its size in bytes. */
   async fetch(image: ImageName, pull: () => Promise<void>, signal: AbortSignal): Promise<number> {
     const { client } = this.#options
     const before = await client.image(image.full, signal)
     await pull()
     const after = await client.image(image.full, signal)
-    if (after === undefined) throw new Error(`${image.full} is not there after it was pulled`)
+    if (after === undefined) throw new Error(`${image.full} is missing after the pull`)
     await this.#inTurn(async () => {
       const pulled = await this.#load()
       const names = pulled.get(after.Id)
@@ -67,7 +66,7 @@ export class ImageStore {
     return after.Size
   }
 
-  /** Removes what no container of ours uses any more. What cannot be removed now is tried the next time. */
+  /** Removes images without a container of ours. One that cannot be removed now is tried again next time. */
   sweep(signal: AbortSignal): Promise<void> {
     return this.#inTurn(async () => {
       const { client, defaultImage } = this.#options
@@ -75,30 +74,30 @@ export class ImageStore {
       if (pulled.size === 0) return
       const kept = new Set((await client.containers(TAG_LABEL, signal)).map(({ ImageID }) => ImageID))
       kept.add((await client.image(defaultImage, signal))?.Id ?? '')
-      let isNews = false
+      let isChanged = false
       for (const [id, names] of pulled) {
         if (kept.has(id) || names.some((name) => this.#inUse.has(name))) continue
         if (!(await this.#remove(id, names, signal))) continue
         pulled.delete(id)
-        isNews = true
+        isChanged = true
       }
-      if (isNews) await this.#save(pulled)
+      if (isChanged) await this.#save(pulled)
     }, signal)
   }
 
-  /** By the names that customers gave it, as far as these still mean it: one that its owner gave it keeps it. */
+  /** Removes the names that customers used, if they still refer to this image: the owner's names keep it. */
   async #remove(id: string, names: readonly string[], signal: AbortSignal): Promise<boolean> {
     const { client } = this.#options
     try {
       for (const name of names) {
         if ((await client.image(name, signal))?.Id === id) await client.removeImage(name, signal)
       }
-      // A name may have been given to a newer one, which leaves this one without any.
+      // A name may have moved to a newer image, which leaves this one without any.
       const left = await client.image(id, signal)
       if (left !== undefined && left.RepoTags.length === 0) await client.removeImage(id, signal)
       return true
     } catch (error) {
-      // A container of somebody else uses it.
+      // Another container uses it.
       if (error instanceof DockerRefused && error.status === 409) return false
       throw error
     }
@@ -121,16 +120,16 @@ export class ImageStore {
     return path.join(this.#options.folder, FILE)
   }
 
-  /** Images are no reason for a container not to start or to stop. */
+  /** Errors with images must not keep a container from starting or stopping. */
   #inTurn(work: () => Promise<void>, signal?: AbortSignal): Promise<void> {
     this.#last = this.#last.then(work).catch((error: unknown) => {
-      if (signal?.aborted !== true) this.#options.onError('images of customers', error)
+      if (signal?.aborted !== true) this.#options.onError('removing unused images', error)
     })
     return this.#last
   }
 }
 
-/** Where it cannot be read, nothing is known to be ours, and nothing is removed. */
+/** If the file cannot be read, no image is known to be ours, and none is removed. */
 function readPulled(text: string): Record<string, string[]> {
   try {
     return pulledFile.parse(JSON.parse(text))

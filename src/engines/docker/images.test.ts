@@ -37,7 +37,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     return failure as NeverStarts
   }
 
-  test('an image is pulled from its registry with progress, runs, and leaves nothing behind', async () => {
+  test('pulls an image with progress, runs it, and removes it afterwards', async () => {
     const said: string[] = []
     const isHalfway = (): boolean => said.some((one) => /^pulling .*lab\/sftp:1, [0-9]+ of [0-9]+ MB$/.test(one))
     // The largest layer stops in the middle until that was told.
@@ -66,7 +66,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     expect(await lab.docker('network', 'ls', '-q', '--filter', 'label=berth.id=whole')).toBe('')
   })
 
-  test('a registry on a private address is refused unless the supplier names it', async () => {
+  test('refuses a registry with a private address unless the supplier lists it', async () => {
     // Not the default image: that one is the supplier's own choice.
     const rules = { allowedRegistries: [], defaultImage: 'debian:12' }
     const strict = runtimeOn(lab, rules)
@@ -102,7 +102,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await other.close()
   })
 
-  test('a pull that private registries are allowed for in general does not say why it failed', async () => {
+  test('hides why a pull failed under the general permission for private registries', async () => {
     // The daemon's own view: an address that is not of this process's network.
     const other = runtimeOn(lab, { allowedRegistries: [], allowPrivateRegistries: true })
     const closed = await refusal({ image: { name: `${lab.address}:9/x`, tag: null } }, other)
@@ -114,7 +114,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await other.close()
   })
 
-  test('an image of the host is used by its name if it is the default one, or if the supplier allows that', async () => {
+  test('uses a local image if it is the default, or if the supplier allows it', async () => {
     const busybox = `${lab.images.busybox.name}:${lab.images.busybox.tag}`
     await lab.docker('pull', busybox)
     await lab.docker('tag', busybox, 'only-here:2')
@@ -134,7 +134,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await lab.docker('image', 'rm', 'only-here:2')
   })
 
-  test('a private registry gets its login, and a wrong one is told', async () => {
+  test('sends credentials to a private registry, and reports wrong ones', async () => {
     const seen: Array<string | undefined> = []
     const guarded = await startProxy(lab, (request, response, pass) => {
       seen.push(request.headers.authorization)
@@ -151,7 +151,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await guarded.close()
   })
 
-  test('a pull that stands still is broken off and tried again', async () => {
+  test('aborts and retries a stalled pull', async () => {
     let blobs = 0
     const slow = await startProxy(lab, (request, response, pass) => {
       if (!request.url?.includes('/blobs/')) return pass()
@@ -166,7 +166,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await lab.registry.push('lab/slow', '1', [layer], ['/bin/sh'])
     const image = { name: `${slow.address}/lab/slow`, tag: '1' }
     await impatient.start(workloadOf('slow', { image }), (message) => said.push(message), forever)
-    expect(said).toContainEqual(expect.stringContaining('made no progress for 1 s, trying again'))
+    expect(said).toContainEqual(expect.stringContaining('made no progress for 1 s, retrying'))
     await impatient.stop('slow', forever)
     await impatient.close()
     await slow.close()

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { latestOnly } from './latest.ts'
 
-test('of many asked for at once the first and the last are done, one at a time', async () => {
+test('runs the first and the last of many calls, one at a time', async () => {
   const begun: number[] = []
   let underWay = 0
   const ask = latestOnly<number>(async (value) => {
@@ -17,7 +17,7 @@ test('of many asked for at once the first and the last are done, one at a time',
   expect(begun).toEqual([0, 999, 7])
 })
 
-test('one that fails does not keep the next from being done', async () => {
+test('runs the next call after a failure', async () => {
   const done: string[] = []
   const ask = latestOnly<string>(async (value) => {
     await new Promise((resolve) => setImmediate(resolve))

@@ -1,9 +1,9 @@
 /**
- * For what a customer can ask for as often as a line takes it, and where only the last word counts: one is under way at
- * a time, the newest waits for it, and those in between are dropped.
+ * For calls that a customer can send without limit and where only the last one counts: one runs at a time, the newest
+ * waits for it, and those in between are dropped.
  */
 
-/** Settles when what was asked for is done, or was dropped for something newer. Rejects as its own work does. */
+/** Settles when the work is done or was dropped for a newer call. Rejects with the error of its own work. */
 export function latestOnly<T>(work: (value: T) => Promise<void>): (value: T) => Promise<void> {
   let underWay: Promise<void> | undefined
   let waiting: { value: T; settle: (work: Promise<void>) => void } | undefined

@@ -1,20 +1,20 @@
-/** Whether this daemon's storage holds disk shares by itself, and what to say about it. */
+/** Detects whether the daemon's storage enforces disk limits. */
 import { readFile } from 'node:fs/promises'
 import type { Info } from './reply.ts'
 
-/** Only overlay2 on xfs with project quotas is known to. */
-export async function storageHoldsShares(info: Info): Promise<boolean> {
+/** Only overlay2 on xfs with project quotas does. */
+export async function storageEnforcesLimits(info: Info): Promise<boolean> {
   const backing = info.DriverStatus.find(([name]) => name === 'Backing Filesystem')?.[1]
   if (info.Driver !== 'overlay2' || backing !== 'xfs' || info.DockerRootDir === '') return false
   try {
     return hasProjectQuota(await readFile('/proc/self/mounts', 'utf8'), info.DockerRootDir)
   } catch {
-    // Not Linux, so the daemon is in a virtual machine that we cannot look into.
+    // Not Linux: the daemon is in a virtual machine that we cannot inspect.
     return false
   }
 }
 
-/** By the mount that the folder lies on: the longest that it begins with. */
+/** Of the mount with the longest matching path. */
 export function hasProjectQuota(mounts: string, folder: string): boolean {
   const [nearest] = mounts
     .split('\n')
@@ -24,10 +24,10 @@ export function hasProjectQuota(mounts: string, folder: string): boolean {
   return nearest?.[3]?.split(',').some((option) => option === 'prjquota' || option === 'pquota') === true
 }
 
-/** What Linux gives a small machine; also where the daemon's kernel is not ours to ask. */
+/** The Linux default for a small machine, for daemons whose kernel we cannot ask. */
 const USUAL_PROCESSES = 32_768
 
-/** How many processes and threads the kernel allows in all. */
+/** The kernel's limit for processes and threads. */
 export async function hostProcesses(): Promise<number> {
   const limits = await Promise.all(
     ['pid_max', 'threads-max'].map(async (name) =>
@@ -40,6 +40,6 @@ export async function hostProcesses(): Promise<number> {
 
 export function diskNote(byStorage: boolean, everySeconds: number): string {
   return byStorage
-    ? `Disk shares are held by the storage itself; volumes and mounted files are measured every ${everySeconds} seconds.`
-    : `Disk shares are watched: a container that takes more than its share is stopped within ${everySeconds} seconds.`
+    ? `Disk limits are enforced by the storage driver; volumes and mounted files are measured every ${everySeconds} seconds.`
+    : `Disk use is measured every ${everySeconds} seconds; a container over its limit is stopped.`
 }

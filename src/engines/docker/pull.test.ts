@@ -8,7 +8,7 @@ const line = (id: string, status: string, current?: number, total?: number): Pul
   progressDetail: { ...(current === undefined ? {} : { current }), ...(total === undefined ? {} : { total }) },
 })
 
-test('progress is the sum of the layers, and a countdown to another try is none', () => {
+test('progress is the sum of the layers, without retry countdowns', () => {
   const tally = pullTally('debian:12')
   expect(tally.take(line('a', 'Pulling fs layer'))).toBe(true)
   expect(tally.message()).toBe('pulling debian:12')
@@ -40,6 +40,6 @@ test.each([
   expect(pullFaultOf(said, false)).toBe(fault)
 })
 
-test('a line that breaks in the middle of an image is tried again', () => {
+test('a connection that breaks in the middle of an image is retried', () => {
   expect(pullFaultOf('read tcp 192.0.2.1:443: i/o timeout', true)).toBe('broken')
 })

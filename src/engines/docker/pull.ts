@@ -1,8 +1,7 @@
 /**
- * Pulling an image. A large one on a slow line may take hours, so there is no limit on the whole; but a pull that makes
- * no progress for a while is broken off and tried again, since the daemon itself would wait for ever on a connection
- * that is dead. A registry from which nothing comes at all (no such name, nobody listens, no such image, no permission)
- * is given up within seconds: trying for longer is no use, and somebody waits for the answer.
+ * Pulls an image. A large one may take hours on a slow network, so there is no overall timeout; a pull without progress
+ * is aborted and retried, since the daemon would wait forever on a dead connection. A registry that sends nothing at
+ * all (unknown host, nothing listening, no such image, no permission) is given up within seconds.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { CustomerError, NeverStarts } from '../runtime.ts'
@@ -20,26 +19,26 @@ export interface PullOptions {
   readonly image: ImageName
   readonly login: RegistryLogin | undefined
   readonly stallMs: number
-  /** Of all that has to be fetched, as it comes over the line. Absent: as large as it likes. */
+  /** The compressed size to download. Absent: unlimited. */
   readonly maxBytes?: number | undefined
-  /** Every failure looks the same to the customer, and takes equally long. */
+  /** All failures look the same to the customer and take equally long. */
   readonly quiet?: boolean
   readonly progress: (message: string) => void
-  /** What the daemon said of each pull that failed. */
+  /** Receives the daemon's error of each failed attempt. */
   readonly failed: (error: unknown) => void
   readonly signal: AbortSignal
 }
 
 const STALLS = 3
-/** A registry that cannot be reached is tried again after each of these, unless so long has passed already. */
+/** Delays between attempts on an unreachable registry, within UNREACHABLE_MS overall. */
 const UNREACHABLE_PAUSES_MS = [500, 1_500] as const
 const UNREACHABLE_MS = 10_000
-/** Longer than the tries of a port where nobody listens take. */
+/** Longer than the attempts on a closed port take. */
 const QUIET_MS = 5_000
 const PROGRESS_EVERY_MS = 500
 const BYTES_PER_MB = 1_000_000
 
-/** Throws `NeverStarts` where trying again is no use. */
+/** Throws `NeverStarts` when a retry cannot help. */
 export async function pullImage(client: DockerClient, options: PullOptions): Promise<void> {
   const { image, signal, failed, quiet = false } = options
   const startedMs = performance.now()
@@ -50,9 +49,9 @@ export async function pullImage(client: DockerClient, options: PullOptions): Pro
       if ((await pullOnce(client, options)) === 'done') return
       stalls += 1
       const seconds = Math.round(options.stallMs / 1_000)
-      const message = `the pull of ${image.full} made no progress for ${seconds} s`
+      const message = `pulling ${image.full} made no progress for ${seconds} s`
       if (stalls === STALLS) throw new CustomerError(message)
-      options.progress(`${message}, trying again`)
+      options.progress(`${message}, retrying`)
     } catch (error) {
       if (!(error instanceof PullFailed)) throw error
       failed(error.cause)
@@ -64,7 +63,7 @@ export async function pullImage(client: DockerClient, options: PullOptions): Pro
       if (error.fault === 'broken') throw error
       if (!quiet) throw neverPulled(image, error.fault)
       await pause(Math.max(0, startedMs + QUIET_MS - performance.now()), undefined, { signal })
-      throw new NeverStarts('image_unavailable', `${image.full} cannot be pulled.`)
+      throw new NeverStarts('image_unavailable', `Cannot pull ${image.full}.`)
     }
   }
 }
@@ -86,7 +85,7 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
     const body = await client.stream('POST', '/images/create', {
       query: { fromImage: image.repository, tag: image.reference },
       headers: login === undefined ? {} : { 'x-registry-auth': registryAuth(login) },
-      // The stall limit counts for the head as well.
+      // The stall timeout covers the response head as well.
       timeoutMs: 0,
       signal: AbortSignal.any([signal, stall.signal]),
     })
@@ -106,7 +105,7 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
   }
 }
 
-/** Adds up the layers. `take` says whether the line was progress. */
+/** Adds up the layers. `take` returns whether the line was progress. */
 export function pullTally(name: string): {
   take(line: PullLine): boolean
   message(): string
@@ -118,7 +117,7 @@ export function pullTally(name: string): {
   return {
     totalBytes: () => sum('total'),
     take: ({ id = '', status = '', progressDetail }) => {
-      // The daemon counts down to its own next try. That is no progress.
+      // The daemon's countdown to its own retry is not progress.
       if (status.startsWith('Retrying')) return false
       const before = layers.get(id)
       const text = `${status} ${progressDetail.current ?? ''}`
@@ -141,35 +140,35 @@ export function pullTally(name: string): {
 }
 
 export function imageTooLarge(image: ImageName): NeverStarts {
-  return new NeverStarts('image_too_large', `${image.full} is larger than the share of the disk.`)
+  return new NeverStarts('image_too_large', `${image.full} does not fit on the disk of this rental.`)
 }
 
-/** `broken`: trying again may help. */
+/** `broken`: a retry may help. */
 export type PullFault = 'no_such_image' | 'no_such_platform' | 'refused' | 'invalid' | 'unreachable' | 'broken'
 
-/** Its message is for customers, its cause is what the daemon said. */
+/** The message is for customers; the cause is the daemon's error. */
 class PullFailed extends CustomerError {
   readonly fault: PullFault
-  constructor(image: ImageName, said: string, hasBegun: boolean) {
-    const why = /no space left on device/i.test(said) ? ': the disk of the host is full' : ''
-    super(`pulling ${image.full} failed${why}; trying again`, { cause: new Error(said) })
-    this.fault = pullFaultOf(said, hasBegun)
+  constructor(image: ImageName, text: string, hasBegun: boolean) {
+    const why = /no space left on device/i.test(text) ? ": the host's disk is full" : ''
+    super(`pulling ${image.full} failed${why}; retrying`, { cause: new Error(text) })
+    this.fault = pullFaultOf(text, hasBegun)
   }
 }
 
-/** By what a daemon says. `hasBegun`: something of the image has come, so its registry can be reached. */
-export function pullFaultOf(said: string, hasBegun: boolean): PullFault {
-  if (/no matching manifest|no image found in manifest list/i.test(said)) return 'no_such_platform'
-  if (/toomanyrequests|rate limit/i.test(said)) return 'broken'
-  // A registry that knows no such repository and one that hides it from us say the same.
-  if (/manifest unknown|manifest for .* not found|name unknown|repository .*not found|does not exist/i.test(said)) {
+/** From the daemon's error text. `hasBegun`: part of the image has arrived, so the registry is reachable. */
+export function pullFaultOf(text: string, hasBegun: boolean): PullFault {
+  if (/no matching manifest|no image found in manifest list/i.test(text)) return 'no_such_platform'
+  if (/toomanyrequests|rate limit/i.test(text)) return 'broken'
+  // Registries answer the same for a repository that does not exist and one that is private.
+  if (/manifest unknown|manifest for .* not found|name unknown|repository .*not found|does not exist/i.test(text)) {
     return 'no_such_image'
   }
-  if (/unauthorized|denied|no basic auth credentials|authentication required|forbidden/i.test(said)) return 'refused'
-  if (/invalid reference format/i.test(said)) return 'invalid'
-  // The registry's own API answers in another way: there is no registry at this address.
-  if (/HTTP 40[34]|received unexpected HTTP status: 40|status code 40[34]/i.test(said)) return 'no_such_image'
-  return !hasBegun && UNREACHABLE.test(said) ? 'unreachable' : 'broken'
+  if (/unauthorized|denied|no basic auth credentials|authentication required|forbidden/i.test(text)) return 'refused'
+  if (/invalid reference format/i.test(text)) return 'invalid'
+  // Not the answer of a registry API: there is no registry at this address.
+  if (/HTTP 40[34]|received unexpected HTTP status: 40|status code 40[34]/i.test(text)) return 'no_such_image'
+  return !hasBegun && UNREACHABLE.test(text) ? 'unreachable' : 'broken'
 }
 
 const UNREACHABLE = new RegExp(
@@ -197,15 +196,15 @@ const UNREACHABLE = new RegExp(
 function neverPulled(image: ImageName, fault: Exclude<PullFault, 'broken'>): NeverStarts {
   switch (fault) {
     case 'no_such_platform':
-      return new NeverStarts('image_not_found', `There is no ${image.full} for machines of this kind.`)
+      return new NeverStarts('image_not_found', `${image.full} is not available for this CPU architecture.`)
     case 'no_such_image':
-      return new NeverStarts('image_not_found', `There is no image ${image.full}, or it is not public.`)
+      return new NeverStarts('image_not_found', `Image ${image.full} does not exist or is not public.`)
     case 'refused':
-      return new NeverStarts('image_refused', `The registry does not let us pull ${image.full}.`)
+      return new NeverStarts('image_refused', `The registry denied access to ${image.full}.`)
     case 'invalid':
-      return new NeverStarts('image_invalid', `${image.full} is not the name of an image.`)
+      return new NeverStarts('image_invalid', `${image.full} is not a valid image name.`)
     case 'unreachable':
-      return new NeverStarts('registry_unreachable', `The registry of ${image.full} cannot be reached from the host.`)
+      return new NeverStarts('registry_unreachable', `The host cannot reach the registry of ${image.full}.`)
   }
 }
 

@@ -1,9 +1,9 @@
 /**
- * Which registries a customer may make the host call. The daemon is inside the supplier's network and says why a pull
- * failed, so a name such as `10.0.0.5:22/x` would tell a customer which ports are open there. Without permission only
- * public addresses are called. A registry that the supplier names may have any address but a loopback one: the daemon
- * speaks plain HTTP to those, and its own API may be among them. The general permission for private registries leaves
- * out the host itself and link-local addresses, and its pulls do not say why they failed (`quiet`).
+ * Which registries a customer may make the host call. The daemon is inside the supplier's network and reports why a
+ * pull failed, so a name such as `10.0.0.5:22/x` would reveal open ports there. By default only public addresses are
+ * allowed. A registry that the supplier lists may have any address except loopback: the daemon uses plain HTTP there,
+ * and its own API may be among them. The general permission for private registries excludes the host itself and
+ * link-local addresses, and its pulls hide why they failed (`quiet`).
  */
 import dns from 'node:dns'
 import net from 'node:net'
@@ -13,21 +13,21 @@ import { NeverStarts } from '../runtime.ts'
 import type { ImageName } from './image-name.ts'
 
 export interface RegistryRules {
-  /** Registries with private addresses may be called, but not the host itself. */
+  /** Allows registries with private addresses, but not the host itself. */
   readonly allowPrivateRegistries: boolean
-  /** Registries that the supplier has named: `host:port`, or `host` for all of its ports. */
+  /** Listed by the supplier: `host:port`, or `host` for all of its ports. */
   readonly allowedRegistries: readonly string[]
-  /** Logins by host, as it stands in names of images. Having one is permission. */
+  /** Credentials by host as written in image names. A host with credentials is allowed. */
   readonly registries: Readonly<Record<string, unknown>>
   readonly resolve?: Resolve
 }
 
-/** Which kinds of addresses the general permission is for. */
+/** Address ranges of the general permission. */
 const PRIVATE_RANGES = new Set(['private', 'uniqueLocal', 'carrierGradeNat'])
-/** What reaches the host itself, whatever it listens on. */
+/** Ranges that reach the host itself. */
 const LOOPBACK_RANGES = new Set(['loopback', 'unspecified'])
 
-/** Throws `NeverStarts` for a registry that may not be called. */
+/** Throws `NeverStarts` for a registry that is not allowed. */
 export async function checkRegistry(image: ImageName, rules: RegistryRules): Promise<{ quiet: boolean }> {
   const { host } = image
   if (host === undefined) return { quiet: false }
@@ -53,7 +53,7 @@ function isNamedRegistry(host: string, { allowedRegistries, registries }: Regist
   return Object.hasOwn(registries, host) || allowedRegistries.some((one) => one === host || one === hostname(host))
 }
 
-/** The kinds of all addresses of a registry. Own addresses count as `own`. Empty: it has none. */
+/** The ranges of all addresses of a registry; `own` for addresses of this host. Empty: it has none. */
 async function rangesOf(name: string, resolve: Resolve = lookUp): Promise<string[]> {
   const found = net.isIP(name) === 0 ? await resolve(name).catch(() => []) : [{ address: name }]
   const own = new Set(Object.values(os.networkInterfaces()).flatMap((all) => (all ?? []).map((one) => one.address)))
@@ -63,20 +63,23 @@ async function rangesOf(name: string, resolve: Resolve = lookUp): Promise<string
   })
 }
 
-/** As the daemon does: private names may stand in the tables of the machine. */
+/** Like the daemon: private names may be in the hosts file. */
 function lookUp(name: string): Promise<dns.LookupAddress[]> {
   return dns.promises.lookup(name, { all: true })
 }
 
-/** Without its port, and as a resolver would read it: 2130706433 and 0x7f.1 are 127.0.0.1. undefined: it is none. */
+/** Without its port, normalised: 2130706433 and 0x7f.1 are 127.0.0.1. undefined: not a host name. */
 function nameOf(host: string): string | undefined {
   const url = `https://${host}/`
   return URL.canParse(url) ? new URL(url).hostname.replace(/^\[(.*)\]$/, '$1') : undefined
 }
 
-/** The same for all of them: which names there are, and where they lead, is the supplier's own business. */
+/** The same text for every cause: which names exist and where they lead is private to the supplier. */
 function refused(host: string): NeverStarts {
-  return new NeverStarts('registry_refused', `This host does not pull images from ${host}: it is no public registry.`)
+  return new NeverStarts(
+    'registry_refused',
+    `This host does not pull images from ${host}: it is not a public registry.`,
+  )
 }
 
 function hostname(host: string): string {

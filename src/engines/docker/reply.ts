@@ -1,6 +1,6 @@
 /**
- * What the Docker Engine API answers, as far as we rely on it. Podman answers the same with fewer fields, and Docker
- * leaves out what is empty or says null, so all that can be missing has a default here.
+ * The parts of the Docker Engine API's answers that we rely on. Podman sends fewer fields, and Docker omits empty
+ * fields or sends null, so every optional field has a default.
  */
 import { z } from 'zod'
 
@@ -32,7 +32,7 @@ export const infoReply = z.object({
   SystemTime: z.string().optional(),
   SecurityOptions: listOf(z.string()).catch([]),
   Runtimes: recordOf(z.unknown()),
-  /** Docker 25 and newer, where CDI is on. */
+  /** Docker 25 and newer, with CDI enabled. */
   CDISpecDirs: listOf(z.string()),
   /** Docker 28.2 and newer. */
   DiscoveredDevices: listOf(z.object({ Source: z.string().optional(), ID: z.string() })),
@@ -61,12 +61,12 @@ export const containerReply = z.object({
     StartedAt: z.string().catch(''),
   }),
   Config: z.object({ Labels: recordOf(z.string()) }),
-  /** Its writable layer, where the storage driver has one that is a folder. */
+  /** Its writable layer, if the storage driver uses a folder. */
   GraphDriver: z
     .object({ Data: recordOf(z.string()) })
     .nullish()
     .catch(undefined),
-  /** Files that are mounted into it, and may be written from inside. */
+  /** Files mounted into it that can be written from inside. */
   HostsPath: z.string().catch(''),
   HostnamePath: z.string().catch(''),
   ResolvConfPath: z.string().catch(''),

@@ -1,9 +1,9 @@
-/** Runs a program of the host in a network namespace. */
+/** Runs a host program in a network namespace. */
 import { runProgram } from '../run-program.ts'
 
 const RUN_MS = 10_000
 
-/** `namespace` is its file. Absent: the one that we are in. */
+/** `namespace` is its file. undefined: our own. */
 export async function runIn(
   namespace: string | undefined,
   program: string,

@@ -41,7 +41,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
   }
   const shell = (id: string, script: string): Promise<string> => lab.docker('exec', `berth-${id}`, 'sh', '-c', script)
 
-  test('a container has its share and no more: CPUs, memory, processes, no privileges, no host paths', async () => {
+  test('a container gets only its share: CPUs, memory, processes, no privileges, no host paths', async () => {
     await runtime.start(
       workloadOf('share', { resources: { cpuModel: '', cpuCount: 1, ramGb: 0.1, storageGb: 1 } }),
       silent,
@@ -67,14 +67,14 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await runtime.stop('share', forever)
   })
 
-  test('more than the machine has is cut to what it has', async () => {
+  test('resources are capped at those of the machine', async () => {
     const resources = { cpuModel: '', cpuCount: 9_999, ramGb: 999_999, storageGb: 1 }
     await runtime.start(workloadOf('large', { resources }), silent, forever)
     expect((await listed('large'))?.state).toBe('running')
     await runtime.stop('large', forever)
   })
 
-  test('real GPUs are asked of the daemon by their ids', async () => {
+  test('real GPUs are requested from the daemon by id', async () => {
     const gpus = [{ index: 0, uuid: 'GPU-real-0', simulated: false }]
     const other = runtimeOn(lab, { gpus })
     await other.start(workloadOf('gpu'), silent, forever)
@@ -92,12 +92,12 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect(failure.message).toContain(name)
   })
 
-  test('an image whose command is missing has failed, and says so', async () => {
+  test('a missing command fails the workload with its exit code', async () => {
     const layer = await lab.registry.layer({ 'etc/empty': '' })
     const image = await lab.registry.push('lab/broken', '1', [layer], ['/no/such/program'])
     await runtime.start(workloadOf('broken', { image }), silent, forever)
     const found = await waitForState(runtime, 'broken', 'failed')
-    expect(found.message).toBe('Its process ended with exit code 127.')
+    expect(found.message).toContain('code 127')
     await runtime.stop('broken', forever)
   })
 
@@ -114,11 +114,11 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect(answer).toBe('hello from inside\n')
     await relay.close()
     const other = runtime.open({ kind: 'port', workloadId: 'web', port: 81 }, forever)
-    await expect(other).rejects.toThrow('Port 81 is not one of its ports.')
+    await expect(other).rejects.toThrow('Port 81 is not published.')
     await runtime.stop('web', forever)
   })
 
-  test('the log is followed as it is written, and its tail can be had alone', async () => {
+  test('the log can be followed, or its tail read', async () => {
     await runtime.start(workloadOf('talk'), silent, forever)
     // Whatever is written to its terminal is its log.
     await shell('talk', 'echo one >/proc/1/fd/1; echo two >/proc/1/fd/1')
@@ -134,7 +134,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await runtime.stop('talk', forever)
   })
 
-  test('a terminal runs a shell, follows its window and tells how it ended', async () => {
+  test('a terminal runs a shell, follows resizes and reports the exit code', async () => {
     await runtime.start(workloadOf('term'), silent, forever)
     const request = { kind: 'terminal', workloadId: 'term', columns: 90, rows: 30, command: null } as const
     const terminal = await runtime.open(request, forever)
@@ -162,7 +162,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect(await readAll(command.stream)).toBe('plain\r\n')
   })
 
-  test('a terminal whose person went away is hung up, and what was put aside on purpose goes on', async () => {
+  test('a closed terminal ends its shell, but not its background processes', async () => {
     const request = { kind: 'terminal', workloadId: 'term', columns: 90, rows: 30, command: null } as const
     const { stream } = await runtime.open(request, forever)
     const inside = (): Promise<string> => shell('term', 'ps -o args')
@@ -174,7 +174,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await runtime.stop('term', forever)
   })
 
-  test('what ends before our eyes has failed, with its exit code, and is told by the watch', async () => {
+  test('an exit during the watch fails the workload with its exit code', async () => {
     const script = 'until [ -e /tmp/end ]; do sleep 0.1; done; exit 3'
     const image = await lab.registry.push('lab/brief', '1', [lab.registry.busyboxLayer], ['/bin/sh', '-c', script])
     let changes = 0
@@ -185,7 +185,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await shell('brief', 'touch /tmp/end')
     await waitFor('the event of its end', () => changes > 0)
     const found = await waitForState(runtime, 'brief', 'failed')
-    expect(found).toMatchObject({ failure: 'process_exited', message: 'Its process ended with exit code 3.' })
+    expect(found).toMatchObject({ failure: 'process_exited', message: expect.stringContaining('code 3') })
     unwatch?.()
     // A new agent still knows.
     const next = runtimeOn(lab)
@@ -194,7 +194,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await runtime.stop('brief', forever)
   })
 
-  test('what uses more memory than its share is ended, and told so', async () => {
+  test('a container over its memory limit is killed, with the reason', async () => {
     const image = await lab.registry.push('lab/eat', '1', [lab.registry.busyboxLayer], ['/bin/tail', '/dev/zero'])
     const resources = { cpuModel: '', cpuCount: 1, ramGb: 0.03, storageGb: 1 }
     await runtime.start(workloadOf('eat', { image, resources }), silent, forever)
@@ -202,7 +202,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await runtime.stop('eat', forever)
   })
 
-  test('what writes more than its share of the disk is ended, and told so', async () => {
+  test('a container over its disk limit is stopped, with the reason', async () => {
     const watchful = runtimeOn(lab, { diskWatchMs: 100 })
     const resources = { cpuModel: '', cpuCount: 1, ramGb: 0.1, storageGb: 0.01 }
     await watchful.start(workloadOf('disk', { resources }), silent, forever)
@@ -210,7 +210,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect(await waitForState(watchful, 'disk', 'failed')).toMatchObject({
       failure: 'disk_share_exceeded',
       message: expect.stringMatching(
-        /^It takes 0\.0[12][0-9]* GB of the disk and has a share of 0\.01 GB\.$/,
+        /^The container uses 0\.0[12][0-9]* GB of disk; its limit is 0\.01 GB\.$/,
       ) as string,
     })
     expect(watchful.notes()).toContainEqual(expect.stringContaining('Disk shares are watched'))
@@ -218,7 +218,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await watchful.close()
   })
 
-  test('what was removed behind our back is lost, and no second one is made in its place', async () => {
+  test('a container removed by someone else is lost and not created again', async () => {
     await runtime.start(workloadOf('stolen'), silent, forever)
     await lab.docker('rm', '-f', 'berth-stolen')
     expect(await listed('stolen')).toMatchObject({ state: 'failed', failure: 'vanished' })
@@ -232,7 +232,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await runtime.stop('known', forever)
   })
 
-  test('what is made while we look is not taken for lost', async () => {
+  test('a container created during a scan is not taken for lost', async () => {
     const line = await holdRequests(lab, /^GET \S*\/networks\?/)
     const slow = runtimeOn(lab, { socketPath: line.socketPath })
     const looking = slow.list(forever)
@@ -243,7 +243,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await Promise.all([slow.close(), line.close(), runtime.stop('meanwhile', forever)])
   })
 
-  test('a network without a container is shown, gone on with, and removed', async () => {
+  test('a network without a container is listed, completed, and removed', async () => {
     const order = ['--label', 'berth.id=half', '--label', 'berth.tag=berth-lab-half-00000000']
     const bridge = `com.docker.network.bridge.name=${bridgeOf('half')}`
     await lab.docker('network', 'create', ...order, '-o', bridge, 'berth-half')
@@ -256,7 +256,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect(await listed('half')).toBeUndefined()
   })
 
-  test('a daemon that is away is an error; what ended with it, or with the power, is started again with its files', async () => {
+  test('a stopped daemon is an error; containers that ended with it start again with their files', async () => {
     await runtime.start(workloadOf('back', { ports: [80] }), silent, forever)
     await shell('back', 'echo kept >/root/note')
     await lab.stopDaemon()

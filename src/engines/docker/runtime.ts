@@ -1,7 +1,7 @@
 /**
- * Containers by the Docker Engine API, for customers who trust neither the host's owner nor each other. A container and
- * its network carry our labels, so what there is can be told from the daemon alone; only SSH keys, host keys and the
- * ends that were seen are kept beside it.
+ * Containers through the Docker Engine API, for customers who trust neither the host's owner nor each other. Labels on
+ * containers and networks make the daemon the source of truth; only SSH keys, host keys and observed exits are stored
+ * in files.
  */
 import type { Duplex } from 'node:stream'
 import type { Resolve } from '../../base/outbound.ts'
@@ -26,7 +26,7 @@ import { ContainerFence } from './fence.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
 import type { ImageName } from './image-name.ts'
 import { ImageStore } from './image-store.ts'
-import { diskNote, hostProcesses, storageHoldsShares } from './notes.ts'
+import { diskNote, hostProcesses, storageEnforcesLimits } from './notes.ts'
 import type { RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
 import { SshDoor } from './ssh-door.ts'
@@ -35,31 +35,31 @@ import { WorkloadFiles, type WorkloadEnd } from './workload-file.ts'
 
 export interface DockerRuntimeOptions {
   readonly socketPath: string
-  /** Where it keeps what the daemon does not: one small file a container. */
+  /** For state that the daemon does not keep: one small file per container. */
   readonly folder: string
-  /** Of orders that name none. */
+  /** For orders without an image. */
   readonly defaultImage: string
-  /** Customers may use images that this host has by their names. */
+  /** Customers may use images that are already on this host. */
   readonly allowLocalImages: boolean
   readonly gpus: readonly DockerGpu[]
-  /** Absent: as the daemon says it can. */
+  /** Absent: detected from the daemon. */
   readonly gpuMode?: GpuMode
   readonly allowPrivateRegistries: boolean
   /** Registries that may have private addresses: `host:port`, or `host` for all of its ports. */
   readonly allowedRegistries: readonly string[]
-  /** By host, as it stands in the names of images. They may have private addresses. */
+  /** By host as written in image names. They may have private addresses. */
   readonly registries: Readonly<Record<string, RegistryLogin>>
-  /** Where ports are published. Absent: on the loopback address, which reaches into Docker Desktop and Podman too. */
+  /** Where ports are published. Absent: the loopback address, which also works with Docker Desktop and Podman. */
   readonly portAddress?: string
   readonly pullStallMs?: number
   readonly diskWatchMs?: number
   readonly resolve?: Resolve
-  /** The file of the network namespace that the daemon's bridges are in. Absent: the one that we are in. */
+  /** The file of the network namespace with the daemon's bridges. Absent: our own. */
   readonly networkNamespace?: string
-  /** Containers are started also where they cannot be kept apart. */
+  /** Starts containers even if they cannot be isolated. */
   readonly allowUnfenced: boolean
   readonly fenceCheckMs?: number
-  /** What went wrong behind the back of any call. */
+  /** For errors outside of any call. */
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -68,7 +68,7 @@ const LOOPBACK = '127.0.0.1'
 const SSH_USER = 'root'
 const GONE_TRIES = 100
 const GONE_EVERY_MS = 100
-/** A process that was ended by SIGKILL. */
+/** Killed by SIGKILL. */
 const KILLED_EXIT_CODE = 137
 
 const lost = { failure: 'vanished', message: 'The machine disappeared from its host.' } as const
@@ -88,15 +88,15 @@ class DockerRuntime implements Runtime {
   readonly #door: SshDoor
   readonly #fence: ContainerFence
   readonly #images: ImageStore
-  /** Ends that were seen, or are being brought about. The files know them too, unless the disk is full. */
+  /** Observed or pending exits. Also in the files, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
   readonly #stopDiskWatch: () => void
   readonly #closing = new AbortController()
-  /** As the daemon last told it. undefined: not asked yet. */
+  /** As last reported by the daemon. undefined: not asked yet. */
   #info: Info | undefined
   #diskQuota: boolean | undefined
   #pinsCpus = true
-  /** Two at a time would choose the same CPUs. */
+  /** Serialised: two at a time would choose the same CPUs. */
   #creating: Promise<unknown> = Promise.resolve()
 
   constructor(options: DockerRuntimeOptions) {
@@ -138,10 +138,10 @@ class DockerRuntime implements Runtime {
     const seconds = (this.#options.diskWatchMs ?? DISK_WATCH_MS) / 1_000
     const simulated = this.#options.gpus.filter((gpu) => gpu.simulated).length
     return [
-      `Containers run on engine version ${info.ServerVersion}, with ${info.Driver} for storage.`,
+      `Container engine ${info.ServerVersion}, storage driver ${info.Driver}.`,
       diskNote(this.#diskQuota === true, seconds),
       ...this.#fence.notes(),
-      ...(simulated === 0 ? [] : [`${simulated} GPUs are simulated: containers get no device for them.`]),
+      ...(simulated === 0 ? [] : [`${simulated} GPUs are simulated: containers get no GPU device.`]),
     ]
   }
 
@@ -150,7 +150,7 @@ class DockerRuntime implements Runtime {
   }
 
   async list(signal: AbortSignal): Promise<Found[]> {
-    if (this.#info === undefined) await this.#look(signal)
+    if (this.#info === undefined) await this.#readInfo(signal)
     const networks = await this.#client.networks(TAG_LABEL, signal)
     await this.#fence.tend(async () => networks.length > 0 || this.#hasNetworks(signal))
     const found = new Map<string, Found>()
@@ -158,7 +158,7 @@ class DockerRuntime implements Runtime {
       const id = Labels[ID_LABEL]
       if (id !== undefined) found.set(id, await this.#orFailed(id, Labels, this.#findHalf(id, Labels[TAG_LABEL] ?? '')))
     }
-    // Last: one that is made while we look is not taken for one that was made and is gone.
+    // Containers are listed last: one created during the scan must not look lost.
     for (const container of await this.#client.containers(TAG_LABEL, signal)) {
       const id = container.Labels[ID_LABEL]
       if (id === undefined) continue
@@ -173,20 +173,20 @@ class DockerRuntime implements Runtime {
     const name = nameOf(workload.id)
     const found = await this.#client.container(name, signal)
     if (found !== undefined && found.Config.Labels[TAG_LABEL] !== workload.tag) {
-      throw new Error(`${name} is there already and is not of ${workload.tag}`)
+      throw new Error(`${name} already exists and does not belong to ${workload.tag}`)
     }
     const file = await this.#files.keep(workload)
     this.#ends.delete(workload.id)
     if (found?.State.Status === 'running') return
-    // A second one would begin with empty disks under the name of the first.
+    // A second container would start with empty disks under the same name.
     if (found === undefined && (workload.started || file.made)) throw new NeverStarts(lost.failure, lost.message)
-    const info = await this.#look(signal)
+    const info = await this.#readInfo(signal)
     if (found === undefined) {
       const image = imageOf(workload, this.#options.defaultImage)
       await this.#images.hold(image, async () => {
         const sources = { ...this.#options, client: this.#client, images: this.#images }
         await fetchImage(sources, workload, image, progress, signal)
-        progress('making the container')
+        progress('creating the container')
         await this.#ensureNetwork(workload, signal)
         await this.#create(workload, image, info, signal)
       })
@@ -213,7 +213,7 @@ class DockerRuntime implements Runtime {
     for (let tries = 1; ; tries += 1) {
       const containers = await this.#client.containers(label, signal)
       if (containers.length === 0) break
-      if (tries > GONE_TRIES) throw new Error(`${nameOf(id)} does not go away`)
+      if (tries > GONE_TRIES) throw new Error(`${nameOf(id)} cannot be removed`)
       if (tries > 1) await new Promise((resolve) => setTimeout(resolve, GONE_EVERY_MS))
       for (const container of containers) await this.#client.removeContainer(container.Id, signal)
     }
@@ -221,41 +221,41 @@ class DockerRuntime implements Runtime {
     for (const network of networks) await this.#client.removeNetwork(network.Id, signal)
     await this.#files.remove(id)
     this.#ends.delete(id)
-    // A large one takes a while, and nobody has to wait for that.
+    // Not awaited: removing a large image takes a while.
     void this.#images.sweep(this.#closing.signal)
     await this.#fence.tend(() => this.#hasNetworks(signal))
   }
 
-  /** They are made before and removed after their containers. */
+  /** Networks are created before and removed after their containers. */
   async #hasNetworks(signal: AbortSignal): Promise<boolean> {
     return (await this.#client.networks(TAG_LABEL, signal)).length > 0
   }
 
   async open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream> {
     const container = await this.#client.container(nameOf(request.workloadId), signal)
-    if (container === undefined) throw new Error('There is no such container on this host.')
+    if (container === undefined) throw new Error('This container does not exist on the host.')
     if (request.kind === 'port' && request.port === 0)
       return { stream: await this.#enter(request.workloadId, container) }
     return openStream(this.#client, container, request, signal)
   }
 
   async #enter(id: string, container: Container): Promise<Duplex> {
-    if (container.State.Status !== 'running') throw new Error('It is not running.')
+    if (container.State.Status !== 'running') throw new Error('The container is not running.')
     const file = await this.#files.read(id)
-    if (file === undefined) throw new Error('This host has lost the keys of this container.')
+    if (file === undefined) throw new Error('The host has lost the SSH keys of this container.')
     const { IPAddress } = container.NetworkSettings.Networks[nameOf(id)] ?? {}
     const address = IPAddress === undefined || IPAddress === '' ? undefined : IPAddress
     return this.#door.enter({ id, container: nameOf(id), address, file })
   }
 
-  async #look(signal: AbortSignal): Promise<Info> {
+  async #readInfo(signal: AbortSignal): Promise<Info> {
     const info = await this.#client.info(signal)
     this.#info = info
-    this.#diskQuota ??= await storageHoldsShares(info)
+    this.#diskQuota ??= await storageEnforcesLimits(info)
     return info
   }
 
-  /** What is kept of one may be lost with the disk. That is its own misfortune, and nobody else's. */
+  /** The files of one container may be damaged; the others must still be listed. */
   async #orFailed<T>(id: string, labels: Readonly<Record<string, string>>, look: Promise<T>): Promise<T | Found> {
     try {
       return await look
@@ -266,22 +266,22 @@ class DockerRuntime implements Runtime {
     }
   }
 
-  /** A network alone: not made yet, or what is left of one that somebody removed. */
+  /** A network without a container: not created yet, or removed by someone else. */
   async #findHalf(id: string, tag: string): Promise<Found> {
     const isLost = (await this.#files.read(id))?.made === true
     return isLost ? { id, tag, state: 'failed', ...lost, disks: [] } : { id, tag, state: 'starting', disks: [] }
   }
 
-  /** undefined: it has gone while we looked. */
+  /** undefined: removed during the scan. */
   async #find(id: string, listed: ListedContainer, signal: AbortSignal): Promise<Found | undefined> {
     const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: [] }
     if (listed.State === 'created') return { ...base, state: 'starting' }
     if (listed.State === 'removing' || listed.State === 'dead') {
-      return { ...base, state: 'failed', failure: 'removed', message: 'It was removed on the host.' }
+      return { ...base, state: 'failed', failure: 'removed', message: 'The container was removed on the host.' }
     }
     const container = await this.#client.container(listed.Id, signal)
     if (container === undefined) return undefined
-    // Also one that was started again since it was listed.
+    // It may have been restarted since it was listed.
     if (container.State.Status === 'running' || container.State.Status === 'paused') {
       return { ...base, state: 'running', sshUser: SSH_USER, incarnation: container.State.StartedAt }
     }
@@ -293,7 +293,7 @@ class DockerRuntime implements Runtime {
     return { ...base, state: 'failed', ...end }
   }
 
-  /** Killed first: it may be the one that has filled the disk which the file should be on. */
+  /** Killed before the file is written: it may be the container that has filled the disk. */
   async #end(id: string, end: WorkloadEnd): Promise<void> {
     this.#ends.set(id, end)
     try {
@@ -305,13 +305,13 @@ class DockerRuntime implements Runtime {
     await this.#keepEnd(id, end)
   }
 
-  /** Where the disk takes nothing any more, it is known for as long as we run. */
+  /** When the disk is full, the exit is known only until the agent restarts. */
   async #keepEnd(id: string, end: WorkloadEnd): Promise<void> {
     this.#ends.set(id, end)
     try {
       await this.#files.keepEnd(id, end)
     } catch (error) {
-      this.#options.onError(`the end of ${nameOf(id)} could not be kept`, error)
+      this.#options.onError(`cannot store the exit of ${nameOf(id)}`, error)
     }
   }
 
@@ -321,7 +321,7 @@ class DockerRuntime implements Runtime {
     try {
       await this.#client.createNetwork(networkOrder(workload), signal)
     } catch (error) {
-      // Not every engine lets us name the bridge. Rules that go by its name then do not hold, and the notes say so.
+      // Some engines cannot name the bridge. Firewall rules by name then do not apply; the notes say so.
       if (!(error instanceof DockerRefused) || !/option|bridge\.name/i.test(error.message)) throw error
       await this.#client.createNetwork({ ...networkOrder(workload), Options: {} }, signal)
     }
@@ -333,7 +333,7 @@ class DockerRuntime implements Runtime {
     return made
   }
 
-  /** What only the try itself shows that this daemon cannot do is left out the next time, and this time too. */
+  /** Some limits of a daemon show only when it refuses: those options are dropped, and the call repeated. */
   async #createNow(workload: Workload, image: ImageName, info: Info, signal: AbortSignal): Promise<void> {
     const { gpus, gpuMode, portAddress = LOOPBACK } = this.#options
     const neighbours = await this.#client.containers(TAG_LABEL, signal)
@@ -365,20 +365,20 @@ class DockerRuntime implements Runtime {
 function endOf(container: Container): WorkloadEnd {
   const { ExitCode, OOMKilled, Error: reason } = container.State
   if (OOMKilled && ExitCode === KILLED_EXIT_CODE) {
-    return { failure: 'out_of_memory', message: 'It used more memory than its share and was ended.' }
+    return { failure: 'out_of_memory', message: 'The container exceeded its memory limit and was killed.' }
   }
   const why = reason === '' ? '' : ` (${reason.slice(0, 200)})`
-  return { failure: 'process_exited', message: `Its process ended with exit code ${ExitCode}${why}.` }
+  return { failure: 'process_exited', message: `The process exited with code ${ExitCode}${why}.` }
 }
 
-/** What the daemon refuses because of the image or the machine is refused the next time as well. */
+/** Refusals because of the image or the machine would repeat: they are final. */
 function startFault(error: unknown): unknown {
   if (!(error instanceof DockerRefused)) return error
   if (/no command specified/i.test(error.message)) {
-    return new NeverStarts('image_without_command', 'The image does not say what to run.')
+    return new NeverStarts('image_without_command', 'The image has no command to run.')
   }
   if (/could not select device driver|unresolvable CDI devices|nvidia-container-cli/i.test(error.message)) {
-    return new NeverStarts('gpu_unavailable', 'The container engine of this host cannot hand in its GPUs.')
+    return new NeverStarts('gpu_unavailable', 'The container engine of this host cannot attach its GPUs.')
   }
   return error
 }

@@ -1,13 +1,13 @@
 /**
- * Writing to a channel of an SSH connection. ssh2 lets a client open a window of 4 GB, and writes to the connection
- * whether it takes the bytes or not; so every write here waits for the connection as well.
+ * Writes to an SSH channel with backpressure. ssh2 accepts a client window of 4 GB and ignores the state of the
+ * connection, so every write here also waits for the connection.
  */
 import type { Duplex, Writable } from 'node:stream'
 import type { ServerChannel } from 'ssh2'
 
 /**
- * One at a time. ssh2 keeps a piece that waited for the client's window after it was sent, and would send it again when
- * the other of output and errors has to wait; so what it kept is dropped. Never returns once the channel is closed.
+ * One write at a time. ssh2 keeps a chunk that waited for the client's window and would send it a second time when the
+ * other stream (output or errors) has to wait, so the kept chunk is dropped. Never returns once the channel is closed.
  */
 export async function writeToChannel(
   channel: ServerChannel,

@@ -70,13 +70,13 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     return { code, ...running.seen }
   }
 
-  test('a key of the account gets in, and the command sees its share of the machine', async () => {
+  test('accepts a key of the account, and the command sees its share of the machine', async () => {
     expect(await said(ssh('nproc; pwd; id -u'))).toMatchObject({ code: 0, out: '1\n/root\n0\n' })
     const byRsa = start('ssh', [...options(rsa.file), '-p', String(relay.port), 'anyone@127.0.0.1', 'echo in'])
     expect(await said(byRsa)).toMatchObject({ code: 0, out: 'in\n' })
   })
 
-  test('another key, or none, does not', async () => {
+  test('rejects another key, or none', async () => {
     const refused = start('ssh', [...options(stranger.file), '-p', String(relay.port), 'root@127.0.0.1', 'true'])
     expect(await said(refused)).toMatchObject({
       code: 255,
@@ -84,12 +84,12 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     })
   })
 
-  test('output, errors, input and exit code come through apart', async () => {
+  test('passes output, errors, input and exit code separately', async () => {
     const running = ssh('cat; echo problem >&2; exit 42')
     expect(await said(running, 'given')).toEqual({ code: 42, out: 'given', err: 'problem\n' })
   })
 
-  test('many bytes come through whole in both directions', async () => {
+  test('passes large data unchanged in both directions', async () => {
     const input = Buffer.alloc(3_000_000, 'the quick brown fox ').toString()
     const { code, out } = await said(ssh('cat'), input)
     expect(code).toBe(0)
@@ -100,7 +100,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     expect([both.out.length, both.err.length]).toEqual([60 * 65_536, 60 * 65_536])
   })
 
-  test('variables are passed on', async () => {
+  test('passes environment variables', async () => {
     const args = [...options(key.file), '-o', 'SendEnv=LC_LAB', '-p', String(relay.port), 'root@127.0.0.1']
     expect(await said(start('ssh', [...args, 'echo "$LC_LAB"']))).toMatchObject({ out: 'from here\n' })
   })
@@ -145,7 +145,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     return { client, raw, id: outgoing.id, out: () => out }
   }
 
-  test('a second program on one channel is not run, and harms nobody', async () => {
+  test('does not run a second program on one channel', async () => {
     const command = 'echo first; until [ -e /tmp/go ]; do sleep 0.1; done; echo still here'
     const { client, raw, id, out } = await enterRaw(false, command)
     await waitFor('the first', () => out() === 'first\n')
@@ -159,7 +159,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     expect(await said(ssh('ls /root/second'))).toMatchObject({ code: 1 })
   })
 
-  test('a flood of window sizes and signals ends with the last, and others get in meanwhile', async () => {
+  test('applies the last of a flood of resizes and signals, while others can connect', async () => {
     const { client, raw, id, out } = await enterRaw(
       true,
       "trap 'echo got; stty size' WINCH; trap 'echo hit' USR1; echo up; while :; do sleep 0.1; done",
@@ -178,7 +178,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     client.end()
   })
 
-  test('what a client leaves running when it goes is hung up', async () => {
+  test('ends the program of a client that disconnects', async () => {
     const running = ssh('echo up; exec sleep 9999')
     await waitFor('the command', () => running.seen.out === 'up\n')
     const count = async (): Promise<string> =>
@@ -189,7 +189,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await waitFor('its end', async () => (await count()).trim() === '0')
   })
 
-  test('files are copied in and out by scp', async () => {
+  test('copies files in and out with scp', async () => {
     const source = path.join(lab.folder, 'source')
     const back = path.join(lab.folder, 'back')
     await writeFile(source, Buffer.alloc(500_000, 'file '))
@@ -228,7 +228,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     expect(refused.err).toContain('open failed')
   })
 
-  test('the host key stays the same for a new agent, which still knows the keys, and is for its owner alone', async () => {
+  test('keeps a private host key and the authorised keys across agents', async () => {
     const next = runtimeOn(lab)
     const other = await relayTo(next, 'box', 0)
     const scan = async (port: number): Promise<string> =>
@@ -244,7 +244,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await next.close()
   })
 
-  test('an image without an SFTP server refuses SFTP and goes on', async () => {
+  test('refuses SFTP for an image without an SFTP server, and keeps working', async () => {
     await runtime.start(workloadOf('plain', { sshKeys: [key.text] }), () => {}, forever)
     const other = await relayTo(runtime, 'plain', 0)
     const copy = start('sftp', [...options(key.file), '-P', String(other.port), 'root@127.0.0.1'])
@@ -257,7 +257,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await other.close()
     await runtime.stop('plain', forever)
     const gone = runtime.open({ kind: 'port', workloadId: 'plain', port: 0 }, forever)
-    await expect(gone).rejects.toThrow('There is no such container on this host.')
+    await expect(gone).rejects.toThrow('does not exist on the host')
   })
 })
 

@@ -1,7 +1,6 @@
 /**
- * SSH into containers, whatever their image: the server is ours and speaks on a stream that somebody relays to us; a
- * session in it is a program run inside the container. There is no way from here to the host: a session is nothing but
- * such a program, and ports are forwarded to the container itself and to nothing else.
+ * SSH into containers, whatever their image: our own SSH server on a relayed stream. A session is a program inside the
+ * container, and ports are forwarded only to the container itself, so nothing here leads to the host.
  */
 import net from 'node:net'
 import { duplexPair, type Duplex } from 'node:stream'
@@ -20,7 +19,7 @@ export interface SshDoorOptions {
 export interface SshTarget {
   readonly id: string
   readonly container: string
-  /** Where the container is in its own network; undefined where it has no address. */
+  /** The container's address in its own network. */
   readonly address: string | undefined
   readonly file: WorkloadFile
 }
@@ -32,13 +31,13 @@ const MAX_TRIES = 6
 const LOGIN_MS = 30_000
 const KEEP_ALIVE_MS = 15_000
 const KEEP_ALIVE_TRIES = 4
-/** How long the last bytes may take before the stream is closed on a client that does not read. */
+/** How long a client may take to read the last bytes. */
 const LINGER_MS = 5_000
 const CONNECT_MS = 2_000
 const IDENT = 'berth'
 const ownNames = new Set(['localhost', '127.0.0.1', '::1', '0.0.0.0'])
 
-/** $1 is the port. For what listens inside on the loopback address alone, by whatever the image has. */
+/** $1 is the port. For servers that listen on the loopback address only, with the tools of the image. */
 const RELAY_SCRIPT = `
 if command -v nc >/dev/null 2>&1; then exec nc 127.0.0.1 "$1"; fi
 [ -x /bin/bash ] || exit 1
@@ -52,10 +51,10 @@ export class SshDoor {
     this.#options = options
   }
 
-  /** A stream on which a client may begin to speak SSH. */
+  /** A stream for the client's side of an SSH connection. */
   enter(target: SshTarget): Duplex {
     const open = this.#open.get(target.id) ?? new Set()
-    if (open.size >= MAX_CONNECTIONS_PER_WORKLOAD) throw new Error('It has too many SSH connections already.')
+    if (open.size >= MAX_CONNECTIONS_PER_WORKLOAD) throw new Error('Too many SSH connections to this container.')
     const [outside, inside] = duplexPair()
     this.#open.set(target.id, open.add(inside))
     joinEnds(outside, inside)
@@ -75,12 +74,12 @@ export class SshDoor {
       connection.once('ready', () => clearTimeout(late))
       this.#serve(connection, inside, target)
     })
-    // It asks for a socket, and needs no more than a stream.
+    // Typed as a socket, but a stream is enough.
     server.injectSocket(inside as net.Socket)
     return outside
   }
 
-  /** Ends the connections of one, or of all. */
+  /** Closes the connections of one container, or of all. */
   close(id?: string): void {
     for (const [one, open] of this.#open) if (id === undefined || id === one) for (const end of open) end.destroy()
   }
@@ -90,11 +89,11 @@ export class SshDoor {
     let tries = 0
     let sessions = 0
     let forwards = 0
-    // A client that breaks the protocol is ended by ssh2; there is nothing for us to do about it.
+    // ssh2 itself disconnects a client that violates the protocol.
     connection.on('error', () => {})
     connection.on('authentication', (context) => {
       if (isAllowed(context, target.file.sshKeys)) return context.accept()
-      // Asking which ways there are is not a try.
+      // Asking for the available methods is not an attempt.
       if (context.method !== 'none') tries += 1
       if (tries >= MAX_TRIES) connection.end()
       else context.reject(['publickey'])
@@ -137,7 +136,7 @@ export class SshDoor {
 }
 
 interface Asked {
-  /** undefined: who has asked is gone. */
+  /** undefined: the client is gone. */
   accept(): ServerChannel | undefined
   reject(): void
 }
@@ -147,7 +146,7 @@ function refuse(asked: Asked, channel: ServerChannel | undefined): void {
     if (channel === undefined) asked.reject()
     else channel.destroy()
   } catch {
-    // Who has asked is gone.
+    // The client is gone.
   }
 }
 
@@ -155,7 +154,7 @@ async function* outputOf(execution: Execution): AsyncGenerator<Buffer> {
   for await (const { isError, data } of readOutput(execution)) if (!isError) yield data
 }
 
-/** What ends at one end ends at the other. */
+/** Closes each end with the other. */
 function joinEnds(outside: Duplex, inside: Duplex): void {
   outside.on('error', () => inside.destroy())
   outside.once('close', () => inside.destroy())
@@ -165,7 +164,7 @@ function joinEnds(outside: Duplex, inside: Duplex): void {
     setTimeout(() => outside.destroy(), LINGER_MS).unref()
   })
   inside.once('finish', () => setTimeout(() => inside.destroy(), LINGER_MS).unref())
-  // Clients that end are not waited for.
+  // A client that ends is not waited for.
   inside.once('end', () => inside.end())
 }
 
@@ -177,14 +176,14 @@ function isAllowed(context: AuthContext, sshKeys: readonly string[]): boolean {
   if (key === undefined || key instanceof Error || Array.isArray(key) || key.type !== context.key.algo) return false
   // SHA-1 is not taken.
   if (key.type === 'ssh-rsa' && context.hashAlgo === undefined) return false
-  // At first a client only asks whether a key would do.
+  // A client first asks whether a key would be accepted.
   if (context.signature === undefined || context.blob === undefined) return true
-  // An error is a value too, and no yes.
+  // `verify` may return an error object, which is truthy.
   const verdict: unknown = key.verify(context.blob, context.signature, context.hashAlgo)
   return verdict === true
 }
 
-/** undefined: nothing listens there, as far as can be seen from outside. */
+/** undefined: nothing is listening there that can be reached from outside. */
 function connect(address: string, port: number): Promise<net.Socket | undefined> {
   return new Promise((resolve) => {
     const socket = net.connect({ host: address, port, allowHalfOpen: true })
@@ -203,7 +202,7 @@ function connect(address: string, port: number): Promise<net.Socket | undefined>
   })
 }
 
-/** Until one of the two is closed. `from` is what is read of the socket. */
+/** Until one of the two is closed. `from` is the socket's output. */
 async function joinChannel(
   channel: ServerChannel | undefined,
   transport: Duplex,

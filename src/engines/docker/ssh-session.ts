@@ -1,7 +1,7 @@
 /**
- * One session of an SSH connection: a shell, a command or SFTP, run inside the container as root. What it writes is
- * passed on no faster than the connection takes it, so a client that stops reading costs no memory; what it leaves
- * running when the client goes is told to hang up.
+ * One session of an SSH connection: a shell, a command or SFTP, run inside the container as root. Output is passed on
+ * with backpressure, so a client that stops reading costs no memory; the program gets SIGHUP when the client
+ * disconnects.
  */
 import type { Duplex } from 'node:stream'
 import type { ServerChannel, Session } from 'ssh2'
@@ -12,7 +12,7 @@ import { writeToChannel } from './ssh-channel.ts'
 export interface SessionPlace {
   readonly client: DockerClient
   readonly container: string
-  /** What carries the whole SSH connection. */
+  /** Carries the whole SSH connection. */
   readonly transport: Duplex
   readonly onError: (what: string, error: unknown) => void
 }
@@ -25,7 +25,7 @@ const termForm = /^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$/
 const signals = new Set(['ABRT', 'ALRM', 'HUP', 'INT', 'KILL', 'QUIT', 'TERM', 'USR1', 'USR2'])
 const FAILED_EXIT_CODE = 255
 
-/** People expect to arrive at home; `docker exec` arrives in the folder of the image. */
+/** SSH sessions start in the home folder; `docker exec` starts in the image's working folder. */
 const HOME_SCRIPT = 'cd "${HOME:-/}" 2>/dev/null; exec "$@"'
 
 const SFTP_SERVERS = [
@@ -37,10 +37,10 @@ const SFTP_SERVERS = [
 ]
 const SFTP_SCRIPT = `
 for file in "$@"; do if [ -x "$file" ]; then exec "$file"; fi; done
-echo 'There is no SFTP server in this image; scp -O may do.' >&2
+echo 'This image has no SFTP server; try scp -O.' >&2
 exit 127`
 
-/** Serves it. `closed` is called once, when it is over. */
+/** `closed` is called once, at the end of the session. */
 export function serveSession(session: Session, place: SessionPlace, closed: () => void): void {
   const env = new Map([
     ['USER', 'root'],
@@ -49,9 +49,9 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
   let terminal: { columns: number; rows: number } | undefined
   let execution: Execution | undefined
 
-  /** Never rejects: nobody waits for it. */
+  /** Never rejects: nothing awaits it. */
   const run = async (channel: ServerChannel, command: readonly string[], withTerminal: boolean): Promise<void> => {
-    // What the client does to its channel is no business of anyone else.
+    // Errors of one channel must not affect the others.
     channel.on('error', () => channel.destroy())
     channel.stderr.on('error', () => channel.destroy())
     try {
@@ -65,7 +65,7 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
       giveUp(channel)
     }
   }
-  /** A client may ask for a second program on the same channel, or be gone: then there is no channel to be had. */
+  /** There is no channel if the client is gone, or asks for a second program on the same one. */
   const begin = (accept: Accept, command: readonly string[], withTerminal: boolean): void => {
     const channel = accept?.()
     if (channel !== undefined) void run(channel, command, withTerminal)
@@ -97,23 +97,23 @@ export function serveSession(session: Session, place: SessionPlace, closed: () =
   session.on('exec', (accept, _, info) => begin(accept, shellCommand('-c', info.command), true))
   session.on('subsystem', (accept, reject, info) => {
     if (info.name !== 'sftp') return (reject as Reject)?.()
-    // Taken at once, whatever the image has: ssh2 drops what a client sends before that, and clients do not wait.
+    // Accepted at once, whatever the image has: ssh2 drops data sent earlier, and clients do not wait.
     begin(accept, ['/bin/sh', '-c', SFTP_SCRIPT, 'sh', ...SFTP_SERVERS], false)
   })
   session.once('close', closed)
 }
 
-/** As ssh2 hands them out, whatever its types say: there is nothing to reject where no answer was asked for. */
+/** Unlike its types say, ssh2 passes undefined when the client wants no reply. */
 type Accept = (() => ServerChannel | undefined) | undefined
 type Reject = (() => void) | undefined
 
 function giveUp(channel: ServerChannel): void {
   try {
-    channel.stderr.write('The session could not be started, or was broken off.\r\n')
+    channel.stderr.write('The session could not be started or was interrupted.\r\n')
     channel.exit(FAILED_EXIT_CODE)
     channel.end()
   } catch {
-    // It was closed under our hands.
+    // Closed meanwhile.
     channel.destroy()
   }
 }
@@ -129,7 +129,7 @@ async function carry(channel: ServerChannel, execution: Execution, transport: Du
   })
   channel.on('error', () => socket.destroy())
   channel.pipe(socket, { end: false })
-  // On a terminal the end of input is a character, and closing it would hang up.
+  // On a terminal the end of input is a character; closing the socket would hang up.
   channel.once('end', () => (execution.tty ? socket.writable && socket.write('\u0004') : socket.end()))
   const output = passOn(channel, execution, transport)
   if ((await Promise.race([output, gone])) === 'gone') {
@@ -147,7 +147,7 @@ async function passOn(channel: ServerChannel, execution: Execution, transport: D
       await writeToChannel(channel, isError ? channel.stderr : channel, data, transport)
     }
   } catch (error) {
-    // The connection to the daemon broke: its exit code, or the lack of one, is told all the same.
+    // The connection to the daemon broke: the exit code is still reported.
     if (!execution.socket.destroyed) throw error
   }
   return 'ended'

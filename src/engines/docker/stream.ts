@@ -20,14 +20,14 @@ export async function openStream(
   signal: AbortSignal,
 ): Promise<RuntimeStream> {
   if (request.kind === 'logs') return { stream: await openLogs(client, container, request, signal) }
-  if (container.State.Status !== 'running') throw new Error('It is not running.')
+  if (container.State.Status !== 'running') throw new Error('The container is not running.')
   if (request.kind === 'port') return { stream: await openPort(container, request.port) }
   return openTerminal(client, container, request)
 }
 
 async function openPort(container: Container, port: number): Promise<Duplex> {
   const [published] = container.NetworkSettings.Ports[`${port}/tcp`] ?? []
-  if (published === undefined) throw new Error(`Port ${port} is not one of its ports.`)
+  if (published === undefined) throw new Error(`Port ${port} is not published.`)
   const host = published.HostIp === '0.0.0.0' || published.HostIp === '' ? '127.0.0.1' : published.HostIp
   const socket = net.connect({ host, port: Number(published.HostPort), allowHalfOpen: true })
   const connected = new Promise<void>((resolve, reject) => {
@@ -39,11 +39,11 @@ async function openPort(container: Container, port: number): Promise<Duplex> {
     return socket
   } catch {
     socket.destroy()
-    throw new Error(`Nothing answers on port ${port}.`)
+    throw new Error(`Nothing is listening on port ${port}.`)
   }
 }
 
-/** Since it has a terminal, its log is what it wrote, byte by byte. */
+/** With a terminal the log is not framed. */
 async function openLogs(
   client: DockerClient,
   container: Container,
@@ -51,7 +51,7 @@ async function openLogs(
   signal: AbortSignal,
 ): Promise<Duplex> {
   const query = { stdout: 'true', stderr: 'true', follow: String(request.follow), tail: String(request.tail) }
-  // The signal is for the opening alone: a log that is followed goes on after it.
+  // The signal is for the opening only: a followed log outlives it.
   const opening = new AbortController()
   const abort = (): void => opening.abort()
   signal.addEventListener('abort', abort)
@@ -92,7 +92,7 @@ async function openTerminal(
   }
 }
 
-/** Written bytes go nowhere; closing it closes what is read. */
+/** Discards written bytes; closing it closes the body. */
 function readOnly(body: Readable): Duplex {
   const stream = new Duplex({
     read: () => void body.resume(),
@@ -106,6 +106,6 @@ function readOnly(body: Readable): Duplex {
     if (!stream.push(chunk)) body.pause()
   })
   body.once('end', () => stream.push(null))
-  body.once('error', () => stream.destroy(new Error('The log broke off.')))
+  body.once('error', () => stream.destroy(new Error('The log stream was interrupted.')))
   return stream
 }

@@ -1,7 +1,7 @@
 /**
- * What the agent keeps of each container beside the daemon: who may log in, the host key by which SSH clients know it
- * again, and how it ended if that was seen. One file each, for its owner alone, written whole, brought to the disk and
- * then renamed, so that neither a full disk nor a power cut leaves half of one.
+ * State of a container that the daemon does not keep: authorised SSH keys, its SSH host key, and its exit if that was
+ * observed. One private file per container, replaced atomically, so that neither a full disk nor a power cut leaves
+ * half of one.
  */
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
@@ -14,30 +14,30 @@ import { NeverStarts } from '../runtime.ts'
 const workloadFile = z.object({
   tag: z.string(),
   sshKeys: z.array(z.string()),
-  /** Private, in OpenSSH's form. */
+  /** The private key in OpenSSH format. */
   hostKey: z.string(),
-  /** Its container was made once: where it is missing now, somebody else took it away. */
+  /** The container was created: if it is missing now, someone else removed it. */
   made: z.boolean(),
-  /** Present once it has ended before our eyes: it is not started again then. */
+  /** Present once it exited while we were watching: it is not started again. */
   end: z.object({ failure: z.string(), message: z.string() }).optional(),
 })
 export type WorkloadFile = z.output<typeof workloadFile>
 export type WorkloadEnd = NonNullable<WorkloadFile['end']>
 
 const OWNER_ONLY_FOLDER = 0o700
-/** Also a name for Docker, and never a way out of the folder. */
+/** Valid as a Docker name, and cannot escape the folder. */
 const idForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,150}$/
 
 export class WorkloadFiles {
   readonly #folder: string
-  /** Changes come one after the other: one that was begun before a removal must not bring the file back. */
+  /** Serialised: a change that began before a removal must not bring the file back. */
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(folder: string) {
     this.#folder = folder
   }
 
-  /** undefined: nothing is kept of it. Throws `NeverStarts` where what is kept makes no sense. */
+  /** undefined: no file. Throws `NeverStarts` if the file is damaged. */
   async read(id: string): Promise<WorkloadFile | undefined> {
     const text = await this.#text(id)
     if (text === undefined) return undefined
@@ -48,7 +48,7 @@ export class WorkloadFiles {
     }
   }
 
-  /** Keeps what it needs; the host key stays that of an earlier start. An end that was seen is forgotten. */
+  /** Writes the file. The host key of an earlier start is kept, an observed exit is cleared. */
   keep(workload: Workload): Promise<WorkloadFile> {
     const { id, tag, spec } = workload
     return this.#inTurn(async () => {
@@ -73,7 +73,7 @@ export class WorkloadFiles {
     return this.#inTurn(() => rm(this.#pathOf(id), { force: true }))
   }
 
-  /** Nothing, where nothing is kept any more. */
+  /** Does nothing if the file is gone. */
   #change(id: string, change: Partial<WorkloadFile>): Promise<void> {
     return this.#inTurn(async () => {
       const before = await this.read(id)
@@ -93,7 +93,7 @@ export class WorkloadFiles {
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : undefined
       if (code === 'ENOENT') return undefined
-      // The disk has lost it. What else goes wrong, such as too many open files, passes.
+      // The disk has lost it. Other errors, such as too many open files, are temporary.
       if (code === 'EIO' || code === 'EISDIR' || code === 'EBADMSG') throw unreadable()
       throw error
     }
@@ -105,11 +105,11 @@ export class WorkloadFiles {
   }
 
   #pathOf(id: string): string {
-    if (!idForm.test(id)) throw new Error(`${JSON.stringify(id)} cannot be the id of a container`)
+    if (!idForm.test(id)) throw new Error(`${JSON.stringify(id)} is not a valid workload id`)
     return path.join(this.#folder, `${id}.json`)
   }
 }
 
 function unreadable(): NeverStarts {
-  return new NeverStarts('unreadable', 'What this host keeps of it cannot be read any more.')
+  return new NeverStarts('unreadable', 'The files of this container on the host are damaged.')
 }
