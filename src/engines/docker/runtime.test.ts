@@ -213,7 +213,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
         /^The container uses 0\.0[12][0-9]* GB of disk; its limit is 0\.01 GB\.$/,
       ) as string,
     })
-    expect(watchful.notes()).toContainEqual(expect.stringContaining('Disk shares are watched'))
+    expect(watchful.notes()).toContainEqual(expect.stringContaining('Disk use is measured'))
     await watchful.stop('disk', forever)
     await watchful.close()
   })
