@@ -1,7 +1,7 @@
 /**
- * Who may start now: requests and tokens a minute of key and account, requests under way, and money for the worst case.
- * In the steady state all of it is in memory and `tryAdmit` answers at once; when a counter or a purse must be filled
- * first, it answers `undefined` having taken nothing, and `admit` does the same with waiting.
+ * Admission control: requests and tokens per minute of key and account, concurrent requests, and money for the worst
+ * case. Usually all of it is in memory and `tryAdmit` decides at once; if a counter or a purse must be filled first, it
+ * returns undefined and takes nothing, and `admit` does the same with waiting.
  */
 import type { NanoUsd } from '../base/money.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
@@ -15,31 +15,31 @@ export interface RateAnswer {
   readonly resetAt: number
 }
 
-/** Counters a minute, over all servers. */
+/** Counters per minute, across all servers. */
 export interface Rates {
-  /** undefined: a slice of the minute must be fetched first. */
+  /** undefined: a slice of the minute's budget must be fetched first. */
   tryTake(subject: string, limitPerMinute: number, amount: number): RateAnswer | undefined
   take(subject: string, limitPerMinute: number, amount: number): Promise<RateAnswer>
-  /** Only within the minute in which it was taken, which ends at `resetAt`. */
+  /** Only within the minute in which they were taken, which ends at `resetAt`. */
   giveBack(subject: string, amount: number, resetAt: number): void
-  /** Counts what was used without asking: the next ones wait for it. */
+  /** Counts units used beyond what was taken; later requests wait for them. */
   owe(subject: string, amount: number): void
 }
 
 export interface Admitted {
   readonly reservation: Reservation
-  /** Of the key's requests; undefined where they were counted before. */
+  /** The key's request rate; undefined if it was counted before. */
   readonly rate: RateAnswer | undefined
-  /** To be called once, when the request has ended. */
+  /** Call once, when the request has ended. */
   readonly leave: (tokensUsed: number) => void
 }
 
 interface Ask {
   readonly caller: Caller
-  /** What it will use, as far as can be guessed. */
+  /** Estimated usage. */
   readonly tokens: number
   readonly worst: NanoUsd
-  /** Whether the key's request is still to be counted. */
+  /** Whether the key's request still has to be counted. */
   readonly countKey: boolean
 }
 
@@ -63,7 +63,7 @@ interface Claim {
 export interface AdmissionOptions {
   readonly rates: Rates
   readonly meter: Meter
-  /** Servers that answer now: they share what an account may have under way. */
+  /** Live servers: they share an account's concurrent requests. */
   readonly liveGateways: () => number
   readonly now: () => number
 }
@@ -71,7 +71,7 @@ export interface AdmissionOptions {
 export interface Admission {
   tryAdmit(ask: Ask): Admitted | undefined
   admit(ask: Ask): Promise<Result<Admitted>>
-  /** Whether memory alone says that a request that costs at least `least` would start. Takes nothing. */
+  /** Whether a request that costs at least `least` would start, by memory alone. Takes nothing. */
   isOpenFor(caller: Caller, least: NanoUsd): boolean
   /** Why no request of this caller that costs at least `least` would start now. Takes nothing. */
   refusalFor(caller: Caller, least: NanoUsd): Promise<Failure | undefined>
@@ -102,7 +102,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
           if (count.what !== 'tokens') continue
           const unused = count.amount - tokensUsed
           if (unused > 0) rates.giveBack(count.subject, unused, answer.resetAt)
-          // More than was guessed: it counts, although it can no longer be refused.
+          // More than estimated: it counts, although it can no longer be refused.
           else if (unused < 0) rates.owe(count.subject, -unused)
         }
       },
@@ -189,7 +189,7 @@ function countsOf({ caller, tokens, countKey }: Ask): Counted[] {
   if (countKey) counts.push({ subject: `key:${keyId}`, limit: caller.requestsPerMinute, amount: 1, what: 'requests' })
   counts.push({ subject: `account:${accountId}`, limit: account.requestsPerMinute, amount: 1, what: 'requests' })
   if (tokens === 0) return counts
-  // A request that is larger than the whole limit would never start: it may take all of a minute.
+  // A request larger than the whole limit would never start: it may take a full minute's budget.
   const count = (subject: string, limit: number): void => {
     counts.push({ subject, limit, amount: limit === 0 ? tokens : Math.min(tokens, limit), what: 'tokens' })
   }

@@ -1,35 +1,35 @@
 /**
- * Keeps requests away from a deployment that fails. Whatever a customer sends, it cannot open the breaker: an engine may
- * fail because of what it was sent, so failed answers only raise a suspicion, and a check with a request of our own
- * decides. That no connection can be made depends on no request, and opens it without a check. When its pause is over it
- * lets one call at a time through as a trial; one that is answered closes it. Times are those of performance.now().
+ * A circuit breaker for one deployment. No customer request can open it: an engine may fail because of its input, so
+ * failed answers only raise a suspicion, and a check with a request of our own decides. A failed connection depends on
+ * no request and opens it without a check. After a pause it lets one call at a time through as a trial; an answered one
+ * closes it. Times are those of performance.now().
  */
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
 const FAULTS_IN_A_ROW = 5
-/** Of the last so many calls, at most so many may fail, whatever lies between them. */
+/** Of the last WINDOW_CALLS calls, at most this many may fail. */
 const WINDOW_CALLS = 20
 const FAULTS_IN_WINDOW = 10
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 30_000
-/** Where everything is open, one is tried all the same, so often at most. */
+/** If all breakers are open, one call is tried anyway, at most this often. */
 const LAST_RESORT_EVERY_MS = 250
 
 export class Breaker {
   readonly #random: () => number
   #isOpen = false
   #openUntil = 0
-  /** It could not be reached, so a sign of life is news. What answered with errors is alive all the time. */
+  /** It could not be reached, so a sign of life is news. An engine that answers with errors was alive all along. */
   #isUnreachable = false
   #hasTrial = false
   #trialEndedAt = -Infinity
-  /** How often it was opened without a call having ended well in between. */
+  /** Openings since the last call that ended well. */
   #openings = 0
   #inARow = 0
-  /** Of those in a row, how many found no connection. */
+  /** Consecutive failed connections among them. */
   #awayInARow = 0
-  /** The last calls, a bit each, 1 for a fault; the newest is the lowest. */
+  /** The last calls, one bit each, 1 for a fault, newest lowest. */
   #window = 0
   #isSuspect = false
 
@@ -51,31 +51,31 @@ export class Breaker {
     return this.#isOpen && !this.#hasTrial && now >= this.#trialEndedAt + LAST_RESORT_EVERY_MS
   }
 
-  /** How long until it lets a trial through. */
+  /** Time until it lets a trial through. */
   waitMs(now: number): number {
     return this.#isOpen ? Math.max(0, this.#openUntil - now) : 0
   }
 
-  /** A call begins. true: it is a trial, and must say so in what it tells later. */
+  /** A call begins. true: it is a trial, and must report as one. */
   enter(): boolean {
     if (!this.#isOpen) return false
     this.#hasTrial = true
     return true
   }
 
-  /** Whether it is for a check to decide what becomes of it. */
+  /** Whether a check must decide. */
   needsCheck(now: number): boolean {
     return this.#isOpen ? now >= this.#openUntil : this.#isSuspect
   }
 
-  /** A trial got an answer, which is enough to know; a long stream shall not keep the others waiting. */
+  /** A trial was answered, which is enough: a long stream must not keep the others waiting. */
   answered(): void {
     this.#hasTrial = false
     this.#isOpen = false
     this.#forget()
   }
 
-  /** What a check came to. */
+  /** The result of a check. */
   checked(isWell: boolean, isUnreachable: boolean, now: number): void {
     this.#isSuspect = false
     if (!isWell) return this.#open(isUnreachable, now)
@@ -84,7 +84,7 @@ export class Breaker {
     this.#forget()
   }
 
-  /** A call ended well. Late ones, from before it opened, prove nothing. */
+  /** A call ended well. Calls from before it opened prove nothing. */
   succeeded(): void {
     if (this.#isOpen) return
     this.#openings = 0
@@ -109,7 +109,7 @@ export class Breaker {
     if (this.#awayInARow >= FAULTS_IN_A_ROW) this.#open(true, now)
   }
 
-  /** A trial ended without a verdict: its client went away, or it may have failed for what it asked. */
+  /** A trial ended without a verdict: its client went away, or the request itself may be at fault. */
   released(now: number): void {
     this.#hasTrial = false
     this.#trialEndedAt = now

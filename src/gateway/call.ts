@@ -1,15 +1,15 @@
-/** One inference request on its way through the gateway: who asks, for what, and where the answer goes. */
+/** An inference request in the gateway: the caller, the model, and the destination of the answer. */
 import { randomUUID } from 'node:crypto'
 import type { Failure } from '../contract/result.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { PurseOwner } from '../domain/purse.ts'
 import type { ServedModel } from './catalog.ts'
 
-/** The caller as far as inference needs it. One value a key, shared by all its requests. */
+/** The caller, as inference needs it. One value per key, shared by all its requests. */
 export interface Caller {
   readonly accountId: string
   readonly keyId: string
-  /** The account's purse, or the key's own where the key has a spending limit. */
+  /** The account's purse, or the key's own if it has a spending limit. */
   readonly purse: PurseOwner
   /** null: any model. */
   readonly allowedModels: readonly string[] | null
@@ -19,7 +19,7 @@ export interface Caller {
   readonly account: {
     readonly requestsPerMinute: number
     readonly tokensPerMinute: number
-    /** Requests under way at once. */
+    /** Concurrent requests. */
     readonly streams: number
     readonly keepsBodies: boolean
   }
@@ -33,27 +33,27 @@ export interface Call {
   readonly caller: Caller
   readonly operation: InferenceOperation
   readonly model: ServedModel
-  /** What it can cost at most, held before it starts. */
+  /** The most it can cost, held before it starts. */
   readonly worst: NanoUsd
   /** For the account's log. null: the account does not keep bodies. */
   readonly bodyText: string | null
 }
 
-/** Where an answer goes: a raw socket or node:http's response. Text is latin1: one character a byte. */
+/** The destination of an answer: a raw socket or node:http's response. Text is latin1, one character per byte. */
 export interface Reply {
-  /** A whole answer. */
+  /** A complete answer. */
   send(status: number, contentType: string, body: string): void
   /** The head of a stream with its first bytes. */
   startStream(first: string): boolean
   /** false: full, until `onDrain`. */
   write(text: string): boolean
   endStream(last: string): void
-  /** Nothing was sent yet. */
+  /** Only before anything was sent. */
   refuse(failure: Failure): void
-  /** Called once when the client is gone before the end. */
+  /** Called once if the client goes away before the end. */
   onGone(listener: () => void): void
   onDrain(listener: () => void): void
-  /** Ends the connection to the client. */
+  /** Closes the connection to the client. */
   abort(): void
 }
 

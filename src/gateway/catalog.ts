@@ -1,11 +1,11 @@
 /**
- * What a gateway knows of models and where they run: plain values, handed in whole whenever something changes. A
- * request works on the values it began with.
+ * Models and their deployments as the gateway sees them: plain values, replaced as a whole after each change. A request
+ * keeps the values it started with.
  */
 import type { Instant } from '../base/instant.ts'
 import type { ModelKind, ModelPrices } from '../domain/inference.ts'
 
-/** `embedded`: an engine process of this server, which speaks our own form of every operation. */
+/** `embedded`: an engine process of this server, which uses our own form of every operation. */
 export type Protocol = 'chat' | 'images' | 'txt2img' | 'speech' | 'embedded'
 
 export type Address =
@@ -16,9 +16,9 @@ export interface Deployment {
   readonly id: string
   readonly protocol: Protocol
   readonly address: Address
-  /** What stands in the Host header. */
+  /** The Host header. */
   readonly hostHeader: string
-  /** Put before the path of each operation, without a slash at its end: `` or `/openai`. */
+  /** Prefix of every operation's path, without a trailing slash: `` or `/openai`. */
   readonly basePath: string
   readonly upstreamModel: string
   /** The value of the Authorization header, with the secret. Never logged. */
@@ -36,7 +36,7 @@ export interface Deployment {
 export interface ServedModel {
   readonly name: string
   readonly kind: ModelKind
-  /** null: not known. */
+  /** null: unknown. */
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
   readonly prices: ModelPrices
@@ -44,12 +44,12 @@ export interface ServedModel {
   readonly supportsImageInput: boolean
   readonly createdAt: Instant
   readonly deployments: readonly Deployment[]
-  /** Why it cannot answer yet, as a sentence for the customer. undefined: it can. */
+  /** Why it cannot answer yet, as a sentence for customers. undefined: it can. */
   readonly notReady:
     | {
         readonly message: string
         readonly retryAfterMs: number
-        /** What is starting takes some seconds: calls wait for it. */
+        /** `starting` takes seconds: requests wait for it. */
         readonly phase: 'pulling' | 'starting' | 'failed'
       }
     | undefined

@@ -13,14 +13,14 @@ import type { ChatCall } from './exchange.ts'
 import { traceIdOf, tracingOf, type CallHeaders } from './trace.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** Asked of an engine whose model has no known limit, when the request names none. */
+/** Sent to an engine whose model has no known limit, if the request has none. */
 const DEFAULT_OUTPUT_TOKENS = 4_096
 const GUESSED_BYTES_PER_TOKEN = 4
-/** More than this nobody has, and the books could not hold it. */
+/** No account has more, and the ledger could not store it. */
 const MAX_WORST_CASE = usd('100000000')
-/** What a picture or another part that is no text may come to. */
+/** The most tokens that an image or another non-text part may take. */
 const PART_TOKENS = 4_096
-/** What a chat template may add around the messages. */
+/** Tokens that a chat template may add around the messages. */
 const TEMPLATE_TOKENS = 64
 /** Prefixes are hashed up to here: enough to tell conversations and documents apart. */
 const MAX_HASHED_BYTES = 16_384
@@ -31,7 +31,7 @@ export interface ChatRequest {
   /** As the client wrote it, without the schema's defaults: an engine has its own. */
   readonly body: JsonObject
   readonly bodyBytes: number
-  /** The body for the account's log, made only for accounts that keep bodies. */
+  /** The body for the account's log; only called for accounts that keep bodies. */
   readonly bodyText: () => string
   /** undefined: a completion, which has none. */
   readonly messages: MessagesText | undefined
@@ -95,7 +95,7 @@ interface Parameters {
   readonly stream: boolean
   readonly includeUsage: boolean
   readonly n: number
-  /** What the client asks for. null: nothing. */
+  /** The client's limit. null: none. */
   readonly maxTokens: number | null
 }
 
@@ -103,7 +103,7 @@ function readParameters(body: JsonObject): Parameters {
   const options = body['stream_options'] as { include_usage?: boolean } | null | undefined
   const { prompt } = body
   return {
-    // A list of numbers is one prompt, in tokens.
+    // An array of numbers is one prompt, in tokens.
     prompts: Array.isArray(prompt) && typeof prompt[0] !== 'number' ? Math.max(1, prompt.length) : 1,
     stream: body['stream'] === true,
     includeUsage: options?.include_usage === true,
@@ -112,12 +112,12 @@ function readParameters(body: JsonObject): Parameters {
   }
 }
 
-/** Money is reckoned from these: what is no count at all is none. */
+/** Costs depend on these: an invalid count is none. */
 function countOf(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) >= 1 ? (value as number) : null
 }
 
-/** undefined: it may be called. */
+/** undefined: the caller may use the model. */
 export function refuseModel(
   model: ServedModel | undefined,
   name: string,
@@ -135,12 +135,12 @@ export function refuseModel(
   return fail('model_loading', { message, retryAfterMs })
 }
 
-/** Everything in a body may find its way into the prompt, and pictures come to more than their address has bytes. */
+/** Anything in a body may end up in the prompt, and images take more tokens than their URL has bytes. */
 function promptBytesOf(body: JsonObject, bodyBytes: number): number {
   return bodyBytes + countParts(body['messages']) * PART_TOKENS
 }
 
-/** Parts of messages that are no text. */
+/** Non-text parts of messages. */
 function countParts(messages: unknown): number {
   if (!Array.isArray(messages)) return 0
   return (messages as Array<{ content?: unknown } | null>)
@@ -150,7 +150,7 @@ function countParts(messages: unknown): number {
     .filter((part) => part?.type !== 'text').length
 }
 
-/** What a customer calls by default of a kind: the first that is ready, or else the first that was registered. */
+/** The default model of a kind: the first that is ready, else the first registered. */
 export function defaultModel(catalog: Catalog, kind: ServedModel['kind']): ServedModel | undefined {
   const models = [...catalog.values()].filter((model) => model.kind === kind)
   return models.find(isReady) ?? models[0]
@@ -180,13 +180,13 @@ function refuseParameters(model: ServedModel, body: JsonObject): Failure | undef
 
 interface Bounds {
   readonly worst: NanoUsd
-  /** Tokens in and out as far as can be guessed, for the limit a minute; what was used counts in the end. */
+  /** Estimated input and output tokens, for the limit per minute; actual usage counts in the end. */
   readonly tokens: number
 }
 
 /**
- * A token is at least one byte of the prompt, and prompt and answer together fit into the context: that bounds a
- * request before anyone has counted its tokens.
+ * An upper bound before any token is counted: a token is at least one byte of the prompt, and prompt and answer together
+ * fit into the context.
  */
 function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameters): Bounds {
   const context = model.contextTokens ?? Number.MAX_SAFE_INTEGER
@@ -200,7 +200,7 @@ function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameter
   }
 }
 
-/** The most tokens of one answer, which the engine is told too. null: the context is the limit. */
+/** The output limit of one answer, which the engine gets too. null: the context is the limit. */
 function outputLimit(model: ServedModel, { maxTokens }: Parameters): number | null {
   const most =
     model.maxOutputTokens ?? (model.contextTokens === null && maxTokens === null ? DEFAULT_OUTPUT_TOKENS : null)
@@ -208,7 +208,7 @@ function outputLimit(model: ServedModel, { maxTokens }: Parameters): number | nu
   return most === null ? maxTokens : Math.min(maxTokens, most)
 }
 
-/** Of a chat the messages, of a completion the prompt. */
+/** Of a chat's messages, or a completion's prompt. */
 function prefixesOf(body: JsonObject, messages: MessagesText | undefined): number[] {
   if (messages !== undefined) return hashPrefixes(messages.bytes, messages.ends)
   const prompt = Buffer.from(JSON.stringify(body['prompt']))

@@ -1,10 +1,10 @@
-/** A call whose answer is needed whole: for everything but chats. An engine may tell on the way how far it is. */
+/** A call whose complete answer is needed: everything but chats. Engines may report progress on the way. */
 import { EventBody, type MediaProgress } from './event-body.ts'
 import type { Deployment } from './catalog.ts'
 import type { Dispatcher, UpstreamCall, UpstreamFailure, UpstreamHead } from './upstream-call.ts'
 
-/** While it waits for a place, a call is asked so often how many are before it. */
-const QUEUE_LOOK_MS = 1_000
+/** How often a waiting call reports its place in the queue. */
+const QUEUE_CHECK_MS = 1_000
 
 export interface Collected {
   readonly head: UpstreamHead
@@ -23,7 +23,7 @@ export interface CollectOptions {
   readonly maxBytes: number
   /** Aborts when the client has gone. */
   readonly signal: AbortSignal
-  /** Absent: nobody wants to know. */
+  /** Absent: no progress is reported. */
   readonly onProgress?: ((progress: MediaProgress) => void) | undefined
 }
 
@@ -58,7 +58,7 @@ class Collector {
       data: (bytes) => this.#take(bytes),
       end: () => this.#end(),
       fail: (failure) => {
-        // What is whole is whole, however the connection ends after it.
+        // A complete answer counts, however the connection ends after it.
         if (this.#events?.answer !== undefined) this.#end()
         else this.#settle({ ok: false, failure })
       },
@@ -66,7 +66,7 @@ class Collector {
     if (signal.aborted) return this.#leave()
     if (onProgress === undefined) return
     this.#look(onProgress)
-    this.#looking = setInterval(() => this.#look(onProgress), QUEUE_LOOK_MS)
+    this.#looking = setInterval(() => this.#look(onProgress), QUEUE_CHECK_MS)
   }
 
   #look(onProgress: (progress: MediaProgress) => void): void {
@@ -86,16 +86,16 @@ class Collector {
 
   #take(bytes: Buffer): void {
     this.#bytes += bytes.length
-    if (this.#bytes > this.#options.maxBytes) return this.#breakOff('the answer of the engine is too long')
+    if (this.#bytes > this.#options.maxBytes) return this.#breakOff("the engine's answer is too long")
     if (this.#events === undefined) this.#chunks.push(Buffer.from(bytes))
     else this.#events.push(bytes)
   }
 
   #end(): void {
-    if (this.#head === undefined) return this.#breakOff('the engine ended without an answer')
-    const told = this.#events === undefined ? { body: Buffer.concat(this.#chunks) } : this.#events.answer
-    if (told === undefined) return this.#breakOff('the stream of the engine ended in the middle')
-    const { body, ...status } = told
+    if (this.#head === undefined) return this.#breakOff('the engine closed without an answer')
+    const answer = this.#events === undefined ? { body: Buffer.concat(this.#chunks) } : this.#events.answer
+    if (answer === undefined) return this.#breakOff("the engine's stream ended early")
+    const { body, ...status } = answer
     this.#settle({ ok: true, value: { head: { ...this.#head, ...status }, body, firstByteMs: this.#firstByteMs } })
   }
 

@@ -1,7 +1,7 @@
 /**
- * One call on its way: it waits for a place, is sent, and is sent again elsewhere while nothing of an answer was handed
- * over. However it ends, its place is given back exactly once, and the breaker hears of faults that may be the engine's;
- * nothing of a call that was cancelled.
+ * One call to an engine: it waits for a slot, is sent, and is retried elsewhere as long as no part of an answer was
+ * passed on. However it ends, its slot is released exactly once, and the breaker learns of faults that may be the
+ * engine's, but not of cancelled calls.
  */
 import { assertNever } from '../base/assert-never.ts'
 import type { Deployment } from './catalog.ts'
@@ -14,15 +14,15 @@ import type { AnswerSink, Connection, FaultKind } from './upstream/connection.ts
 import type { ResponseHead } from './upstream/response-head.ts'
 
 const MAX_ATTEMPTS = 3
-/** What is read of an error's body, and how long it may take. */
+/** How much of an error body is read, and for how long. */
 const ERROR_BODY_BYTES = 4_096
 const ERROR_BODY_MS = 1_000
 const UNREACHABLE_RETRY_AFTER_MS = 1_000
-/** How long an engine is left alone that says 429. */
+/** How long an engine that answers 429 gets no calls. */
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
 
-/** `ending`: the sink is about to be told. */
+/** `ending`: the sink is about to be called. */
 type State = 'waiting' | 'sent' | 'answering' | 'ending' | 'over'
 
 export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, UnreadCall, Tried {
@@ -41,10 +41,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   #isTrial = false
   #sentAt = 0
   #attempts: Target[] | undefined
-  /** Timed out here: asking again would take as long again. */
+  /** Timed out here: a retry would take as long again. */
   #lost: Target[] | undefined
   #failure: UpstreamFailure | undefined
-  /** An answer that is not handed over, but read for its reason. */
+  /** An error answer, which is read for its reason and not passed on. */
   #errorHead: ResponseHead | undefined
   #errorBody = ''
 
@@ -72,7 +72,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     return this.#attempts.filter((one) => one === target).length
   }
 
-  /** Finds a place for it, now or later. */
+  /** Finds a slot, now or later. */
   route(now: number): void {
     if (this.#attempts !== undefined && this.#attempts.length >= MAX_ATTEMPTS) return this.#giveUp()
     const choice = chooseTarget(this.#model.targets, this.#model.memory, this.call, this, now)
@@ -171,17 +171,17 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
 
   onFault(kind: FaultKind, detail: string): void {
     if (this.#state === 'over') return
-    // What came of the error's body will do.
+    // The part of the error body so far is enough.
     if (this.#errorHead !== undefined) return this.#onError(this.#errorHead)
     const wasAnswering = this.#state === 'answering'
     const failure = this.#failureOf(kind, detail)
-    // An answer that is too long for us comes from an engine that works.
+    // An engine whose answer exceeds our time limit works.
     const isFault = !(wasAnswering && kind === 'total')
     if (kind === 'first_byte_timeout' || kind === 'total') this.#giveUpOn(this.#target)
     this.#fault(isFault ? classOf(kind) : undefined, failure, wasAnswering)
   }
 
-  /** It ends without having been answered. The sink is told later, since it may not yet have its handle. */
+  /** Ends without an answer. The sink is called later, since it may not have its handle yet. */
   refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void {
     this.#end({ kind, detail, deployment: this.#deployment, retryAfterMs })
   }
@@ -236,7 +236,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#fault(undefined, { ...failure, kind: 'overloaded', retryAfterMs: pauseMs }, false)
   }
 
-  /** undefined: nothing that the breaker counts. */
+  /** undefined: not counted by the breaker. */
   #fault(faultClass: FaultClass | undefined, failure: UpstreamFailure, isFinal: boolean): void {
     const target = this.#target
     const now = performance.now()
@@ -302,7 +302,7 @@ function classOf(kind: FaultKind): FaultClass {
   return failure === 'timeout' ? 'timeout' : 'broken'
 }
 
-/** Seconds, or an instant, which is told by the server's clock and so is measured by it. */
+/** Seconds, or a date, which is compared with the server's own Date header. */
 function readRetryAfter(headers: ReadonlyMap<string, string>): number | undefined {
   const value = headers.get('retry-after')
   if (value === undefined) return undefined
@@ -312,8 +312,8 @@ function readRetryAfter(headers: ReadonlyMap<string, string>): number | undefine
 }
 
 /**
- * An answer, or a fault of the request itself. The rest is the engine's or the operator's to mend (a key that was
- * revoked, a model that is not there), and another engine may do better.
+ * An answer, or a fault of the request itself. Other errors are the engine's or the operator's (a revoked key, a missing
+ * model), and another engine may do better.
  */
 function isAnswer(status: number): boolean {
   if (status >= 200 && status < 300) return true

@@ -1,4 +1,4 @@
-/** The deployments of one model, the calls that wait for a place at one of them, and how long a call takes there. */
+/** The deployments of one model, the calls waiting for a slot at one of them, and how long calls take. */
 import { FairQueue, type QueueLimits, type Waiter } from './fair-queue.ts'
 import { RoutingMemory } from './routing-memory.ts'
 import type { Target } from './routing-target.ts'
@@ -13,7 +13,7 @@ export interface WaitingCall extends Waiter {
   refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void
 }
 
-/** A call whose answer is held back, since its client does not read. */
+/** A call whose answer is paused because its client does not read. */
 export interface UnreadCall {
   readonly accountId: string
   readonly unreadSince: number
@@ -25,14 +25,14 @@ export interface ModelStats {
   readonly queued: number
   /** Calls that had to wait. */
   readonly waited: number
-  /** Calls that found the queue full, and that waited too long. */
+  /** Calls that found the queue full or waited too long. */
   readonly turnedAway: number
   readonly givenUp: number
-  /** Beginnings of prompts and sessions that are remembered. */
+  /** Remembered prompt prefixes and sessions. */
   readonly remembered: number
 }
 
-/** The newest call counts for a tenth of the average. */
+/** Weight of the newest call in the average. */
 const NEWEST_SHARE = 0.1
 const GUESSED_CALL_MS = 1_000
 const LEAST_RETRY_AFTER_MS = 250
@@ -46,7 +46,7 @@ export class DispatchModel implements Ticking {
   readonly #queue: FairQueue<WaitingCall>
   readonly #waitMs: number
   readonly #unreadMs: number
-  /** How many places each account has. */
+  /** Slots per account. */
   readonly #places = new Map<string, number>()
   readonly #unread = new Set<UnreadCall>()
   readonly #ticker: Ticker
@@ -67,7 +67,7 @@ export class DispatchModel implements Ticking {
     return this.#queue.size
   }
 
-  /** false: there is no room. */
+  /** false: the queue is full. */
   wait(call: WaitingCall, isBack: boolean): boolean {
     const hasRoom = this.#queue.add(call, isBack)
     if (!hasRoom) {
@@ -106,7 +106,7 @@ export class DispatchModel implements Ticking {
     this.#unread.delete(call)
   }
 
-  /** A place may have become free. */
+  /** A slot may have become free. */
   serve(now: number): void {
     while (this.#queue.size > 0 && this.targets.some((target) => target.mayTake(now))) {
       let chosen: Target | undefined
@@ -121,7 +121,7 @@ export class DispatchModel implements Ticking {
     }
   }
 
-  /** Nobody will serve those who wait. */
+  /** Fails all waiting calls. */
   dismiss(detail: string): void {
     for (const call of this.#queue.expire(Infinity)) call.refuse('no_deployment', detail)
     this.#ticker.remove(this)
@@ -130,17 +130,17 @@ export class DispatchModel implements Ticking {
   tick(now: number): void {
     for (const call of this.#queue.expire(now)) {
       this.#givenUp += 1
-      call.refuse('overloaded', 'waited too long for a place', this.retryAfterMs())
+      call.refuse('overloaded', 'waited too long for a slot', this.retryAfterMs())
     }
     this.#cutUnread(now)
-    // A pause or a breaker may be over, of which nobody is told.
+    // A pause or a breaker may have ended, which triggers no event.
     this.serve(now)
     if (this.#queue.size === 0) this.#ticker.remove(this)
   }
 
   readonly #placesOf = (accountId: string): number => this.#places.get(accountId) ?? 0
 
-  /** Whoever does not read keeps a place for nothing: no longer than a moment while others wait for one. */
+  /** A client that does not read blocks a slot: cut it off after a moment while others wait. */
   #cutUnread(now: number): void {
     for (const call of this.#unread) {
       if (now - call.unreadSince >= this.#unreadMs && this.#queue.hasOther(call.accountId)) call.cutUnread()
@@ -152,7 +152,7 @@ export class DispatchModel implements Ticking {
     this.#callMs = before + (callMs - before) * NEWEST_SHARE
   }
 
-  /** How long until the calls that wait now have had their turns, from what calls took lately. */
+  /** Estimated time until the waiting calls have been served, from recent call times. */
   retryAfterMs(): number {
     const places = this.targets.reduce((sum, target) => sum + (target.isInUse ? target.deployment.concurrency : 0), 0)
     const estimateMs = ((this.#callMs ?? GUESSED_CALL_MS) * (this.#queue.size + 1)) / Math.max(1, places)

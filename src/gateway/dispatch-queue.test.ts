@@ -155,7 +155,7 @@ test('who has waited too long is told so, and never reaches the engine', async (
   const busy = send(dispatcher, model, 'a')
   await waitFor('the engine works', () => engine.inFlight === 1)
   const waiting = send(dispatcher, model, 'a')
-  expect((await waiting.sink.done).failure).toMatchObject({ kind: 'overloaded', detail: 'waited too long for a place' })
+  expect((await waiting.sink.done).failure).toMatchObject({ kind: 'overloaded', detail: 'waited too long for a slot' })
   busy.handle.cancel()
   expect(engine.received).toBe(1)
   expect(dispatcher.stats().models).toMatchObject([{ queued: 0, givenUp: 1 }])

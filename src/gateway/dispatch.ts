@@ -1,7 +1,7 @@
 /**
- * Sends calls to engines. It is handed the catalog whole whenever something changes: weights, drains and additions hold
- * for the next call and for those that wait; what was sent stays where it is. What is known of a deployment (its
- * breaker, its connections, what it works on) stays with its id.
+ * Sends calls to engines. It gets the complete catalog after each change: weights, drains and additions apply to the
+ * next and the waiting calls; calls in flight stay where they are. The state of a deployment (breaker, connections,
+ * calls in flight) is kept by its id.
  */
 import { randomInt } from 'node:crypto'
 import type { LookupFunction } from 'node:net'
@@ -16,9 +16,9 @@ import { Pools } from './upstream/pool.ts'
 import { Ticker } from './upstream/ticker.ts'
 
 export interface DispatcherOptions {
-  /** Finds and vets the addresses of host names. undefined: the system's. */
+  /** Resolves and vets host names. undefined: the system resolver. */
   readonly lookup?: LookupFunction
-  /** Certificates to trust in place of the usual ones. */
+  /** Trusted certificates in place of the system's. */
   readonly ca?: string
   readonly queue?: Partial<QueueLimits>
   readonly probe?: Partial<ProbeRhythm>
@@ -34,14 +34,14 @@ export interface DispatcherStats {
 export interface RunningDispatcher extends Dispatcher {
   setCatalog(catalog: Catalog): void
   stats(): DispatcherStats
-  /** What is under way is told that it is broken. */
+  /** Calls in flight fail with `broken`. */
   close(): Promise<void>
 }
 
-/** Of one model. */
+/** Per model. */
 const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 1_000, waitMs: 30_000, unreadMs: 5_000 }
-/** A picture takes seconds to minutes, so that a short queue is a long wait; clients of pictures expect one. */
-const PICTURE_WAIT_MS = 600_000
+/** An image takes seconds to minutes, so even a short queue is a long wait; clients of images expect one. */
+const IMAGE_WAIT_MS = 600_000
 
 export function makeDispatcher(options: DispatcherOptions = {}): RunningDispatcher {
   return new Dispatching(options)
@@ -51,7 +51,7 @@ class Dispatching implements RunningDispatcher {
   readonly #ticker = new Ticker()
   readonly #pools: Pools
   readonly #limits: QueueLimits
-  readonly #pictureLimits: QueueLimits
+  readonly #imageLimits: QueueLimits
   readonly #random: () => number
   readonly #prober: Prober
   readonly #models = new Map<string, DispatchModel>()
@@ -61,7 +61,7 @@ class Dispatching implements RunningDispatcher {
   constructor(options: DispatcherOptions) {
     this.#pools = new Pools(this.#ticker, { lookup: options.lookup, ca: options.ca })
     this.#limits = { ...queueLimits, ...options.queue }
-    this.#pictureLimits = { ...queueLimits, waitMs: PICTURE_WAIT_MS, ...options.queue }
+    this.#imageLimits = { ...queueLimits, waitMs: IMAGE_WAIT_MS, ...options.queue }
     this.#random = options.random ?? (() => randomInt(2 ** 32) / 2 ** 32)
     this.#nowhere = new DispatchModel('', this.#limits, this.#ticker)
     this.#prober = new Prober(this.#targets, { ...defaultRhythm, ...options.probe })
@@ -100,7 +100,7 @@ class Dispatching implements RunningDispatcher {
     this.#prober.close()
     for (const model of this.#models.values()) {
       model.targets = []
-      model.dismiss('the gateway ends')
+      model.dismiss('the gateway is shutting down')
     }
     this.#models.clear()
     await this.#pools.close()
@@ -108,7 +108,7 @@ class Dispatching implements RunningDispatcher {
   }
 
   #setModel(served: ServedModel): void {
-    const limits = served.kind === 'image' ? this.#pictureLimits : this.#limits
+    const limits = served.kind === 'image' ? this.#imageLimits : this.#limits
     const model = this.#models.get(served.name) ?? new DispatchModel(served.name, limits, this.#ticker)
     this.#models.set(served.name, model)
     const turns = model.targets.map(({ turn }) => turn)
@@ -123,12 +123,12 @@ class Dispatching implements RunningDispatcher {
       target.isInUse = !deployment.drained && deployment.weight > 0
       return target
     })
-    // A new one begins where the others are, or it would have to take everything until it has caught up.
+    // A new deployment starts level with the others, or it would get every call until it has caught up.
     const least = turns.length === 0 ? 0 : Math.min(...turns)
     for (const target of model.targets) target.turn = Math.max(target.turn, least)
   }
 
-  /** Those that are in no catalog any more, once they have finished. */
+  /** Drops deployments that are no longer in the catalog, once they have finished. */
   #dropUnused(): void {
     const kept = new Set([...this.#models.values()].flatMap(({ targets }) => targets))
     for (const [key, target] of this.#targets) {

@@ -1,13 +1,13 @@
 /**
- * A request of our own, the smallest that a kind of engine can be asked. Where calls of customers fail, it tells an
- * engine that is broken from one that was sent something it cannot take.
+ * The smallest possible request for each kind of engine, sent by the gateway itself. When customers' calls fail, it
+ * tells a broken engine from one that got invalid input.
  */
 import type { ModelKind } from '../domain/inference.ts'
 import type { Deployment } from './catalog.ts'
 import { embeddingWork, imageWork, speechWork } from './media-work.ts'
 import type { UpstreamRequest } from './upstream-call.ts'
 
-/** By this the operator of an engine can tell it apart. */
+/** Lets the operator of an engine recognize the check. */
 const HEADERS = 'X-Berth-Check: 1\r\n'
 const TEXT = 'Hi'
 
@@ -35,7 +35,7 @@ function workRequest(kind: ModelKind, deployment: Deployment): Omit<UpstreamRequ
   }
 }
 
-/** Whether the engine works, by the status of its answer; that it is busy, or wants another request, is no fault. */
+/** Whether the engine works, by the status of its answer; busy or a rejected request is no fault. */
 export function isWell(status: number | undefined): boolean {
   return status !== undefined && status < 500 && ![401, 403, 404, 405, 407].includes(status)
 }

@@ -1,16 +1,16 @@
 /**
- * An answer that an engine tells in server-sent events: how far it is on the way, and at last the whole in one event.
- * A picture has megabytes in one line, so lines are found in what is new and joined once, never searched again.
+ * An engine's answer as server-sent events: progress on the way, then the complete answer in one event. An image has
+ * megabytes in one line, so only new bytes are searched for line ends, and lines are joined once.
  */
 import { parseObject } from './usage.ts'
 
-/** What a client may be told on the way. */
+/** Progress that a client may get. */
 export type MediaProgress =
   | { readonly type: 'queued'; readonly ahead: number }
   | { readonly type: 'progress'; readonly step: number; readonly steps: number }
 
-/** How it ended: the body of a plain answer, with its status. */
-export interface ToldAnswer {
+/** The final answer: the body of a plain answer, with its status. */
+export interface FinalAnswer {
   readonly status: number
   readonly body: Buffer
 }
@@ -21,14 +21,14 @@ const DATA = 'data:'
 export class EventBody {
   readonly #onProgress: (progress: MediaProgress) => void
   #line: Buffer[] = []
-  #answer: ToldAnswer | undefined
+  #answer: FinalAnswer | undefined
 
   constructor(onProgress: (progress: MediaProgress) => void) {
     this.#onProgress = onProgress
   }
 
-  /** undefined: it has not said yet. */
-  get answer(): ToldAnswer | undefined {
+  /** undefined: not received yet. */
+  get answer(): FinalAnswer | undefined {
     return this.#answer
   }
 
@@ -45,7 +45,7 @@ export class EventBody {
     if (from < bytes.length) this.#line.push(Buffer.from(bytes.subarray(from)))
   }
 
-  /** Each event is one line; what is none of ours (a comment, the mark of the end) says nothing. */
+  /** Each event is one line; comments and the end marker are skipped. */
   #take(line: Buffer): void {
     if (this.#answer !== undefined || line.toString('latin1', 0, DATA.length) !== DATA) return
     const body = line.subarray(DATA.length)

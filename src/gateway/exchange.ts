@@ -1,7 +1,7 @@
 /**
- * A chat or completion from the moment it is paid for to its end. However it ends (answered, cut by the client, broken
- * by the engine, failed before a byte), there is exactly one record of it, written before the client sees the end: a
- * client that has its answer has paid for it, and a client that has none has not.
+ * A chat or completion from admission to its end. However it ends (answered, cut by the client, broken by the engine,
+ * failed before the first byte), exactly one record is written before the client sees the end: a client with an answer
+ * has paid for it, and a client without one has not.
  */
 import type { Clock } from '../base/instant.ts'
 import { zeroUsd } from '../base/money.ts'
@@ -24,22 +24,22 @@ import type {
 } from './upstream-call.ts'
 import { findUsage, parseObject, type EngineUsage } from './usage.ts'
 
-/** A plain answer longer than this is refused. */
+/** Longer plain answers are refused. */
 const MAX_ANSWER_BYTES = 33_554_432
 const MAX_ERROR_BYTES = 65_536
-/** Where an engine does not tell, a token is taken to be this many bytes of text. */
+/** Estimate for engines that report no usage. */
 const BYTES_PER_TOKEN = 4
 const MAX_KEPT_BODY_BYTES = 1_048_576
-/** For so long a client may read nothing of a stream that nobody else waits for. */
+/** How long a client may leave a stream unread when nobody else waits. */
 const STALLED_MS = 60_000
 
 export interface ExchangePorts {
   readonly dispatcher: Dispatcher
   readonly meter: Meter
   readonly clock: Clock
-  /** Told of every request that has ended. */
+  /** Called for every finished request. */
   readonly ended: (call: EndedCall) => void
-  /** Failures that are for the operator to read. */
+  /** Failures for the operator. */
   readonly warn: (failure: EngineFailure) => void
 }
 
@@ -54,7 +54,7 @@ export interface EngineFailure {
 export interface ChatCall extends Call {
   readonly stream: boolean
   readonly includeUsage: boolean
-  /** Bytes of the request, for engines that do not count. */
+  /** Size of the request, for engines that report no usage. */
   readonly promptBytes: number
 }
 
@@ -98,7 +98,7 @@ export class ChatExchange implements UpstreamSink {
     this.#firstByteMs = this.#elapsedMs()
     const isEvents = head.headers.get('content-type')?.startsWith('text/event-stream') ?? false
     if (head.status !== 200) return
-    if (this.#call.stream !== isEvents) return this.#breakOff('the engine answered in another form than asked for')
+    if (this.#call.stream !== isEvents) return this.#breakOff('the engine answered in the wrong form')
     if (!isEvents) return
     this.#stream = new ChatStream({
       id: this.#answerId,
@@ -114,16 +114,16 @@ export class ChatExchange implements UpstreamSink {
     try {
       this.#take(bytes)
     } catch (error) {
-      this.#breakOff(`the answer of the engine could not be read: ${String(error)}`)
+      this.#breakOff(`the engine's answer could not be read: ${String(error)}`)
     }
   }
 
   #take(bytes: Buffer): void {
     if (this.#stream === undefined) return this.#collect(bytes)
     const text = this.#stream.push(bytes)
-    if (text === undefined) return this.#breakOff('the engine sent something that is no stream of events')
+    if (text === undefined) return this.#breakOff('the engine sent no valid event stream')
     if (text !== '') this.#pass(text)
-    if (this.#stream.failed !== undefined) return this.#breakOff(`the engine said: ${this.#stream.failed}`)
+    if (this.#stream.failed !== undefined) return this.#breakOff(`the engine reported: ${this.#stream.failed}`)
     if (this.#stream.done) this.#endStream()
   }
 
@@ -132,14 +132,14 @@ export class ChatExchange implements UpstreamSink {
     try {
       this.#takeEnd()
     } catch (error) {
-      this.#breakOff(`the answer of the engine could not be read: ${String(error)}`)
+      this.#breakOff(`the engine's answer could not be read: ${String(error)}`)
     }
   }
 
   #takeEnd(): void {
     if (this.#stream !== undefined) {
       if (this.#stream.finished) return this.#endStream()
-      return this.#breakOff('the stream of the engine ended in the middle')
+      return this.#breakOff("the engine's stream ended early")
     }
     if (this.#status === 200) return this.#answerPlain()
     this.#refuse(explainRefusal(this.#status, this.#body, this.#call.model), this.#status)
@@ -153,7 +153,7 @@ export class ChatExchange implements UpstreamSink {
     this.#refuse(explainFailure(failure, this.#call.model.name), 503)
   }
 
-  /** Ended like a client that went away. */
+  /** Ends like a client that went away. */
   unread(): void {
     this.#isUnread = true
     this.#reply.abort()
@@ -163,7 +163,7 @@ export class ChatExchange implements UpstreamSink {
     this.#body += bytes.toString('latin1')
     const most = this.#status === 200 ? MAX_ANSWER_BYTES : MAX_ERROR_BYTES
     if (this.#body.length <= most) return
-    if (this.#status === 200) return this.#breakOff('the answer of the engine is too long')
+    if (this.#status === 200) return this.#breakOff("the engine's answer is too long")
     this.#handle?.cancel()
     this.end()
   }
@@ -174,7 +174,7 @@ export class ChatExchange implements UpstreamSink {
     this.#begun = true
     if (hasRoom) return
     this.#handle?.pause()
-    // A client that does not read must not keep its place for ever.
+    // A client that does not read must not keep its slot forever.
     this.#stalled ??= setTimeout(() => this.unread(), STALLED_MS)
   }
 
@@ -199,7 +199,7 @@ export class ChatExchange implements UpstreamSink {
   #answerPlain(): void {
     const answer = parseObject(this.#body)
     if (answer === undefined || !Array.isArray(answer['choices'])) {
-      return this.#breakOff('the answer of the engine is no answer to a chat')
+      return this.#breakOff('the engine sent no valid chat answer')
     }
     const found = findUsage(this.#body, 0)
     const usage = found?.usage ?? this.#counted(Math.ceil(textBytes(answer['choices']) / BYTES_PER_TOKEN))
@@ -213,7 +213,7 @@ export class ChatExchange implements UpstreamSink {
     this.#finish('answered', 200, null, usage, () => this.#reply.send(200, 'application/json; charset=utf-8', body))
   }
 
-  /** The engine did not keep to the convention. */
+  /** The engine violated the protocol. */
   #breakOff(detail: string): void {
     this.#warn(detail)
     this.#handle?.cancel()
@@ -227,9 +227,9 @@ export class ChatExchange implements UpstreamSink {
     )
   }
 
-  /** In the middle of a stream: the client is told, and pays for what it was given. */
+  /** During a stream: the client gets an error event and pays for the tokens it got. */
   #breakStream(kind: UpstreamFailure['kind']): void {
-    const message = 'The engine failed in the middle of the answer; what was sent until here is billed'
+    const message = 'The engine failed during the answer. You are charged for the tokens sent so far.'
     const error = {
       message,
       type: 'server_error',
@@ -248,17 +248,19 @@ export class ChatExchange implements UpstreamSink {
   #gone(): void {
     if (this.#over) return
     this.#handle?.cancel()
-    // Before the first event of an answer nothing was generated that anyone could show.
+    // Before the first event, nothing was generated.
     const usage = this.#begun ? this.#usage() : undefined
     this.#finish('cut', 499, this.#isUnread ? 'answer_unread' : 'client_gone', usage, () => {})
   }
 
   #usage(): EngineUsage {
     const events = this.#stream?.events ?? 0
-    const told = this.#stream?.usage
-    if (told === undefined) return this.#counted(events)
-    // In the middle of several choices an engine may tell only of the one that it speaks of.
-    return this.#stream?.finished === true ? told : { ...told, outputTokens: Math.max(told.outputTokens, events) }
+    const reported = this.#stream?.usage
+    if (reported === undefined) return this.#counted(events)
+    // During several choices, an engine may report only the current one.
+    return this.#stream?.finished === true
+      ? reported
+      : { ...reported, outputTokens: Math.max(reported.outputTokens, events) }
   }
 
   #counted(outputTokens: number): EngineUsage {
@@ -314,7 +316,7 @@ export class ChatExchange implements UpstreamSink {
   }
 }
 
-/** Our name for something in place of the engine's. */
+/** Replaces the engine's name with ours. */
 function renamed(text: string, name: string, theirs: unknown, ours: string): string {
   if (theirs === ours) return text
   const member = `"${name}":${asLatin1(JSON.stringify(ours))}`

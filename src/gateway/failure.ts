@@ -1,4 +1,4 @@
-/** What went wrong at an engine, in words for the customer. Which engine it was, and its own words, stay inside. */
+/** Engine failures for customers. Which engine failed, and its own message, stay internal. */
 import { fail, type Failure } from '../contract/result.ts'
 import type { UpstreamFailure } from './upstream-call.ts'
 import { parseObject } from './usage.ts'
@@ -21,10 +21,10 @@ export function explainFailure(failure: UpstreamFailure, model: string): Failure
   }
 }
 
-/** Statuses by which an engine says that the request itself was at fault. */
+/** Statuses of faults in the request itself. */
 const clientFaults = new Set([400, 413, 422])
 
-/** An engine refused: with a reason that is the client's to read, or for one that is the operator's to mend. */
+/** An engine refused: for a reason of the request, which the client may read, or for one of the operator's. */
 export function explainRefusal(
   status: number,
   body: string,
@@ -46,17 +46,17 @@ export function explainRefusal(
   })
 }
 
-/** Engines say it by a code, by a type, or only in words. */
+/** Engines report it as a code, a type, or only in the message. */
 function isOverflow(error: Readonly<Record<string, unknown>> | undefined, message: string): boolean {
   if (error?.['code'] === 'context_length_exceeded' || error?.['type'] === 'exceed_context_size_error') return true
   return /maximum context length|exceeds? the (available|maximum|model's) context/i.test(message)
 }
 
-/** By these words and this reason clients of the convention know that the prompt must be shorter. */
+/** OpenAI clients recognize this phrase and reason, and shorten the prompt. */
 function explainOverflow(message: string, contextTokens: number | null): Failure {
   const phrase = "This model's maximum context length is "
   const at = message.indexOf(phrase)
   const known = contextTokens ?? /(\d+) tokens/.exec(message)?.[1] ?? 'smaller than the prompt needs in'
-  const words = at === -1 ? `${phrase}${known} tokens. ${message}` : message.slice(at)
-  return fail('context_length_exceeded', { message: words.slice(0, 1_000) })
+  const text = at === -1 ? `${phrase}${known} tokens. ${message}` : message.slice(at)
+  return fail('context_length_exceeded', { message: text.slice(0, 1_000) })
 }

@@ -1,8 +1,8 @@
 /**
- * Calls that wait for a place. The next place is for the account that has the fewest, so that nobody who holds on to
- * places for long gets more of them while others wait. Accounts with equally many take turns, one call each, in the
- * order in which they came; inside an account the first comes first. So one account's flood delays another's call by one
- * turn and no more. A call leaves from the middle at no cost, since clients do go away while they wait.
+ * Calls waiting for a slot. The next slot goes to the account with the fewest, so that accounts that hold slots for long
+ * get no more while others wait. Accounts with equally many take turns, one call each, in order of arrival; within an
+ * account, first come, first served. So one account's flood delays another's call by one turn at most. Calls can leave
+ * from the middle at no cost, since clients do go away while they wait.
  */
 
 /** The fields below `queuedAt` belong to the queue. */
@@ -25,14 +25,14 @@ export interface QueueLimits {
   readonly calls: number
   readonly callsPerAccount: number
   readonly waitMs: number
-  /** For so long an answer may be left unread by its client while other accounts wait for the place. */
+  /** How long a client may leave its answer unread while other accounts wait. */
   readonly unreadMs: number
 }
 
 export class FairQueue<W extends Waiter> {
   readonly #limits: QueueLimits
   readonly #lines = new Map<string, Line>()
-  /** Whose turn it is stands first. */
+  /** The next in turn is first. */
   readonly #turns: Line[] = []
   #size = 0
 
@@ -44,7 +44,7 @@ export class FairQueue<W extends Waiter> {
     return this.#size
   }
 
-  /** false: there is no room. `isBack`: it had its turn already, and stands before the others of its account. */
+  /** false: full. `isBack`: it had its turn already, and goes before the others of its account. */
   add(waiter: W, isBack: boolean): boolean {
     const line = this.#lineOf(waiter.accountId)
     if (!isBack && (this.#size >= this.#limits.calls || line.size >= this.#limits.callsPerAccount)) {
@@ -83,7 +83,7 @@ export class FairQueue<W extends Waiter> {
     this.#dropEmpty(line)
   }
 
-  /** Takes out the first that fits, of the account with the fewest places; it then stands last among its equals. */
+  /** Removes the first that fits, of the account with the fewest slots, which then goes last among its equals. */
   take(fits: (waiter: W) => boolean, placesOf: (accountId: string) => number): W | undefined {
     const lines = this.#turns.toSorted((a, b) => placesOf(a.accountId) - placesOf(b.accountId))
     for (const line of lines) {
@@ -98,12 +98,12 @@ export class FairQueue<W extends Waiter> {
     return undefined
   }
 
-  /** Whether anybody but this account waits. */
+  /** Whether another account waits. */
   hasOther(accountId: string): boolean {
     return this.#lines.size > (this.#lines.has(accountId) ? 1 : 0)
   }
 
-  /** How many have their turn before it, if accounts took turns alone. */
+  /** How many calls come before it, if accounts only took turns. */
   ahead(waiter: W): number {
     let own = 0
     for (let other = waiter.before; other !== undefined; other = other.before) own += 1
@@ -111,13 +111,13 @@ export class FairQueue<W extends Waiter> {
     let hasPassed = false
     for (const line of this.#turns) {
       if (line === waiter.line) hasPassed = true
-      // Accounts whose turn is sooner have one turn more until then.
+      // Accounts whose turn comes sooner have one more turn until then.
       else before += Math.min(line.size, hasPassed ? own : own + 1)
     }
     return before
   }
 
-  /** Those who have waited too long leave. */
+  /** Removes calls that have waited too long. */
   expire(now: number): W[] {
     const late: W[] = []
     const since = now - this.#limits.waitMs

@@ -1,6 +1,6 @@
 /**
- * What operators see of inference, by model and deployment. Labels are names that operators gave, never a customer's,
- * and the series of one pair are put together once: this runs with every request.
+ * Inference metrics by model and deployment. Labels are names given by operators, never by customers, and the series of a
+ * pair are created once: this runs for every request.
  */
 import type { Metrics } from '../base/metrics.ts'
 import type { EndedCall } from './meter.ts'
@@ -15,25 +15,25 @@ interface Series {
   readonly rate: (tokensPerSecond: number) => void
 }
 
-/** More pairs than any installation has; beyond it the rest is counted as one. */
+/** More pairs than any installation has; the rest is counted as one. */
 const MAX_SERIES = 2_000
 
 export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
-  const requests = metrics.counter('berth_inference_requests_total', 'Inference requests by how they ended')
-  const tokens = metrics.counter('berth_inference_tokens_total', 'Tokens by kind; cached ones are part of the input')
+  const requests = metrics.counter('berth_inference_requests_total', 'Inference requests by outcome')
+  const tokens = metrics.counter('berth_inference_tokens_total', 'Tokens by kind; cached tokens are part of the input')
   const firstByte = metrics.histogram(
     'berth_inference_first_byte_seconds',
-    'Time to the first byte of an engine, the first token of a stream',
+    'Time to the first byte from the engine (the first token of a stream)',
     [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60],
   )
   const total = metrics.histogram(
     'berth_inference_request_seconds',
-    'Time to the end of an answer',
+    'Time to the end of the answer',
     [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 15, 60, 300],
   )
   const rate = metrics.histogram(
     'berth_inference_tokens_per_second',
-    'Output tokens a second of a stream after its first byte',
+    'Output tokens per second of a stream after its first byte',
     [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000],
   )
   const all = new Map<string, Series>()

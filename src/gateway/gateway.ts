@@ -37,7 +37,7 @@ export class Gateway {
   readonly #ports: ExchangePorts
   readonly #waiting: Array<() => void> = []
   #catalog: Catalog = new Map()
-  /** Zero only where some model is free: then those without money may send large bodies too. */
+  /** Zero only if some model is free: then callers without money may send large bodies too. */
   #leastCost: NanoUsd = ONE_NANO_USD
 
   constructor(options: GatewayOptions) {
@@ -56,7 +56,7 @@ export class Gateway {
     for (const look of this.#waiting.splice(0)) look()
   }
 
-  /** Right after the start of a server its own engines take a moment; those who call them wait, for a bounded time. */
+  /** After a server starts, its own engines take a moment; requests for them wait, for a bounded time. */
   async whenStarted(name: string | undefined, kind: ServedModel['kind']): Promise<void> {
     const until = performance.now() + STARTING_MS
     const isStarting = (): boolean => {
@@ -78,19 +78,19 @@ export class Gateway {
     return this.#admission.underWay()
   }
 
-  /** Whether a request of this caller would start, as far as memory alone can tell before its body is known. */
+  /** Whether a request of this caller would start, by memory alone, before its body is known. */
   isOpenFor(caller: Caller): boolean {
     return this.#admission.isOpenFor(caller, this.#leastCost)
   }
 
-  /** Why no request of this caller would start, whatever its body: rate, requests at a time, money. */
+  /** Why no request of this caller would start, whatever its body: rate, concurrency, money. */
   refusalBeforeBody(caller: Caller): Promise<Failure | undefined> {
     return this.#admission.refusalFor(caller, this.#leastCost)
   }
 
   /**
-   * false: nothing was done, and the full path is to be taken. A promise: a purse or a counter must be filled first,
-   * which happens once in thousands of requests.
+   * false: nothing was done; take the full path. A promise: a purse or a counter must be filled first, which happens once
+   * in thousands of requests.
    */
   tryChat(
     caller: Caller,
@@ -119,7 +119,7 @@ export class Gateway {
     return this.#admission.admit(ask).then((later) => later.ok && begin(later.value))
   }
 
-  /** A request that the contract's schema has accepted. The key's request was counted by the caller of this. */
+  /** For a request that the schema has accepted and whose key was counted. */
   async chat(
     caller: Caller,
     request: Omit<ChatRequest, 'messages' | 'bodyText'>,

@@ -1,11 +1,11 @@
-/** How far the books are with a journal: a small file that is written behind, whose loss only costs a longer replay. */
+/** How far a journal is settled: a small file written in the background. Losing it only costs a longer replay. */
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { checkedText, withChecksum } from './journal-segment.ts'
 
 const MARK_NAME = 'settled'
 
-/** The end of a record: the number of its segment, and the offset behind it. */
+/** The end of a record: its segment number and the offset after it. */
 export interface Place {
   readonly segment: number
   readonly end: number
@@ -37,7 +37,7 @@ export class JournalMark {
     this.#writing ??= this.#write()
   }
 
-  /** Until what was moved is written. */
+  /** Resolves when the last position is written. */
   async close(): Promise<void> {
     await this.#writing
   }
@@ -47,11 +47,11 @@ export class JournalMark {
       written = this.#place
       try {
         const text = withChecksum(`${written.segment} ${written.end}`)
-        // Replaced as a whole: a kill in the middle of writing leaves the old one.
+        // Replaced as a whole: a crash during the write leaves the old one.
         await fs.promises.writeFile(`${this.#path}.new`, text, { mode: 0o600 })
         await fs.promises.rename(`${this.#path}.new`, this.#path)
       } catch (error) {
-        this.#warn({ err: error }, 'the mark of the journal cannot be written; more will be replayed than is needed')
+        this.#warn({ err: error }, 'could not write the journal mark; the next replay will be longer')
       }
     }
     this.#writing = undefined
@@ -63,7 +63,7 @@ export class JournalMark {
     const text = checkedText(fs.readFileSync(this.#path, 'utf8').trimEnd())
     const [, segment, end] = /^(\d+) (\d+)$/.exec(text ?? '') ?? []
     if (segment === undefined || end === undefined) {
-      this.#warn({ path: this.#path }, 'the mark of the journal is torn; the whole journal is replayed')
+      this.#warn({ path: this.#path }, 'the journal mark is corrupt; replaying the whole journal')
       return nothing
     }
     return { segment: Number.parseInt(segment, 10), end: Number.parseInt(end, 10) }

@@ -1,7 +1,7 @@
 /**
- * The files of the journal. A record is one line: eight hex digits of its checksum, a space, JSON. A line that a crash
- * has cut off at the end of a file was never acknowledged and is left out; a line in the middle that does not match its
- * checksum is handed out as damaged, and what follows it is read on.
+ * The files of the journal. A record is one line: eight hex digits of its checksum, a space, JSON. A line torn by a crash
+ * at the end of a file was never acknowledged and is skipped; a line in the middle with a wrong checksum is reported as
+ * damaged, and reading continues after it.
  */
 import { readdirSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -11,14 +11,14 @@ import type { InferenceRecord } from '../domain/purse.ts'
 const NEW_LINE = 10
 const CHECK_CHARS = 9
 const READ_BYTES = 1_048_576
-/** The longest line that is read as one: a record with both of its bodies is shorter. */
+/** The longest line: a record with both of its bodies is shorter. */
 const LINE_BYTES = 16 * 1_048_576
 
 export function segmentName(segment: number): string {
   return `${segment.toString().padStart(12, '0')}.log`
 }
 
-/** The numbers of the segments in the folder, oldest first. */
+/** Segment numbers in the folder, oldest first. */
 export function listSegments(dir: string): number[] {
   return readdirSync(dir)
     .flatMap((name) => /^(\d{12})\.log$/.exec(name)?.[1] ?? [])
@@ -30,7 +30,7 @@ export function withChecksum(text: string): string {
   return `${crc32(text).toString(16).padStart(8, '0')} ${text}\n`
 }
 
-/** undefined: it is not what was written. Without the new line at the end. */
+/** undefined: the checksum is wrong. Without the newline at the end. */
 export function checkedText(line: string): string | undefined {
   const text = line.slice(CHECK_CHARS)
   return line === withChecksum(text).slice(0, -1) ? text : undefined
@@ -39,10 +39,10 @@ export function checkedText(line: string): string | undefined {
 export type SegmentLine =
   | { readonly kind: 'record'; readonly record: InferenceRecord; readonly bytes: number; readonly end: number }
   | { readonly kind: 'damaged'; readonly text: Buffer; readonly end: number }
-  /** What follows the last new line. */
+  /** The text after the last newline. */
   | { readonly kind: 'torn'; readonly bytes: number; readonly end: number }
 
-/** Reads on from an offset, in bounded memory. */
+/** Reads from an offset, in bounded memory. */
 export async function* readLines(path: string, from: number): AsyncGenerator<SegmentLine> {
   const file = await open(path, 'r')
   try {

@@ -148,7 +148,7 @@ export function aiSdkSuite(berth: () => Berth): void {
       const said: string[] = []
       for await (const text of stream.textStream) said.push(text)
       expect(said).toEqual(words.slice(0, wordsBeforeBreak))
-      expect(JSON.stringify(errors)).toContain('failed in the middle of the answer')
+      expect(JSON.stringify(errors)).toContain('engine_failed')
       expect(await stream.finishReason).toBe('error')
     })
 
