@@ -249,7 +249,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
       ;(this.#attempts ??= []).push(target)
     }
     this.#release()
-    if (target?.breaker.needsCheck(now) === true) target.onDoubt?.()
+    if (target?.breaker.needsCheck(now) === true) target.onSuspect?.()
     this.#failure = failure
     if (isFinal) {
       this.#state = 'over'

@@ -116,7 +116,7 @@ class Dispatching implements RunningDispatcher {
       const key = `${served.name} ${deployment.id}`
       const pool = this.#pools.of(deployment.address)
       const target = this.#targets.get(key) ?? new Target(served, deployment, pool, this.#random)
-      target.onDoubt ??= () => this.#prober.check(target)
+      target.onSuspect ??= () => this.#prober.check(target)
       this.#targets.set(key, target)
       target.deployment = deployment
       target.pool = pool

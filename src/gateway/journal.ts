@@ -1,11 +1,11 @@
 /**
- * Requests that have ended, on the gateway's own disk until the books have them. A client sees the end of its answer
- * only after its record is in the file: records that end in one turn of the event loop are written by one system call,
- * then their continuations run. So a kill -9 loses none that anybody has seen the end of. fdatasync follows in groups,
- * beside the event loop, and guards against the machine's own death.
+ * Finished requests, on the gateway's own disk until they are settled in the database. A client sees the end of its
+ * answer only after its record is in the file: records that finish in one turn of the event loop are written by one
+ * system call, then their continuations run. So a kill -9 loses no record whose end a client has seen. fdatasync follows
+ * in groups, off the event loop, and guards against a crash of the machine.
  *
- * Records are settled in the order in which they were appended, so one mark says how far the books are. A mark that is
- * lost or old only means that some records are sent again, and the books count each once.
+ * Records are settled in the order they were appended, so one mark tells how far. A lost or old mark only means that some
+ * records are sent again, and each is counted once.
  */
 import * as fs from 'node:fs'
 import { join } from 'node:path'
@@ -15,15 +15,15 @@ import { isBehind, JournalMark, type Place } from './journal-mark.ts'
 import { listSegments, readLines, segmentName, withChecksum } from './journal-segment.ts'
 
 const SEGMENT_BYTES = 16 * 1_048_576
-/** What was written is on the disk this much later at the latest, as far as the disk keeps up. */
+/** A written record is on disk within this time, as far as the disk keeps up. */
 const SYNC_WITHIN_MS = 50
-/** Between two tries of a disk that refuses to write. */
+/** Between two attempts on a disk that refuses writes. */
 const RETRY_MS = 250
 const REPLAY_RECORDS = 1_000
 const REPLAY_BYTES = 8 * 1_048_576
-/** A disk that has room for this much again is tried again. */
+/** A full disk with room for this much is tried again. */
 const PROBE_BYTES = 65_536
-/** With less room than this the next burst of records may not fit. */
+/** With less room, the next burst of records may not fit. */
 const MIN_FREE_BYTES = 1_048_576
 const PROBE_NAME = 'probe'
 
@@ -37,15 +37,15 @@ export interface JournalLog {
 }
 
 export interface JournalOptions {
-  /** The journal's own folder, of which no other process knows. */
+  /** The journal's own folder, used by no other process. */
   readonly dir: string
   readonly log: JournalLog
   readonly segmentBytes?: number
-  /** For tests of a disk that is full. */
+  /** For tests with a full disk. */
   readonly write?: (file: number, bytes: Uint8Array, offset: number) => number
 }
 
-/** A record on its way into the books. */
+/** A record that is not settled yet. */
 export interface JournalEntry {
   readonly record: InferenceRecord
   readonly bytes: number
@@ -54,7 +54,7 @@ export interface JournalEntry {
 interface Appended extends JournalEntry {
   line: string
   readonly done: () => void
-  /** Where it stands once it is written; 0: it is not. */
+  /** Its position once written; 0: not written yet. */
   segment: number
   end: number
 }
@@ -69,18 +69,18 @@ export class Journal {
   #retry: NodeJS.Timeout | undefined
   #isFailing = false
   #isClosed = false
-  /** undefined until something is written to the current segment. */
+  /** undefined until the first write to the current segment. */
   #file: number | undefined
   #segment: number
   #size = 0
-  /** Of segments that are full: to be synced and closed. */
+  /** Full segments, to be synced and closed. */
   #retired: number[] = []
   #isDirty = false
   #isFolderDirty = false
   #syncTimer: NodeJS.Timeout | undefined
   #syncing: Promise<void> | undefined
   #syncNext: Promise<void> | undefined
-  /** Segments before the current one that are still there, oldest first. */
+  /** Earlier segments that still exist, oldest first. */
   #full: Place[] = []
   readonly #mark: JournalMark
   readonly #old: readonly number[]
@@ -93,16 +93,16 @@ export class Journal {
     fs.mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
     this.#mark = new JournalMark(this.#dir, (facts, message) => this.#log.warn(facts, message))
     this.#old = listSegments(this.#dir)
-    // Numbers are never used twice, or an old mark would speak of new records.
+    // Numbers are never reused, or an old mark would point into new records.
     this.#segment = Math.max(this.#mark.place.segment, ...this.#old) + 1
   }
 
-  /** The disk does not take records: there is no room, say. Nothing that must be recorded may begin. */
+  /** The disk does not accept records, for example because it is full. No request that needs a record may start. */
   get isFailing(): boolean {
     return this.#isFailing
   }
 
-  /** For readiness. A full disk is noticed before the first record that does not fit. */
+  /** For readiness. Detects a full disk before the first record that does not fit. */
   async state(): Promise<'ok' | 'cannot be written' | 'disk full'> {
     if (this.#isFailing) return 'cannot be written'
     try {
@@ -113,7 +113,7 @@ export class Journal {
     }
   }
 
-  /** `done` runs once the record is written, with all that were appended in this turn of the event loop. */
+  /** `done` runs once the record is written, together with all others of this turn of the event loop. */
   append(record: InferenceRecord, done: () => void): JournalEntry {
     if (this.#isClosed) throw new Error('the journal is closed')
     const line = withChecksum(JSON.stringify(record))
@@ -123,13 +123,13 @@ export class Journal {
     return entry
   }
 
-  /** When it resolves, what was appended before is on the disk; or the disk fails, which `isFailing` then tells. */
+  /** Resolves when everything appended before is on disk, or the disk has failed (`isFailing`). */
   async sync(): Promise<void> {
     if (!this.#isFailing) this.#flush()
     if (this.#syncing === undefined) {
       return this.#isDirty || this.#retired.length > 0 ? this.#startSync() : undefined
     }
-    // One runs already, for what was written before it began. All who come meanwhile share the next one.
+    // A sync is running for earlier writes. Everyone who comes meanwhile shares the next one.
     this.#syncNext ??= this.#syncing.then(() => {
       this.#syncNext = undefined
       return this.#startSync()
@@ -137,16 +137,16 @@ export class Journal {
     return this.#syncNext
   }
 
-  /** The books have this record and all that were appended before it. */
+  /** This record and all before it are settled. */
   settle(entry: JournalEntry): void {
     const { segment, end } = entry as Appended
-    if (segment === 0) this.#letGo(entry)
+    if (segment === 0) this.#dropUnwritten(entry)
     else this.#moveMark({ segment, end })
   }
 
   /**
-   * The records of earlier runs that are not known to be settled, oldest first. A batch counts as settled when the next
-   * one is asked for.
+   * Records of earlier runs that may not be settled, oldest first. A batch counts as settled when the next one is
+   * requested.
    */
   async *replay(): AsyncGenerator<InferenceRecord[]> {
     for (const segment of this.#old) {
@@ -159,7 +159,7 @@ export class Journal {
         for await (const line of readLines(path, end)) {
           end = line.end
           if (line.kind === 'torn') {
-            this.#log.warn({ path, bytes: line.bytes }, 'a crash has cut off the last line of the journal')
+            this.#log.warn({ path, bytes: line.bytes }, 'a crash cut off the last line of the journal')
             continue
           }
           if (line.kind === 'damaged') {
@@ -181,12 +181,12 @@ export class Journal {
     }
   }
 
-  /** Writes what is left and lets go of the files. */
+  /** Writes the rest and closes the files. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#flush()
     const lost = this.#pending.length
-    if (lost > 0) this.#log.error({ records: lost }, 'the journal is closed with records that the disk did not take')
+    if (lost > 0) this.#log.error({ records: lost }, 'closing the journal with records that could not be written')
     await this.sync()
     clearTimeout(this.#retry)
     clearTimeout(this.#syncTimer)
@@ -203,7 +203,7 @@ export class Journal {
     try {
       this.#writeGroup(group)
     } catch (error) {
-      this.#fail(error, 'the journal cannot be written; new requests are refused until it can')
+      this.#fail(error, 'could not write to the journal; refusing new requests until it works again')
       return
     }
     this.#isFailing = false
@@ -223,7 +223,7 @@ export class Journal {
     try {
       for (let written = 0; written < bytes.length;) written += this.#write(file, bytes, written)
     } catch (error) {
-      // What was half written goes, or the next line would be glued to it.
+      // Remove a partial write, or the next line would continue it.
       try {
         fs.ftruncateSync(file, this.#size)
       } catch {
@@ -246,7 +246,7 @@ export class Journal {
     return file
   }
 
-  /** The next record begins a new segment. */
+  /** The next record starts a new segment. */
   #retire(): void {
     if (this.#file === undefined) return
     this.#retired.push(this.#file)
@@ -266,7 +266,7 @@ export class Journal {
     }, RETRY_MS)
   }
 
-  /** With nothing to write, a file that is thrown away shows whether the disk takes anything. */
+  /** With nothing to write, a temporary file shows whether the disk accepts writes. */
   #tryAgain(): void {
     if (this.#pending.length > 0) return this.#flush()
     const path = join(this.#dir, PROBE_NAME)
@@ -281,16 +281,16 @@ export class Journal {
       }
       this.#isFailing = false
     } catch (error) {
-      this.#fail(error, 'the disk of the journal takes nothing')
+      this.#fail(error, 'the journal disk accepts no writes')
     }
   }
 
-  /** A continuation that throws is a bug of the caller, and no reason to keep the others waiting. */
+  /** A continuation that throws is a bug of its caller and must not stop the others. */
   #runDone(entry: Appended): void {
     try {
       entry.done()
     } catch (error) {
-      this.#log.error({ err: error, requestId: entry.record.requestId }, 'what was to follow a record has failed')
+      this.#log.error({ err: error, requestId: entry.record.requestId }, 'the continuation of a journal record failed')
     }
   }
 
@@ -314,9 +314,9 @@ export class Journal {
       }
       for (const file of this.#file === undefined ? retired : [...retired, this.#file]) await fdatasync(file)
     } catch (error) {
-      // What the kernel gave up on is not tried again by another fdatasync: go on in a new file.
+      // A second fdatasync does not retry pages that the kernel has dropped: continue in a new file.
       this.#retire()
-      this.#fail(error, 'the journal cannot be brought to the disk; new requests are refused until it can')
+      this.#fail(error, 'could not sync the journal; refusing new requests until it works again')
     } finally {
       for (const file of retired) await close(file)
     }
@@ -331,8 +331,8 @@ export class Journal {
     }
   }
 
-  /** Records that the disk did not take, and that the books have all the same: they need not be written any more. */
-  #letGo(last: JournalEntry): void {
+  /** Records that the disk did not accept but that are settled anyway need not be written any more. */
+  #dropUnwritten(last: JournalEntry): void {
     if (this.#size > 0) this.#moveMark({ segment: this.#segment, end: this.#size })
     const settled = this.#pending.findIndex((entry) => entry === last) + 1
     for (const entry of this.#pending.splice(0, settled)) this.#runDone(entry)
@@ -346,22 +346,19 @@ export class Journal {
     }
   }
 
-  /** Never rejects: one that stays is passed over by its mark. */
+  /** Never rejects: the mark skips a segment that stays. */
   async #remove(segment: number): Promise<void> {
     const path = join(this.#dir, segmentName(segment))
     try {
       await fs.promises.rm(path, { force: true })
     } catch (error) {
-      this.#log.warn({ err: error, path }, 'a settled segment of the journal cannot be deleted')
+      this.#log.warn({ err: error, path }, 'could not delete a settled journal segment')
     }
   }
 
   #keepDamaged(path: string, text: Buffer, end: number): void {
     const kept = `${path}.damaged`
-    this.#log.error(
-      { path, end, bytes: text.length, kept },
-      'a line of the journal is damaged: a request may be unbilled',
-    )
+    this.#log.error({ path, end, bytes: text.length, kept }, 'a journal line is damaged; a request may be unbilled')
     fs.appendFileSync(kept, Buffer.concat([text, Buffer.from('\n')]), { mode: 0o600 })
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A media request whose client wants to hear how far it is. Nothing is sent before there is something to tell, so a
- * refusal is an ordinary error; where an engine tells nothing, a comment now and then keeps proxies from cutting the
- * line. The whole answer comes last, in one event, after it was written into the books.
+ * Streams the progress of a media request. Nothing is sent before the first progress, so that a refusal is a normal
+ * error; if an engine reports none, comments keep proxies from closing the connection. The complete answer comes last, in
+ * one event, after it was recorded.
  */
 import { formatSse, sseHeartbeat } from '../base/sse.ts'
 import type { Failure, Result } from '../contract/result.ts'
@@ -15,7 +15,7 @@ const DONE = formatSse({ data: '[DONE]' })
 export interface MediaStreamOptions {
   /** Runs the request. `signal` aborts when the client has gone. */
   readonly run: (onProgress: (progress: MediaProgress) => void, signal: AbortSignal) => Promise<Result<unknown>>
-  /** A failure as clients read it. */
+  /** A failure in the form that clients read. */
   readonly errorOf: (failure: Failure) => unknown
   readonly keepAliveMs?: number
 }
@@ -27,7 +27,7 @@ export async function streamMedia(reply: Reply, options: MediaStreamOptions): Pr
   reply.onGone(() => gone.abort())
   reply.onDrain(() => (isFull = false))
   const write = (text: string): void => {
-    // Whoever does not read misses steps, and no more: each event says more than the one before.
+    // A slow reader only misses progress: each event says more than the one before.
     if (isFull || gone.signal.aborted) return
     isFull = !(begun ? reply.write(text) : reply.startStream(text))
     begun = true

@@ -1,4 +1,4 @@
-/** How each kind of media is asked of each protocol, and what its answer comes to. */
+/** The requests for each kind of media and protocol, and how their answers are read. */
 import { failField, type Failure } from '../contract/result.ts'
 import { noUnits } from '../domain/inference.ts'
 import type { Collected } from './collect.ts'
@@ -12,7 +12,7 @@ const FLOAT_BYTES = 4
 
 export interface EmbeddingBody {
   readonly model: string
-  /** Texts, or their tokens. */
+  /** Texts, or token ids. */
   readonly input: string | readonly string[] | readonly number[] | ReadonlyArray<readonly number[]>
   readonly encoding_format?: 'float' | 'base64' | null | undefined
 }
@@ -21,7 +21,7 @@ export function embeddingWork(body: EmbeddingBody): MediaWork {
   const { input } = body
   const isOne = typeof input === 'string' || typeof input[0] === 'number'
   const inputs = (isOne ? [input] : input) as ReadonlyArray<string | readonly number[]>
-  // A token is at least a byte; each text has a beginning and an end.
+  // A token is at least one byte; each text has a start and an end token.
   const sizeOf = (text: string | readonly number[]) =>
     typeof text === 'string' ? Buffer.byteLength(text) : text.length
   const inputTokens = inputs.reduce((sum, text) => sum + sizeOf(text) + 2, 0)
@@ -54,7 +54,7 @@ export function embeddingWork(body: EmbeddingBody): MediaWork {
   }
 }
 
-/** Not every engine knows both forms, and known clients read only the one that they have asked for. */
+/** Not every engine supports both formats, and clients read only the one they asked for. */
 function readEmbeddings(list: unknown, asBase64: boolean): unknown[] | undefined {
   if (!Array.isArray(list)) return undefined
   const read: unknown[] = []
@@ -71,7 +71,7 @@ function isVector(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((one) => typeof one === 'number')
 }
 
-/** 32-bit floats in little-endian order. */
+/** 32-bit little-endian floats. */
 function toBase64(vector: readonly number[] | string): string {
   if (typeof vector === 'string') return vector
   const bytes = Buffer.alloc(vector.length * FLOAT_BYTES)
@@ -96,23 +96,23 @@ export interface ImageBody {
   readonly negative_prompt?: string | undefined
 }
 
-/** Of the parameters, those that servers of OpenAI's form do not have. */
+/** Parameters that OpenAI-compatible image servers do not have. */
 const beyondPlainImages = ['negative_prompt', 'seed', 'cfg_scale', 'steps'] as const
 
 export interface ImageForm {
-  /** The parameters that the client has sent, where the others are defaults. */
+  /** The parameters that the client sent; the others are defaults. */
   readonly named: ReadonlySet<string>
-  /** What the client calls the model's name. */
+  /** The client's name for the model field. */
   readonly modelField: 'model_name' | 'model'
-  /** How the answer holds the pictures a second time, as clients of the other convention read them. */
+  /** Format of the second copy of the images, for OpenAI clients. */
   readonly data?: 'b64_json' | 'url' | undefined
-  /** How many; absent: one. */
+  /** Number of images; absent: one. */
   readonly count?: number | undefined
 }
 
 export function imageWork(body: ImageBody, { named, modelField, data, count = 1 }: ImageForm): MediaWork {
   const { width, height, steps } = body
-  // Of no engine more is taken than was asked for.
+  // No engine is paid for more than was requested.
   const unitsOf = (done: number) => ({ ...noUnits, pixelSteps: width * height * Math.min(done, steps * count) })
   const units = unitsOf(steps)
   const seedOf = (part: number) => (body.seed === undefined ? undefined : body.seed + part)
@@ -131,12 +131,12 @@ export function imageWork(body: ImageBody, { named, modelField, data, count = 1 
       return failField([beyond], 'not_supported', { feature: beyond })
     },
     request: (deployment, part) => imageRequest(deployment, { ...body, seed: seedOf(part) }),
-    parts: { count, steps, merge: (answers) => mergePictures(answers, unitsOf(steps * answers.length)) },
+    parts: { count, steps, merge: (answers) => mergeImages(answers, unitsOf(steps * answers.length)) },
     read: (collected, { seconds, at, part }) => {
-      const told = parseObject(collected.body.toString('utf8'))
-      const images = told === undefined ? undefined : readImages(told, collected, seedOf(part))
+      const parsed = parseObject(collected.body.toString('utf8'))
+      const images = parsed === undefined ? undefined : readImages(parsed, collected, seedOf(part))
       if (images === undefined) return undefined
-      const answer = { images, inference_time: seconds, ...readNotes(told?.['notes']) }
+      const answer = { images, inference_time: seconds, ...readNotes(parsed?.['notes']) }
       if (data === undefined) return { body: answer, units }
       const again = images.map(({ image }) =>
         data === 'url' ? { url: `data:image/png;base64,${image}` } : { b64_json: image },
@@ -147,15 +147,15 @@ export function imageWork(body: ImageBody, { named, modelField, data, count = 1 
   }
 }
 
-/** One answer of several: the pictures in their order, and all that is said of any. */
-function mergePictures(answers: readonly MediaAnswer[], units: MediaAnswer['units']): MediaAnswer {
-  const bodies = answers.map((answer) => answer.body as { images: Picture[]; data?: unknown[]; notes?: string[] })
+/** Merges several answers: the images in order, and all notes. */
+function mergeImages(answers: readonly MediaAnswer[], units: MediaAnswer['units']): MediaAnswer {
+  const bodies = answers.map((answer) => answer.body as { images: Image[]; data?: unknown[]; notes?: string[] })
   const last = bodies.at(-1)
   const notes = [...new Set(bodies.flatMap((body) => body.notes ?? []))]
   return {
     body: {
       ...last,
-      images: bodies.flatMap((body) => body.images).map((picture, index) => ({ ...picture, index })),
+      images: bodies.flatMap((body) => body.images).map((image, index) => ({ ...image, index })),
       ...(last?.data === undefined ? {} : { data: bodies.flatMap((body) => body.data ?? []) }),
       ...(notes.length === 0 ? {} : { notes }),
     },
@@ -189,12 +189,12 @@ function imageRequest(deployment: Deployment, body: ImageBody) {
     case 'embedded':
     case 'chat':
     case 'speech':
-      // Asked for events, an engine shows that it is at work, so that a picture of minutes is not taken for a hung one.
+      // As events, an engine shows that it is working, so that an image of minutes does not look like a hang.
       return json('/v1/image/generation', { ...body, model_name: deployment.upstreamModel, stream: true })
   }
 }
 
-interface Picture {
+interface Image {
   readonly index: number
   readonly image: string
   readonly random_seed: number
@@ -203,31 +203,31 @@ interface Picture {
 function readImages(
   answer: Readonly<Record<string, unknown>>,
   { head }: Collected,
-  askedSeed: number | undefined,
-): Picture[] | undefined {
+  requestedSeed: number | undefined,
+): Image[] | undefined {
   const { protocol } = head.deployment
   if (protocol === 'embedded') return readOwnImages(answer['images'])
   const list = protocol === 'images' ? answer['data'] : answer['images']
   if (!Array.isArray(list) || list.length === 0) return undefined
-  const pictures = list.map((one) =>
+  const images = list.map((one) =>
     protocol === 'images' ? (one as { b64_json?: unknown } | null)?.b64_json : (one as unknown),
   )
-  if (!pictures.every((picture) => typeof picture === 'string' && picture !== '')) return undefined
+  if (!images.every((image) => typeof image === 'string' && image !== '')) return undefined
   const info = typeof answer['info'] === 'string' ? parseObject(answer['info']) : undefined
-  const told = info?.['seed']
-  const seed = Number.isSafeInteger(told) ? (told as number) : (askedSeed ?? 0)
-  return pictures.map((picture, index) => ({ index, image: String(picture), random_seed: seed + index }))
+  const reported = info?.['seed']
+  const seed = Number.isSafeInteger(reported) ? (reported as number) : (requestedSeed ?? 0)
+  return images.map((image, index) => ({ index, image: String(image), random_seed: seed + index }))
 }
 
-function readOwnImages(list: unknown): Picture[] | undefined {
+function readOwnImages(list: unknown): Image[] | undefined {
   if (!Array.isArray(list) || list.length === 0) return undefined
-  const pictures = list as Array<Partial<Picture> | null>
-  return pictures.every((one) => typeof one?.image === 'string' && Number.isSafeInteger(one.random_seed))
-    ? pictures.map((one, index) => ({ index, image: one?.image ?? '', random_seed: one?.random_seed ?? 0 }))
+  const images = list as Array<Partial<Image> | null>
+  return images.every((one) => typeof one?.image === 'string' && Number.isSafeInteger(one.random_seed))
+    ? images.map((one, index) => ({ index, image: one?.image ?? '', random_seed: one?.random_seed ?? 0 }))
     : undefined
 }
 
-/** What an engine has to say about what it made of the request. */
+/** An engine's notes about the request. */
 function readNotes(notes: unknown): { notes?: string[] } {
   const said = Array.isArray(notes) ? notes.filter((note) => typeof note === 'string') : []
   return said.length === 0 ? {} : { notes: said }
@@ -270,7 +270,7 @@ export function speechWork(body: SpeechBody): MediaWork {
   }
 }
 
-/** The audio itself, for those who want nothing beside it. */
+/** The bare audio. */
 export function bareAudio(work: MediaWork): MediaWork {
   return {
     ...work,

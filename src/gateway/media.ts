@@ -1,8 +1,8 @@
 /**
- * Embeddings, pictures and speech: the answer is one piece, so it is taken whole from the engine, put into our form,
- * written into the books and only then given to the client. Each kind is a small value that says how it is asked of
- * which protocol, how its answer is read and what it uses; the way is the same for all. A client that follows a picture
- * and goes away pays for the steps that it was told of; any other that has no answer pays nothing.
+ * Embeddings, images and speech. The answer is one piece: it is taken complete from the engine, converted to our form,
+ * recorded, and only then sent. Each kind of work is a small value with its requests by protocol, its reader and its
+ * usage; the flow is the same for all. A client that follows an image and disconnects pays for the steps that were
+ * reported to it; any other client without an answer pays nothing.
  */
 import type { Instant } from '../base/instant.ts'
 import { failField, fail, ok, type Failure, type Result } from '../contract/result.ts'
@@ -21,32 +21,32 @@ import type { UpstreamRequest } from './upstream-call.ts'
 
 const MAX_ANSWER_BYTES = 67_108_864
 
-/** What an answer of an engine comes to. */
+/** A parsed answer of an engine. */
 export interface MediaAnswer {
   readonly body: unknown
   readonly units: InferenceUnits
 }
 
-/** One kind of work, for one request. */
+/** One request's work. */
 export interface MediaWork {
   readonly operation: InferenceOperation
   readonly kind: ServedModel['kind']
-  /** undefined: the first model of its kind. */
+  /** undefined: the default model of its kind. */
   readonly modelName: string | undefined
   readonly modelField: string
   /** The most it can use. */
   readonly most: InferenceUnits
-  /** The first fault of asking this engine: what it cannot do, by the name of the parameter. undefined: it can. */
+  /** Why this engine cannot do it, by parameter. undefined: it can. */
   readonly unfit: (deployment: Deployment) => Failure | undefined
   readonly request: (deployment: Deployment, part: number) => Omit<UpstreamRequest, 'extraHeaders'>
-  /** undefined: the engine's answer is none. */
+  /** undefined: not a valid answer. */
   readonly read: (
     collected: Collected,
     facts: { seconds: number; at: Instant; part: number },
   ) => MediaAnswer | undefined
   /**
-   * Engines make one thing a request. Several are asked for one after the other, wherever there is room, and answered
-   * and paid as one; absent: one.
+   * Engines make one item per request. Several items are requested one after the other, wherever there is room, and
+   * answered and charged as one; absent: one.
    */
   readonly parts?: {
     readonly count: number
@@ -54,15 +54,15 @@ export interface MediaWork {
     readonly merge: (answers: readonly MediaAnswer[]) => MediaAnswer
   }
   readonly body: Readonly<Record<string, unknown>>
-  /** What so many steps use, where work goes by steps. */
+  /** Usage of so many steps, for work that is charged by step. */
   readonly unitsOf?: (steps: number) => InferenceUnits
 }
 
-/** Who waits for the answer. */
+/** The client that waits for the answer. */
 export interface MediaClient {
-  /** Aborts when it has gone. */
+  /** Aborts when the client has gone. */
   readonly signal: AbortSignal
-  /** Told how far it is. Absent: it wants the answer alone. */
+  /** Gets progress. Absent: only the answer. */
   readonly onProgress?: (progress: MediaProgress) => void
 }
 
@@ -232,14 +232,14 @@ export class MediaGateway {
     if (answer !== undefined) {
       return { deployment, status: 200, outcome: 'answered', units: answer.units, answer, result: ok(answer.body) }
     }
-    const detail = 'the answer of the engine is not what was asked for'
+    const detail = "the engine's answer is not what was requested"
     warn(head.deployment, detail)
     const failure = { kind: 'broken' as const, detail, deployment: head.deployment, retryAfterMs: undefined }
     return { ...nothing, deployment, result: explainFailure(failure, model.name) }
   }
 }
 
-/** Of several parts, how far all of them are. */
+/** Total progress of several parts. */
 function inAll(progress: MediaProgress, { parts }: MediaWork, part: number): MediaProgress {
   if (parts === undefined || progress.type !== 'progress') return progress
   return { type: 'progress', step: part * parts.steps + progress.step, steps: parts.count * parts.steps }
@@ -247,7 +247,7 @@ function inAll(progress: MediaProgress, { parts }: MediaWork, part: number): Med
 
 type Warn = (deployment: Deployment | undefined, detail: string) => void
 
-/** Whatever an engine sends, the request ends in the books. */
+/** Whatever an engine sends, the request is recorded. */
 function readSafely(work: MediaWork, ...answer: Parameters<MediaWork['read']>): MediaAnswer | undefined {
   try {
     return work.read(...answer)
@@ -274,12 +274,12 @@ const nothing = {
 }
 
 function refuseKind(model: ServedModel, work: MediaWork): Failure | undefined {
-  // A chat server may also embed.
+  // Chat servers may also embed.
   if (model.kind === work.kind || (work.kind === 'embedding' && model.kind === 'chat')) return undefined
   return failField([work.modelField], 'wrong_model_kind', { model: model.name, kind: model.kind })
 }
 
-/** When no engine of the model can do it, the first one's reason is the answer. */
+/** If no engine of the model can do it, the first one's reason is the answer. */
 function refuseAll(model: ServedModel, work: MediaWork): Failure | undefined {
   const reasons = model.deployments.map((deployment) => work.unfit(deployment))
   return reasons.length > 0 && reasons.every((reason) => reason !== undefined) ? reasons[0] : undefined

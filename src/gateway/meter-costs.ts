@@ -1,10 +1,9 @@
-/** What requests cost, by their id: of those that the books do not have yet all, of the others the latest. */
+/** Costs of requests by id: all that are not settled yet, and the latest of the others. */
 import type { NanoUsd } from '../base/money.ts'
 
 /**
- * Costs that are settled are remembered for a while: whoever asks here need not ask the database. They are kept in two
- * generations, and a full one is let go as a whole: a map that loses its oldest entry again and again must look for the
- * next oldest behind a growing heap of holes.
+ * Settled costs are cached for a while, to save database queries. They are kept in two generations, and a full one is
+ * dropped as a whole: a map that keeps deleting its oldest entry must skip a growing number of holes to find the next.
  */
 const REMEMBERED_COSTS = 5_000
 

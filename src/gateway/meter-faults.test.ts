@@ -42,13 +42,13 @@ describe('while the database is away', () => {
     })
     expect(meter.figures()).toMatchObject({ unsettled: 4, settleFailures: 1 })
     expect(ids.map((id) => meter.costOf(id)?.cost)).toEqual(ids.map(() => usd('0.01')))
-    expect(gateway.told).toContain('requests cannot be settled; they wait in the journal')
+    expect(gateway.told).toContain('could not settle requests; they wait in the journal')
 
     gateway.fault = 'none'
     await meter.pass()
     expect(meter.figures().unsettled).toBe(0)
     expect(await costsOf(books, actor, ids)).toHaveLength(4)
-    expect(gateway.told.at(-1)).toBe('requests are settled again')
+    expect(gateway.told.at(-1)).toBe('settling works again')
     expect((await reserve(meter, sharedPurse(actor), usd('5'))).amount).toBe(usd('5'))
     expect(await books.findings()).toEqual([])
   })

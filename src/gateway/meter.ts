@@ -1,7 +1,7 @@
 /**
- * What inference costs, from the money that a request sets aside to its place in the books. Nothing on the way of a
- * request waits for the database: money comes out of purses in memory (purses.ts), what a request cost goes to a journal
- * on the disk (journal.ts), and from there to the books, many at once, some moments later.
+ * Metering, from reserving money for a request to settling its cost. No request waits for the database: money comes out of
+ * purses in memory (purses.ts), costs go to a journal on disk (journal.ts), and are settled in batches some moments
+ * later.
  */
 import { SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
 import { maxUsd, minUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -13,18 +13,18 @@ import type { Purse } from './purse.ts'
 import { Purses, type PurseTreasury } from './purses.ts'
 
 const SETTLE_EVERY_MS = 200
-/** So many at a time; and with half as many nobody waits for the timer. */
+/** Batch size; half a batch is settled at once, without waiting for the timer. */
 const SETTLE_RECORDS = 1_000
 const TEND_EVERY_MS = SECOND_MS
 const BEAT_EVERY_MS = 10 * SECOND_MS
-/** While the database is away. */
+/** While the database is down. */
 const BACK_OFF_MS = [200, 500, 1_000, 2_000, 5_000] as const
-/** What waits in memory for the books. Past this nothing new begins. */
+/** Unsettled records in memory. Above this, no new request starts. */
 const UNSETTLED_RECORDS = 50_000
 const UNSETTLED_BYTES = 128 * 1_048_576
-/** Of a request's or answer's text, as much is kept. */
+/** Stored length of a request or answer body. */
 const BODY_CHARS = 1_048_576
-/** Of the ten seconds that a shut-down has, after the requests had eight. */
+/** Of the ten seconds of a shutdown, after eight for the requests. */
 const CLOSE_WITHIN_MS = 1_500
 
 export interface MeterTreasury extends Treasury, PurseTreasury {
@@ -38,46 +38,46 @@ export interface MeterOptions {
   readonly journal: Journal
   readonly clock: Clock
   readonly log: JournalLog
-  /** Bodies come as they are and are kept under it, on the disk as in the books. */
+  /** Encrypts bodies, on disk and in the database. */
   readonly seal: (text: string) => string
   readonly settleEveryMs?: number
   readonly unsettledRecords?: number
 }
 
-/** Money for the worst that a request can cost. */
+/** Money for the most that a request can cost. */
 export interface Reservation {
   readonly amount: NanoUsd
 }
 
-/** A request that has ended. Its cost is capped by what was reserved for it. */
+/** A finished request. Its cost is capped by its reservation. */
 export type EndedCall = Omit<InferenceRecord, 'holdKey' | 'cost'> & { readonly cost: NanoUsd }
 
 export interface MeterFigures {
   readonly unsettled: number
   readonly unsettledBytes: number
-  /** How long the oldest of them waits. */
+  /** Age of the oldest unsettled record. */
   readonly settleLagMs: number
   readonly settled: number
   readonly settleFailures: number
   readonly purses: number
-  /** Requests that cost more than was reserved for them, and were billed less. */
+  /** Requests that cost more than was reserved, and were charged less. */
   readonly cappedCosts: number
 }
 
 export interface Meter {
-  /** Money for the worst that a request can cost. undefined: `reserve` must be asked, which may take a moment. */
+  /** Reserves the most that a request can cost. undefined: call `reserve`, which may wait. */
   tryReserve(owner: PurseOwner, worst: NanoUsd): Reservation | undefined
   reserve(owner: PurseOwner, worst: NanoUsd): Promise<Result<Reservation>>
   /** Nothing was used, and nothing is recorded. */
   cancel(reservation: Reservation): void
-  /** `done` runs when the record can no longer be lost by a crash of the process: then the client may see the end. */
+  /** `done` runs when a crash of the process can no longer lose the record: then the client may see the end. */
   finish(reservation: Reservation | undefined, call: EndedCall, done: () => void): void
-  /** undefined: not known here; the books may know. */
+  /** undefined: not known here; ask the database. */
   costOf(requestId: string): KnownCost | undefined
   figures(): MeterFigures
-  /** Settles what an earlier run has left, gives its purses back, and begins to work. */
+  /** Settles the records of an earlier run, gives its purses back, and starts. */
   start(): Promise<void>
-  /** One round of what goes on behind: settling, and looking after the purses. */
+  /** One round of background work: settling, and maintaining the purses. */
   pass(): Promise<void>
   /** Settles and gives back what it can in a bounded time. The journal stays open. */
   close(): Promise<void>
@@ -181,7 +181,7 @@ class MeterOfGateway implements Meter {
   async start(): Promise<void> {
     await this.#treasury.registerGateway()
     for await (const batch of this.#journal.replay()) await this.#treasury.settle(batch)
-    // All that a dead run has spent is in the books now; what is left in its purses is nobody's but the customers'.
+    // Everything that the earlier run spent is settled; the rest of its purses goes back to the customers.
     await this.#treasury.releaseOwnPurses()
     this.#isRunning = true
     this.#plan(this.#settleEveryMs)
@@ -207,7 +207,7 @@ class MeterOfGateway implements Meter {
     await Promise.race([this.#settleAll(), isLate])
     clearTimeout(late)
     const records = this.#unsettled.length
-    if (records > 0) this.#log.warn({ records }, 'requests stay in the journal until the next start')
+    if (records > 0) this.#log.warn({ records }, 'unsettled requests stay in the journal until the next start')
   }
 
   async #settleAll(): Promise<void> {
@@ -266,7 +266,7 @@ class MeterOfGateway implements Meter {
     return this.#unsettled.length >= SETTLE_RECORDS / 2 ? 0 : this.#settleEveryMs
   }
 
-  /** Many wait: now, unless a pass is under way or the database is away. */
+  /** Many records wait: settle now, unless a pass is running or the database is down. */
   #hurry(): void {
     if (this.#isHurrying || this.#passing !== undefined || this.#failures > 0 || !this.#isRunning) return
     clearTimeout(this.#timer)
@@ -275,7 +275,7 @@ class MeterOfGateway implements Meter {
 
   async #pass(): Promise<void> {
     try {
-      // Only what is there now: what comes meanwhile is worth a batch of its own a little later.
+      // Only the records present now: later ones make a better batch of their own.
       for (let left = this.#unsettled.length; left > 0; left -= SETTLE_RECORDS) await this.#settleBatch(left)
       const now = this.#clock.now()
       if (isDue(this.#tendedAt, TEND_EVERY_MS, now)) {
@@ -286,18 +286,18 @@ class MeterOfGateway implements Meter {
         await this.#treasury.beat()
         this.#beatAt = now
       }
-      if (this.#failures > 0) this.#log.warn({ tries: this.#failures }, 'requests are settled again')
+      if (this.#failures > 0) this.#log.warn({ tries: this.#failures }, 'settling works again')
       this.#failures = 0
     } catch (error) {
       this.#failures += 1
       this.#settleFailures += 1
-      if (this.#failures === 1) this.#log.error({ err: error }, 'requests cannot be settled; they wait in the journal')
+      if (this.#failures === 1) this.#log.error({ err: error }, 'could not settle requests; they wait in the journal')
     }
   }
 
   async #settleBatch(most: number): Promise<void> {
     const batch = this.#unsettled.slice(0, Math.min(most, SETTLE_RECORDS))
-    // What the books have must not be news to the disk; if the disk fails, the books are the safer place.
+    // Sync first: a settled record must be on disk. If the disk fails, the database is the safer place.
     await this.#journal.sync()
     await this.#treasury.settle(batch.map(({ entry }) => entry.record))
     const last = batch.at(-1)
@@ -312,7 +312,7 @@ class MeterOfGateway implements Meter {
   }
 }
 
-/** A clock that was set back makes everything due, and nothing wait. */
+/** A clock set back makes everything due. */
 function isDue(last: Instant | undefined, everyMs: number, now: Instant): boolean {
   return last === undefined || Math.abs(now - last) >= everyMs
 }

@@ -1,4 +1,4 @@
-/** Duration and sample rate of an MP3, from the headers of its frames: speech servers send nothing beside the file. */
+/** Duration and sample rate of an MP3, from its frame headers: speech servers send nothing but the file. */
 
 export interface Mp3Facts {
   readonly seconds: number
@@ -10,7 +10,7 @@ const rates = [44_100, 48_000, 32_000]
 const kbits1 = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320]
 const kbits2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]
 
-/** undefined: there is no frame of layer III in it. */
+/** undefined: no layer III frame found. */
 export function readMp3(bytes: Buffer): Mp3Facts | undefined {
   let at = startOfFrames(bytes)
   let seconds = 0
@@ -28,7 +28,7 @@ export function readMp3(bytes: Buffer): Mp3Facts | undefined {
   return sampleRate === 0 ? undefined : { seconds, sampleRate }
 }
 
-/** Behind an ID3v2 tag, whose length is written in seven bits a byte. */
+/** After an ID3v2 tag, whose length has seven bits per byte. */
 function startOfFrames(bytes: Buffer): number {
   if (bytes.length < 10 || bytes.toString('latin1', 0, 3) !== 'ID3') return 0
   return 10 + bytes.subarray(6, 10).reduce((size, byte) => (size << 7) | (byte & 0x7f), 0)

@@ -1,4 +1,4 @@
-/** How busy an engine is, from the metrics of those that we know. */
+/** The load of an engine, from the metrics of known engines. */
 import type { Load } from './routing-target.ts'
 
 const running = new Set([
@@ -18,7 +18,7 @@ const waiting = new Set([
 
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{.*\})?[ \t]+([0-9.eE+-]+)/
 
-/** undefined: nothing in it says. An engine of several ranks has a line for each. */
+/** undefined: not in the metrics. An engine with several ranks has a line for each. */
 export function parseLoad(metrics: string): Load | undefined {
   const load = { running: 0, waiting: 0 }
   let isKnown = false

@@ -1,8 +1,8 @@
 /**
- * Asks deployments how they are, beside the calls: those that are kept away, whether they are back; those that nobody
- * used for a while, whether they are still there; and where their metrics are read, how busy they are. Any answer below
- * 500 is a sign of life, since servers without a health page refuse the question but are well. Where a breaker wants to
- * know whether an engine works, it is sent a request of our own, in a place of its own.
+ * Probes deployments besides the calls: whether unreachable ones are back, whether idle ones are still there, and, where
+ * metrics are enabled, how busy they are. Any answer below 500 is a sign of life, since servers without a health endpoint
+ * answer 404 but work. When a breaker needs to know whether an engine works, the prober sends a request of our own, in a
+ * slot of its own.
  */
 import { checkRequestOf, isWell } from './engine-check.ts'
 import { parseLoad } from './probe-load.ts'
@@ -11,12 +11,12 @@ import type { AnswerSink, Connection, FaultKind, Outgoing, TimeLimits } from './
 import type { ResponseHead } from './upstream/response-head.ts'
 
 export interface ProbeRhythm {
-  /** How often it is looked who is due. */
+  /** How often to look for targets that are due. */
   readonly lookMs: number
   readonly openMs: number
   readonly idleMs: number
   readonly metricsMs: number
-  /** From one check to the next, at least: each is a request that somebody may pay for. */
+  /** Minimum time between two checks: somebody may pay for each. */
   readonly checkMs: number
 }
 
@@ -34,7 +34,7 @@ const DEAD_AFTER_PROBES = 2
 const MAX_RUNNING = 64
 const MAX_METRICS_BYTES = 2_097_152
 
-/** What the prober keeps of a target. */
+/** The prober's state of a target. */
 interface Watch {
   healthAt: number
   metricsAt: number
@@ -91,7 +91,7 @@ export class Prober {
     this.#askHealth(target, watch)
   }
 
-  /** Sends a request of our own, now or as soon as there is a place for it. */
+  /** Sends a request of our own, now or as soon as there is a free slot. */
   check(target: Target): void {
     const now = performance.now()
     const watch = this.#watchOf(target, now)

@@ -1,27 +1,27 @@
 /**
- * One purse in memory: what is free, what requests under way may still use, and what has been used but is not in the
- * books yet. The three together are what the books have in its hold, unless a call to them ended without an answer;
- * then the purse is in doubt, and is recounted (purses.ts).
+ * One purse in memory: free money, money reserved for running requests, and money used but not settled. The sum equals
+ * the hold in the ledger, unless a call to the database ended without an answer; then the purse must be recounted
+ * (purses.ts).
  */
 import { addMs, instantOf, type Instant } from '../base/instant.ts'
 import { maxUsd, minUsd, nanoUsdOf, sumUsd, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Result } from '../contract/result.ts'
 import type { PurseOwner } from '../domain/purse.ts'
 
-/** A top-up brings at least this much more than is needed, so that a quiet account asks once for many requests. */
+/** A top-up brings at least this much more than needed, so that a quiet account asks once for many requests. */
 const SMALLEST_TOP_UP = usd('0.05')
-/** Spending is counted in windows of this length; a top-up covers two of them. */
+/** Spending is measured in windows of this length; a top-up covers two. */
 const WINDOW_MS = 10_000
-/** Clocks of servers differ: this long before its end a purse is not spent from. */
+/** Server clocks differ: a purse is not spent from this long before its end. */
 const EXPIRY_MARGIN_MS = 60_000
 
-/** Someone who waits for a top-up. */
+/** A request that waits for a top-up. */
 export interface Waiter {
   readonly worst: NanoUsd
   readonly answer: (result: Result<OpenReservation>) => void
 }
 
-/** Money for the worst that a request can cost. */
+/** Money for the most that a request can cost. */
 export class OpenReservation {
   readonly amount: NanoUsd
   /** undefined once it has ended. */
@@ -36,22 +36,22 @@ export class OpenReservation {
 export class Purse {
   readonly owner: PurseOwner
   readonly waiters: Waiter[] = []
-  /** undefined: it was never filled. */
+  /** undefined: never filled. */
   holdKey: string | undefined
   free: NanoUsd = zeroUsd
   reserved: NanoUsd = zeroUsd
-  /** Reservations that have not ended. */
+  /** Open reservations. */
   open = 0
   unsettled: NanoUsd = zeroUsd
   unsettledRequests = 0
   expiresAt: Instant = instantOf(0)
   usedAt: Instant
-  /** A top-up is under way. */
+  /** A top-up is in progress. */
   isFilling = false
   fills = 0
   /** undefined: nothing is being given back. */
   giving: Promise<void> | undefined
-  inDoubt = false
+  needsRecount = false
   #windowFrom: Instant
   #spent: NanoUsd = zeroUsd
   #spentBefore: NanoUsd = zeroUsd
@@ -64,7 +64,7 @@ export class Purse {
     this.#windowFrom = now
   }
 
-  /** What the books should have in its hold. */
+  /** The expected amount of its hold in the ledger. */
   get total(): NanoUsd {
     return nanoUsdOf(this.free + this.reserved + this.unsettled)
   }
@@ -77,7 +77,7 @@ export class Purse {
     return this.open > 0 || this.unsettledRequests > 0 || this.waiters.length > 0 || this.isFilling
   }
 
-  /** undefined: what is free does not cover it. What costs nothing is always covered. */
+  /** undefined: not enough is free. A request that costs nothing is always covered. */
   reserve(worst: NanoUsd, now: Instant): OpenReservation | undefined {
     if (worst > 0n && (this.free < worst || !this.isAlive(now))) return undefined
     this.free = nanoUsdOf(this.free - worst)
@@ -101,16 +101,16 @@ export class Purse {
     this.#spent = nanoUsdOf(this.#spent + cost)
   }
 
-  /** The books have charged `cost` to its hold. */
+  /** `cost` was charged to its hold. */
   settle(cost: NanoUsd): void {
     this.unsettled = nanoUsdOf(this.unsettled - cost)
     this.unsettledRequests -= 1
   }
 
   fill(granted: { holdKey: string; amount: NanoUsd; expiresAt: Instant }, now: Instant): void {
-    // What was in a purse that has run out may have gone back by now: it counts only when the recount has found it.
+    // The money of an expired purse may have gone back already: it counts only once the recount has found it.
     if (this.holdKey !== undefined && !this.isAlive(now)) {
-      this.inDoubt = true
+      this.needsRecount = true
       this.free = zeroUsd
     }
     this.fills += 1
@@ -119,26 +119,26 @@ export class Purse {
     this.expiresAt = granted.expiresAt
   }
 
-  /** What is missing for the first who waits, and what to ask for. */
-  wish(now: Instant): { needed: NanoUsd; wanted: NanoUsd } {
+  /** The amount missing for the first waiting request, and the amount to ask for. */
+  topUpNeed(now: Instant): { needed: NanoUsd; wanted: NanoUsd } {
     const free = this.isAlive(now) ? this.free : zeroUsd
     const needed = nanoUsdOf((this.waiters[0]?.worst ?? 0n) - free)
     const forAll = nanoUsdOf(sumUsd(this.waiters.map((waiter) => waiter.worst)) - free)
     return { needed, wanted: maxUsd(forAll, nanoUsdOf(needed + this.#recentNeed(now))) }
   }
 
-  /** What is free beyond what its recent use asks for; zero where it is not much. */
+  /** Free money beyond recent use; zero if it is little. */
   surplus(now: Instant): NanoUsd {
     const keep = nanoUsdOf(this.#recentNeed(now) + maxUsd(this.#peak, this.#peakBefore))
     return this.free > 2n * keep ? nanoUsdOf(this.free - keep) : zeroUsd
   }
 
-  /** The books have `held`: what they have more is free, what they have less is not. */
+  /** The ledger has `held`: a surplus is free, a shortfall is not. */
   recount(held: NanoUsd): void {
     const { total } = this
     const less = minUsd(this.free, maxUsd(zeroUsd, nanoUsdOf(total - held)))
     this.free = nanoUsdOf(this.free + maxUsd(zeroUsd, nanoUsdOf(held - total)) - less)
-    this.inDoubt = false
+    this.needsRecount = false
   }
 
   #recentNeed(now: Instant): NanoUsd {

@@ -144,7 +144,7 @@ describe('whatever happens', () => {
           if (purses.size === 0) purse = undefined
           const held = holdOf('purse:acc:').amount
           const isKnown = purse !== undefined && purse.isAlive(books.clock.now()) && !isUncovered
-          expect(isKnown && !purse?.inDoubt ? purse?.total : held).toBe(held)
+          expect(isKnown && !purse?.needsRecount ? purse?.total : held).toBe(held)
           expect(isKnown ? purse?.total : 0n).toBeLessThanOrEqual(held)
           expect(books.available + held + charged).toBe(start)
         }
@@ -259,7 +259,7 @@ describe('a purse', () => {
     books.clock.advance(25 * SECOND_MS)
     books.fault = fault
     await purses.tend()
-    expect(purse?.inDoubt).toBe(true)
+    expect(purse?.needsRecount).toBe(true)
     expect(purse?.total).toBeLessThan(usd('1'))
     books.fault = 'none'
     await purses.tend()
@@ -289,10 +289,10 @@ describe('a purse', () => {
     between = () => purses.reserve(owner, usd('7'))
     await purses.tend()
     const purse = small.ok ? small.value.purse : undefined
-    expect([purse?.inDoubt, purse?.reserved]).toEqual([true, usd('7.01')])
+    expect([purse?.needsRecount, purse?.reserved]).toEqual([true, usd('7.01')])
     between = async () => undefined
     await purses.tend()
-    expect(purse?.inDoubt).toBe(false)
+    expect(purse?.needsRecount).toBe(false)
     expect(purse?.total).toBe(holdOf('purse:acc:').amount)
   })
 

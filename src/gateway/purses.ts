@@ -1,8 +1,8 @@
 /**
- * The purses of a gateway. Money is taken from the account some cents at a time and spent in memory, so a request in
- * the steady state asks nobody. Nothing is spent that was not granted: a request starts only when the worst it can cost
- * is free in its purse. One that is not covered is refused at once, even while others of the same purse are under way
- * and may leave something: to wait for them would be to wait for answers that may take minutes.
+ * The purses of a gateway. Money is taken from the account some cents at a time and spent in memory, so that a request
+ * usually needs no database query. Nothing is spent that was not granted: a request starts only if the most it can cost
+ * is free in its purse. An uncovered request is refused at once, even while others of the same purse run and may leave
+ * something: their answers may take minutes.
  */
 import { MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -10,25 +10,25 @@ import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import type { PurseOwner, Treasury } from '../domain/purse.ts'
 import { OpenReservation, Purse, type Waiter } from './purse.ts'
 
-/** A purse that nobody uses is given back after this time. */
+/** An unused purse is given back after this time. */
 const IDLE_MS = 30 * SECOND_MS
 const RENEW_BEFORE_MS = 5 * MINUTE_MS
 const RENEW_BATCH = 500
-/** A request waits this long for a top-up at most. */
+/** The longest that a request waits for a top-up. */
 const TOP_UP_WAIT_MS = 5 * SECOND_MS
 const WAITERS = 1_000
 const PURSES = 100_000
 const GIVE_BACKS_A_PASS = 200
 const GIVE_BACKS_AT_ONCE = 4
 const RETRY_AFTER_MS = 2 * SECOND_MS
-/** More than any purse holds: what is in doubt goes back with the rest. */
+/** More than any purse holds: money to be recounted goes back with the rest. */
 const EVERYTHING = nanoUsdOf(2n ** 63n - 1n)
 
 export interface PurseTreasury extends Pick<Treasury, 'topUp' | 'giveBack' | 'renew'> {
   readPurses(holdKeys: readonly string[]): Promise<ReadonlyMap<string, NanoUsd>>
 }
 
-/** What of a purse goes back. */
+/** The part of a purse that goes back. */
 interface Return {
   readonly purse: Purse
   readonly part: 'everything' | 'what is free' | 'surplus'
@@ -45,7 +45,7 @@ export class Purses {
   readonly #onError: (error: unknown, message: string) => void
   readonly #accounts = new Map<string, AccountPurses>()
   readonly #all = new Set<Purse>()
-  /** Owners whose first top-up was never answered, and whose purse is forgotten. */
+  /** Owners whose first top-up was never answered and whose purse was dropped. */
   readonly #unanswered = new Set<string>()
 
   constructor(options: { treasury: PurseTreasury; clock: Clock; onError: (error: unknown, message: string) => void }) {
@@ -58,13 +58,13 @@ export class Purses {
     return this.#all.size
   }
 
-  /** undefined: it takes a top-up. */
+  /** undefined: it needs a top-up. */
   tryReserve(owner: PurseOwner, worst: NanoUsd): OpenReservation | undefined {
     return this.#find(owner)?.reserve(worst, this.#clock.now())
   }
 
   async reserve(owner: PurseOwner, worst: NanoUsd): Promise<Result<OpenReservation>> {
-    if (worst < 0n) throw new RangeError('nothing costs less than nothing')
+    if (worst < 0n) throw new RangeError('a cost cannot be negative')
     const purse = this.#find(owner) ?? this.#make(owner)
     if (purse === undefined) return tooBusy()
     const reservation = purse.reserve(worst, this.#clock.now())
@@ -87,19 +87,19 @@ export class Purses {
     })
   }
 
-  /** Ends a reservation; what it did not use is free again. Answers whose it was. */
+  /** Ends a reservation and frees its unused part. Returns its purse. */
   end(reservation: { readonly amount: NanoUsd }, cost: NanoUsd): Purse {
     if (!(reservation instanceof OpenReservation)) throw new TypeError('not a reservation of these purses')
     const { purse } = reservation
-    if (purse === undefined) throw new Error('the reservation has ended before')
+    if (purse === undefined) throw new Error('the reservation has already ended')
     purse.end(reservation, cost, this.#clock.now())
     this.#serve(purse)
     return purse
   }
 
   /**
-   * What is due: purses that live on are renewed, those in doubt recounted, and what is not used goes back. Not to be
-   * run while requests are being settled, or a recount would see half of it.
+   * Renews purses in use, recounts those that need it, and gives unused money back. Must not run while requests are being
+   * settled, or a recount would see half of them.
    */
   async tend(): Promise<void> {
     const now = this.#clock.now()
@@ -115,7 +115,7 @@ export class Purses {
     await this.#giveBackAll(due)
   }
 
-  /** Before the end: everything that no request is using. */
+  /** At shutdown: gives back everything that no request is using. */
   async giveAllBack(): Promise<void> {
     await this.#giveBackAll(
       [...this.#all].map((purse) => ({ purse, part: purse.isUsed() ? 'what is free' : 'everything' })),
@@ -131,8 +131,8 @@ export class Purses {
   #make(owner: PurseOwner): Purse | undefined {
     if (this.#all.size >= PURSES) return undefined
     const purse = new Purse({ ...owner }, this.#clock.now())
-    // Of one before it an answer was lost: what was granted then may be in the hold still.
-    purse.inDoubt = this.#unanswered.delete(nameOf(owner))
+    // An answer was lost for an earlier purse: money granted then may still be in the hold.
+    purse.needsRecount = this.#unanswered.delete(nameOf(owner))
     const purses: AccountPurses = this.#accounts.get(owner.accountId) ?? { shared: undefined, ofKeys: new Map() }
     this.#accounts.set(owner.accountId, purses)
     if (owner.apiKeyId === null) purses.shared = purse
@@ -151,7 +151,7 @@ export class Purses {
     this.#all.delete(purse)
   }
 
-  /** One top-up at a time, for all who wait, until nobody does. Never rejects. */
+  /** One top-up at a time, for all waiting requests, until none waits. Never rejects. */
   async #fill(purse: Purse): Promise<void> {
     purse.isFilling = true
     try {
@@ -160,14 +160,14 @@ export class Purses {
         this.#serve(purse)
         const head = purse.waiters[0]
         if (head === undefined) return
-        const topped = await this.#treasury.topUp(purse.owner, purse.wish(this.#clock.now()))
+        const topped = await this.#treasury.topUp(purse.owner, purse.topUpNeed(this.#clock.now()))
         if (topped.kind === 'granted') {
           purse.fill(topped, this.#clock.now())
           continue
         }
         this.#serve(purse)
         if (purse.waiters[0] !== head) continue
-        // Who needs as much is not covered either; who needs less is asked for anew.
+        // Requests that need as much are not covered either; for smaller ones, ask again.
         const refused = purse.waiters.filter((waiter) => waiter.worst >= head.worst)
         for (const waiter of refused) {
           purse.waiters.splice(purse.waiters.indexOf(waiter), 1)
@@ -175,16 +175,16 @@ export class Purses {
         }
       }
     } catch (error) {
-      // It may have been granted all the same.
-      purse.inDoubt = true
-      this.#onError(error, 'a purse cannot be topped up')
+      // It may have been granted anyway.
+      purse.needsRecount = true
+      this.#onError(error, 'could not top up a purse')
       for (const waiter of purse.waiters.splice(0)) waiter.answer(unreachable())
     } finally {
       purse.isFilling = false
     }
   }
 
-  /** In the order in which they came. */
+  /** In order of arrival. */
   #serve(purse: Purse): void {
     for (let head = purse.waiters[0]; head !== undefined; head = purse.waiters[0]) {
       const reservation = purse.reserve(head.worst, this.#clock.now())
@@ -205,14 +205,14 @@ export class Purses {
     }
   }
 
-  /** Only while nothing else changes the hold; else it is tried the next time. */
+  /** Only while nothing else changes the hold; otherwise next time. */
   async #recount(now: Instant): Promise<void> {
     const isStill = (purse: Purse): boolean => !purse.isFilling && purse.giving === undefined
-    const doubtful = [...this.#all].filter((purse) => purse.inDoubt && purse.isAlive(now) && isStill(purse))
-    if (doubtful.length === 0) return
-    const fills = doubtful.map((purse) => purse.fills)
-    const held = await this.#treasury.readPurses(doubtful.flatMap((purse) => purse.holdKey ?? []))
-    doubtful.forEach((purse, n) => {
+    const uncertain = [...this.#all].filter((purse) => purse.needsRecount && purse.isAlive(now) && isStill(purse))
+    if (uncertain.length === 0) return
+    const fills = uncertain.map((purse) => purse.fills)
+    const held = await this.#treasury.readPurses(uncertain.flatMap((purse) => purse.holdKey ?? []))
+    uncertain.forEach((purse, n) => {
       if (!isStill(purse) || purse.fills !== fills[n]) return
       purse.recount(held.get(purse.holdKey ?? '') ?? zeroUsd)
     })
@@ -227,12 +227,12 @@ export class Purses {
 
   async #giveBack({ purse, part }: Return): Promise<void> {
     const isWhole = part === 'everything'
-    // Those before it may have taken their time.
+    // Earlier ones may have taken a while.
     if (purse.isFilling || purse.giving !== undefined || (isWhole && purse.isUsed())) return
     const { holdKey } = purse
     if (holdKey === undefined) {
       if (!isWhole) return
-      if (purse.inDoubt && this.#unanswered.size < PURSES) this.#unanswered.add(nameOf(purse.owner))
+      if (purse.needsRecount && this.#unanswered.size < PURSES) this.#unanswered.add(nameOf(purse.owner))
       this.#forget(purse)
       return
     }
@@ -240,19 +240,19 @@ export class Purses {
     const amount = part === 'surplus' ? purse.surplus(now) : purse.free
     if (!isWhole && amount === 0n) return
     purse.free = nanoUsdOf(purse.free - amount)
-    // All that was in doubt goes with it.
-    if (isWhole) purse.inDoubt = false
+    // Uncertain money goes back with it.
+    if (isWhole) purse.needsRecount = false
     purse.giving = this.#treasury
       .giveBack(holdKey, isWhole ? EVERYTHING : amount)
       .catch((error: unknown) => {
-        // It may have gone back all the same.
-        purse.inDoubt = true
+        // It may have gone back anyway.
+        purse.needsRecount = true
         purse.usedAt = now
-        this.#onError(error, 'a purse cannot be given back')
+        this.#onError(error, 'could not give a purse back')
       })
       .finally(() => {
         purse.giving = undefined
-        if (isWhole && !purse.inDoubt && !purse.isUsed()) this.#forget(purse)
+        if (isWhole && !purse.needsRecount && !purse.isUsed()) this.#forget(purse)
       })
     await purse.giving
   }

@@ -1,24 +1,24 @@
 /**
- * Where the beginnings of prompts went, so that the next call with the same beginning finds the engine that has it in
- * its cache. A beginning that many different prompts share, such as a house's system prompt, is soon in every cache: it
- * does not decide, or all new conversations would gather on one engine. Two generations stand for a list by last use:
- * the young one fills, becomes the old one, and what was not asked for until the next change is forgotten.
+ * Remembers which engine got which prompt prefixes, so that the next call with the same prefix reaches the engine that
+ * has it cached. A prefix that many different prompts share, such as a company's system prompt, is soon in every cache: it
+ * does not decide, or all new conversations would gather on one engine. Two generations approximate a least-recently-used
+ * list: the young one fills up, becomes the old one, and entries not used until the next change are dropped.
  */
 import type { Target } from './routing-target.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** For each model, in both generations together. */
+/** Per model, in both generations together. */
 const MAX_PREFIXES = 65_536
 const MAX_SESSIONS = 16_384
-/** Of one call, the longest ones. */
+/** The longest ones of a call. */
 const PREFIXES_PER_CALL = 64
 const SESSION_CHARS = 128
-/** So often prompts went on in different ways from a beginning that is common. */
+/** A prefix is common once prompts have continued from it in this many ways. */
 const COMMON_AFTER_BRANCHES = 3
 
 interface Beginning {
   target: Target
-  /** How the last prompt went on from here; 0: it ended. */
+  /** How the last prompt continued; 0: it ended. */
   next: number
   branches: number
 }
@@ -56,7 +56,7 @@ export class RoutingMemory {
     return this.#beginnings.size + this.#sessions.size
   }
 
-  /** The one that has seen this session, else the longest beginning of this prompt, among those that can take it. */
+  /** The target of this session, else of the longest known prefix, among those that can take the call. */
   find(call: UpstreamCall, canTake: (target: Target) => boolean): Target | undefined {
     if (call.session !== undefined) {
       const target = this.#sessions.get(sessionKey(call.accountId, call.session))
@@ -67,7 +67,7 @@ export class RoutingMemory {
     for (let n = prefixes.length - 1; n >= shortest; n -= 1) {
       const beginning = this.#beginnings.get(prefixes[n] ?? 0)
       if (beginning === undefined) continue
-      // What is shorter is more common still.
+      // Shorter prefixes are more common still.
       if (beginning.branches >= COMMON_AFTER_BRANCHES) return undefined
       if (canTake(beginning.target)) return beginning.target
     }
@@ -91,7 +91,7 @@ export class RoutingMemory {
   }
 }
 
-/** Two accounts may use the same words for their sessions. */
+/** Two accounts may use the same session name. */
 function sessionKey(accountId: string, session: string): string {
   return `${accountId} ${session.slice(0, SESSION_CHARS)}`
 }

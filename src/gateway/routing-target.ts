@@ -1,4 +1,4 @@
-/** A deployment and what is known of it while this process runs. It outlives changes of the catalog, by its id. */
+/** A deployment and its state in this process. It survives changes of the catalog, by its id. */
 import { Breaker, type BreakerState } from './breaker.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import type { Deployment, ServedModel } from './catalog.ts'
@@ -12,14 +12,14 @@ export interface TargetStats {
   readonly model: string
   readonly requests: number
   readonly faults: Readonly<Record<FaultClass, number>>
-  /** Answers that said 429. */
+  /** Answers with status 429. */
   readonly refusals: number
   readonly cancels: number
   readonly inFlight: number
   readonly breaker: BreakerState
   readonly affinityHits: number
   readonly affinityMisses: number
-  /** What its metrics said last. undefined: nothing, or too long ago. */
+  /** The last load from its metrics. undefined: none, or too old. */
   readonly load: Load | undefined
   readonly connections: number
   readonly idleConnections: number
@@ -30,7 +30,7 @@ export interface Load {
   readonly waiting: number
 }
 
-/** Older than this, what metrics said counts no more. */
+/** Older metrics are ignored. */
 const LOAD_KEPT_MS = 15_000
 
 export class Target {
@@ -41,16 +41,16 @@ export class Target {
   #deployment: Deployment
   #headMiddle: string
   pool: Pool
-  /** It stands in the catalog, is not drained, and has a weight. */
+  /** It is in the catalog, not drained, and has a weight. */
   isInUse = true
   inFlight = 0
-  /** A check waits for the next place that becomes free. */
+  /** A check waits for the next free slot. */
   isCheckWaiting = false
-  /** Told when the breaker wants a check. */
-  onDoubt: (() => void) | undefined
-  /** Grows with each call by one share of its weight: of two that are equally busy, the smaller is next. */
+  /** Called when the breaker needs a check. */
+  onSuspect: (() => void) | undefined
+  /** Grows with each call by 1 / weight: of two equally busy targets, the smaller is next. */
   turn = 0
-  /** The engine said 429. */
+  /** The engine answered 429. */
   pausedUntil = 0
   lastUsedAt = -Infinity
   requests = 0
@@ -59,7 +59,7 @@ export class Target {
   affinityHits = 0
   affinityMisses = 0
   #load: Load | undefined
-  /** Of that load, what others than this gateway have sent. */
+  /** The part of that load that other gateways sent. */
   #foreign = 0
   #loadUntil = 0
 
@@ -89,12 +89,12 @@ export class Target {
     return this.inFlight + (this.isCheckWaiting ? 1 : 0) < this.#deployment.concurrency
   }
 
-  /** false: there is no use in asking further. */
+  /** false: no call can go there now. */
   mayTake(now: number): boolean {
     return this.isInUse && this.hasPlace() && (this.isHealthy(now) || this.breaker.allowsLastResort(now))
   }
 
-  /** Outstanding work in relation to its weight. */
+  /** Outstanding work relative to its weight. */
   workAt(now: number): number {
     const foreign = now < this.#loadUntil ? this.#foreign : 0
     return (this.inFlight + foreign) / this.#deployment.weight

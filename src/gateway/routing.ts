@@ -1,18 +1,17 @@
 /**
- * Which deployment takes a call: the one with the least outstanding work for its weight, unless another has the
- * beginning of the prompt in its cache and is not clearly busier. A deployment that failed this call is asked again
- * only when no other is left.
+ * Chooses the deployment for a call: the one with the least outstanding work for its weight, unless another has the prompt
+ * prefix cached and is not clearly busier. A deployment that failed this call is tried again only if no other is left.
  */
 import type { RoutingMemory } from './routing-memory.ts'
 import type { Target } from './routing-target.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** A call goes to where its prompt is cached as long as that one has at most so many more calls than the least busy. */
+/** The cached target is preferred while it has at most this many more calls than the least busy. */
 const AFFINITY_EXTRA_CALLS = 8
 
-/** What a call has tried so far. */
+/** The targets that a call has tried. */
 export interface Tried {
-  /** How often; Infinity: not again. */
+  /** Number of attempts; Infinity: not again. */
   timesOf(target: Target): number
   readonly isEmpty: boolean
 }
@@ -27,7 +26,7 @@ export interface Refusal {
 const TIMES_PER_TARGET = 2
 const LEAST_RETRY_AFTER_MS = 250
 
-/** `wait`: those that could take it are full. */
+/** `wait`: all suitable targets are full. */
 export function chooseTarget(
   targets: readonly Target[],
   memory: RoutingMemory,
@@ -82,7 +81,7 @@ function pickTarget(
   return chosen
 }
 
-/** When all are open, the one that will be allowed first is tried all the same, by one call at a time. */
+/** If all breakers are open, the one that allows calls first is tried anyway, by one call at a time. */
 function lastResort(usable: readonly Target[], tried: Tried, now: number): Target | undefined {
   if (usable.some((target) => target.breaker.state(now) === 'closed')) return undefined
   let best: Target | undefined
@@ -103,6 +102,6 @@ function explainRefusal(usable: readonly Target[], now: number): Refusal {
   const isPaused = usable.some((target) => now < target.pausedUntil)
   const target = usable.length === 1 ? first : undefined
   return isPaused
-    ? { kind: 'overloaded', detail: 'the engines asked for a pause', retryAfterMs, target }
-    : { kind: 'unreachable', detail: 'kept away by the breaker', retryAfterMs, target }
+    ? { kind: 'overloaded', detail: 'the engines asked to slow down', retryAfterMs, target }
+    : { kind: 'unreachable', detail: 'the circuit breaker is open', retryAfterMs, target }
 }

@@ -1,36 +1,36 @@
 /**
- * The seam between those who answer customers and those who reach engines. A call is sent once or several times until
- * one engine has begun to answer; from `head` on it stays with that engine, and ends with exactly one `end` or `fail`.
+ * The interface between answering customers and calling engines. A call is sent once or several times until one engine
+ * starts to answer; from `head` on it stays with that engine, and ends with exactly one `end` or `fail`.
  */
 import type { Deployment, ServedModel } from './catalog.ts'
 
 export interface UpstreamCall {
   readonly model: ServedModel
-  /** Waiting calls are served in turn between accounts. */
+  /** Waiting calls take turns by account. */
   readonly accountId: string
-  /** Asked before each attempt, since the body and path depend on the engine that was chosen. */
+  /** Called before each attempt, since the body and path depend on the engine. */
   readonly request: (deployment: Deployment) => UpstreamRequest
-  /** Hashes of ever longer prefixes of the prompt, shortest first. Calls that share the longest ones go together. */
+  /** Hashes of longer and longer prompt prefixes, shortest first. Calls that share long ones go together. */
   readonly prefixes: readonly number[]
-  /** Calls with the same hint go together. */
+  /** Calls with the same session go together. */
   readonly session: string | undefined
-  /** Only deployments that can do it are asked. undefined: all of them. */
+  /** Deployments that can do it. undefined: all of them. */
   readonly accepts?: (deployment: Deployment) => boolean
 }
 
 export interface UpstreamRequest {
-  /** Of the operation: `/v1/chat/completions`. The deployment's `basePath` is put before it by who sends. */
+  /** Path of the operation, such as `/v1/chat/completions`; the sender prefixes the deployment's `basePath`. */
   readonly path: string
-  /** Complete lines, each with its CR LF, beside Host, Authorization, Content-Type and Content-Length. */
+  /** Complete lines with CR LF, besides Host, Authorization, Content-Type and Content-Length. */
   readonly extraHeaders: string
   readonly contentType: string
-  /** Large ones are sent without being joined. A text is latin1: one character a byte. */
+  /** Large pieces are sent without being joined. Strings are latin1: one character per byte. */
   readonly body: ReadonlyArray<Uint8Array | string>
 }
 
 export interface UpstreamHead {
   readonly status: number
-  /** Lower-case names; of a repeated header the last one. */
+  /** Lower-case names; the last value of a repeated header. */
   readonly headers: ReadonlyMap<string, string>
   readonly deployment: Deployment
 }
@@ -41,14 +41,14 @@ export interface UpstreamSink {
   data(bytes: Buffer): void
   end(): void
   fail(failure: UpstreamFailure): void
-  /** Its client has read nothing for a while, and others wait for the place. For who pauses; it is to cancel. */
+  /** The client has read nothing for a while, and others wait for the slot: cancel. */
   unread?(): void
 }
 
 /**
- * no_deployment: the model has none in use.    overloaded: no place in time, or the queue is full, or engines said 429.
- * unreachable: no connection, or refused by the breaker.    timeout: no first byte, none for too long, or too long in all.
- * broken: the connection ended or the answer was no HTTP.    status: every engine answered 5xx.
+ * no_deployment: the model has none in use. overloaded: no slot in time, queue full, or the engines answered 429.
+ * unreachable: no connection, or the breaker is open. timeout: no first byte, too long between bytes, or too long in
+ * total. broken: the connection closed early, or the answer is not HTTP. status: every engine answered 5xx.
  */
 export interface UpstreamFailure {
   readonly kind: 'no_deployment' | 'overloaded' | 'unreachable' | 'timeout' | 'broken' | 'status'
@@ -59,16 +59,16 @@ export interface UpstreamFailure {
 }
 
 export interface UpstreamHandle {
-  /** The client is gone or has enough: the engine is told by closing its connection. No sink method is called after. */
+  /** The client has gone: closes the connection to the engine. No sink method is called afterwards. */
   cancel(): void
   /** Back-pressure, once `head` was called. */
   pause(): void
   resume(): void
-  /** How many calls come before this one, those that are worked on included. undefined: it does not wait for a place. */
+  /** Calls before this one, including those in progress. undefined: it does not wait. */
   ahead(): number | undefined
 }
 
 export interface Dispatcher {
-  /** No sink method is called before this has returned. */
+  /** No sink method is called before this returns. */
   send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle
 }

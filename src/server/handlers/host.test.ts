@@ -271,7 +271,7 @@ describe('bare metal over SSH', () => {
   test('a command as a power switch is for the inventory file: a key of the API starts nothing on the server', async () => {
     const reply = await add({ id: 'metal-switch', bmc: { kind: 'command', reset: ['touch', '/tmp/owned'] } })
     expect(fieldsOf(reply)).toEqual([400, undefined, 'bmc.kind'])
-    expect(reply.body.issues[0].message).toContain('only its inventory file may name one')
+    expect(reply.body.issues[0].message).toContain('inventory file')
     const redfish = { kind: 'redfish', url: 'https://198.51.100.18', username: 'berth', password: 'secret' }
     expect(
       (await add({ id: 'metal-switch', hostname: 'switch', publicIp: '198.51.100.18', bmc: redfish })).status,
