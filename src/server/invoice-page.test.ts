@@ -36,7 +36,6 @@ const invoice: InvoiceRecord = {
 const textOf = (html: string) =>
   html
     .replace(/<style>.*?<\/style>/s, '')
-    .replace(/<small>/g, '')
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ')
 
@@ -50,19 +49,21 @@ describe('a final invoice', () => {
     expect(text).toContain('Period 1 to 30 November 2026')
     expect(text).toContain('Issued 1 December 2026')
     expect(text).toContain(
-      'Virtual machine brave-teal-otter (rental 12) 8 × H100, us-1 312.4167 hours $23.92 $7,473.00666666',
+      'Virtual machine brave-teal-otter (rental 12) 8 × H100, us-1 312.4167 hours $23.92 $7,473.01',
     )
-    expect(text).toContain('Payment: wire 2026-11-02 $12,000.00000000')
+    expect(text).toContain('Payment: wire 2026-11-02 $12,000.00')
     expect(text).not.toContain('not over')
   })
 
-  test('shows every amount in full, with as many decimals as the longest needs', () => {
-    expect(text).toContain('Opening balance $1,204.11820000')
-    expect(text).toContain('Payments and credits $11,975.00000000')
-    expect(text).toContain('Charges −$7,473.01666666')
-    expect(text).toContain('Closing balance $5,706.10153334')
-    expect(text).toContain('Adjustment – credited twice 2026-11-20 −$25.00000000')
-    expect(text).toContain('Total charges $7,473.01666666')
+  test('rounds amounts to cents, and gives the exact ones as tooltips', () => {
+    expect(text).toContain('Opening balance $1,204.12')
+    expect(text).toContain('Payments and credits $11,975.00')
+    expect(text).toContain('Charges -$7,473.02')
+    expect(text).toContain('Closing balance $5,706.10')
+    expect(text).toContain('Adjustment – credited twice 2026-11-20 -$25.00')
+    expect(text).toContain('Inference llama-70b 1 request – $0.01')
+    expect(html).toContain('<span title="$7,473.01666666">$7,473.02</span></td></tr></tfoot>')
+    expect(html).toContain('<b>$11,975.00</b>')
   })
 
   test('is complete in itself: no script, and nothing that a browser would fetch', () => {
@@ -72,7 +73,7 @@ describe('a final invoice', () => {
   })
 })
 
-test('a unit price is never cut to the decimals of the amounts', () => {
+test('a unit price keeps all its decimals', () => {
   const cheap = line('Storage volume “x” (volume 1), 1 GB, us-1', '0.970000000', { unitPriceUsd: '0.000097000' })
   const amounts = { openingBalanceUsd: '1.000000000', chargesUsd: '0.970000000', closingBalanceUsd: '0.030000000' }
   const text = textOf(

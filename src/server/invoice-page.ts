@@ -1,17 +1,16 @@
 /**
  * An invoice as a page that prints on A4. It is self-contained, without scripts, fonts or images to fetch, so that a
- * saved copy never changes. Amounts are exact; fractions of a cent are grey.
+ * saved copy never changes. Amounts are rounded for people; the exact amount is in the tooltip.
  */
 import type { z } from 'zod'
 import { formatInstant, parseInstant, startOfNextMonth, addMs, type Instant } from '../base/instant.ts'
+import { formatUsdExactly, formatUsdForPeople, usd } from '../base/money.ts'
 import type { invoiceRecord } from '../contract/billing.ts'
 
 export type InvoiceRecord = z.output<typeof invoiceRecord>
 type Line = InvoiceRecord['lines'][number]
 
 export function renderInvoice(invoice: InvoiceRecord): string {
-  const decimals = decimalsOf(invoice)
-  const money = (text: string) => moneyOf(text, decimals)
   const open = invoice.status === 'open'
   return `<!doctype html>
 <html lang="en">
@@ -40,14 +39,14 @@ export function renderInvoice(invoice: InvoiceRecord): string {
   <div class="closing"><span>${open ? 'Balance so far' : 'Closing balance'}</span><b>${money(invoice.closingBalanceUsd)}</b></div>
 </section>
 <h2>Charges</h2>
-${chargeTable(invoice, money)}
+${chargeTable(invoice)}
 <h2>Payments and credits</h2>
-${paymentTable(invoice, money)}
+${paymentTable(invoice)}
 <footer>
   <p><strong>No payment is due.</strong> This account is prepaid: the charges above were deducted from its balance.</p>
   <p>All amounts are in US dollars and all times in UTC. Usage is metered by the millisecond and charged to the
-  nano-dollar; hours are shown with four decimals, amounts are exact. A charge is on the invoice of the month in
-  which it was posted.</p>
+  nano-dollar. Amounts are shown in cents, or with up to four decimals below a dollar; the statement has the exact
+  amounts. A charge is on the invoice of the month in which it was posted.</p>
 </footer>
 </main>
 </body>
@@ -55,12 +54,12 @@ ${paymentTable(invoice, money)}
 `
 }
 
-function chargeTable(invoice: InvoiceRecord, money: (text: string) => string): string {
+function chargeTable(invoice: InvoiceRecord): string {
   if (invoice.lines.length === 0) return '<p class="none">There were no charges in this period.</p>'
   const row = (
     line: Line,
   ) => `<tr><td>${description(line.description)}</td><td class="n">${escapeHtml(line.quantity)}</td>
-<td class="n">${line.unitPriceUsd === null ? '<span class="quiet">–</span>' : moneyOf(line.unitPriceUsd, shownDecimals(line.unitPriceUsd))}</td><td class="n">${money(line.amountUsd)}</td></tr>`
+<td class="n">${line.unitPriceUsd === null ? '<span class="quiet">–</span>' : formatUsdExactly(usd(line.unitPriceUsd))}</td><td class="n">${money(line.amountUsd)}</td></tr>`
   return `<table>
 <thead><tr><th>Description</th><th class="n">Quantity</th><th class="n">Unit price</th><th class="n">Amount</th></tr></thead>
 <tbody>
@@ -71,7 +70,7 @@ ${invoice.lines.map(row).join('\n')}
 }
 
 /** A payment's quantity is its date. */
-function paymentTable(invoice: InvoiceRecord, money: (text: string) => string): string {
+function paymentTable(invoice: InvoiceRecord): string {
   if (invoice.payments.length === 0) return '<p class="none">There were no payments in this period.</p>'
   const row = (line: Line) =>
     `<tr><td>${escapeHtml(line.description)}</td><td class="n">${escapeHtml(line.quantity)}</td><td class="n">${money(line.amountUsd)}</td></tr>`
@@ -90,23 +89,11 @@ function description(text: string): string {
   return rest === undefined ? escapeHtml(text) : `${escapeHtml(head)}<br><span class="quiet">${escapeHtml(rest)}</span>`
 }
 
-/** As many decimals as the longest amount needs, so that the decimal points align. */
-function decimalsOf(invoice: InvoiceRecord): number {
-  const { openingBalanceUsd, chargesUsd, paymentsUsd, closingBalanceUsd } = invoice
-  const amounts = [...invoice.lines, ...invoice.payments].map((line) => line.amountUsd)
-  return Math.max(...[openingBalanceUsd, chargesUsd, paymentsUsd, closingBalanceUsd, ...amounts].map(shownDecimals))
-}
-
-function shownDecimals(text: string): number {
-  return Math.max(2, (text.split('.')[1] ?? '').replace(/0+$/, '').length)
-}
-
-function moneyOf(text: string, decimals: number): string {
-  const [whole = '0', fraction = ''] = text.replace('-', '').split('.')
-  const digits = fraction.padEnd(9, '0').slice(0, decimals)
-  const small = digits.slice(2) === '' ? '' : `<small>${digits.slice(2)}</small>`
-  const sign = text.startsWith('-') && /[1-9]/.test(text) ? '−' : ''
-  return escapeHtml(`${sign}$${whole.replace(/\B(?=(\d{3})+$)/g, ',')}.${digits.slice(0, 2)}`) + small
+/** The tooltip has the digits that rounding drops. */
+function money(text: string): string {
+  const amount = usd(text)
+  const [shown, exact] = [formatUsdForPeople(amount), formatUsdExactly(amount)]
+  return shown === exact ? escapeHtml(shown) : `<span title="${escapeHtml(exact)}">${escapeHtml(shown)}</span>`
 }
 
 function negated(text: string): string {
@@ -176,7 +163,6 @@ tbody tr:last-child td { border-bottom-color: var(--ink) }
 tfoot td { border-bottom: 0; font-weight: 600 }
 .n { padding-left: 16px; text-align: right; white-space: nowrap }
 .n, .sum b { font-variant-numeric: tabular-nums }
-small { font-size: .82em; font-weight: 400; color: var(--quiet) }
 footer { margin-top: 34px; padding-top: 12px; border-top: 1px solid var(--line); color: var(--quiet); font-size: 12.5px; break-inside: avoid }
 footer p { margin: 0 0 6px }
 footer strong { color: var(--ink) }
