@@ -1,9 +1,11 @@
 /**
  * Bars that stand side by side, each of one or more parts. The drawing is for the eyes; every bar can also be reached by
  * keys (arrows move from one to the next) and says what it shows, and the same values stand in a table one press away.
- * Values are whole numbers of any size, so that money stays exact; only their heights are floats.
+ * Values are nano-dollars and stay exact; only the heights of bars are floats.
  */
 import { useState, type KeyboardEvent, type ReactNode } from 'react'
+import { nanoUsdOf } from '../../src/base/money.ts'
+import { exactMoney, money } from '../../src/view/money.ts'
 import { Button } from './button.tsx'
 import { cx } from './class.ts'
 import { Table, type Column } from './table.tsx'
@@ -25,7 +27,6 @@ interface BarChartProps {
   /** From the bottom up. One part has no legend. */
   readonly parts: readonly string[]
   readonly bars: readonly Bar[]
-  readonly format: (value: bigint) => string
 }
 
 const HEIGHT_PX = 220
@@ -78,7 +79,7 @@ function Legend({ parts }: { parts: readonly string[] }) {
   )
 }
 
-function Drawing({ label, bars, parts, format }: BarChartProps) {
+function Drawing({ label, bars, parts }: BarChartProps) {
   const [shown, setShown] = useState<number>()
   // The one bar that the Tab key reaches; the arrows go on from there.
   const [reached, setReached] = useState(bars.length - 1)
@@ -94,7 +95,7 @@ function Drawing({ label, bars, parts, format }: BarChartProps) {
   return (
     <div className="flex gap-2">
       <div aria-hidden="true" className="relative shrink-0 text-right text-xs text-muted" style={{ height: HEIGHT_PX }}>
-        <Ticks top={top} format={format} />
+        <Ticks top={top} />
       </div>
       <div className="min-w-0 flex-1">
         <div className="relative" style={{ height: HEIGHT_PX }} onPointerLeave={() => setShown(undefined)}>
@@ -119,7 +120,7 @@ function Drawing({ label, bars, parts, format }: BarChartProps) {
                 key={bar.key}
                 type="button"
                 tabIndex={index === Math.min(reached, bars.length - 1) ? 0 : -1}
-                aria-label={describe(bar, parts, format)}
+                aria-label={describe(bar, parts)}
                 onPointerEnter={() => setShown(index)}
                 onFocus={() => {
                   setReached(index)
@@ -131,7 +132,7 @@ function Drawing({ label, bars, parts, format }: BarChartProps) {
               />
             ))}
           </div>
-          <Note bars={bars} index={shown} parts={parts} format={format} />
+          <Note bars={bars} index={shown} parts={parts} />
         </div>
         <AxisNames bars={bars} />
       </div>
@@ -161,12 +162,7 @@ function BarParts({ bar, top, xShare, wide }: { bar: Bar; top: bigint; xShare: n
 }
 
 /** What the bar under the pointer or the focus shows. Near the right edge it opens to the left. */
-function Note({
-  bars,
-  index,
-  parts,
-  format,
-}: Omit<BarChartProps, 'label' | 'barName'> & { index: number | undefined }) {
+function Note({ bars, index, parts }: Omit<BarChartProps, 'label' | 'barName'> & { index: number | undefined }) {
   const bar = index === undefined ? undefined : bars[index]
   if (index === undefined || bar === undefined) return null
   const middle = ((index + 0.5) / bars.length) * 100
@@ -186,11 +182,11 @@ function Note({
             <p key={part} className="flex items-center gap-1.5">
               <span className={cx('size-2 rounded-xs', lookOf(n).mark)} />
               <span className="flex-1 text-muted">{part}</span>
-              <span className="pl-3 tabular-nums">{format(value)}</span>
+              <span className="pl-3 tabular-nums">{moneyOf(value)}</span>
             </p>
           )
         })}
-      <p className="font-medium tabular-nums">{format(sumOf(bar))}</p>
+      <p className="font-medium tabular-nums">{moneyOf(sumOf(bar))}</p>
       {bar.detail !== undefined && <p className="text-muted">{bar.detail}</p>}
     </div>
   )
@@ -199,8 +195,8 @@ function Note({
 const tickShares = [0, 0.5, 1] as const
 
 /** The longest of them makes the place of all, so that nothing is cut. */
-function Ticks({ top, format }: { top: bigint; format: BarChartProps['format'] }): ReactNode {
-  const texts = tickShares.map((share) => ({ share, text: format((top * BigInt(share * 2)) / 2n) }))
+function Ticks({ top }: { top: bigint }): ReactNode {
+  const texts = tickShares.map((share) => ({ share, text: exactMoney(nanoUsdOf((top * BigInt(share * 2)) / 2n)) }))
   const longest = texts.reduce((most, { text }) => (text.length > most.length ? text : most), '')
   return (
     <>
@@ -239,28 +235,23 @@ function AxisNames({ bars }: { bars: readonly Bar[] }) {
   )
 }
 
-function ChartTable({ label, barName, parts, bars, format }: BarChartProps) {
+function ChartTable({ label, barName, parts, bars }: BarChartProps) {
   const hasDetail = bars.some((bar) => bar.detail !== undefined)
-  const columns = columnsOf(barName, parts, format, hasDetail)
+  const columns = columnsOf(barName, parts, hasDetail)
   return <Table label={label} columns={columns} rows={bars} rowKey={(bar) => bar.key} empty={null} />
 }
 
-function columnsOf(
-  barName: string,
-  parts: readonly string[],
-  format: BarChartProps['format'],
-  hasDetail: boolean,
-): ReadonlyArray<Column<Bar>> {
+function columnsOf(barName: string, parts: readonly string[], hasDetail: boolean): ReadonlyArray<Column<Bar>> {
   return [
     { name: 'name', header: barName, cell: (bar) => <span className="whitespace-nowrap">{bar.name}</span> },
     ...parts.map((part, index): Column<Bar> => ({
       name: part,
       header: part,
       align: 'right',
-      cell: (bar) => format(bar.values[index] ?? 0n),
+      cell: (bar) => moneyOf(bar.values[index] ?? 0n),
     })),
     ...(parts.length > 1
-      ? [{ name: 'sum', header: 'Total', align: 'right', cell: (bar) => format(sumOf(bar)) } as Column<Bar>]
+      ? [{ name: 'sum', header: 'Total', align: 'right', cell: (bar) => moneyOf(sumOf(bar)) } as Column<Bar>]
       : []),
     ...(hasDetail
       ? [{ name: 'detail', header: 'Detail', align: 'right', cell: (bar) => bar.detail } as Column<Bar>]
@@ -268,10 +259,10 @@ function columnsOf(
   ]
 }
 
-function describe(bar: Bar, parts: readonly string[], format: BarChartProps['format']): string {
-  const split = bar.values.flatMap((value, index) => (value === 0n ? [] : [`${parts[index] ?? ''} ${format(value)}`]))
+function describe(bar: Bar, parts: readonly string[]): string {
+  const split = bar.values.flatMap((value, index) => (value === 0n ? [] : [`${parts[index] ?? ''} ${moneyOf(value)}`]))
   const details = parts.length > 1 && split.length > 0 ? ` (${split.join(', ')})` : ''
-  return `${bar.name}: ${format(sumOf(bar))}${details}${bar.detail === undefined ? '' : `, ${bar.detail}`}`
+  return `${bar.name}: ${moneyOf(sumOf(bar))}${details}${bar.detail === undefined ? '' : `, ${bar.detail}`}`
 }
 
 function sumOf(bar: Bar): bigint {
@@ -291,4 +282,8 @@ function roundUp(value: bigint): bigint {
   for (let unit = 1n; ; unit *= 10n) {
     for (const step of [2n, 4n, 10n]) if (unit * step >= value) return unit * step
   }
+}
+
+function moneyOf(value: bigint): string {
+  return money(nanoUsdOf(value))
 }

@@ -181,7 +181,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
 
     await page.getByRole('tab', { name: 'Engines' }).click()
     await page.getByRole('heading', { level: 3, name: 'mock' }).waitFor()
-    await page.getByText('No differences to the database.').first().waitFor()
+    await page.getByText('No differences from the database.').first().waitFor()
     await look('fleet-engines')
     await page.getByRole('tab', { name: 'Rentals' }).click()
     const all = page.getByRole('table', { name: 'Rentals of all accounts' })

@@ -97,7 +97,13 @@ const columns: ReadonlyArray<Column<Account>> = [
     align: 'right',
     cell: (account) => (account.supplier ? money(account.earningsUsd) : '—'),
   },
-  { name: 'opened', header: 'Created', align: 'right', cell: (account) => localDate(account.createdAt) },
+  {
+    name: 'opened',
+    header: 'Created',
+    width: '7.5rem',
+    align: 'right',
+    cell: (account) => localDate(account.createdAt),
+  },
 ]
 
 function Accounts() {

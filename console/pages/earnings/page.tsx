@@ -1,7 +1,7 @@
 /** A supplier's earnings by day and machine, and payouts. Amounts count on the day they were charged. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
-import { nanoUsdOf, parseUsd } from '../../../src/base/money.ts'
+import { parseUsd } from '../../../src/base/money.ts'
 import { localDate } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
@@ -117,7 +117,6 @@ function Days({ byDay }: { byDay: Earnings['byDay'] }) {
       label="Earnings by day"
       barName="Day"
       parts={['Earned']}
-      format={(value) => money(nanoUsdOf(value))}
       bars={byDay.map(({ day, earnedUsd, gpuHoursSold }) => ({
         key: day,
         name: monthDay.format(Date.parse(day)),

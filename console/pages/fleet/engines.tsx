@@ -85,7 +85,7 @@ function Engine({ engine }: { engine: AuditedEngine }) {
           columns={findingColumns}
           rows={engine.findings.map((finding, at) => ({ ...finding, at }))}
           rowKey={(finding) => finding.at}
-          empty={<p className="text-sm text-muted">No differences to the database.</p>}
+          empty={<p className="text-sm text-muted">No differences from the database.</p>}
         />
       )}
     </div>

@@ -68,13 +68,13 @@ const columns: ReadonlyArray<Column<Row>> = [
     name: 'first',
     header: <abbr title="Time to first byte: median and 95th percentile">First byte p50 / p95</abbr>,
     align: 'right',
-    cell: (row) => quantiles(row.traffic?.firstByteMs),
+    cell: (row) => <Quantiles of={row.traffic?.firstByteMs} />,
   },
   {
     name: 'total',
     header: <abbr title="Total time: median and 95th percentile">Total p50 / p95</abbr>,
     align: 'right',
-    cell: (row) => quantiles(row.traffic?.totalMs),
+    cell: (row) => <Quantiles of={row.traffic?.totalMs} />,
   },
   {
     name: 'cost',
@@ -97,6 +97,7 @@ function loadOf(model: Model | undefined, of: (health: Health) => number | null)
   return known.length === 0 ? '—' : number(known.reduce((total, value) => total + value, 0))
 }
 
-function quantiles(value: ModelTraffic['totalMs'] | undefined): string {
-  return value === null || value === undefined ? '—' : `${duration(value.p50)} / ${duration(value.p95)}`
+function Quantiles({ of }: { of: ModelTraffic['totalMs'] | undefined }) {
+  if (of === null || of === undefined) return '—'
+  return <span className="whitespace-nowrap">{`${duration(of.p50)} / ${duration(of.p95)}`}</span>
 }

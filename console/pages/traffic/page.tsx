@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { sumUsd, usd, usdToNumber } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { count, number } from '../../../src/view/number.ts'
-import { money } from '../../../src/view/money.ts'
+import { exactMoney, money } from '../../../src/view/money.ts'
 import { span } from '../../../src/view/time.ts'
 import { useOperatorEvents } from '../../api/live-operator.ts'
 import { useCall } from '../../api/query.ts'
@@ -136,7 +136,7 @@ function Charts({ traffic }: { traffic: Traffic }) {
     },
     {
       title: 'Revenue per minute',
-      format: money,
+      format: exactMoney,
       series: [line('USD', (minute) => usdToNumber(usd(minute.costUsd)))],
     },
   ]

@@ -1,8 +1,7 @@
 /** What each day has cost, as bars. A long time is shown by weeks. */
 import type { Reply } from '../../../src/client/client.ts'
-import { nanoUsdOf, parseUsd, sumUsd, zeroUsd } from '../../../src/base/money.ts'
+import { parseUsd, sumUsd, zeroUsd } from '../../../src/base/money.ts'
 import { count } from '../../../src/view/number.ts'
-import { money } from '../../../src/view/money.ts'
 import { BarChart, type Bar } from '../../ui/bar-chart.tsx'
 import { daysOf, shortDay, type Range } from './range.ts'
 
@@ -27,7 +26,6 @@ export function UsageDays({ summary, range }: { summary: Reply<'getUsageSummary'
       barName={isByWeek ? 'Week from' : 'Day'}
       parts={['Spent']}
       bars={bars}
-      format={(value) => money(nanoUsdOf(value))}
     />
   )
 }

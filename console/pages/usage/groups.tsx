@@ -4,7 +4,7 @@
  */
 import { useQueries } from '@tanstack/react-query'
 import type { Reply } from '../../../src/client/client.ts'
-import { nanoUsdOf, parseUsd, sumUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
+import { parseUsd, sumUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { call } from '../../api/query.ts'
@@ -108,7 +108,6 @@ function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: reado
       barName="Day"
       parts={[...ownRows.map(nameOf), ...(fits ? [] : ['Others'])]}
       bars={bars}
-      format={(value) => money(nanoUsdOf(value))}
     />
   )
 }
