@@ -26,7 +26,7 @@ export interface App {
   /** One cached read for all callers. Absent: read per request. */
   readonly rentalOptions?: RentalOptions
   /** Absent: this server has no gateway. */
-  readonly modelSight?: ModelSight
+  readonly modelStatus?: ModelStatus
   /** The cost of a recent request of this server, which may not be settled in the database yet. */
   readonly recentCost?: (requestId: string) => { readonly accountId: string; readonly cost: NanoUsd } | undefined
 }
@@ -42,7 +42,7 @@ export interface DriverFault {
 }
 
 /** State of models on this server, which is not in the database. */
-export interface ModelSight {
+export interface ModelStatus {
   /** undefined: this server does not run the model itself. */
   localState(model: string): LocalModelState | undefined
   /** undefined: this server does not use it. */

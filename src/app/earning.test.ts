@@ -64,8 +64,8 @@ function machineOf(id: string): Parameters<typeof saveInventory>[2][number] {
 
 /** A rental of eight GPUs on the given machines. */
 async function rentOn(nodes: Readonly<Record<string, number>>, owner: Actor, perHour: string): Promise<number> {
-  const wish = { pricePerHour: usd(perHour), supplier: { accountId: owner.accountId, platformFeeBp: FEE_BP } }
-  const id = await startRental(books, customer, wish)
+  const request = { pricePerHour: usd(perHour), supplier: { accountId: owner.accountId, platformFeeBp: FEE_BP } }
+  const id = await startRental(books, customer, request)
   const spec: Pick<EngineSpec, 'nodes'> = {
     nodes: Object.entries(nodes).map(([machineId, gpus]) => ({
       machineId,

@@ -50,7 +50,7 @@ export function supplierOf(actor: Pick<Actor, 'accountId'>): string | null {
 export async function createJoinToken(
   tx: Tx,
   actor: Actor,
-  wish: { uses: number; expiresInHours: number },
+  request: { uses: number; expiresInHours: number },
 ): Promise<Result<{ token: JoinToken; text: string }>> {
   const account = await lockAccount(tx, actor.accountId)
   const supplierId = supplierOf(actor)
@@ -58,8 +58,13 @@ export async function createJoinToken(
     return fail('not_a_supplier')
   }
   const made = makeJoinToken()
-  const expiresAt = addMs(tx.clock.now(), wish.expiresInHours * HOUR_MS)
-  const token = await insertJoinToken(tx, made, { accountId: actor.accountId, supplierId, uses: wish.uses, expiresAt })
+  const expiresAt = addMs(tx.clock.now(), request.expiresInHours * HOUR_MS)
+  const token = await insertJoinToken(tx, made, {
+    accountId: actor.accountId,
+    supplierId,
+    uses: request.uses,
+    expiresAt,
+  })
   if ((await countJoinTokens(tx, actor.accountId)) > JOIN_TOKENS) {
     return fail('quota_exceeded', { quota: `${JOIN_TOKENS} join tokens` })
   }
@@ -68,7 +73,7 @@ export async function createJoinToken(
     action: 'join_token.create',
     accountId: actor.accountId,
     subject: `join_token:${token.id}`,
-    detail: { uses: wish.uses, expiresAt: formatInstant(expiresAt) },
+    detail: { uses: request.uses, expiresAt: formatInstant(expiresAt) },
   })
   return ok({ token, text: made.text })
 }

@@ -124,7 +124,7 @@ async function describeCharges(
   const requests = await countMonthRequests(db, accountId, month)
   const things = new Map<string, MonthCharge[]>()
   for (const charge of charges) {
-    const isTimed = charge.stretch !== null
+    const isTimed = charge.segment !== null
     const thing = JSON.stringify([charge.rentalId, charge.volumeId, charge.model, isTimed])
     things.set(thing, [...(things.get(thing) ?? []), charge])
   }
@@ -203,12 +203,12 @@ function amountOf(parts: readonly MonthCharge[]): NanoUsd {
 }
 
 function timed(parts: readonly MonthCharge[]): boolean {
-  return parts.every((part) => part.stretch !== null)
+  return parts.every((part) => part.segment !== null)
 }
 
 function onePrice(parts: readonly MonthCharge[]): NanoUsd | null {
-  const prices = new Set(parts.map((part) => part.stretch?.pricePerHour ?? null))
-  return prices.size === 1 ? (parts[0]?.stretch?.pricePerHour ?? null) : null
+  const prices = new Set(parts.map((part) => part.segment?.pricePerHour ?? null))
+  return prices.size === 1 ? (parts[0]?.segment?.pricePerHour ?? null) : null
 }
 
 function counted(parts: readonly MonthCharge[]): string {
@@ -220,9 +220,9 @@ function counted(parts: readonly MonthCharge[]): string {
 
 /** The charged milliseconds in the month. */
 function spanOf(parts: readonly MonthCharge[]): bigint {
-  return parts.reduce((sum, { stretch }) => {
-    if (stretch === null) return sum
-    return sum + spanAtCost(stretch.pricePerHour, stretch.after) - spanAtCost(stretch.pricePerHour, stretch.before)
+  return parts.reduce((sum, { segment }) => {
+    if (segment === null) return sum
+    return sum + spanAtCost(segment.pricePerHour, segment.after) - spanAtCost(segment.pricePerHour, segment.before)
   }, 0n)
 }
 

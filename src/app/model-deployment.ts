@@ -133,10 +133,10 @@ function columnsOf(facts: DeploymentFacts) {
   })
 }
 
-type Told = Omit<DeploymentChange, 'id' | 'reason'>
+type AuditedFacts = Omit<DeploymentChange, 'id' | 'reason'>
 
 /** For the audit log, with the names of the contract. Of a key, only whether there is one. */
-function detailOf(facts: Told): Record<string, unknown> {
+function detailOf(facts: AuditedFacts): Record<string, unknown> {
   const { weight, concurrency, connectMs, firstByteMs, betweenBytesMs, totalMs, readsMetrics } = facts
   const { url, upstreamModel, drained, apiKey } = facts
   const times = { connectMs, firstByteMs, betweenBytesMs, totalMs }

@@ -112,64 +112,64 @@ interface Move {
   readonly refuse?: () => Promise<Failure | undefined>
 }
 
-async function move(tx: Tx, actor: Actor, input: MoneyInput, wish: Move): Promise<Result<Moved>> {
+async function move(tx: Tx, actor: Actor, input: MoneyInput, posting: Move): Promise<Result<Moved>> {
   const { accountId, amount, reason } = input
   if (!(await lockAvailable(tx, [accountId])).has(accountId)) return noSuchAccount()
   const postingKey = postingKeyOf(accountId, input.idempotencyKey)
   const earlier = await findOperatorPosting(tx, postingKey)
   if (earlier !== undefined) {
-    return isSame(earlier, amount, wish)
+    return isSame(earlier, amount, posting)
       ? ok({ postingKey, replayed: true, balances: await readBalances(tx.db, accountId) })
       : fail('idempotency_key_reused')
   }
-  const refused = (await wish.refuse?.()) ?? (await refuseOverflow(tx, input, wish))
+  const refused = (await posting.refuse?.()) ?? (await refuseOverflow(tx, input, posting))
   if (refused !== undefined) return refused
   const ref = (kind: LedgerKind) => ({ accountId: houseKinds.has(kind) ? null : accountId, kind })
   const answer = await post(tx, {
     key: postingKey,
-    kind: wish.kind,
+    kind: posting.kind,
     accountId,
-    memo: wish.memo,
+    memo: posting.memo,
     actor: actor.keyId,
     reason,
-    ...(wish.rentalId === undefined ? {} : { rentalId: wish.rentalId }),
-    transfers: [{ from: ref(wish.from), to: ref(wish.to), amount }],
+    ...(posting.rentalId === undefined ? {} : { rentalId: posting.rentalId }),
+    transfers: [{ from: ref(posting.from), to: ref(posting.to), amount }],
   })
   if (answer === 'insufficient') {
-    return fail('insufficient_balance', { amount, purpose: wish.from === 'earnings' ? 'payout' : 'withdrawal' })
+    return fail('insufficient_balance', { amount, purpose: posting.from === 'earnings' ? 'payout' : 'withdrawal' })
   }
   const balances = await readBalances(tx.db, accountId)
-  await tell(tx, actor, input, wish, postingKey, balances)
+  await announce(tx, actor, input, posting, postingKey, balances)
   return ok({ postingKey, replayed: false, balances })
 }
 
 const houseKinds: ReadonlySet<LedgerKind> = new Set<LedgerKind>(['revenue', 'funding', 'adjustments', 'payouts'])
 
 /** Writes the audit log and the customer's event, and wakes the loops that may wait for money. */
-async function tell(
+async function announce(
   tx: Tx,
   actor: Actor,
   { accountId, amount, reason }: MoneyInput,
-  wish: Move,
+  posting: Move,
   postingKey: string,
   balances: Balances,
 ): Promise<void> {
-  const signed = formatUsd(wish.from === 'available' ? nanoUsdOf(0n - amount) : amount)
-  const rental = wish.rentalId === undefined ? {} : { rentalId: wish.rentalId }
+  const signed = formatUsd(posting.from === 'available' ? nanoUsdOf(0n - amount) : amount)
+  const rental = posting.rentalId === undefined ? {} : { rentalId: posting.rentalId }
   await writeAudit(tx, {
     actor: actor.keyId,
-    action: `balance.${wish.kind}`,
+    action: `balance.${posting.kind}`,
     accountId,
     subject: postingKey,
     reason,
     detail: { amountUsd: signed, ...rental },
   })
-  if (wish.event === undefined) return
+  if (posting.event === undefined) return
   recordEvent(tx, {
     accountId,
-    type: wish.event,
+    type: posting.event,
     subject: { kind: 'balance', id: accountId },
-    data: { amountUsd: signed, kind: wish.kind, availableUsd: formatUsd(balances.available), ...rental },
+    data: { amountUsd: signed, kind: posting.kind, availableUsd: formatUsd(balances.available), ...rental },
   })
   tx.wake.add('meter')
   tx.wake.add('volumes')
@@ -181,18 +181,18 @@ function postingKeyOf(accountId: string, idempotencyKey: string | undefined): st
   return `op:${accountId}:${key.length <= 150 ? key : sha256(key).toString('hex')}`
 }
 
-function isSame(earlier: FoundPosting, amount: NanoUsd, wish: Move): boolean {
+function isSame(earlier: FoundPosting, amount: NanoUsd, posting: Move): boolean {
   return (
-    earlier.kind === wish.kind &&
-    earlier.from_kind === wish.from &&
-    earlier.to_kind === wish.to &&
+    earlier.kind === posting.kind &&
+    earlier.from_kind === posting.from &&
+    earlier.to_kind === posting.to &&
     earlier.amount_nano === amount &&
-    earlier.rental_id === (wish.rentalId ?? null)
+    earlier.rental_id === (posting.rentalId ?? null)
   )
 }
 
-async function refuseOverflow(tx: Tx, input: MoneyInput, wish: Move): Promise<Failure | undefined> {
-  if (wish.to !== 'available') return undefined
+async function refuseOverflow(tx: Tx, input: MoneyInput, posting: Move): Promise<Failure | undefined> {
+  if (posting.to !== 'available') return undefined
   const { available, held } = await readBalances(tx.db, input.accountId)
   if (available + held + input.amount <= largestBalance) return undefined
   return failField(['amountUsd'], 'balance_too_large')

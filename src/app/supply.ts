@@ -31,8 +31,8 @@ export async function changeSuppliedMachine(
   if (machine === undefined || machine.supplier_id !== actor.accountId) return noMachine()
   if (change.price !== undefined && machine.offering !== 'marketplace') return pricedByTheBook()
   const { price, listed } = change
-  const wish = { ...(price === undefined ? {} : { price }), ...(listed === undefined ? {} : { listed }) }
-  const changed = await changeMachine(tx, id, wish, actor.accountId)
+  const columns = { ...(price === undefined ? {} : { price }), ...(listed === undefined ? {} : { listed }) }
+  const changed = await changeMachine(tx, id, columns, actor.accountId)
   return changed === undefined ? noMachine() : ok(changed)
 }
 
@@ -77,14 +77,14 @@ export async function changeFleetMachine(
   }
   // Only while the owner is the same: the machine may be handed over at this moment.
   const stillOf = change.price === undefined ? undefined : machine.supplier_id
-  const wish: Parameters<typeof changeMachine>[2] = {
+  const columns: Parameters<typeof changeMachine>[2] = {
     ...(change.supplierId === undefined ? {} : { supplierId: change.supplierId }),
     ...(change.listed === undefined ? {} : { listed: change.listed }),
     ...(change.price === undefined ? {} : { price: change.price }),
     ...(change.draining === undefined || isHost ? {} : { status: change.draining ? 'node_draining' : 'node_ready' }),
     ...(change.gpusSick === undefined ? {} : { gpusWithdrawn: [...new Set(change.gpusSick)].sort((a, b) => a - b) }),
   }
-  const changed = await changeMachine(tx, id, wish, stillOf)
+  const changed = await changeMachine(tx, id, columns, stillOf)
   if (changed === undefined) return change.price === undefined ? noMachine() : pricedByItsSupplier()
   const { reason, price, ...rest } = change
   const detail = { ...rest, ...(price === undefined ? {} : { pricePerGpuHourUsd: formatUsd(price) }) }

@@ -115,11 +115,11 @@ describe('settling', () => {
     const astray = books.recordOf(actor, 'rental:1', usd('0.01'))
     await treasury.settle([...good.slice(0, 4), stranger, thief, unpaid, astray, ...good.slice(4)])
     expect(await books.balances(actor)).toMatchObject({ held: usd('0.91') })
-    const told = await books.audits('request.not_settled')
-    expect(new Set(told.map((row) => row.subject))).toEqual(
+    const audited = await books.audits('request.not_settled')
+    expect(new Set(audited.map((row) => row.subject))).toEqual(
       new Set([stranger, thief, unpaid, astray].map((record) => record.requestId)),
     )
-    expect(JSON.stringify(told.map((row) => row.detail))).not.toContain('v1.secret')
+    expect(JSON.stringify(audited.map((row) => row.detail))).not.toContain('v1.secret')
     expect(await books.findings()).toEqual([])
   })
 

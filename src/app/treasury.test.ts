@@ -152,8 +152,8 @@ describe('unused purses', () => {
         return waiting.rows.length > 0
       })
       const expiresAt = addMs(books.clock.now(), 10 * MINUTE_MS)
-      const wish = { wanted: usd('0.1'), needed: usd('0.1'), now: books.clock.now(), expiresAt }
-      await topUpPurse(tx.db, `${books.gatewayIds.at(-1)}`, sharedPurse(actor), wish)
+      const request = { wanted: usd('0.1'), needed: usd('0.1'), now: books.clock.now(), expiresAt }
+      await topUpPurse(tx.db, `${books.gatewayIds.at(-1)}`, sharedPurse(actor), request)
     })
     await releasing
     expect((await books.balances(actor)).held).toBe(usd('0.6'))

@@ -105,7 +105,8 @@ async function settleBatch(database: Database, gatewayId: string, batch: readonl
   try {
     await transact(database, async (tx) => {
       const expiresAt = addMs(tx.clock.now(), PURSE_LIVES_MS)
-      for (const purse of await settleRequests(tx, gatewayId, batch, expiresAt)) await tellShort(tx, gatewayId, purse)
+      for (const purse of await settleRequests(tx, gatewayId, batch, expiresAt))
+        await auditShortfall(tx, gatewayId, purse)
     })
   } catch (error) {
     const why = refusalOf(error)
@@ -127,7 +128,7 @@ function refusalOf(error: unknown): string | undefined {
   return refused && error instanceof Error ? error.message : undefined
 }
 
-async function tellShort(tx: Tx, gatewayId: string, purse: ShortPurse): Promise<void> {
+async function auditShortfall(tx: Tx, gatewayId: string, purse: ShortPurse): Promise<void> {
   await writeAudit(tx, {
     actor: 'gateway',
     action: 'purse.overdrawn',

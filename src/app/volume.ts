@@ -63,20 +63,20 @@ export async function attachToNewRental(
   tx: Tx,
   actor: Actor,
   rental: Rental,
-  wish: { isNew: false; id: number } | { isNew: true; label: string; sizeInGb: number; room: VolumeRoom },
+  request: { isNew: false; id: number } | { isNew: true; label: string; sizeInGb: number; room: VolumeRoom },
 ): Promise<Result<Volume>> {
-  if (wish.isNew) {
+  if (request.isNew) {
     const volume = await insertPaidVolume(app, tx, actor, {
       region: rental.region,
-      label: wish.label,
-      sizeGb: wish.sizeInGb,
-      room: wish.room,
+      label: request.label,
+      sizeGb: request.sizeInGb,
+      room: request.room,
       driver: rental.driver,
     })
     if (volume.ok) await insertAttachment(tx, volume.value.id, rental.id)
     return volume
   }
-  const volume = await lockUsableVolume(tx, actor, wish.id, ['storageVolume', 'id'])
+  const volume = await lockUsableVolume(tx, actor, request.id, ['storageVolume', 'id'])
   if (!volume.ok) return volume
   if (volume.value.region !== rental.region) return otherRegion(['storageVolume', 'id'], volume.value.region)
   if (volume.value.driver !== rental.driver) {

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
-import type { App, ModelSight } from '../app/app.ts'
+import type { App, ModelStatus } from '../app/app.ts'
 import { makeTreasury } from '../app/treasury.ts'
 import { makeLineLimit } from '../base/line-limit.ts'
 import type { Metrics } from '../base/metrics.ts'
@@ -23,7 +23,7 @@ import { makeModelStore } from '../models/model-store.ts'
 import { npmRegistry } from '../models/npm-registry.ts'
 import { makeSocketFolder, readOrCreateSecret } from './data-folder.ts'
 import { makeModelCatalog } from './model-catalog.ts'
-import { makeModelSight } from './model-catalog-sight.ts'
+import { makeModelStatus } from './model-status.ts'
 import { guardedLookup } from '../base/outbound.ts'
 import type { RateLimiter } from './rate-limit.ts'
 import type { Settings } from './settings.ts'
@@ -37,7 +37,7 @@ export interface Inference {
   readonly gateway: Gateway
   readonly meter: Meter
   readonly journal: Journal
-  readonly sight: ModelSight
+  readonly modelStatus: ModelStatus
 }
 
 export interface InferenceOptions {
@@ -101,7 +101,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   closing.push(() => catalog.close())
   await catalog.loaded
   watchGateway(metrics, meter, dispatcher)
-  return { gateway, meter, journal, sight: makeModelSight(catalog, dispatcher) }
+  return { gateway, meter, journal, modelStatus: makeModelStatus(catalog, dispatcher) }
 }
 
 function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions): LocalEngines | undefined {

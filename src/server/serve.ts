@@ -159,7 +159,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     ...bare,
     rentalOptions,
     driverFault: reportFaults(metrics, log),
-    modelSight: inference.sight,
+    modelStatus: inference.modelStatus,
     recentCost: (id) => inference.meter.costOf(id),
   }
   const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })

@@ -22,8 +22,8 @@ afterAll(() => house.close())
 
 /** Writes an event, and commits or rolls back on request. */
 async function writeSlowly({ accountId }: Actor): Promise<(end: 'commit' | 'roll back') => Promise<void>> {
-  let tell: (end: 'commit' | 'roll back') => void = () => {}
-  const told = new Promise<'commit' | 'roll back'>((resolve) => (tell = resolve))
+  let finish: (end: 'commit' | 'roll back') => void = () => {}
+  const finished = new Promise<'commit' | 'roll back'>((resolve) => (finish = resolve))
   let wrote = (): void => {}
   const isWritten = new Promise<void>((resolve) => (wrote = resolve))
   const work = db.transaction().execute(async (inner) => {
@@ -32,14 +32,14 @@ async function writeSlowly({ accountId }: Actor): Promise<(end: 'commit' | 'roll
     const tx: Tx = { db: inner, clock: house.clock, events: [event], wake: new Set() }
     await writeEvents(tx)
     wrote()
-    if ((await told) === 'roll back') throw new Error('rolled back')
+    if ((await finished) === 'roll back') throw new Error('rolled back')
   })
   const ended = work.catch((error: unknown) => {
     if (!(error instanceof Error && error.message === 'rolled back')) throw error
   })
   await isWritten
   return (end) => {
-    tell(end)
+    finish(end)
     return ended
   }
 }
@@ -48,7 +48,7 @@ async function writeSlowly({ accountId }: Actor): Promise<(end: 'commit' | 'roll
 async function begin(): Promise<bigint> {
   await house.emit(early)
   const newest = await newestEventId(db)
-  if (newest === undefined) throw new Error('somebody still writes')
+  if (newest === undefined) throw new Error('a writer is still active')
   return newest
 }
 

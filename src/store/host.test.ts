@@ -198,14 +198,14 @@ it('a host can leave only when it is empty', async () => {
 })
 
 it('attaches a disk to one machine, even if several ask at once', async () => {
-  const wishes = await Promise.all(Array.from({ length: 6 }, () => create()))
+  const machines = await Promise.all(Array.from({ length: 6 }, () => create()))
   const id = `d-${hostId}`
   const file = { id, driver: 'host', tag: newTag(), hostId, label: 'disk', sizeGb: 256, vip: hostId } as const
   await world.addVolume(file)
-  const refused = await Promise.all(wishes.map((one) => world.wantDisk(id, one.id)))
+  const refused = await Promise.all(machines.map((one) => world.wantDisk(id, one.id)))
   expect(refused.filter((why) => why === undefined)).toHaveLength(1)
   expect(refused.filter((why) => why === 'The volume is in another machine.')).toHaveLength(5)
-  expect((await world.findVolume(id))?.wantedBy).toEqual([wishes[refused.indexOf(undefined)]?.id])
+  expect((await world.findVolume(id))?.wantedBy).toEqual([machines[refused.indexOf(undefined)]?.id])
 })
 
 it('free disk space counts ready, connected hosts, less what is promised there', async () => {

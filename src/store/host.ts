@@ -110,8 +110,8 @@ export async function moveHost(
 
 /** The trigger machine_follows_host moves the machine of the host in the same transaction. */
 export async function setHostState(tx: Tx, hostId: string, state: HostState, reason: string | null): Promise<void> {
-  const words = reason === null ? null : storableText(reason)
-  await tx.db.updateTable('host').set({ state, state_reason: words }).where('id', '=', hostId).execute()
+  const text = reason === null ? null : storableText(reason)
+  await tx.db.updateTable('host').set({ state, state_reason: text }).where('id', '=', hostId).execute()
   tx.wake.add('inventory').add('metal')
 }
 

@@ -45,7 +45,7 @@ export interface MonthCharge {
   readonly postings: number
   readonly amount: NanoUsd
   /** null: the charge is not for a segment. */
-  readonly stretch: {
+  readonly segment: {
     readonly pricePerHour: NanoUsd
     /** The segment's total charge at the beginning and at the end of the month. */
     readonly before: NanoUsd
@@ -53,7 +53,7 @@ export interface MonthCharge {
   } | null
 }
 
-interface MonthChargeRow extends Omit<MonthCharge, 'stretch'> {
+interface MonthChargeRow extends Omit<MonthCharge, 'segment'> {
   readonly price: NanoUsd | null
   readonly before: NanoUsd | null
   readonly after: NanoUsd | null
@@ -77,7 +77,7 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
     order by line.rental_id, line.volume_id, line.model, s.id`.execute(db)
   return found.rows.map(({ price, before, after, ...row }) => ({
     ...row,
-    stretch: price === null || before === null || after === null ? null : { pricePerHour: price, before, after },
+    segment: price === null || before === null || after === null ? null : { pricePerHour: price, before, after },
   }))
 }
 

@@ -85,11 +85,11 @@ async function commit(supplier: { accountId: string; platformFeeBp: number }): P
   ]
   const actor = await openAccount(books, 'bound', usd('200'))
   await transact(database, (tx) => saveCreditLine(tx, actor.accountId, usd('500')))
-  const wish = { pricePerHour: usd('2.49'), reserved, supplier }
+  const request = { pricePerHour: usd('2.49'), reserved, supplier }
   const [bound, early, failed] = [
-    await startRental(books, actor, wish),
-    await startRental(books, actor, wish),
-    await startRental(books, actor, wish),
+    await startRental(books, actor, request),
+    await startRental(books, actor, request),
+    await startRental(books, actor, request),
   ]
   ids.set('bound', bound).set('early', early).set('failed', failed)
   clock.advance(26 * HOUR_MS + 1)
@@ -197,7 +197,7 @@ describe('a planted fault', () => {
     what_runs_is_metered     | a rental                | rental {running}         | update segment set ended_at = settled_until where id = {running meter}
     what_runs_is_metered     | a volume                | volume {volume}          | update segment set ended_at = settled_until where volume_id = {volume}
     what_ended_costs_nothing | a meter runs on         | rental {ended}           | update segment set ended_at = null where id = {ended meter}
-    what_ended_costs_nothing | its money is set aside  | rental {ended}           | update hold set amount_nano = 5 where key = 'rental:{ended}'
+    what_ended_costs_nothing | it still has a hold     | rental {ended}           | update hold set amount_nano = 5 where key = 'rental:{ended}'
     what_ended_costs_nothing | a volume's meter runs on | volume {volume}         | update volume set state = 'deleting' where id = {volume}
     what_ended_costs_nothing | a volume's money        | volume {volume}          | update volume set state = 'deleted' where id = {volume}; update segment set ended_at = settled_until
     commitment_is_held       | some of it is gone      | rental {bound}           | update hold set amount_nano = amount_nano - 1 where key = 'rental:{bound}'

@@ -240,10 +240,10 @@ describe('the schema rejects', () => {
     a transfer to go              | 23001 |                            | delete from transfer
     an audit record to change     | 23001 |                            | update audit set actor = 'x'
     an account with money to go   | 23503 |                            | delete from account where id = 'acc_schema'
-    stretches that overlap        | 23P01 | rental_segments_never_overlap | insert into segment (account_id, rental_id, hold_key, started_at, price_nano_per_hour, settled_until, due_at) select account_id, rental_id, hold_key, started_at + interval '1 hour', 1, started_at + interval '1 hour', due_at from segment
-    a stretch charged past its end | 23514 |                           | update segment set ended_at = started_at, settled_until = started_at + interval '1 ms'
-    a stretch that ends too soon  | 23514 |                            | update segment set ended_at = started_at - interval '1 ms'
-    a stretch of nothing          | 23514 |                            | update segment set rental_id = null`
+    segments that overlap         | 23P01 | rental_segments_never_overlap | insert into segment (account_id, rental_id, hold_key, started_at, price_nano_per_hour, settled_until, due_at) select account_id, rental_id, hold_key, started_at + interval '1 hour', 1, started_at + interval '1 hour', due_at from segment
+    a segment charged past its end | 23514 |                           | update segment set ended_at = started_at, settled_until = started_at + interval '1 ms'
+    a segment that ends too soon  | 23514 |                            | update segment set ended_at = started_at - interval '1 ms'
+    a segment of nothing          | 23514 |                            | update segment set rental_id = null`
 
   const transfer = (from: string, to: string, amount: string) => {
     const ref = (kind: string) => `ledger_account_id(${kind === 'funding' ? 'null' : `'acc_schema'`}, '${kind}')`

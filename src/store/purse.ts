@@ -37,11 +37,11 @@ export async function topUpPurse(
   db: Db,
   gatewayId: string,
   owner: PurseOwner,
-  wish: { wanted: NanoUsd; needed: NanoUsd; now: Instant; expiresAt: Instant },
+  request: { wanted: NanoUsd; needed: NanoUsd; now: Instant; expiresAt: Instant },
 ): Promise<TopUp> {
   const topped = await sql<TopUp>`
-    select * from top_up_purse(${gatewayId}, ${owner.accountId}, ${owner.apiKeyId}, ${wish.wanted.toString()}::bigint,
-      ${wish.needed.toString()}::bigint, ${toDate(wish.now)}, ${toDate(wish.expiresAt)})`.execute(db)
+    select * from top_up_purse(${gatewayId}, ${owner.accountId}, ${owner.apiKeyId}, ${request.wanted.toString()}::bigint,
+      ${request.needed.toString()}::bigint, ${toDate(request.now)}, ${toDate(request.expiresAt)})`.execute(db)
   const row = topped.rows[0]
   if (row === undefined) throw new Error('the purse gave no answer')
   return row

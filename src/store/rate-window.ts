@@ -15,17 +15,20 @@ export interface RateSlice {
  */
 export async function takeRateSlice(
   db: Db,
-  wish: { subject: string; minute: Instant; slice: number; limit: number },
+  request: { subject: string; minute: Instant; slice: number; limit: number },
 ): Promise<RateSlice> {
   const result = await sql<{ taken: number }>`
     insert into rate_window as w (subject, minute, taken)
-    values (${wish.subject}, ${toDate(wish.minute)}, ${wish.slice}::integer)
-    on conflict (subject, minute) do update set taken = w.taken + excluded.taken where w.taken < ${wish.limit}::integer
+    values (${request.subject}, ${toDate(request.minute)}, ${request.slice}::integer)
+    on conflict (subject, minute) do update set taken = w.taken + excluded.taken where w.taken < ${request.limit}::integer
     returning taken`.execute(db)
   const taken = result.rows[0]?.taken
-  if (taken === undefined) return { granted: 0, taken: wish.limit }
-  const before = taken - wish.slice
-  return { granted: Math.max(0, Math.min(wish.slice, wish.limit - before)), taken: Math.min(taken, wish.limit) }
+  if (taken === undefined) return { granted: 0, taken: request.limit }
+  const before = taken - request.slice
+  return {
+    granted: Math.max(0, Math.min(request.slice, request.limit - before)),
+    taken: Math.min(taken, request.limit),
+  }
 }
 
 export async function deleteRateWindows(db: Db, before: Instant): Promise<bigint> {

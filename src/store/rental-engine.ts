@@ -1,4 +1,4 @@
-/** Rentals as the loops drive them at engines: the rows that are due, and what was asked of an engine. */
+/** Rentals as the loops drive them at engines: rows that are due, and calls that were made. */
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import type { ProviderId } from '../contract/provider-data.ts'

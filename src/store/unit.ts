@@ -1,4 +1,4 @@
-/** Units of elastic engines' offers: which there are, and what takes them off sale. */
+/** Units of elastic engines' offers: listing them, and taking them off sale. */
 import { sql } from 'kysely'
 import type { Instant } from '../base/instant.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
@@ -35,7 +35,7 @@ export async function closeOffers(tx: Tx, driver: ProviderId, offerIds: readonly
     .execute()
 }
 
-/** The same for all that were last reported before then. */
+/** The same for all offers last reported before that time. */
 export async function dropStaleOffers(tx: Tx, driver: ProviderId, before: Instant): Promise<void> {
   const stale = await tx.db
     .selectFrom('machine')

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { testDatabase, type TestDatabase } from '../../../test/harness/database.ts'
 import { succeed } from '../../../test/harness/journey.ts'
 import { caller, type Call, type Reply } from '../../../test/harness/server.ts'
-import type { ModelSight } from '../../app/app.ts'
+import type { ModelStatus } from '../../app/app.ts'
 import { checkUpstreamUrl } from '../../app/model-url.ts'
 import { limits } from '../../base/limits.ts'
 import { readPrivateFile } from '../data-folder.ts'
@@ -370,11 +370,11 @@ test('the list has what only this server knows: its engines, and how deployments
   const { id } = await deploy('owner/seen')
   const local = { state: 'pulling', doneBytes: 5, totalBytes: 10, message: null, retryInMs: null } as const
   const health = { breaker: 'half_open', inFlight: 3, queued: 1, faults: 2 } as const
-  const modelSight: ModelSight = {
+  const modelStatus: ModelStatus = {
     localState: (model) => (model === 'owner/seen' ? local : undefined),
     deploymentHealth: (deployment) => (deployment === id ? health : undefined),
   }
-  const listed = await modelHandlers.listOperatedModels({ ...server.app, modelSight })
+  const listed = await modelHandlers.listOperatedModels({ ...server.app, modelStatus })
   expect(listed.value.models.find(({ name }) => name === 'owner/seen')).toMatchObject({
     local,
     deployments: [{ health }],

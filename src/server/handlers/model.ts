@@ -85,7 +85,7 @@ function modelOnWire(app: App, model: ModelWithDeployments): ResponseOf<Api['cha
     supportsImageInput: model.supports_image_input,
     enabled: model.enabled,
     createdAt: formatInstant(model.created_at),
-    local: app.modelSight?.localState(model.name) ?? null,
+    local: app.modelStatus?.localState(model.name) ?? null,
     deployments: model.deployments.map((deployment) => deploymentOnWire(app, deployment)),
   }
 }
@@ -107,6 +107,6 @@ function deploymentOnWire(app: App, deployment: Deployment): ResponseOf<Api['cha
     readsMetrics: deployment.reads_metrics,
     drained: deployment.drained_at !== null,
     createdAt: formatInstant(deployment.created_at),
-    health: app.modelSight?.deploymentHealth(deployment.id) ?? null,
+    health: app.modelStatus?.deploymentHealth(deployment.id) ?? null,
   }
 }

@@ -1,12 +1,12 @@
-/** What this server sees of models beyond the books, in the operators' words: its engines, and how deployments do. */
-import type { ModelSight } from '../app/app.ts'
+/** Status of models on this server that is not in the database: its engines and the health of deployments. */
+import type { ModelStatus } from '../app/app.ts'
 import type { RunningDispatcher } from '../gateway/dispatch.ts'
 import type { ModelCatalog } from './model-catalog.ts'
 
-export function makeModelSight(
+export function makeModelStatus(
   catalog: Pick<ModelCatalog, 'localState'>,
   dispatcher: Pick<RunningDispatcher, 'stats'>,
-): ModelSight {
+): ModelStatus {
   return {
     localState: (model) => catalog.localState(model),
     deploymentHealth: (id) => {

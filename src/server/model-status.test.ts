@@ -4,7 +4,7 @@ import { instantOf } from '../base/instant.ts'
 import { zeroUsd } from '../base/money.ts'
 import type { Deployment, ServedModel } from '../gateway/catalog.ts'
 import { makeDispatcher } from '../gateway/dispatch.ts'
-import { makeModelSight } from './model-catalog-sight.ts'
+import { makeModelStatus } from './model-status.ts'
 
 test('a deployment in use has its health, one that is not has none', async () => {
   const deployment: Deployment = {
@@ -41,17 +41,17 @@ test('a deployment in use has its health, one that is not has none', async () =>
   const dispatcher = makeDispatcher()
   dispatcher.setCatalog(new Map([['m', model]]))
   const state = { state: 'ready', doneBytes: null, totalBytes: null, message: null, retryInMs: null } as const
-  const sight = makeModelSight({ localState: (name) => (name === 'm' ? state : undefined) }, dispatcher)
-  expect(sight.localState('m')).toEqual(state)
-  expect(sight.localState('n')).toBeUndefined()
-  expect(sight.deploymentHealth('dep_1')).toEqual({ breaker: 'closed', inFlight: 0, queued: null, faults: 0 })
-  expect(sight.deploymentHealth('dep_2')).toBeUndefined()
+  const status = makeModelStatus({ localState: (name) => (name === 'm' ? state : undefined) }, dispatcher)
+  expect(status.localState('m')).toEqual(state)
+  expect(status.localState('n')).toBeUndefined()
+  expect(status.deploymentHealth('dep_1')).toEqual({ breaker: 'closed', inFlight: 0, queued: null, faults: 0 })
+  expect(status.deploymentHealth('dep_2')).toBeUndefined()
   const failed = new Promise<void>((resolve) => {
     const request = { path: '/v1/chat/completions', extraHeaders: '', contentType: 'application/json', body: [] }
     const call = { model, accountId: 'a', request: () => request, prefixes: [], session: undefined }
     dispatcher.send(call, { head: () => {}, data: () => {}, end: () => {}, fail: () => resolve() })
   })
   await failed
-  expect(sight.deploymentHealth('dep_1')?.faults).toBeGreaterThan(0)
+  expect(status.deploymentHealth('dep_1')?.faults).toBeGreaterThan(0)
   await dispatcher.close()
 })
