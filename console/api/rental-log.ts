@@ -1,4 +1,4 @@
-/** The log of a machine, followed: a stream of text that goes on until the machine, the host or the page ends. */
+/** Follows a machine's log until the machine, its host or the page ends. */
 import { useEffect, useRef, useState } from 'react'
 import { apiErrorOf, isClientError, isRefusal, unreachable, type ClientError } from '../../src/client/error.ts'
 import { api } from '../../src/contract/api.ts'
@@ -8,13 +8,13 @@ const TAIL_LINES = 500
 const KEPT_LINES = 2_000
 /** A line without end is broken into pieces of this size. */
 const LINE_CHARS = 10_000
-/** Lines come in bursts; the screen is told of them together. */
+/** Lines come in bursts; rendering each alone would freeze the page. */
 const SHOW_EVERY_MS = 100
 
 interface RentalLog {
   readonly state: 'opening' | 'open' | 'ended'
   readonly lines: readonly string[]
-  /** Lines that have come while it was paused. */
+  /** Lines received while paused. */
   readonly waiting: number
   readonly error: ClientError | null
 }
@@ -39,7 +39,6 @@ export function useRentalLog(id: string, isPaused: boolean): RentalLog {
       clearTimeout(timer)
       timer = undefined
       if (controller.signal.aborted) return
-      // What is kept is bounded, so that what waits is too.
       if (paused.current && state !== 'ended') return setLog((before) => ({ ...before, state, waiting: fresh }))
       fresh = 0
       setLog({ state, lines, waiting: 0, error })
@@ -98,8 +97,8 @@ async function followLog(
   }
 }
 
-/** Whether the server can look into the machine at all; the same is true of its terminal. Throws why it cannot. */
-export async function checkSight(id: string): Promise<void> {
+/** Throws if the server has no access to the machine's log, and so none to its terminal. */
+export async function checkLogAccess(id: string): Promise<void> {
   const response = await openLog(id, { follow: false, tail: 0 }, new AbortController().signal)
   await response.body?.cancel()
 }

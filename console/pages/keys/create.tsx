@@ -1,28 +1,28 @@
-/** Making a key: its form, and then the key itself, which is shown this once and never again. */
-import { useId, useRef, useState, type FormEvent } from 'react'
+/** Creating an API key. The key is shown once, when it is created. */
+import { useId, useState } from 'react'
 import { instantOf } from '../../../src/base/instant.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { scopes, type Scope } from '../../../src/contract/endpoint.ts'
 import { mayUse, useMe } from '../../api/me.ts'
-import { useAction, useCall } from '../../api/query.ts'
+import { useCall } from '../../api/query.ts'
+import { FormFrame } from '../../form/dialog.tsx'
+import { useCallForm, type Form } from '../../form/use-form.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
-import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 import { CheckField, SelectField, TextArea, TextField } from '../../ui/field.tsx'
-import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { useNow } from '../../ui/now.ts'
-import { bodyOf, draftFaults, emptyDraft, modelsOf, type DraftFaults, type KeyDraft } from './draft.ts'
+import { bodyOf, checkDraft, emptyDraft, modelsOf, type KeyDraft } from './draft.ts'
 
 const scopeHints: Readonly<Record<Scope, string>> = {
   inference: 'Call models.',
-  'compute:read': 'See machines, rentals, volumes and events.',
-  'compute:write': 'Rent and end machines, make and delete volumes. This spends money.',
-  'billing:read': 'See the balance, usage and invoices.',
-  'billing:write': 'Kept for changes to how the account pays; nothing asks for it today.',
-  keys: 'Manage API keys, SSH keys, webhooks and members. This is as much as signing in.',
-  supply: 'Join machines of your own and set their prices.',
-  operator: 'Everything, in every account of this server.',
+  'compute:read': 'View machines, rentals, volumes and events.',
+  'compute:write': 'Rent and terminate machines, create and delete volumes. Spends money.',
+  'billing:read': 'View balance, usage and invoices.',
+  'billing:write': 'Reserved for payment settings; no operation requires it yet.',
+  keys: 'Manage API keys, SSH keys, webhooks and members. Equivalent to full access.',
+  supply: 'Add your own machines and set their prices.',
+  operator: 'Full access to every account on this server.',
 }
 
 const expiries = [
@@ -31,27 +31,27 @@ const expiries = [
   { value: '30', label: 'In 30 days' },
   { value: '90', label: 'In 90 days' },
   { value: '365', label: 'In 365 days' },
-  { value: 'day', label: 'On a day' },
+  { value: 'day', label: 'On a specific day' },
 ]
 
 export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
-  const [made, setMade] = useState<Reply<'createApiKey'>>()
+  const [created, setCreated] = useState<Reply<'createApiKey'>>()
   return (
     <Dialog
-      title={made === undefined ? 'Create an API key' : 'This is your new key'}
+      title={created === undefined ? 'Create API key' : 'Your new API key'}
       onClose={onClose}
-      kept={made !== undefined}
+      kept={created !== undefined}
       wide
     >
-      {made === undefined ? (
-        <KeyForm onMade={setMade} onClose={onClose} />
+      {created === undefined ? (
+        <KeyForm onCreated={setCreated} onClose={onClose} />
       ) : (
         <div className="flex flex-col gap-4">
           <p className="rounded-md border border-warn bg-warn-soft px-4 py-3 text-sm">
-            <strong>It is shown this once.</strong> Copy it now to where you keep secrets; nobody can show it again, not
-            even the operator. If it is lost, revoke it and make another.
+            <strong>This key is shown only once.</strong> Copy it to a safe place now. If you lose it, revoke it and
+            create a new one.
           </p>
-          <CopyLine label={`Key ${made.name}`} text={made.key} />
+          <CopyLine label={`Key ${created.name}`} text={created.key} />
           <DialogButtons>
             <Button look="primary" onClick={onClose}>
               I have copied it
@@ -63,83 +63,45 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
   )
 }
 
-function KeyForm({ onMade, onClose }: { onMade: (key: Reply<'createApiKey'>) => void; onClose: () => void }) {
+const limitFields = ['monthlyLimitUsd', 'totalLimitUsd', 'requestsPerMinute', 'tokensPerMinute'] as const
+
+function KeyForm({ onCreated, onClose }: { onCreated: (key: Reply<'createApiKey'>) => void; onClose: () => void }) {
   const now = instantOf(useNow())
-  const [draft, setDraft] = useState<KeyDraft>(emptyDraft)
-  const [wasTried, setTried] = useState(false)
-  const create = useAction('createApiKey', ['listApiKeys'])
-  const sent = useRef<{ readonly draft: KeyDraft; readonly body: ReturnType<typeof bodyOf> }>(undefined)
-  const faults: DraftFaults = wasTried ? draftFaults(draft, now) : {}
-  const set = (part: Partial<KeyDraft>): void => setDraft({ ...draft, ...part })
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setTried(true)
-    if (Object.keys(draftFaults(draft, now)).length > 0) return
-    // "In 30 days" counts from the first try: one that is sent again, its answer lost, must be the same.
-    if (sent.current?.draft !== draft) sent.current = { draft, body: bodyOf(draft, now) }
-    create.mutate({ body: sent.current.body }, { onSuccess: onMade })
-  }
-  const sayAt = (field: keyof KeyDraft): string | undefined => faults[field] ?? fieldError(create.error, field)
-  const left = errorBesideFields(create.error, [
-    'name',
-    'memberId',
-    'expiresAt',
-    'monthlyLimitUsd',
-    'totalLimitUsd',
-    'requestsPerMinute',
-    'tokensPerMinute',
-  ])
+  const form = useCallForm('createApiKey', {
+    refreshes: ['listApiKeys'],
+    initial: emptyDraft,
+    body: (draft) => bodyOf(draft, now),
+    check: (draft) => checkDraft(draft, now),
+    paths: { expiry: 'expiresAt' },
+    onDone: onCreated,
+  })
   return (
-    <form onSubmit={submit} noValidate className="flex flex-col gap-5">
+    <FormFrame form={form} action="Create key" onClose={onClose}>
       <TextField
         label="Name"
         maxLength={255}
-        value={draft.name}
-        error={sayAt('name')}
-        hint="What uses it: “laptop”, “nightly training”."
-        onChange={(event) => set({ name: event.target.value })}
+        hint="For example “laptop” or “nightly training”."
+        {...form.text('name')}
       />
-      <ForWhom draft={draft} set={set} fault={fieldError(create.error, 'memberId')} />
-      <Scopes chosen={draft.scopes} fault={faults.scopes} onChange={(chosen) => set({ scopes: chosen })} />
+      <Member form={form} />
+      <Scopes form={form} />
       <div className="grid gap-4 sm:grid-cols-2">
-        <SelectField
-          label="Expires"
-          choices={expiries}
-          value={draft.expiry}
-          error={fieldError(create.error, 'expiresAt')}
-          onChange={(event) => set({ expiry: event.target.value })}
-        />
-        {draft.expiry === 'day' && (
-          <TextField
-            label="Last day"
-            type="date"
-            value={draft.expiryDay}
-            error={faults.expiryDay}
-            onChange={(event) => set({ expiryDay: event.target.value })}
-          />
-        )}
+        <SelectField label="Expires" choices={expiries} {...form.text('expiry')} />
+        {form.values.expiry === 'day' && <TextField label="Last day" type="date" {...form.text('expiryDay')} />}
       </div>
-      <details className="rounded-md border border-line p-3" open={Object.keys(faults).some(isLimit) || undefined}>
+      <details
+        className="rounded-md border border-line p-3"
+        open={limitFields.some((name) => form.error(name) !== undefined) || undefined}
+      >
         <summary className="cursor-pointer text-sm font-medium">Limits</summary>
-        <LimitFields draft={draft} sayAt={sayAt} set={set} />
+        <LimitFields form={form} />
       </details>
-      {left !== null && <ErrorNotice error={left} />}
-      <DialogButtons>
-        <CancelButton onClick={onClose} />
-        <SubmitButton busy={create.isPending}>Create</SubmitButton>
-      </DialogButtons>
-    </form>
+    </FormFrame>
   )
 }
 
-interface ForWhomProps {
-  readonly draft: KeyDraft
-  readonly set: (part: Partial<KeyDraft>) => void
-  readonly fault: string | undefined
-}
-
-/** People sign in by keys, and a new member has none: an owner makes the first one for them. */
-function ForWhom({ draft, set, fault }: ForWhomProps) {
+/** Members sign in with keys, so an owner creates the first key for a new member. */
+function Member({ form }: { form: Form<KeyDraft> }) {
   const me = useMe()
   const isOwner = me.role === 'owner'
   const members = useCall('listMembers', {}, { enabled: isOwner })
@@ -152,119 +114,94 @@ function ForWhom({ draft, set, fault }: ForWhomProps) {
         { value: '', label: 'Yourself' },
         ...others.map((member) => ({ value: member.id, label: `${member.email} (${member.role})` })),
       ]}
-      value={draft.memberId}
-      error={fault}
-      hint="It acts for this person, and ends when they are removed."
-      onChange={(event) => set({ memberId: event.target.value })}
+      hint="Acts on this member’s behalf; revoked when they are removed."
+      {...form.text('memberId')}
     />
   )
 }
 
-function isLimit(field: string): boolean {
-  return field.endsWith('LimitUsd') || field.endsWith('PerMinute')
-}
-
-interface ScopesProps {
-  readonly chosen: readonly Scope[]
-  readonly fault: string | undefined
-  readonly onChange: (chosen: Scope[]) => void
-}
-
-/** A key gets no scope that the one lacks which makes it. */
-function Scopes({ chosen, fault, onChange }: ScopesProps) {
+/** A key cannot have scopes that the key creating it lacks. */
+function Scopes({ form }: { form: Form<KeyDraft> }) {
   const me = useMe()
   const id = useId()
-  const holds = (scope: Scope): boolean => mayUse(me, scope) || mayUse(me, 'operator')
+  const { scopes: chosen } = form.values
+  const error = form.error('scopes')
+  const hasScope = (scope: Scope): boolean => mayUse(me, scope) || mayUse(me, 'operator')
   const offered = scopes.filter((scope) => scope !== 'operator' || mayUse(me, 'operator'))
   return (
-    <fieldset aria-describedby={fault === undefined ? undefined : id}>
-      <legend className="mb-2 text-sm font-medium">What it may do</legend>
+    <fieldset aria-describedby={error === undefined ? undefined : id}>
+      <legend className="mb-2 text-sm font-medium">Scopes</legend>
       <div className="grid gap-x-4 gap-y-3 sm:grid-cols-2">
         {offered.map((scope) => (
           <CheckField
             key={scope}
             label={scope}
-            hint={holds(scope) ? scopeHints[scope] : `${scopeHints[scope]} Your own key lacks it.`}
-            disabled={!holds(scope)}
+            hint={hasScope(scope) ? scopeHints[scope] : `${scopeHints[scope]} Your key does not have this scope.`}
+            disabled={!hasScope(scope)}
             checked={chosen.includes(scope)}
             onChange={(event) =>
-              onChange(event.target.checked ? [...chosen, scope] : chosen.filter((one) => one !== scope))
+              form.set({ scopes: event.target.checked ? [...chosen, scope] : chosen.filter((one) => one !== scope) })
             }
           />
         ))}
       </div>
-      {fault !== undefined && (
+      {error !== undefined && (
         <p id={id} className="mt-2 text-sm text-bad">
-          {fault}
+          {error}
         </p>
       )}
     </fieldset>
   )
 }
 
-interface LimitFieldsProps {
-  readonly draft: KeyDraft
-  readonly sayAt: (field: keyof KeyDraft) => string | undefined
-  readonly set: (part: Partial<KeyDraft>) => void
-}
-
-function LimitFields({ draft, sayAt, set }: LimitFieldsProps) {
+function LimitFields({ form }: { form: Form<KeyDraft> }) {
   return (
     <div className="mt-3 grid gap-4 sm:grid-cols-2">
       <TextField
-        label="Spends a month at most ($)"
+        label="Monthly spending limit ($)"
         inputMode="decimal"
         placeholder="No limit"
-        value={draft.monthlyLimitUsd}
-        error={sayAt('monthlyLimitUsd')}
-        onChange={(event) => set({ monthlyLimitUsd: event.target.value })}
+        {...form.text('monthlyLimitUsd')}
       />
       <TextField
-        label="Spends in all at most ($)"
+        label="Total spending limit ($)"
         inputMode="decimal"
         placeholder="No limit"
-        value={draft.totalLimitUsd}
-        error={sayAt('totalLimitUsd')}
-        onChange={(event) => set({ totalLimitUsd: event.target.value })}
+        {...form.text('totalLimitUsd')}
       />
       <TextField
-        label="Requests a minute"
+        label="Requests per minute"
         inputMode="numeric"
-        placeholder="That of the server"
-        value={draft.requestsPerMinute}
-        error={sayAt('requestsPerMinute')}
-        onChange={(event) => set({ requestsPerMinute: event.target.value })}
+        placeholder="Server default"
+        {...form.text('requestsPerMinute')}
       />
       <TextField
-        label="Tokens a minute"
+        label="Tokens per minute"
         inputMode="numeric"
-        placeholder="That of the account"
-        value={draft.tokensPerMinute}
-        error={sayAt('tokensPerMinute')}
-        onChange={(event) => set({ tokensPerMinute: event.target.value })}
+        placeholder="Account limit"
+        {...form.text('tokensPerMinute')}
       />
-      <AllowedModels draft={draft} set={set} />
+      <AllowedModels form={form} />
     </div>
   )
 }
 
-/** A name that is not on sale is taken all the same: it may be sold later. */
-function AllowedModels({ draft, set }: Omit<LimitFieldsProps, 'sayAt'>) {
+/** A model that is not available is accepted: it may be offered later. */
+function AllowedModels({ form }: { form: Form<KeyDraft> }) {
   const me = useMe()
   const models = useCall('listModels', {}, { enabled: mayUse(me, 'inference') })
   const names = models.data?.data.map((model) => model.id) ?? []
-  const unknown = models.data === undefined ? [] : modelsOf(draft).filter((name) => !names.includes(name))
-  const onSale = names.length === 0 ? '' : ` On sale: ${names.join(', ')}.`
+  const unknown = models.data === undefined ? [] : modelsOf(form.values).filter((name) => !names.includes(name))
+  const available = names.length === 0 ? '' : ` Available: ${names.join(', ')}.`
   return (
     <TextArea
-      label="Only these models"
+      label="Allowed models"
       className="sm:col-span-2"
       rows={2}
       spellCheck={false}
       placeholder="All models"
-      hint={unknown.length === 0 ? `One a line.${onSale}` : `Not on sale now: ${unknown.join(', ')}.${onSale}`}
-      value={draft.allowedModels}
-      onChange={(event) => set({ allowedModels: event.target.value })}
+      hint={unknown.length === 0 ? `One per line.${available}` : `Not available: ${unknown.join(', ')}.${available}`}
+      {...form.text('allowedModels')}
     />
   )
 }

@@ -1,26 +1,25 @@
-/** API keys of the account: what each may do, where its limits are, and an end to it. */
+/** The account's API keys: scopes, limits and last use. */
 import { useState, type ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { localDate, localTime, relativeTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
-import { useMay, useMe } from '../../api/me.ts'
-import { useAction, useCall } from '../../api/query.ts'
+import { missingScope, useMay, useMe } from '../../api/me.ts'
+import { useCall } from '../../api/query.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CheckField } from '../../ui/field.tsx'
-import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { CreateKeyDialog } from './create.tsx'
 
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
 
-/** An account may have revoked thousands; the newest of them say enough. */
+/** An account may have thousands. */
 const SHOWN_REVOKED = 200
 
 export function KeysPage() {
@@ -31,15 +30,15 @@ export function KeysPage() {
   const create = (
     <Button
       look="primary"
-      disabledReason={mayManage ? undefined : 'Your key lacks the scope “keys”'}
+      disabledReason={mayManage ? undefined : missingScope('keys')}
       onClick={() => setCreating(true)}
     >
-      Create a key
+      Create key
     </Button>
   )
   return (
     <Page
-      intro="For programs, the command line and this console. A key can do what its scopes say, for this account only."
+      intro="Keys for the API, the command line and this console. Each key is limited to its scopes and this account."
       actions={create}
     >
       <Answer of={keys}>{({ apiKeys }) => <KeyList keys={apiKeys} onRevoke={setRevoking} create={create} />}</Answer>
@@ -75,10 +74,10 @@ function KeyList({ keys, onRevoke, create }: KeyListProps) {
         columns={columnsAt(now, onRevoke)}
         rows={shown}
         rowKey={(key) => key.publicId}
-        empty={<Empty title="There is no key that works" action={create} />}
+        empty={<Empty title="No active keys" action={create} />}
       />
       {showsRevoked && revoked.length > SHOWN_REVOKED && (
-        <p className="text-sm text-muted">The newest {SHOWN_REVOKED} revoked keys are shown.</p>
+        <p className="text-sm text-muted">Showing the newest {SHOWN_REVOKED} revoked keys.</p>
       )}
     </div>
   )
@@ -125,7 +124,7 @@ function KeyName({ apiKey }: { apiKey: ApiKey }) {
       <p className="font-medium break-words">{apiKey.name}</p>
       <p className="text-muted">
         <span className="font-mono">…{apiKey.last4}</span>
-        {apiKey.publicId === me.key.publicId && ', signed in with it'}
+        {apiKey.publicId === me.key.publicId && ', current session'}
       </p>
     </div>
   )
@@ -134,18 +133,18 @@ function KeyName({ apiKey }: { apiKey: ApiKey }) {
 function KeyState({ apiKey, now }: { apiKey: ApiKey; now: number }) {
   const { revokedAt, expiresAt } = apiKey
   if (revokedAt !== null) return <Badge tone="plain">Revoked {localDate(revokedAt)}</Badge>
-  if (expiresAt === null) return <Badge tone="good">Works</Badge>
+  if (expiresAt === null) return <Badge tone="good">Active</Badge>
   if (Date.parse(expiresAt) <= now) return <Badge tone="bad">Expired {localDate(expiresAt)}</Badge>
-  return <Badge tone="good">Works until {localDate(expiresAt)}</Badge>
+  return <Badge tone="good">Active until {localDate(expiresAt)}</Badge>
 }
 
 function Limits({ apiKey }: { apiKey: ApiKey }) {
   const { monthlyLimitUsd, totalLimitUsd, requestsPerMinute, tokensPerMinute, allowedModels } = apiKey
   const lines = [
-    ...(monthlyLimitUsd === null ? [] : [`${money(monthlyLimitUsd)} a month`]),
-    ...(totalLimitUsd === null ? [] : [`${money(totalLimitUsd)} in all`]),
-    ...(requestsPerMinute === null ? [] : [`${number(requestsPerMinute)} requests a minute`]),
-    ...(tokensPerMinute === null ? [] : [`${number(tokensPerMinute)} tokens a minute`]),
+    ...(monthlyLimitUsd === null ? [] : [`${money(monthlyLimitUsd)} per month`]),
+    ...(totalLimitUsd === null ? [] : [`${money(totalLimitUsd)} in total`]),
+    ...(requestsPerMinute === null ? [] : [`${number(requestsPerMinute)} requests per minute`]),
+    ...(tokensPerMinute === null ? [] : [`${number(tokensPerMinute)} tokens per minute`]),
     ...(allowedModels === null ? [] : [`Only ${allowedModels.join(', ')}`]),
   ]
   if (lines.length === 0) return <span className="text-muted">None</span>
@@ -160,36 +159,25 @@ function Limits({ apiKey }: { apiKey: ApiKey }) {
 
 function RevokeDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
   const me = useMe()
-  const revoke = useAction('revokeApiKey', ['listApiKeys'])
-  const isOwn = apiKey.publicId === me.key.publicId
-  const confirm = (): void =>
-    revoke.mutate(
-      { params: { id: apiKey.publicId } },
-      {
-        onSuccess: () => {
-          toast(`${apiKey.name} is revoked`)
-          onClose()
-        },
-      },
-    )
   return (
-    <ConfirmDialog
+    <ConfirmCall
       title={`Revoke ${apiKey.name}?`}
       action="Revoke"
-      busy={revoke.isPending}
-      error={revoke.error}
-      onConfirm={confirm}
+      operation="revokeApiKey"
+      input={{ params: { id: apiKey.publicId } }}
+      refreshes={['listApiKeys']}
+      done={`Revoked ${apiKey.name}`}
       onClose={onClose}
     >
       <p>
-        Programs that use <span className="font-mono">…{apiKey.last4}</span> are refused within a second. This cannot be
-        undone. Machines that it has rented go on.
+        Requests with <span className="font-mono">…{apiKey.last4}</span> are rejected within a second. This cannot be
+        undone. Machines rented with this key keep running.
       </p>
-      {isOwn && (
+      {apiKey.publicId === me.key.publicId && (
         <p className="mt-2 font-medium text-bad">
-          You are signed in with this very key: you will be signed out, and need another one to come back.
+          You are signed in with this key. Revoking it signs you out, and you need another key to sign in again.
         </p>
       )}
-    </ConfirmDialog>
+    </ConfirmCall>
   )
 }

@@ -1,16 +1,17 @@
-/** The columns of the marketplace. What matters most comes first: narrow screens show the first three. */
+/** Columns of the marketplace, most important first: narrow screens show the first three. */
 import type { ReactNode } from 'react'
 import { count, number } from '../../../src/view/number.ts'
 import { money } from '../../../src/view/money.ts'
+import { missingScope } from '../../api/me.ts'
 import { Button } from '../../ui/button.tsx'
 import type { Column } from '../../ui/table.tsx'
 import type { MachineRow } from './machine.ts'
 
-/** The same value as long as its arguments are: rows on the screen are not made again. */
+/** Memoized by the caller, so that visible rows do not render again. */
 export function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): ReadonlyArray<Column<MachineRow>> {
   return [
     words('gpu', 'GPU', 'minmax(10rem, 1.5fr)', (row) => <TwoLines first={row.gpu} second={row.id} />),
-    amount('price', <Named name="Price" more=" per GPU and hour" />, '5.25rem', (row) => (
+    amount('price', <Named name="Price" more=" per GPU-hour" />, '5.25rem', (row) => (
       <span className="font-medium">{money(row.pricePerGpu)}</span>
     )),
     amount('free', 'Free', '5rem', (row) => (
@@ -48,7 +49,7 @@ interface RentButtonProps {
 }
 
 function RentButton({ row, mayRent, onRent }: RentButtonProps) {
-  const why = !mayRent ? 'This key may not rent' : row.free === 0 ? 'None of its GPUs is free' : undefined
+  const why = !mayRent ? missingScope('compute:write') : row.free === 0 ? 'No free GPUs' : undefined
   return (
     <Button aria-label={`Rent ${row.id}`} disabledReason={why} onClick={() => onRent(row)}>
       Rent
@@ -56,7 +57,7 @@ function RentButton({ row, mayRent, onRent }: RentButtonProps) {
   )
 }
 
-/** Short for those who see the table, whole for those who hear it. */
+/** Short on screen, complete for screen readers. */
 function Named({ name, more }: { name: string; more: string }) {
   return (
     <>

@@ -58,7 +58,7 @@ export function MembersPage() {
               empty={<Empty title="Nobody is in this account" />}
             />
             <AccountSettings
-              whyNot={whyNot === ONLY_OWNERS ? 'Only an owner of the account changes its settings.' : whyNot}
+              disabledReason={whyNot === ONLY_OWNERS ? 'Only an owner of the account changes its settings.' : whyNot}
             />
           </>
         )}

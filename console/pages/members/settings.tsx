@@ -1,4 +1,4 @@
-/** What the account has chosen for itself: whether the texts of requests are kept. */
+/** Account settings: whether request and response texts are stored. */
 import { useMe } from '../../api/me.ts'
 import { useAction } from '../../api/query.ts'
 import { Card } from '../../ui/card.tsx'
@@ -6,27 +6,26 @@ import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { CheckField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
 
-/** `whyNot`: in a sentence; undefined: it may be changed. */
-export function AccountSettings({ whyNot }: { whyNot: string | undefined }) {
+export function AccountSettings({ disabledReason }: { disabledReason: string | undefined }) {
   const { account } = useMe()
   const change = useAction('changeAccountSettings', ['getMe'])
   const choose = (keepsBodies: boolean): void =>
     change.mutate(
       { body: { keepsBodies } },
-      { onSuccess: () => toast(keepsBodies ? 'Texts are kept from now on' : 'Texts are no longer kept') },
+      { onSuccess: () => toast(keepsBodies ? 'Request texts are now stored' : 'Request texts are no longer stored') },
     )
   return (
     <Card title={`Settings of ${account.name}`}>
       <div className="flex flex-col gap-3">
         <CheckField
-          label="Keep the texts of requests to models"
-          hint="From then on requests and answers can be read under Requests for seven days. They are stored sealed. Without it only counts, times and costs are kept."
+          label="Store request and response texts"
+          hint="Keeps texts encrypted for seven days, readable under Requests. Otherwise only counts, times and costs are stored."
           checked={account.keepsBodies}
-          disabled={whyNot !== undefined || change.isPending}
-          title={whyNot}
+          disabled={disabledReason !== undefined || change.isPending}
+          title={disabledReason}
           onChange={(event) => choose(event.target.checked)}
         />
-        {whyNot !== undefined && <p className="text-sm text-muted">{whyNot}</p>}
+        {disabledReason !== undefined && <p className="text-sm text-muted">{disabledReason}</p>}
         {change.error !== null && <ErrorNotice error={change.error} />}
       </div>
     </Card>

@@ -2,7 +2,7 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { RentalType } from '../../../src/contract/rental.ts'
-import { useMay } from '../../api/me.ts'
+import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
@@ -38,7 +38,7 @@ export function RentPage() {
     <Page
       intro="Virtual machines with some GPUs, or whole machines for yourself. One hour of the price is set aside when you order; you pay for the time it runs."
       actions={
-        <Button onClick={() => setAsking(true)} disabledReason={mayRent ? undefined : 'This key may not rent'}>
+        <Button onClick={() => setAsking(true)} disabledReason={mayRent ? undefined : missingScope('compute:write')}>
           Ask for a large reservation
         </Button>
       }

@@ -6,7 +6,7 @@ import { earlyEndRule } from '../../../src/domain/commitment.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
-import { useMay } from '../../api/me.ts'
+import { missingScope, useMay } from '../../api/me.ts'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Notice } from '../../ui/notice.tsx'
@@ -34,7 +34,7 @@ export function RentSummary({ chosen, term, storage, perHour, isPending, error, 
   const mayRent = useMay('compute:write')
   const { option, gpuCount, free } = chosen
   const why = !mayRent
-    ? 'This key may not rent'
+    ? missingScope('compute:write')
     : free === 0
       ? 'Nothing of this shape is free'
       : affordable.isEnough === false

@@ -8,7 +8,7 @@ import type { ClientError } from '../../../src/client/error.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
 import { editableUsd, money } from '../../../src/view/money.ts'
-import { useMay } from '../../api/me.ts'
+import { missingScope, useMay } from '../../api/me.ts'
 import { useAction } from '../../api/query.ts'
 import { Button } from '../../ui/button.tsx'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
@@ -31,7 +31,7 @@ type Changeable = Pick<Reply<'getInstance'>, 'label' | 'autoTerminateAt' | 'spen
 
 export function ChangeButton({ status, onClick }: { status: RentalStatus; onClick: () => void }) {
   const mayWrite = useMay('compute:write')
-  const why = isLiving(status) ? (mayWrite ? undefined : 'This needs the scope compute:write') : `It is ${status}`
+  const why = isLiving(status) ? (mayWrite ? undefined : missingScope('compute:write')) : `It is ${status}`
   return (
     <Button disabledReason={why} onClick={onClick}>
       Change

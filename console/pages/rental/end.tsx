@@ -6,7 +6,7 @@ import type { RentalStatus } from '../../../src/contract/rental.ts'
 import { endNowWords } from '../../../src/domain/commitment.ts'
 import { mayMove } from '../../../src/domain/rental.ts'
 import { localDate } from '../../../src/view/time.ts'
-import { useMay } from '../../api/me.ts'
+import { missingScope, useMay } from '../../api/me.ts'
 import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { toast } from '../../ui/toast.tsx'
@@ -16,7 +16,7 @@ export function TerminateButton({ status, onClick }: { status: RentalStatus; onC
   const why = mayMove(status, 'Terminating')
     ? mayWrite
       ? undefined
-      : 'This needs the scope compute:write'
+      : missingScope('compute:write')
     : status === 'Terminating'
       ? 'It is ending already'
       : 'It has ended'

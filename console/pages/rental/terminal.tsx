@@ -1,13 +1,13 @@
 /**
- * A terminal in a machine, through the server: it needs neither a key nor a way to the machine. A browser is not told
- * why a WebSocket was refused, so the same question is asked by an ordinary request first.
+ * A terminal in a machine, relayed by the server. Browsers do not report why a WebSocket was rejected, so an ordinary
+ * request checks access first.
  */
 import { lazy, Suspense, useRef, useState } from 'react'
 import { isClientError, unreachable, type ClientError } from '../../../src/client/error.ts'
 import { api } from '../../../src/contract/api.ts'
-import { useMay } from '../../api/me.ts'
+import { missingScope, useMay } from '../../api/me.ts'
 import { call } from '../../api/query.ts'
-import { checkSight, isSimulatedMachine } from '../../api/rental-log.ts'
+import { checkLogAccess, isSimulatedMachine } from '../../api/rental-log.ts'
 import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
@@ -23,9 +23,9 @@ const TerminalScreen = lazy(() =>
 type State =
   | { readonly is: 'closed' }
   | { readonly is: 'checking' }
-  | { readonly is: 'unreal' }
+  | { readonly is: 'simulated' }
   | { readonly is: 'open'; readonly rentalId: number }
-  | { readonly is: 'ended'; readonly rentalId: number; readonly words: string }
+  | { readonly is: 'ended'; readonly rentalId: number; readonly message: string }
   | { readonly is: 'refused'; readonly error: ClientError }
 
 export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boolean }) {
@@ -36,32 +36,32 @@ export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boole
   const open = async (): Promise<void> => {
     setState({ is: 'checking' })
     try {
-      await checkSight(id)
-      // Instances are known by their names, terminals are opened by number.
+      await checkLogAccess(id)
+      // Instances are addressed by name, terminals by rental id.
       const { rentalId } = await call('getRentalMetrics', { params: { id } })
       setSession((before) => before + 1)
       setState({ is: 'open', rentalId })
     } catch (problem) {
-      if (isSimulatedMachine(problem)) return setState({ is: 'unreal' })
+      if (isSimulatedMachine(problem)) return setState({ is: 'simulated' })
       setState({ is: 'refused', error: isClientError(problem) ? problem : unreachable(location.origin, problem) })
     }
   }
   if (state.is === 'refused') return <ErrorNotice error={state.error} onRetry={() => void open()} />
-  if (state.is === 'unreal') {
-    return <Empty title="This machine is simulated">It has no terminal; those of real machines open here.</Empty>
+  if (state.is === 'simulated') {
+    return <Empty title="This machine is simulated">Simulated machines have no terminal.</Empty>
   }
   if (state.is === 'closed' || state.is === 'checking') {
-    const why = isRunning ? (mayOpen ? undefined : 'This needs the scope compute:write') : 'It does not run'
+    const why = isRunning ? (mayOpen ? undefined : missingScope('compute:write')) : 'The machine is not running'
     return (
       <Empty
-        title="A terminal in this machine"
+        title="Terminal"
         action={
           <Button look="primary" busy={state.is === 'checking'} disabledReason={why} onClick={() => void open()}>
-            Open a terminal
+            Open terminal
           </Button>
         }
       >
-        It goes through this server, with no SSH key. {why ?? 'Shift+Escape leaves it by keyboard.'}
+        Runs through this server; no SSH key needed. {why ?? 'Press Shift+Escape to leave the terminal.'}
       </Empty>
     )
   }
@@ -69,15 +69,15 @@ export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boole
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-center gap-3">
         <Button ref={closeButton} onClick={() => setState({ is: 'closed' })}>
-          Close the terminal
+          Close terminal
         </Button>
         {state.is === 'ended' && (
           <Button look="primary" onClick={() => void open()}>
-            Open another
+            Open new terminal
           </Button>
         )}
         <span role="status" className="text-sm text-muted">
-          {state.is === 'ended' ? state.words : 'Shift+Escape leaves it by keyboard.'}
+          {state.is === 'ended' ? state.message : 'Press Shift+Escape to leave the terminal.'}
         </span>
       </div>
       <Suspense fallback={<Skeleton rows={10} className="h-[28rem] overflow-hidden" />}>
@@ -86,7 +86,7 @@ export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boole
           path={`${api.getRental.path.replace('{id}', String(state.rentalId))}/terminal` as `/${string}`}
           protocol={PROTOCOL}
           label="Terminal"
-          onEnd={(words) => setState({ is: 'ended', rentalId: state.rentalId, words })}
+          onEnd={(message) => setState({ is: 'ended', rentalId: state.rentalId, message })}
           onLeave={() => closeButton.current?.focus()}
         />
       </Suspense>

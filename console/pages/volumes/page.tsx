@@ -12,7 +12,7 @@ import {
   whyNotDetach,
   type Volume,
 } from '../../../src/view/volume.ts'
-import { useMay } from '../../api/me.ts'
+import { missingScope, useMay } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
@@ -41,7 +41,7 @@ export function VolumesPage() {
     <Button
       look="primary"
       onClick={() => setCreating(true)}
-      disabledReason={mayWrite ? undefined : 'This key may not make volumes'}
+      disabledReason={mayWrite ? undefined : missingScope('compute:write')}
     >
       Create a volume
     </Button>
@@ -147,7 +147,7 @@ function columnsOf(
       cell: (volume) => (
         <span className="flex justify-end gap-1">
           {actions.map(({ doing, label, whyNot }) => {
-            const why = doing !== 'mount' && !mayWrite ? 'This key may not change volumes' : whyNot(volume)
+            const why = doing !== 'mount' && !mayWrite ? missingScope('compute:write') : whyNot(volume)
             return (
               <Button
                 key={doing}

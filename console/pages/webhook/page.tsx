@@ -1,14 +1,12 @@
-/**
- * One webhook: where it sends, what it has sent and what came of it. That a delivery has arrived is told by no event, so
- * deliveries are asked for every few seconds.
- */
+/** One webhook and its deliveries. Deliveries raise no events, so they are polled. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { useAction, useCall } from '../../api/query.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
 import { Answer } from '../../ui/answer.tsx'
-import { Button, ButtonLink, TextLink } from '../../ui/button.tsx'
+import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
 import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
@@ -31,8 +29,8 @@ export function WebhookPage() {
     <Page>
       <Answer of={webhooks}>
         {() => (
-          <Empty title="There is no such webhook" action={<ButtonLink to="/webhooks">All webhooks</ButtonLink>}>
-            It was deleted, or belongs to another account.
+          <Empty title="Webhook not found" action={<ButtonLink to="/webhooks">All webhooks</ButtonLink>}>
+            It was deleted or belongs to another account.
           </Empty>
         )}
       </Answer>
@@ -49,19 +47,18 @@ function OneWebhook({ webhook }: { webhook: Webhook }) {
   const sendTest = (): void =>
     test.mutate(
       { params: { id: webhook.id } },
-      { onSuccess: () => toast('A test is on its way'), onError: (error) => toast(error.message, 'bad') },
+      { onSuccess: () => toast('Test event sent'), onError: (error) => toast(error.message, 'bad') },
     )
   return (
     <Page
-      intro={<TextLink to="/webhooks">All webhooks</TextLink>}
       actions={
         <>
           <Button look="primary" busy={test.isPending} onClick={sendTest}>
-            Send a test
+            Send test event
           </Button>
           <Button onClick={() => setAsked('edit')}>Edit</Button>
           <WebhookSwitch webhook={webhook} />
-          <Button onClick={() => setAsked('rotate')}>New secret</Button>
+          <Button onClick={() => setAsked('rotate')}>Rotate secret</Button>
           <Button onClick={() => setAsked('delete')}>Delete</Button>
         </>
       }
@@ -70,7 +67,7 @@ function OneWebhook({ webhook }: { webhook: Webhook }) {
         <Facts
           facts={[
             [
-              'Address',
+              'URL',
               <span key="url" className="font-mono break-all">
                 {webhook.url}
               </span>,
@@ -78,7 +75,7 @@ function OneWebhook({ webhook }: { webhook: Webhook }) {
             ['State', <WebhookState key="state" webhook={webhook} />],
             ['Events', <EventNames key="events" types={webhook.eventTypes} />],
             ['Description', webhook.description ?? '—'],
-            ['Made', localTime(webhook.createdAt)],
+            ['Created', localTime(webhook.createdAt)],
           ]}
         />
       </Card>
@@ -94,50 +91,41 @@ function RotateDialog({ webhook, onClose }: { webhook: Webhook; onClose: () => v
   const rotate = useAction('rotateWebhookSecret', ['listWebhooks'])
   if (rotate.data !== undefined) {
     return (
-      <Dialog title="The new secret" onClose={onClose} wide kept>
+      <Dialog title="New signing secret" onClose={onClose} wide kept>
         <SecretOnce secret={rotate.data.secret} overlap onClose={onClose} />
       </Dialog>
     )
   }
   return (
     <ConfirmDialog
-      title="Make a new secret?"
-      action="Make a new secret"
+      title="Rotate the signing secret?"
+      action="Rotate secret"
       busy={rotate.isPending}
       error={rotate.error}
       onConfirm={() => rotate.mutate({ params: { id: webhook.id } })}
       onClose={onClose}
     >
-      Deliveries are signed with both secrets for 24 hours, and with the new one alone after that. A secret that was
-      replaced before ends at once.
+      Deliveries are signed with both secrets for 24 hours, then only with the new one. A secret replaced earlier stops
+      working immediately.
     </ConfirmDialog>
   )
 }
 
 function DeleteDialog({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const navigate = route.useNavigate()
-  const remove = useAction('deleteWebhook', ['listWebhooks'])
-  const confirm = (): void =>
-    remove.mutate(
-      { params: { id: webhook.id } },
-      {
-        onSuccess: () => {
-          toast('The webhook is deleted')
-          void navigate({ to: '/webhooks' })
-        },
-      },
-    )
   return (
-    <ConfirmDialog
+    <ConfirmCall
       title="Delete this webhook?"
       action="Delete"
-      busy={remove.isPending}
-      error={remove.error}
-      onConfirm={confirm}
+      operation="deleteWebhook"
+      input={{ params: { id: webhook.id } }}
+      refreshes={['listWebhooks']}
+      done="Webhook deleted"
+      onDone={() => void navigate({ to: '/webhooks' })}
       onClose={onClose}
     >
-      Nothing more is sent to <span className="font-mono break-all">{webhook.url}</span>, and what is known about its
-      deliveries is forgotten.
-    </ConfirmDialog>
+      Events are no longer sent to <span className="font-mono break-all">{webhook.url}</span>, and its delivery history
+      is deleted.
+    </ConfirmCall>
   )
 }

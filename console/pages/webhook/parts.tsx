@@ -1,4 +1,4 @@
-/** What the list of webhooks and the page of one both show. */
+/** Parts shared by the list of webhooks and the page of one. */
 import type { Reply } from '../../../src/client/client.ts'
 import type { EventType } from '../../../src/contract/event.ts'
 import { count } from '../../../src/view/number.ts'
@@ -12,21 +12,20 @@ import { toast } from '../../ui/toast.tsx'
 type Webhook = Reply<'listWebhooks'>['webhooks'][number]
 
 const reasons: Readonly<Record<string, string>> = {
-  gone: 'Turned off: it answered 410, gone',
-  failing: 'Turned off: nothing arrived for long',
+  gone: 'Disabled: the URL answered 410 Gone',
+  failing: 'Disabled: deliveries kept failing',
 }
 
 export function WebhookState({ webhook }: { webhook: Webhook }) {
-  if (webhook.enabled) return <Badge tone="good">On</Badge>
+  if (webhook.enabled) return <Badge tone="good">Enabled</Badge>
   const { disabledReason } = webhook
   return disabledReason === null ? (
-    <Badge tone="plain">Off</Badge>
+    <Badge tone="plain">Disabled</Badge>
   ) : (
-    <Badge tone="bad">{reasons[disabledReason] ?? `Turned off: ${disabledReason}`}</Badge>
+    <Badge tone="bad">{reasons[disabledReason] ?? `Disabled: ${disabledReason}`}</Badge>
   )
 }
 
-/** A few by name, many by number. */
 const NAMED_TYPES = 3
 
 export function EventNames({ types }: { types: readonly EventType[] | null }) {
@@ -39,29 +38,29 @@ export function EventNames({ types }: { types: readonly EventType[] | null }) {
 export function WebhookSwitch({ webhook }: { webhook: Webhook }) {
   const change = useAction('changeWebhook', ['listWebhooks', 'listWebhookDeliveries'])
   const { enabled } = webhook
-  const turn = (): void =>
+  const toggle = (): void =>
     change.mutate(
       { params: { id: webhook.id }, body: { enabled: !enabled } },
       {
-        onSuccess: () => toast(enabled ? 'Turned off; what waited is given up' : 'Turned on'),
+        onSuccess: () => toast(enabled ? 'Webhook disabled; pending deliveries were dropped' : 'Webhook enabled'),
         onError: (error) => toast(error.message, 'bad'),
       },
     )
   return (
-    <Button busy={change.isPending} onClick={turn} aria-label={`Turn ${enabled ? 'off' : 'on'} ${webhook.url}`}>
-      {enabled ? 'Turn off' : 'Turn on'}
+    <Button busy={change.isPending} onClick={toggle} aria-label={`${enabled ? 'Disable' : 'Enable'} ${webhook.url}`}>
+      {enabled ? 'Disable' : 'Enable'}
     </Button>
   )
 }
 
-/** Inside a dialog, after a secret was made. */
+/** Inside a dialog, after a secret was created. */
 export function SecretOnce({ secret, overlap, onClose }: { secret: string; overlap: boolean; onClose: () => void }) {
   return (
     <div className="flex flex-col gap-4">
       <p className="rounded-md border border-warn bg-warn-soft px-4 py-3 text-sm">
-        <strong>It is shown this once.</strong> Give it to your server, which checks by it that a delivery comes from
-        here (Standard Webhooks). If it is lost, make a new one.
-        {overlap && ' For 24 hours the old secret signs beside the new one.'}
+        <strong>This secret is shown only once.</strong> Your server uses it to verify deliveries (Standard Webhooks).
+        If you lose it, rotate the secret.
+        {overlap && ' The old secret stays valid for 24 hours.'}
       </p>
       <CopyLine label="Signing secret" text={secret} />
       <DialogButtons>

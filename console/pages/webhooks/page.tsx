@@ -1,8 +1,8 @@
-/** Webhooks: events of the account, pushed to addresses of its choice. */
+/** Webhooks: the account's events, pushed to URLs. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
-import { useMay } from '../../api/me.ts'
+import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
@@ -17,7 +17,7 @@ type Webhook = Reply<'listWebhooks'>['webhooks'][number]
 const columns: ReadonlyArray<Column<Webhook>> = [
   {
     name: 'url',
-    header: 'Address',
+    header: 'URL',
     cell: (hook) => (
       <div className="min-w-48">
         <TextLink to="/webhooks/$id" params={{ id: hook.id }} className="break-all">
@@ -31,7 +31,7 @@ const columns: ReadonlyArray<Column<Webhook>> = [
   { name: 'events', header: 'Events', wideOnly: true, cell: (hook) => <EventNames types={hook.eventTypes} /> },
   {
     name: 'created',
-    header: 'Made',
+    header: 'Created',
     wideOnly: true,
     cell: (hook) => (
       <span className="whitespace-nowrap" title={localTime(hook.createdAt)}>
@@ -54,15 +54,15 @@ export function WebhooksPage() {
   const create = (
     <Button
       look="primary"
-      disabledReason={mayManage ? undefined : 'Your key lacks the scope “keys”'}
+      disabledReason={mayManage ? undefined : missingScope('keys')}
       onClick={() => setCreating(true)}
     >
-      Add a webhook
+      Add webhook
     </Button>
   )
   return (
     <Page
-      intro="Events are sent to your server as they happen, signed, and again for about 20 hours until it answers."
+      intro="Sends signed events to your server as they happen, and retries failed deliveries for about 20 hours."
       actions={create}
     >
       <Answer of={webhooks}>
@@ -73,8 +73,8 @@ export function WebhooksPage() {
             rows={rows}
             rowKey={(hook) => hook.id}
             empty={
-              <Empty title="There is no webhook yet" action={create}>
-                Let your server know when a machine runs or fails, a volume is ready or the balance runs low.
+              <Empty title="No webhooks yet" action={create}>
+                Get notified when a machine starts or fails, a volume is ready, or your balance is low.
               </Empty>
             }
           />
