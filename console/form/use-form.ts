@@ -31,6 +31,8 @@ export interface Form<Values> {
   readonly check: (name: Flags<Values>) => { checked: boolean; onChange: (event: Ticked) => void }
   /** The error to show at a field. Asking for it gives the error its place. */
   readonly error: (name: Named<Values>) => string | undefined
+  /** The same for a part of the body that is chosen elsewhere. */
+  readonly errorAt: (path: string) => string | undefined
   /** Errors without a place in the form. Read after the fields are rendered. */
   readonly elsewhere: () => { readonly error: ClientError | null; readonly messages: readonly string[] }
   readonly isValid: boolean
@@ -52,7 +54,7 @@ interface Schema<Body> {
 interface FormOptions<Values, Body> {
   readonly initial: Values | (() => Values)
   readonly body: (values: Values) => Body
-  readonly schema?: Schema<Body> | undefined
+  readonly schema?: Schema<NoInfer<Body>> | undefined
   /** Checks that the schema cannot make. */
   readonly check?: ((values: Values) => { readonly [name in keyof Values]?: string | undefined }) | undefined
   /** Where a field is in the body, if not under its own name. */
@@ -73,11 +75,14 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
   const isValid = issues.length === 0 && Object.values(own).every((fault) => fault === undefined)
   const shown = new Set<string>()
   const pathOf = (name: Named<Values>): string => paths?.[name] ?? name
-  const error = (name: Named<Values>): string | undefined => {
-    const path = pathOf(name)
+  const errorAt = (path: string): string | undefined => {
     shown.add(path)
-    const local = isTried ? (own[name] ?? issues.find((issue) => isAt(issue.path, path))?.message) : undefined
-    return local ?? serverIssues(action.error).find((issue) => isAt(issue.path, path))?.message
+    const local = isTried ? issues.find((issue) => isAt(issue.path, path)) : undefined
+    return (local ?? serverIssues(action.error).find((issue) => isAt(issue.path, path)))?.message
+  }
+  const error = (name: Named<Values>): string | undefined => {
+    const other = errorAt(pathOf(name))
+    return (isTried ? own[name] : undefined) ?? other
   }
   const set = (change: Partial<Values>): void => setValues((before) => ({ ...before, ...change }))
   const isShown = (issue: { readonly path: readonly PropertyKey[] }): boolean =>
@@ -95,6 +100,7 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
       onChange: (event) => set({ [name]: event.target.checked } as Partial<Values>),
     }),
     error,
+    errorAt,
     elsewhere: () => {
       const told = serverIssues(action.error)
       return {

@@ -1,125 +1,122 @@
-/** Renting GPUs of one machine: what it costs and how long the balance lasts stand there before anything is ordered. */
-import { count, number } from '../../../src/view/number.ts'
+/** Renting GPUs of one marketplace machine. */
 import { useNavigate } from '@tanstack/react-router'
-import { useState, type FormEvent } from 'react'
-import { systemClock } from '../../../src/base/instant.ts'
-import { formatUsd, type NanoUsd } from '../../../src/base/money.ts'
+import { formatUsd } from '../../../src/base/money.ts'
+import { api } from '../../../src/contract/api.ts'
 import { shareOfMachine } from '../../../src/domain/machine.ts'
 import { pricePerHour } from '../../../src/domain/term.ts'
-import type { ClientError } from '../../../src/client/error.ts'
-import { useAction, refresh } from '../../api/query.ts'
+import { count, number } from '../../../src/view/number.ts'
+import { refresh, useAction } from '../../api/query.ts'
+import { optionalText } from '../../form/read.ts'
+import { useForm } from '../../form/use-form.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
-import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
-import type { MachineRow } from './machine.ts'
-import { GuardFields, hasFaults, noGuards, readGuards, type GuardTexts } from '../rent/guards.tsx'
+import { checkEnd, endOf, GuardFields, noGuards } from '../rent/guards.tsx'
 import { PriceFacts, TooLittle, useAffordable } from '../rent/money.tsx'
-import { portsHint, readPorts } from '../rent/ports.ts'
-import { isPriceChange, OrderRefusal } from '../rent/refusal.tsx'
+import { portsHint, portsOf } from '../rent/ports.ts'
+import { isPriceChange, OrderProblems } from '../rent/refusal.tsx'
 import { NoSshKey } from '../rent/ssh.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
+import type { MachineRow } from './machine.ts'
 
-/** What suppliers give when an order names none. */
-const USUAL_IMAGE = 'debian:12'
-const fields = ['gpu_count', 'image.name', 'ports', 'label', 'auto_terminate_at', 'spending_limit_usd'] as const
+/** The default of suppliers. */
+const DEFAULT_IMAGE = 'debian:12'
 
-/** As it is chosen and typed. */
-interface Draft {
-  readonly gpus: number
-  readonly image: string
-  readonly ports: string
-  readonly guards: GuardTexts
-}
+const noOrder = { ...noGuards, gpus: '1', image: DEFAULT_IMAGE, ports: '' }
+type Order = typeof noOrder
 
-const usualDraft: Draft = { gpus: 1, image: USUAL_IMAGE, ports: '', guards: noGuards }
+const paths = {
+  gpus: 'gpu_count',
+  image: 'image.name',
+  endsAt: 'auto_terminate_at',
+  limitUsd: 'spending_limit_usd',
+} as const
 
-/** What an order says, or what is wrong at which field. */
-function readDraft({ gpus, image, ports: portsText, guards: texts }: Draft, machine: MachineRow, perHour: NanoUsd) {
-  const { faults, guards } = readGuards(texts, systemClock.now())
-  const { ports, fault } = readPorts(portsText)
-  const name = image.trim()
+function bodyOf(order: Order, machine: MachineRow) {
+  const image = optionalText(order.image)
   return {
-    body: {
-      cluster_name: machine.cluster,
-      node_name: machine.id,
-      gpu_count: gpus,
-      // As it stands in the dialog: its supplier may have raised it since.
-      max_cost_per_hour_usd: formatUsd(perHour),
-      ...(name === '' ? {} : { image: { name } }),
-      ...(ports.length === 0 ? {} : { ports }),
-      ...(guards.label === undefined ? {} : { label: guards.label }),
-      ...(guards.endsAt === undefined ? {} : { auto_terminate_at: guards.endsAt }),
-      ...(guards.limitUsd === undefined ? {} : { spending_limit_usd: guards.limitUsd }),
-    },
-    faults: {
-      ...faults,
-      ports: fault,
-    },
+    cluster_name: machine.cluster,
+    node_name: machine.id,
+    gpu_count: Number(order.gpus),
+    // The price in the dialog: the supplier may have raised it since.
+    max_cost_per_hour_usd: formatUsd(pricePerHour(machine.pricePerGpu, Number(order.gpus))),
+    image: image === undefined ? undefined : { name: image },
+    ports: portsOf(order.ports),
+    label: optionalText(order.label),
+    auto_terminate_at: endOf(order),
+    spending_limit_usd: optionalText(order.limitUsd),
   }
 }
-
-type Faults = { readonly [name in 'gpus' | 'image' | 'ports' | 'label' | 'endsAt' | 'limitUsd']?: string | undefined }
 
 export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose: () => void }) {
-  const [draft, setDraft] = useState<Draft>(usualDraft)
-  const [isTried, setTried] = useState(false)
   const navigate = useNavigate()
   const rent = useAction('createInstance', ['listMachines', 'listInstances', 'getCustomerBalance'])
-  const perHour = pricePerHour(machine.pricePerGpu, draft.gpus)
+  const form = useForm({
+    initial: noOrder,
+    schema: api.createInstance.body,
+    body: (order) => bodyOf(order, machine),
+    check: checkEnd,
+    paths,
+    action: rent,
+    send: (body) =>
+      rent.mutate(
+        { body },
+        {
+          onSuccess: ({ instance_id: id }) => {
+            toast(`${body.label ?? id} is starting`)
+            void navigate({ to: '/rentals/containers/$id', params: { id } })
+          },
+          onError: (error) => {
+            if (isPriceChange(error)) void refresh(['listMachines'])
+          },
+        },
+      ),
+  })
+  const gpus = Number(form.values.gpus)
+  const perHour = pricePerHour(machine.pricePerGpu, gpus)
   const affordable = useAffordable(perHour)
-  const { body, faults } = readDraft(draft, machine, perHour)
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setTried(true)
-    if (hasFaults(faults)) return
-    const onSuccess = ({ instance_id: id }: { instance_id: string }): void => {
-      toast(`${body.label ?? id} is starting`)
-      void navigate({ to: '/rentals/containers/$id', params: { id } })
-    }
-    const onError = (error: ClientError): void => {
-      if (isPriceChange(error)) void refresh(['listMachines'])
-    }
-    rent.mutate({ body }, { onSuccess, onError })
-  }
-  const local: Faults = isTried ? faults : {}
-  const said = errorBesideFields(rent.error, fields)
+  const countField = form.text('gpus')
   return (
     <Dialog title={`Rent ${machine.gpu}`} onClose={onClose} wide>
-      <form onSubmit={submit} noValidate className="flex flex-col gap-4">
-        <AboutMachine machine={machine} gpus={draft.gpus} />
+      <form onSubmit={form.submit} noValidate className="flex flex-col gap-4">
+        <AboutMachine machine={machine} gpus={gpus} />
         <NoSshKey />
-        <DraftFields
-          draft={draft}
-          machine={machine}
-          onChange={(changed) => {
-            // A price that has changed is that of as many GPUs as were ordered.
-            if (changed.gpus !== undefined && isPriceChange(rent.error)) rent.reset()
-            setDraft({ ...draft, ...changed })
-          }}
-          faults={{
-            gpus: fieldError(rent.error, 'gpu_count'),
-            image: fieldError(rent.error, 'image.name'),
-            ports: local.ports ?? fieldError(rent.error, 'ports'),
-            label: local.label ?? fieldError(rent.error, 'label'),
-            endsAt: local.endsAt ?? fieldError(rent.error, 'auto_terminate_at'),
-            limitUsd: local.limitUsd ?? fieldError(rent.error, 'spending_limit_usd'),
-          }}
-        />
+        <div className="grid items-start gap-3 sm:grid-cols-3">
+          <SelectField
+            label="GPUs"
+            choices={Array.from({ length: machine.free }, (_, n) => ({
+              value: String(n + 1),
+              label: count(n + 1, 'GPU'),
+            }))}
+            hint={`${machine.free} of ${machine.total} available.`}
+            {...countField}
+            onChange={(event) => {
+              // A changed price belongs to the number of GPUs that was ordered.
+              if (isPriceChange(rent.error)) rent.reset()
+              countField.onChange(event)
+            }}
+          />
+          <TextField
+            label="Image"
+            placeholder="Supplier default"
+            hint="Docker image, as name:tag."
+            {...form.text('image')}
+          />
+          <TextField label="Ports" placeholder="8080, 8888" hint={portsHint} {...form.text('ports')} />
+        </div>
+        <GuardFields form={form} />
         <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
           <PriceFacts perHour={perHour} isWide />
         </div>
         <TooLittle of={affordable} />
-        {said !== null && (
-          <OrderRefusal error={said} asked={rent.variables?.body.max_cost_per_hour_usd} now={perHour} />
-        )}
+        <OrderProblems form={form} asked={rent.variables?.body.max_cost_per_hour_usd} now={perHour} />
         <DialogButtons>
           <CancelButton onClick={onClose} />
           <SubmitButton
-            busy={rent.isPending}
-            disabledReason={affordable.isEnough === false ? 'The balance does not cover the first hour' : undefined}
+            busy={form.isPending}
+            disabledReason={affordable.isEnough === false ? 'Your balance does not cover the first hour' : undefined}
           >
-            Rent {count(draft.gpus, 'GPU')}
+            Rent {count(gpus, 'GPU')}
           </SubmitButton>
         </DialogButtons>
       </form>
@@ -138,55 +135,11 @@ function AboutMachine({ machine, gpus }: { machine: MachineRow; gpus: number }) 
   return (
     <>
       <p className="text-sm text-muted">
-        Machine <span className="font-mono">{machine.id}</span> of {machine.supplier} in {machine.region}.{' '}
-        {count(gpus, 'GPU')} come{gpus === 1 ? 's' : ''} with {count(share.cpuCount, 'CPU')}, {number(share.ramGb)} GB
-        of memory and {number(share.storageGb)} GB of disk.
+        Machine <span className="font-mono">{machine.id}</span> by {machine.supplier} in {machine.region}.{' '}
+        {count(gpus, 'GPU')} include{gpus === 1 ? 's' : ''} {count(share.cpuCount, 'CPU')}, {number(share.ramGb)} GB of
+        memory and {number(share.storageGb)} GB of disk.
       </p>
       <SimulatedNotice simulated={machine.simulated} />
-    </>
-  )
-}
-
-interface DraftFieldsProps {
-  readonly draft: Draft
-  readonly machine: MachineRow
-  readonly faults: Faults
-  readonly onChange: (changed: Partial<Draft>) => void
-}
-
-function DraftFields({ draft, machine, faults, onChange }: DraftFieldsProps) {
-  return (
-    <>
-      <div className="grid items-start gap-3 sm:grid-cols-3">
-        <SelectField
-          label="GPUs"
-          value={String(draft.gpus)}
-          onChange={(event) => onChange({ gpus: Number(event.target.value) })}
-          choices={Array.from({ length: machine.free }, (_, n) => ({
-            value: String(n + 1),
-            label: count(n + 1, 'GPU'),
-          }))}
-          hint={`${machine.free} of ${machine.total} are free.`}
-          error={faults.gpus}
-        />
-        <TextField
-          label="Image"
-          value={draft.image}
-          onChange={(event) => onChange({ image: event.target.value })}
-          placeholder="the supplier’s usual one"
-          hint="As Docker spells it: name:tag."
-          error={faults.image}
-        />
-        <TextField
-          label="Ports"
-          value={draft.ports}
-          onChange={(event) => onChange({ ports: event.target.value })}
-          placeholder="8080, 8888"
-          hint={portsHint}
-          error={faults.ports}
-        />
-      </div>
-      <GuardFields texts={draft.guards} onChange={(guards) => onChange({ guards })} faults={faults} />
     </>
   )
 }

@@ -1,4 +1,4 @@
-/** What stands in the address of the marketplace. A value that cannot be right is left out. */
+/** Search parameters of this page. Invalid values are ignored. */
 import { z } from 'zod'
 
 export const sortNames = ['gpu', 'free', 'vram', 'cpu', 'ram', 'disk', 'region', 'price', 'supplier'] as const

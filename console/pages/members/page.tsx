@@ -1,28 +1,26 @@
-/** The people of the account and what each may do; and what the account has chosen for itself. */
+/** Members of the account and their roles, and account settings. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
 import type { Tone } from '../../../src/view/tone.ts'
-import { useMay, useMe } from '../../api/me.ts'
-import { useAction, useCall } from '../../api/query.ts'
+import { missingScope, useMay, useMe } from '../../api/me.ts'
+import { useCall } from '../../api/query.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { roleLabels } from '../../../src/view/account.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
-import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { AccountSettings } from './settings.tsx'
 import { AddMemberDialog, RoleDialog } from './role.tsx'
 
 type Member = Reply<'listMembers'>['members'][number]
 
 const roleTones = { owner: 'info', member: 'good', viewer: 'plain' } as const satisfies Record<Member['role'], Tone>
-const ONLY_OWNERS = 'Only an owner of the account changes who is in it.'
-const NO_SCOPE = 'Your key lacks the scope keys, with which people are managed.'
-const LAST_OWNER = 'An account keeps at least one owner. Make somebody else owner first.'
+const ONLY_OWNERS = 'Only account owners can manage members.'
+const LAST_OWNER = 'An account needs at least one owner. Make someone else an owner first.'
 
 export function MembersPage() {
   const me = useMe()
@@ -31,20 +29,20 @@ export function MembersPage() {
   const [isAdding, setAdding] = useState(false)
   const [changing, setChanging] = useState<Member>()
   const [removing, setRemoving] = useState<Member>()
-  const whyNot = me.role !== 'owner' ? ONLY_OWNERS : mayManage ? undefined : NO_SCOPE
+  const disabledReason = me.role !== 'owner' ? ONLY_OWNERS : mayManage ? undefined : missingScope('keys')
   return (
     <Page
-      intro="People of the account. They act through API keys; there is no login with a password, and nothing is sent to them."
+      intro="Members use API keys; there are no passwords, and Berth sends them no email."
       actions={
-        <Button look="primary" disabledReason={whyNot} onClick={() => setAdding(true)}>
-          Add a person
+        <Button look="primary" disabledReason={disabledReason} onClick={() => setAdding(true)}>
+          Add member
         </Button>
       }
     >
-      {whyNot !== undefined && (
+      {disabledReason !== undefined && (
         <p className="text-sm text-muted">
-          {whyNot}
-          {whyNot === ONLY_OWNERS && ` You are a ${me.role} here.`}
+          {disabledReason}
+          {disabledReason === ONLY_OWNERS && ` Your role is ${me.role}.`}
         </p>
       )}
       <Answer of={members}>
@@ -52,13 +50,15 @@ export function MembersPage() {
           <>
             <Table
               label="Members"
-              columns={columnsFor({ rows, me, whyNot, onChange: setChanging, onRemove: setRemoving })}
+              columns={columnsFor({ rows, me, disabledReason, onChange: setChanging, onRemove: setRemoving })}
               rows={rows}
               rowKey={(member) => member.id}
-              empty={<Empty title="Nobody is in this account" />}
+              empty={<Empty title="No members" />}
             />
             <AccountSettings
-              disabledReason={whyNot === ONLY_OWNERS ? 'Only an owner of the account changes its settings.' : whyNot}
+              disabledReason={
+                disabledReason === ONLY_OWNERS ? 'Only account owners can change settings.' : disabledReason
+              }
             />
           </>
         )}
@@ -73,19 +73,19 @@ export function MembersPage() {
 interface ColumnInput {
   readonly rows: readonly Member[]
   readonly me: Reply<'getMe'>
-  readonly whyNot: string | undefined
+  readonly disabledReason: string | undefined
   readonly onChange: (member: Member) => void
   readonly onRemove: (member: Member) => void
 }
 
-function columnsFor({ rows, me, whyNot, onChange, onRemove }: ColumnInput): ReadonlyArray<Column<Member>> {
+function columnsFor({ rows, me, disabledReason, onChange, onRemove }: ColumnInput): ReadonlyArray<Column<Member>> {
   const hasOtherOwner = (member: Member): boolean => rows.some((one) => one.role === 'owner' && one.id !== member.id)
-  const whyNotOf = (member: Member): string | undefined =>
-    whyNot ?? (member.role === 'owner' && !hasOtherOwner(member) ? LAST_OWNER : undefined)
+  const disabledReasonOf = (member: Member): string | undefined =>
+    disabledReason ?? (member.role === 'owner' && !hasOtherOwner(member) ? LAST_OWNER : undefined)
   return [
     {
       name: 'who',
-      header: 'Who',
+      header: 'Member',
       cell: (member) => (
         <div className="min-w-40">
           <p className="font-medium break-words">
@@ -112,7 +112,7 @@ function columnsFor({ rows, me, whyNot, onChange, onRemove }: ColumnInput): Read
       header: <span className="sr-only">Actions</span>,
       align: 'right',
       cell: (member) => {
-        const reason = whyNotOf(member)
+        const reason = disabledReasonOf(member)
         return (
           <div className="flex justify-end gap-2">
             <Button
@@ -134,32 +134,20 @@ function columnsFor({ rows, me, whyNot, onChange, onRemove }: ColumnInput): Read
 
 function RemoveDialog({ member, onClose }: { member: Member; onClose: () => void }) {
   const me = useMe()
-  const remove = useAction('removeMember', ['listMembers', 'listApiKeys'])
-  const confirm = (): void =>
-    remove.mutate(
-      { params: { id: member.id } },
-      {
-        onSuccess: () => {
-          toast(`${member.email} is removed`)
-          onClose()
-        },
-      },
-    )
   return (
-    <ConfirmDialog
+    <ConfirmCall
       title={`Remove ${member.email}?`}
       action="Remove"
-      busy={remove.isPending}
-      error={remove.error}
-      onConfirm={confirm}
+      operation="removeMember"
+      input={{ params: { id: member.id } }}
+      refreshes={['listMembers', 'listApiKeys']}
+      done={`Removed ${member.email}`}
       onClose={onClose}
     >
-      <p>The keys made for them in this account stop within a second. Machines that they rented go on.</p>
+      <p>Their keys in this account stop working within a second. Machines they rented keep running.</p>
       {member.id === me.id && (
-        <p className="mt-2 font-medium text-bad">
-          This is you: you will be signed out and cannot come back by yourself.
-        </p>
+        <p className="mt-2 font-medium text-bad">This is you. You will be signed out and lose access.</p>
       )}
-    </ConfirmDialog>
+    </ConfirmCall>
   )
 }

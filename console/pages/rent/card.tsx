@@ -1,54 +1,27 @@
-/** The parts of the order's form: the machine, how long one binds oneself, and how it is set up. */
+/** The parts of the order form: machine, term and setup. */
 import type { NanoUsd } from '../../../src/base/money.ts'
 import type { RentalType } from '../../../src/contract/rental.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
+import type { Form } from '../../form/use-form.ts'
 import { Card } from '../../ui/card.tsx'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { RadioField } from '../../ui/radio-field.tsx'
-import { GuardFields, noGuards } from './guards.tsx'
-import type { Choices, Option, Wish } from './option.ts'
-import { cudaVersions, type CudaVersion } from './order.ts'
+import { GuardFields } from './guards.tsx'
+import type { Choices, Option, Selection } from './option.ts'
+import { cudaVersions, type Order } from './order.ts'
 import { portsHint } from './ports.ts'
-import { noStorage, StorageFields } from './storage.tsx'
-import { termChoices } from './term.ts'
-
-/** What is wrong, by the field that shows it. */
-export type RentFaults = { readonly [place in RentPlace]?: string | undefined }
-export type RentPlace =
-  | 'region'
-  | 'gpu'
-  | 'network'
-  | 'count'
-  | 'term'
-  | 'ports'
-  | 'label'
-  | 'endsAt'
-  | 'limitUsd'
-  | 'volumeLabel'
-  | 'volumeSizeGb'
-  | 'volumeId'
-
-/** What stands in the form alone, as it is typed. */
-export const noDetails = {
-  days: undefined as number | undefined,
-  goesOn: true,
-  cuda: '' as CudaVersion | '',
-  ports: '',
-  storage: noStorage,
-  guards: noGuards,
-}
-export type Details = typeof noDetails
+import { StorageFields } from './storage.tsx'
 
 interface ShapeCardProps {
   readonly kind: RentalType
   readonly choices: Choices
-  readonly onWish: (wish: Wish) => void
-  readonly faults: RentFaults
+  readonly onSelect: (selection: Selection) => void
+  readonly errorAt: Form<Order>['errorAt']
 }
 
-export function ShapeCard({ kind, choices, onWish, faults }: ShapeCardProps) {
+export function ShapeCard({ kind, choices, onSelect, errorAt }: ShapeCardProps) {
   const { option, gpuCount } = choices.chosen
   const [node] = option.nodes
   return (
@@ -58,33 +31,33 @@ export function ShapeCard({ kind, choices, onWish, faults }: ShapeCardProps) {
           label="Region"
           choices={choices.regions}
           value={option.region}
-          onChange={(region) => onWish({ region: region as Option['region'] })}
-          error={faults.region}
+          onChange={(region) => onSelect({ region: region as Option['region'] })}
+          error={errorAt('region')}
         />
         <RadioField
           label="GPU"
           choices={choices.gpus}
           value={option.gpuType}
-          onChange={(gpu) => onWish({ gpu: gpu as Option['gpuType'] })}
-          error={faults.gpu}
+          onChange={(gpu) => onSelect({ gpu: gpu as Option['gpuType'] })}
+          error={errorAt('gpuType')}
         />
         <RadioField
           label="Network"
           choices={choices.networks}
           value={option.connectionType}
-          onChange={(network) => onWish({ network: network as Option['connectionType'] })}
-          error={faults.network}
+          onChange={(network) => onSelect({ network: network as Option['connectionType'] })}
+          error={errorAt('networkType')}
         />
         <RadioField
-          label={kind === 'bare-metal' ? 'How many machines' : 'How many GPUs'}
+          label={kind === 'bare-metal' ? 'Machines' : 'GPUs'}
           choices={choices.counts}
           value={String(gpuCount)}
-          onChange={(text) => onWish({ count: Number(text) })}
-          error={faults.count}
+          onChange={(text) => onSelect({ count: Number(text) })}
+          error={errorAt('gpuCount')}
         />
         {node !== undefined && (
           <p className="text-sm text-muted">
-            {kind === 'bare-metal' ? 'Each machine has' : 'With'} {node.cpuModel}, {number(node.cpuCount)} CPUs,{' '}
+            {kind === 'bare-metal' ? 'Each machine has' : 'Includes'} {node.cpuModel}, {number(node.cpuCount)} CPUs,{' '}
             {number(node.ramGb)} GB of memory and {number(node.storageGb)} GB of disk;{' '}
             {option.gpuFormFactor.toUpperCase()}.
           </p>
@@ -94,35 +67,40 @@ export function ShapeCard({ kind, choices, onWish, faults }: ShapeCardProps) {
   )
 }
 
-interface DetailProps {
-  readonly details: Details
-  readonly faults: RentFaults
-  readonly onChange: (changed: Partial<Details>) => void
-}
-
-interface TermCardProps extends DetailProps {
+interface TermCardProps {
   readonly terms: readonly TermQuote[]
   readonly term: TermQuote | undefined
   readonly listPrice: NanoUsd
+  readonly form: Form<Order>
+  readonly onDays: () => void
 }
 
-export function TermCard({ terms, term, listPrice, details, faults, onChange }: TermCardProps) {
+export function TermCard({ terms, term, listPrice, form, onDays }: TermCardProps) {
   return (
     <Card title="Term">
       <RadioField
-        label="Price for"
-        choices={termChoices(terms, listPrice)}
-        value={term === undefined ? '' : String(term.days)}
-        onChange={(days) => onChange({ days: days === '' ? undefined : Number(days) })}
-        error={faults.term}
+        label="Pricing"
+        choices={[
+          { value: '', label: 'On demand', detail: hourlyPrice(listPrice) },
+          ...terms.map(({ days, percentage, perHour }) => ({
+            value: String(days),
+            label: `${days} days, −${percentage} %`,
+            detail: hourlyPrice(perHour),
+          })),
+        ]}
+        value={form.values.days}
+        onChange={(days) => {
+          onDays()
+          form.set({ days })
+        }}
+        error={form.error('days')}
       />
       {term !== undefined && (
         <div className="mt-3">
           <CheckField
-            label="Go on when the term ends"
-            hint={`On demand, at ${hourlyPrice(listPrice)}. Otherwise it ends with its term.`}
-            checked={details.goesOn}
-            onChange={(event) => onChange({ goesOn: event.target.checked })}
+            label="Continue on demand when the term ends"
+            hint={`At ${hourlyPrice(listPrice)}. Otherwise the rental ends with its term.`}
+            {...form.check('continues')}
           />
         </div>
       )}
@@ -130,41 +108,23 @@ export function TermCard({ terms, term, listPrice, details, faults, onChange }: 
   )
 }
 
-interface SetUpCardProps extends DetailProps {
-  readonly kind: RentalType
-  readonly region: string
-}
-
-export function SetUpCard({ kind, region, details, faults, onChange }: SetUpCardProps) {
+export function SetUpCard({ kind, region, form }: { kind: RentalType; region: string; form: Form<Order> }) {
   return (
-    <Card title="Set up">
+    <Card title="Setup">
       <div className="flex flex-col gap-4">
         {kind === 'virtual-machine' ? (
-          <TextField
-            label="Ports"
-            value={details.ports}
-            onChange={(event) => onChange({ ports: event.target.value })}
-            placeholder="8080, 8888"
-            hint={portsHint}
-            error={faults.ports}
-          />
+          <TextField label="Ports" placeholder="8080, 8888" hint={portsHint} {...form.text('ports')} />
         ) : (
           <>
             <SelectField
               label="CUDA version"
-              value={details.cuda}
-              onChange={(event) => onChange({ cuda: event.target.value as Details['cuda'] })}
-              choices={[{ value: '', label: 'The machine’s usual one' }, ...cudaVersions]}
+              choices={[{ value: '', label: 'Default' }, ...cudaVersions]}
+              {...form.text('cuda')}
             />
-            <StorageFields
-              region={region}
-              texts={details.storage}
-              faults={{ label: faults.volumeLabel, sizeGb: faults.volumeSizeGb, id: faults.volumeId }}
-              onChange={(storage) => onChange({ storage })}
-            />
+            <StorageFields region={region} form={form} />
           </>
         )}
-        <GuardFields texts={details.guards} onChange={(guards) => onChange({ guards })} faults={faults} />
+        <GuardFields form={form} />
       </div>
     </Card>
   )

@@ -1,114 +1,77 @@
-/**
- * The order of a virtual machine or of bare metal. What is chosen of the offer stands in the address, the rest here;
- * the price beside it changes with every choice.
- */
-import { useState, type FormEvent } from 'react'
-import { systemClock } from '../../../src/base/instant.ts'
+/** The order of a virtual machine or of bare metal. The chosen offer is in the URL, the rest in this form. */
 import { nanoUsdOf, zeroUsd } from '../../../src/base/money.ts'
+import { api } from '../../../src/contract/api.ts'
 import type { RentalType } from '../../../src/contract/rental.ts'
-import { quoteTerms } from '../../../src/domain/term.ts'
+import { quoteTerms, type TermQuote } from '../../../src/domain/term.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
-import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
-import { noDetails, SetUpCard, ShapeCard, TermCard, type Details, type RentFaults, type RentPlace } from './card.tsx'
-import { hasFaults, readGuards } from './guards.tsx'
-import type { Choices, Wish } from './option.ts'
-import { useRent } from './order.ts'
-import { isPriceChange } from './refusal.tsx'
-import { readPorts } from './ports.ts'
-import { NoSshKey } from './ssh.tsx'
-import { readStorage } from './storage.tsx'
-import { RentSummary } from './summary.tsx'
+import { useForm } from '../../form/use-form.ts'
 import { priceOfVolume, useStorageOption } from '../volumes/price.ts'
-
-/** By the field that shows it, where the server's refusal names it. */
-const places = {
-  region: 'region',
-  gpu: 'gpuType',
-  network: 'networkType',
-  count: 'gpuCount',
-  term: 'termPeriodDays',
-  ports: 'customPorts',
-  label: 'label',
-  endsAt: 'autoTerminateAt',
-  limitUsd: 'spendingLimitUsd',
-  volumeLabel: 'storageVolume.label',
-  volumeSizeGb: 'storageVolume.sizeInGb',
-  volumeId: 'storageVolume.id',
-} as const satisfies Record<RentPlace, string>
+import { SetUpCard, ShapeCard, TermCard } from './card.tsx'
+import { checkEnd } from './guards.tsx'
+import type { Choices, Selection } from './option.ts'
+import { bodyOf, noOrder, orderPaths, useRent, type Order } from './order.ts'
+import { isPriceChange } from './refusal.tsx'
+import { NoSshKey } from './ssh.tsx'
+import { newVolumeGb } from './storage.tsx'
+import { RentSummary } from './summary.tsx'
 
 interface RentFormProps {
   readonly kind: RentalType
   readonly choices: Choices
-  readonly onWish: (wish: Wish) => void
+  readonly onSelect: (selection: Selection) => void
 }
 
-export function RentForm({ kind, choices, onWish }: RentFormProps) {
-  const [details, setDetails] = useState<Details>(noDetails)
-  const [isTried, setTried] = useState(false)
-  const reserveOptions = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
-  const { order, error, asked, isPending, forget } = useRent(kind)
+const schemas = {
+  'virtual-machine': api.createVirtualMachineRental.body,
+  'bare-metal': api.createBareMetalRental.body,
+} as const
+
+export function RentForm({ kind, choices, onSelect }: RentFormProps) {
   const { chosen } = choices
+  const reserveOptions = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
   const terms = quoteTerms(reserveOptions, chosen.perHour)
-  const term = terms.find(({ days }) => days === details.days)
-  const { guards, faults: guardFaults } = readGuards(details.guards, systemClock.now())
-  const { ports, fault: portsFault } = readPorts(details.ports)
-  const { wish: storage, faults: storageFaults } = readStorage(details.storage)
-  const newVolumeGb = storage?.isNew === true ? storage.sizeInGb : 0
-  const volumePrice = priceOfVolume(useStorageOption(chosen.option.region), newVolumeGb)
-  const local: RentFaults = {
-    ...guardFaults,
-    ports: portsFault,
-    volumeLabel: storageFaults.label,
-    volumeSizeGb: storageFaults.sizeGb,
-    volumeId: storageFaults.id,
-  }
-  const faults = Object.fromEntries(
-    Object.entries(places).map(([place, path]) => [
-      place,
-      (isTried ? local[place as RentPlace] : undefined) ?? fieldError(error, path),
-    ]),
-  ) as RentFaults
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setTried(true)
-    if (!hasFaults(local)) order({ ...details, chosen, term, guards, ports, storage })
-  }
-  // A price that has changed is one of the shape and term that were ordered.
+  const termOf = ({ days }: Order): TermQuote | undefined => terms.find((term) => String(term.days) === days)
+  const renting = useRent(kind)
+  const form = useForm({
+    initial: noOrder,
+    schema: schemas[kind],
+    body: (order) => bodyOf(kind, order, chosen, termOf(order)),
+    check: checkEnd,
+    paths: orderPaths,
+    action: renting,
+    send: renting.order,
+  })
+  const term = termOf(form.values)
+  const volumeGb = newVolumeGb(form.values)
+  const volumePrice = priceOfVolume(useStorageOption(chosen.option.region), volumeGb)
+  // A changed price belongs to the shape and term that were ordered.
   const forgetPrice = (): void => {
-    if (isPriceChange(error)) forget()
+    if (isPriceChange(renting.error)) renting.reset()
   }
-  const onChange = (changed: Partial<Details>): void => {
-    if ('days' in changed) forgetPrice()
-    setDetails({ ...details, ...changed })
-  }
-  const cards = { details, faults, onChange }
   return (
-    <form onSubmit={submit} noValidate className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
+    <form onSubmit={form.submit} noValidate className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
       <div className="flex min-w-0 flex-col gap-4">
         <NoSshKey />
         <ShapeCard
           kind={kind}
           choices={choices}
-          onWish={(wish) => {
+          onSelect={(selection) => {
             forgetPrice()
-            onWish(wish)
+            onSelect(selection)
           }}
-          faults={faults}
+          errorAt={form.errorAt}
         />
-        <TermCard terms={terms} term={term} listPrice={chosen.perHour} {...cards} />
-        <SetUpCard kind={kind} region={chosen.option.region} {...cards} />
+        <TermCard terms={terms} term={term} listPrice={chosen.perHour} form={form} onDays={forgetPrice} />
+        <SetUpCard kind={kind} region={chosen.option.region} form={form} />
       </div>
       <RentSummary
         chosen={chosen}
         term={term}
-        storage={
-          newVolumeGb === 0 || volumePrice === undefined ? undefined : { sizeGb: newVolumeGb, perHour: volumePrice }
-        }
+        storage={volumeGb === 0 || volumePrice === undefined ? undefined : { sizeGb: volumeGb, perHour: volumePrice }}
         perHour={nanoUsdOf((term?.perHour ?? chosen.perHour) + (volumePrice ?? zeroUsd))}
-        isPending={isPending}
-        asked={asked}
-        error={errorBesideFields(error, Object.values(places))}
+        asked={renting.asked}
+        form={form}
       />
     </form>
   )

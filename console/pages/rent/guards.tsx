@@ -1,72 +1,43 @@
-/** What every order may have: a name of one's own, and guards against a machine that was forgotten. */
-import { formatInstant, parseInstant, type Instant } from '../../../src/base/instant.ts'
-import { limits } from '../../../src/base/limits.ts'
-import { parseUsd } from '../../../src/base/money.ts'
+/** Options of every order: a label, and limits against forgotten machines. */
+import { formatInstant, parseInstant, systemClock } from '../../../src/base/instant.ts'
+import type { Form } from '../../form/use-form.ts'
 import { TextField } from '../../ui/field.tsx'
 
-/** As they are typed. */
-export interface GuardTexts {
-  readonly label: string
-  /** In the browser's own time: `2026-11-15T12:00`. */
-  readonly endsAt: string
-  readonly limitUsd: string
+export const noGuards = {
+  label: '',
+  /** In the browser's time zone: `2026-11-15T12:00`. */
+  endsAt: '',
+  limitUsd: '',
+}
+type Guards = typeof noGuards
+
+export function endOf({ endsAt }: Pick<Guards, 'endsAt'>): string | undefined {
+  const at = endsAt === '' ? undefined : parseInstant(endsAt)
+  return at === undefined ? undefined : formatInstant(at)
 }
 
-export const noGuards: GuardTexts = { label: '', endsAt: '', limitUsd: '' }
-
-export interface Guards {
-  readonly label?: string
-  readonly endsAt?: string
-  readonly limitUsd?: string
+export function checkEnd({ endsAt }: Pick<Guards, 'endsAt'>): { readonly endsAt: string | undefined } {
+  const at = parseInstant(endsAt)
+  const isPast = endsAt !== '' && (at === undefined || at <= systemClock.now())
+  return { endsAt: isPast ? 'Choose a time in the future' : undefined }
 }
 
-type GuardFaults = { readonly [name in keyof GuardTexts]?: string | undefined }
-
-/** What an order says, or what is wrong at which field. */
-export function readGuards(texts: GuardTexts, now: Instant): { readonly guards: Guards; readonly faults: GuardFaults } {
-  const [label, endsText, limitUsd] = [texts.label.trim(), texts.endsAt, texts.limitUsd.trim()]
-  const endsAt = endsText === '' ? undefined : parseInstant(endsText)
-  const limit = parseUsd(limitUsd)
-  return {
-    guards: {
-      ...(label === '' ? {} : { label }),
-      ...(endsAt === undefined ? {} : { endsAt: formatInstant(endsAt) }),
-      ...(limitUsd === '' ? {} : { limitUsd }),
-    },
-    faults: {
-      ...(label.length > limits.labelChars ? { label: `At most ${limits.labelChars} characters` } : {}),
-      ...(endsText !== '' && (endsAt === undefined || endsAt <= now) ? { endsAt: 'Choose a time in the future' } : {}),
-      ...(limitUsd !== '' && (limit === undefined || limit <= 0n) ? { limitUsd: 'An amount such as 25.00' } : {}),
-    },
-  }
-}
-
-export function hasFaults(faults: Readonly<Record<string, string | undefined>>): boolean {
-  return Object.values(faults).some((fault) => fault !== undefined)
-}
-
-interface GuardFieldsProps {
-  readonly texts: GuardTexts
-  readonly faults: GuardFaults
-  readonly onChange: (texts: GuardTexts) => void
-}
-
-export function GuardFields({ texts, faults, onChange }: GuardFieldsProps) {
-  const field = (name: keyof GuardTexts) => ({
-    value: texts[name],
-    error: faults[name],
-    onChange: (event: { target: { value: string } }) => onChange({ ...texts, [name]: event.target.value }),
-  })
+export function GuardFields({ form }: { form: Pick<Form<Guards>, 'text'> }) {
   return (
     <div className="grid gap-3 sm:grid-cols-3">
-      <TextField label="Label" hint="A name of your own." placeholder="training" {...field('label')} />
-      <TextField label="Ends at" hint="Ends by itself then." type="datetime-local" {...field('endsAt')} />
+      <TextField label="Label" hint="A name for your reference." placeholder="training" {...form.text('label')} />
+      <TextField
+        label="Ends at"
+        hint="Terminates automatically at this time."
+        type="datetime-local"
+        {...form.text('endsAt')}
+      />
       <TextField
         label="Spending limit"
-        hint="Ends when it has cost this much, in USD."
+        hint="Terminates when its cost reaches this amount (USD)."
         placeholder="25.00"
         inputMode="decimal"
-        {...field('limitUsd')}
+        {...form.text('limitUsd')}
       />
     </div>
   )

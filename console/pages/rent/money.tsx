@@ -1,7 +1,4 @@
-/**
- * What an order costs and how long the balance lasts with it, before it is placed. All of it is exact: prices are whole
- * nano-dollars an hour, and a balance that does not cover what an order holds (an hour, or a whole term) is told here.
- */
+/** The cost of an order and how long the balance lasts with it, shown before the order is placed. */
 import type { ReactNode } from 'react'
 import { DAY_MS } from '../../../src/base/instant.ts'
 import { costOfSpan, maxUsd, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
@@ -18,18 +15,17 @@ import { cx } from '../../ui/class.ts'
 import { Notice } from '../../ui/notice.tsx'
 import { SkeletonText } from '../../ui/skeleton.tsx'
 
-/** As a month is reckoned here. */
 export const MONTH_DAYS = 30
 
 interface Affordable {
-  /** false: what the order holds is not covered. undefined: the key may not see the balance, or it is still being read. */
+  /** undefined: the key cannot read the balance, or it is still loading. */
   readonly isEnough: boolean | undefined
   readonly needed: NanoUsd
   readonly available: NanoUsd | undefined
   readonly isTerm: boolean
 }
 
-/** Of a thing that costs so much an hour; `term`, what a reserved machine holds for its whole term. */
+/** `term`: the amount that a reserved machine holds for its whole term. */
 export function useAffordable(perHour: NanoUsd, term?: NanoUsd): Affordable {
   const balance = useBalance()
   const needed = nanoUsdOf(costOfSpan(perHour, HOLD_COVERS_MS) + (term ?? zeroUsd))
@@ -47,11 +43,11 @@ function useBalance(): Reply<'getCustomerBalance'> | undefined {
 
 interface PriceFactsProps {
   readonly perHour: NanoUsd
-  /** Further lines between the prices and the balance. */
+  /** Lines between the prices and the balance. */
   readonly more?: ReadonlyArray<readonly [string, ReactNode]>
-  /** Prices and balance beside each other, where there is room. */
+  /** Prices and balance side by side. */
   readonly isWide?: boolean
-  /** Of `perHour`, what is charged from the hold of a reserved term and not from the balance. */
+  /** The part of `perHour` charged from the hold of a reserved term. */
   readonly committed?: NanoUsd
 }
 
@@ -76,7 +72,7 @@ export function PriceFacts({ perHour, more = [], isWide = false, committed = zer
             ['Available', balance === undefined ? wait : money(balance.availableUsd)],
             ['On hold', balance === undefined ? wait : money(balance.heldUsd)],
             ['Current spend', balance === undefined ? wait : hourlyPrice(balance.hourlySpendUsd)],
-            ['Balance lasts', balance === undefined ? wait : lastsWords(balance, nanoUsdOf(perHour - committed))],
+            ['Balance lasts', balance === undefined ? wait : balanceLasts(balance, nanoUsdOf(perHour - committed))],
           ]}
         />
       )}
@@ -84,23 +80,21 @@ export function PriceFacts({ perHour, more = [], isWide = false, committed = zer
   )
 }
 
-/** With what runs already. */
-function lastsWords({ runway }: Reply<'getCustomerBalance'>, perHour: NanoUsd): string {
+function balanceLasts({ runway }: Reply<'getCustomerBalance'>, perHour: NanoUsd): string {
   const amounts = {
     funds: parseUsd(runway.fundsUsd) ?? zeroUsd,
     hourlySpend: parseUsd(runway.hourlySpendUsd) ?? zeroUsd,
   }
   const lasts = lastsWith(amounts, perHour)
-  return Number.isFinite(lasts) ? span(lasts) : 'for ever'
+  return Number.isFinite(lasts) ? span(lasts) : 'indefinitely'
 }
 
-/** Told before anything is ordered. */
 export function TooLittle({ of }: { of: Affordable }) {
   if (of.isEnough !== false) return null
   return (
     <Notice tone="warn">
-      {of.isTerm ? 'The order holds' : 'The first hour costs'} {money(of.needed)}, and {money(of.available ?? zeroUsd)}{' '}
-      is available. <TextLink to="/billing">Add money</TextLink> or end something that runs.
+      This order {of.isTerm ? 'holds' : 'needs'} {money(of.needed)}, but only {money(of.available ?? zeroUsd)} is
+      available. <TextLink to="/billing">Add money</TextLink> or terminate a rental.
     </Notice>
   )
 }

@@ -1,6 +1,6 @@
 /**
- * What can be chosen together. The server lists every shape that it sells; a wish is led to one of them, field by field
- * from the top, so that what was chosen first stays and only what does not fit to it changes.
+ * Which choices go together. The server lists every shape that it offers. A selection is resolved field by field from
+ * the top, so that earlier choices stay and only later ones that do not fit change.
  */
 import { nanoUsdOf, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
@@ -12,14 +12,14 @@ import type { RadioChoice } from '../../ui/radio-choice.ts'
 
 export type Option = Reply<'listRentalOptions'>[number]
 
-export interface Wish {
+export interface Selection {
   readonly region?: Option['region'] | undefined
   readonly gpu?: Option['gpuType'] | undefined
   readonly network?: Option['connectionType'] | undefined
   readonly count?: number | undefined
 }
 
-/** Machines of one bare-metal rental at most, as they are offered here. */
+/** Machines in one bare-metal rental, as offered here. */
 const MAX_MACHINES = 32
 
 /** One thing that can be ordered. */
@@ -27,7 +27,7 @@ interface Shape {
   readonly option: Option
   readonly gpuCount: number
   readonly perHour: NanoUsd
-  /** How many of them fit right now. */
+  /** How many are available right now. */
   readonly free: number
 }
 
@@ -39,13 +39,13 @@ export interface Choices {
   readonly counts: readonly RadioChoice[]
 }
 
-/** undefined: nothing of this kind is sold at all. */
-export function choose(options: readonly Option[], kind: RentalType, wish: Wish): Choices | undefined {
+/** undefined: nothing of this kind is offered. */
+export function choose(options: readonly Option[], kind: RentalType, selection: Selection): Choices | undefined {
   const all = options.filter((option) => option.enabled && option.machineType === kind).flatMap(shapesOf)
-  const inRegion = narrow(all, ({ option }) => option.region, wish.region)
-  const ofGpu = narrow(inRegion, ({ option }) => option.gpuType, wish.gpu)
-  const onNetwork = narrow(ofGpu, ({ option }) => option.connectionType, wish.network)
-  const [chosen] = narrow(onNetwork, ({ gpuCount }) => gpuCount, wish.count)
+  const inRegion = narrow(all, ({ option }) => option.region, selection.region)
+  const ofGpu = narrow(inRegion, ({ option }) => option.gpuType, selection.gpu)
+  const onNetwork = narrow(ofGpu, ({ option }) => option.connectionType, selection.network)
+  const [chosen] = narrow(onNetwork, ({ gpuCount }) => gpuCount, selection.count)
   if (chosen === undefined) return undefined
   const { option } = chosen
   return {
@@ -56,32 +56,32 @@ export function choose(options: readonly Option[], kind: RentalType, wish: Wish)
       .sort((a, b) => gpuOrder.indexOf(a.value) - gpuOrder.indexOf(b.value)),
     networks: offer(all, ofGpu, (shape) => shape.option.connectionType, 'not with this GPU').map((choice) => ({
       ...choice,
-      label: networkWords[choice.value] ?? choice.label,
+      label: networkLabels[choice.value] ?? choice.label,
     })),
     counts: onNetwork.map((shape) => ({
       value: String(shape.gpuCount),
-      ...countWords(shape, kind),
+      ...countLabels(shape, kind),
       disabled: shape.free === 0,
     })),
   }
 }
 
-/** The wish that leads to what is chosen, whatever else is cheaper or free by now. */
-export function wishOf({ option, gpuCount }: Shape): Wish {
+/** The selection that keeps this choice even when something else becomes cheaper or free. */
+export function selectionOf({ option, gpuCount }: Shape): Selection {
   return { region: option.region, gpu: option.gpuType, network: option.connectionType, count: gpuCount }
 }
 
 const gpuOrder: readonly string[] = gpuType.options
-const networkWords: Readonly<Record<string, string>> = { ethernet: 'Ethernet', infiniband: 'InfiniBand' }
+const networkLabels: Readonly<Record<string, string>> = { ethernet: 'Ethernet', infiniband: 'InfiniBand' }
 
-function countWords({ gpuCount, option, perHour, free }: Shape, kind: RentalType): { label: string; detail: string } {
+function countLabels({ gpuCount, option, perHour, free }: Shape, kind: RentalType): { label: string; detail: string } {
   const left = free === 0 ? 'none free' : `${number(free)} free`
   const price = hourlyPrice(perHour)
   if (kind === 'virtual-machine') return { label: count(gpuCount, 'GPU'), detail: `${price}\n${left}` }
   return { label: count(gpuCount / option.gpuCount, 'machine'), detail: `${price}\n${gpuCount} GPUs, ${left}` }
 }
 
-/** Bare metal is sold by the machine, and several of them are one rental. */
+/** Bare metal is rented by the machine, several of them in one rental. */
 function shapesOf(option: Option): Shape[] {
   const whole = usdFromNumber(option.costPerHour) ?? zeroUsd
   const most = option.machineType === 'bare-metal' ? Math.min(MAX_MACHINES, Math.max(1, option.totalAvailable)) : 1
@@ -93,18 +93,18 @@ function shapesOf(option: Option): Shape[] {
   }))
 }
 
-/** Those with the wished value; without a wish, or with one that does not fit, those of the cheapest that is free. */
-function narrow<T>(shapes: readonly Shape[], valueOf: (shape: Shape) => T, wished: T | undefined): Shape[] {
-  const isThere = wished !== undefined && shapes.some((shape) => valueOf(shape) === wished)
+/** Those with the wanted value; without one that fits, those of the cheapest available shape. */
+function narrow<T>(shapes: readonly Shape[], valueOf: (shape: Shape) => T, wanted: T | undefined): Shape[] {
+  const isThere = wanted !== undefined && shapes.some((shape) => valueOf(shape) === wanted)
   const [cheapest] = shapes.toSorted(
     (a, b) => Number(b.free > 0) - Number(a.free > 0) || (a.perHour < b.perHour ? -1 : a.perHour > b.perHour ? 1 : 0),
   )
   if (cheapest === undefined) return []
-  const value = isThere ? wished : valueOf(cheapest)
+  const value = isThere ? wanted : valueOf(cheapest)
   return shapes.filter((shape) => valueOf(shape) === value)
 }
 
-/** Every value that is sold anywhere, with what is free of it here. */
+/** Every value that is offered anywhere, with its availability here. */
 function offer(
   all: readonly Shape[],
   here: readonly Shape[],
@@ -119,7 +119,7 @@ function offer(
   })
 }
 
-/** Shapes of one GPU and network share their machines, so that the shape that takes most of them says it. */
+/** Shapes of one GPU and network share their machines, so the largest one gives the count. */
 function freeGpus(shapes: readonly Shape[]): number {
   const most = new Map<string, number>()
   for (const { option, gpuCount, free } of shapes) {

@@ -1,44 +1,93 @@
-/** An order as the server takes it, and where one goes when it is placed. */
+/** The order form's values, the request made of them, and where a placed order leads. */
 import { useNavigate } from '@tanstack/react-router'
 import { formatUsd } from '../../../src/base/money.ts'
 import type { CallInput } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import type { RentalRecord, RentalType } from '../../../src/contract/rental.ts'
 import type { TermQuote } from '../../../src/domain/term.ts'
-import { useAction, refresh } from '../../api/query.ts'
+import { refresh, useAction } from '../../api/query.ts'
+import { optionalText } from '../../form/read.ts'
 import { toast } from '../../ui/toast.tsx'
-import type { Guards } from './guards.tsx'
+import { endOf, noGuards } from './guards.tsx'
 import type { Choices } from './option.ts'
+import { portsOf } from './ports.ts'
 import { isPriceChange } from './refusal.tsx'
-import type { StorageWish } from './storage.tsx'
+import { noStorage, storageOf } from './storage.tsx'
 
 export const cudaVersions = [
   { value: 'cuda12.8', label: 'CUDA 12.8' },
   { value: 'cuda12.9', label: 'CUDA 12.9' },
 ] as const
-export type CudaVersion = (typeof cudaVersions)[number]['value']
 
-interface Order {
-  readonly chosen: Choices['chosen']
-  readonly term: TermQuote | undefined
-  /** When its term ends. */
-  readonly goesOn: boolean
-  readonly guards: Guards
-  /** Bare metal. Empty: the usual one. */
-  readonly cuda: CudaVersion | ''
-  readonly storage: StorageWish | undefined
+export const noOrder = {
+  ...noGuards,
+  ...noStorage,
+  /** Of the term; empty: on demand. */
+  days: '',
+  /** On demand after the term. */
+  continues: true,
+  /** Bare metal. Empty: the machine's default. */
+  cuda: '',
   /** Virtual machines. */
-  readonly ports: number[]
+  ports: '',
+}
+export type Order = typeof noOrder
+
+/** Where fields are in the body, if not under their own name. */
+export const orderPaths = {
+  days: 'termPeriodDays',
+  cuda: 'cudaVersion',
+  ports: 'customPorts',
+  endsAt: 'autoTerminateAt',
+  limitUsd: 'spendingLimitUsd',
+  volumeLabel: 'storageVolume.label',
+  volumeSizeGb: 'storageVolume.sizeInGb',
+  volumeId: 'storageVolume.id',
+} as const
+
+type VirtualMachineBody = CallInput<'createVirtualMachineRental'>['body']
+type BareMetalBody = CallInput<'createBareMetalRental'>['body']
+
+export function bodyOf(kind: RentalType, order: Order, chosen: Choices['chosen'], term: TermQuote | undefined) {
+  const { option, gpuCount } = chosen
+  const common = {
+    gpuCount,
+    gpuType: option.gpuType,
+    networkType: option.connectionType,
+    // The price on the button: the operator may have raised it since.
+    maxCostPerHourUsd: formatUsd(term?.perHour ?? chosen.perHour),
+    ...(term === undefined
+      ? {}
+      : {
+          termType: 'reserved' as const,
+          termPeriodDays: term.days,
+          discountPercentage: term.percentage,
+          convertToOnDemandOnExpiry: order.continues,
+        }),
+    label: optionalText(order.label),
+    autoTerminateAt: endOf(order),
+    spendingLimitUsd: optionalText(order.limitUsd),
+  }
+  // An offer of a kind only names regions of that kind.
+  return kind === 'virtual-machine'
+    ? { ...common, region: option.region as VirtualMachineBody['region'], customPorts: portsOf(order.ports) }
+    : {
+        ...common,
+        region: option.region as BareMetalBody['region'],
+        cudaVersion: optionalText(order.cuda) as BareMetalBody['cudaVersion'],
+        storageVolume: storageOf(order),
+      }
 }
 
+export type OrderBody = ReturnType<typeof bodyOf>
+
 interface Renting {
-  readonly order: (order: Order) => void
+  readonly order: (body: OrderBody) => void
   readonly error: ClientError | null
-  /** What the machine may have cost an hour when it was last ordered. */
+  /** The price limit of the last order. */
   readonly asked: string | undefined
   readonly isPending: boolean
-  /** As if nothing had been ordered. */
-  readonly forget: () => void
+  readonly reset: () => void
 }
 
 export function useRent(kind: RentalType): Renting {
@@ -50,62 +99,19 @@ export function useRent(kind: RentalType): Renting {
     toast(`${label ?? name ?? 'The rental'} is starting`)
     void navigate({ to: '/rentals/$id', params: { id: String(id) } })
   }
-  // No event tells of prices: what is on the screen would stay as it was.
+  // Price changes raise no events.
   const onError = (error: ClientError): void => {
     if (isPriceChange(error)) void refresh(['listRentalOptions', 'listReserveOptions'])
   }
   const { error, isPending, variables, reset } = kind === 'virtual-machine' ? machine : metal
   return {
-    order: (order) => {
-      if (kind === 'virtual-machine') machine.mutate({ body: virtualMachineBody(order) }, { onSuccess, onError })
-      else metal.mutate({ body: bareMetalBody(order) }, { onSuccess, onError })
+    order: (body) => {
+      if (kind === 'virtual-machine') machine.mutate({ body: body as VirtualMachineBody }, { onSuccess, onError })
+      else metal.mutate({ body: body as BareMetalBody }, { onSuccess, onError })
     },
     error,
     isPending,
     asked: variables?.body.maxCostPerHourUsd,
-    forget: reset,
-  }
-}
-
-function commonBody({ chosen, term, goesOn, guards }: Order) {
-  const { option, gpuCount } = chosen
-  return {
-    gpuCount,
-    gpuType: option.gpuType,
-    networkType: option.connectionType,
-    // What the button says: the operator may have raised it since.
-    maxCostPerHourUsd: formatUsd(term?.perHour ?? chosen.perHour),
-    ...(term === undefined
-      ? {}
-      : {
-          termType: 'reserved' as const,
-          termPeriodDays: term.days,
-          discountPercentage: term.percentage,
-          convertToOnDemandOnExpiry: goesOn,
-        }),
-    ...(guards.label === undefined ? {} : { label: guards.label }),
-    ...(guards.endsAt === undefined ? {} : { autoTerminateAt: guards.endsAt }),
-    ...(guards.limitUsd === undefined ? {} : { spendingLimitUsd: guards.limitUsd }),
-  }
-}
-
-type VirtualMachineBody = CallInput<'createVirtualMachineRental'>['body']
-type BareMetalBody = CallInput<'createBareMetalRental'>['body']
-
-/** The offer names no region of a kind that an order of that kind could not. */
-function virtualMachineBody(order: Order): VirtualMachineBody {
-  return {
-    ...commonBody(order),
-    region: order.chosen.option.region as NonNullable<VirtualMachineBody['region']>,
-    ...(order.ports.length === 0 ? {} : { customPorts: order.ports }),
-  }
-}
-
-function bareMetalBody(order: Order): BareMetalBody {
-  return {
-    ...commonBody(order),
-    region: order.chosen.option.region as NonNullable<BareMetalBody['region']>,
-    ...(order.cuda === '' ? {} : { cudaVersion: order.cuda }),
-    ...(order.storage === undefined ? {} : { storageVolume: order.storage }),
+    reset,
   }
 }

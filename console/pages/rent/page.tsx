@@ -1,4 +1,4 @@
-/** Virtual machines and bare metal of the house. What is chosen stands in the address, so that it can be passed on. */
+/** Virtual machines and bare metal. The selection is in the URL, so that it can be shared. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { RentalType } from '../../../src/contract/rental.ts'
@@ -11,7 +11,7 @@ import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { RentForm } from './form.tsx'
-import { choose, wishOf, type Choices, type Option, type Wish } from './option.ts'
+import { choose, selectionOf, type Choices, type Option, type Selection } from './option.ts'
 import { ReservationDialog } from './reservation.tsx'
 
 const route = getRouteApi('/shell/rent')
@@ -22,24 +22,24 @@ const kinds = [
 ] as const satisfies ReadonlyArray<{ name: RentalType; label: string }>
 
 export function RentPage() {
-  const { kind = 'virtual-machine', ...wish } = route.useSearch()
+  const { kind = 'virtual-machine', ...selection } = route.useSearch()
   const navigate = route.useNavigate()
   const options = useCall('listRentalOptions')
-  const choices = useChoices(options.data, kind, wish)
-  // What stands above and between its fields is known before the form comes, so that nothing moves.
+  const choices = useChoices(options.data, kind, selection)
+  // Loaded before the form is shown, so that nothing moves.
   const mayRead = useMay('compute:read')
   const keys = useCall('listSshKeys', {}, { enabled: mayRead })
   const terms = useCall('listReserveOptions', {}, { enabled: mayRead })
   const [isAsking, setAsking] = useState(false)
   const mayRent = useMay('compute:write')
-  const change = (changed: Wish): void =>
+  const change = (changed: Selection): void =>
     void navigate({ search: (before) => ({ ...before, ...changed }), replace: true, resetScroll: false })
   return (
     <Page
-      intro="Virtual machines with some GPUs, or whole machines for yourself. One hour of the price is set aside when you order; you pay for the time it runs."
+      intro="Rent a virtual machine or whole bare-metal machines. One hour is held when you order; you pay for the time it runs."
       actions={
         <Button onClick={() => setAsking(true)} disabledReason={mayRent ? undefined : missingScope('compute:write')}>
-          Ask for a large reservation
+          Request a large reservation
         </Button>
       }
     >
@@ -53,7 +53,7 @@ export function RentPage() {
           {() => {
             if (keys.isLoading || terms.isLoading) return <Skeleton rows={12} />
             if (choices === undefined) return <NothingOffered kind={kind} />
-            return <RentForm key={kind} kind={kind} choices={choices} onWish={change} />
+            return <RentForm key={kind} kind={kind} choices={choices} onSelect={change} />
           }}
         </Answer>
       </Tabs>
@@ -62,24 +62,28 @@ export function RentPage() {
   )
 }
 
-/** What was shown stays chosen while it is offered: an offer that is read again makes nobody order something else. */
-function useChoices(options: readonly Option[] | undefined, kind: RentalType, wish: Wish): Choices | undefined {
-  const asked = JSON.stringify([kind, wish])
-  const [shown, setShown] = useState<{ readonly asked: string; readonly wish: Wish }>()
-  const choices = choose(options ?? [], kind, shown?.asked === asked ? shown.wish : wish)
-  const now = choices === undefined ? undefined : wishOf(choices.chosen)
-  const isNew = shown?.asked !== asked || JSON.stringify(shown.wish) !== JSON.stringify(now)
-  if (now !== undefined && isNew) setShown({ asked, wish: now })
+/** The shown choice stays selected while it is offered, so that a refreshed offer does not change the order. */
+function useChoices(
+  options: readonly Option[] | undefined,
+  kind: RentalType,
+  selection: Selection,
+): Choices | undefined {
+  const asked = JSON.stringify([kind, selection])
+  const [shown, setShown] = useState<{ readonly asked: string; readonly selection: Selection }>()
+  const choices = choose(options ?? [], kind, shown?.asked === asked ? shown.selection : selection)
+  const now = choices === undefined ? undefined : selectionOf(choices.chosen)
+  const isNew = shown?.asked !== asked || JSON.stringify(shown.selection) !== JSON.stringify(now)
+  if (now !== undefined && isNew) setShown({ asked, selection: now })
   return choices
 }
 
 function NothingOffered({ kind }: { kind: RentalType }) {
   return (
     <Empty
-      title={kind === 'bare-metal' ? 'No bare metal is offered' : 'No virtual machines are offered'}
-      action={<ButtonLink to="/marketplace">Look at the marketplace</ButtonLink>}
+      title={kind === 'bare-metal' ? 'No bare metal available' : 'No virtual machines available'}
+      action={<ButtonLink to="/marketplace">Browse the marketplace</ButtonLink>}
     >
-      The operator has no machines of this kind on sale right now.
+      The operator does not offer machines of this kind right now.
     </Empty>
   )
 }

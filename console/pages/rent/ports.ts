@@ -1,15 +1,11 @@
-/** Ports, as people type them: `8080, 8888`. */
+/** Ports as people type them: `8080, 8888`. */
 import { limits } from '../../../src/base/limits.ts'
+import { optionalNumber } from '../../form/read.ts'
 
-const HIGHEST = 65_535
+export const portsHint = `TCP ports to expose, up to ${limits.customPorts}.`
 
-export const portsHint = `TCP ports to reach from outside, ${limits.customPorts} at most.`
-
-export function readPorts(text: string): { readonly ports: number[]; readonly fault?: string } {
+/** Empty text is left out of the request; anything that is not a number is rejected by the schema. */
+export function portsOf(text: string): number[] | undefined {
   const words = text.split(/[\s,;]+/).filter(Boolean)
-  const wrong = words.find((word) => !/^\d{1,5}$/.test(word) || Number(word) < 1 || Number(word) > HIGHEST)
-  if (wrong !== undefined) return { ports: [], fault: `${wrong} is no port: they are numbers from 1 to ${HIGHEST}` }
-  const ports = [...new Set(words.map(Number))]
-  if (ports.length > limits.customPorts) return { ports: [], fault: `At most ${limits.customPorts} ports` }
-  return { ports }
+  return words.length === 0 ? undefined : [...new Set(words.map((word) => optionalNumber(word) ?? Number.NaN))]
 }

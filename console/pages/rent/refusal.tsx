@@ -1,37 +1,39 @@
-/** Why an order was not taken. Two reasons need more than the server's sentence: what to look at before the next try. */
+/** Why an order was rejected. A changed price and a repeated order need more than the server's sentence. */
 import type { NanoUsd } from '../../../src/base/money.ts'
-import { isRefusal, type ClientError } from '../../../src/client/error.ts'
-import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { ApiError, type ClientError } from '../../../src/client/error.ts'
+import { hourlyPrice } from '../../../src/view/money.ts'
 import { isFirstDone } from '../../api/once.ts'
+import { FormProblems } from '../../form/dialog.tsx'
+import type { Form } from '../../form/use-form.ts'
 import { TextLink } from '../../ui/button.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
 
 export function isPriceChange(error: ClientError | null): boolean {
-  return isRefusal(error, 'price_changed')
+  return error instanceof ApiError && error.reason === 'price_changed'
 }
 
-interface OrderRefusalProps {
-  readonly error: ClientError
-  /** What the machine may have cost an hour, as it was ordered. */
+interface OrderProblemsProps {
+  readonly form: Pick<Form<object>, 'elsewhere'>
+  /** The price limit of the order. */
   readonly asked: string | undefined
-  /** What it costs now. The same as before: that is still being read. */
+  /** The price now; the same as before while it is being read. */
   readonly now: NanoUsd
 }
 
-export function OrderRefusal({ error, asked = '', now }: OrderRefusalProps) {
+export function OrderProblems({ form, asked = '', now }: OrderProblemsProps) {
+  const { error } = form.elsewhere()
   if (isFirstDone(error)) {
     return (
       <div role="alert" className={box}>
-        Your first order went through; look under <TextLink to="/rentals">Rentals</TextLink> before you order again.
+        Your first order succeeded. Check <TextLink to="/rentals">Rentals</TextLink> before you order again.
       </div>
     )
   }
-  if (!isPriceChange(error)) return <ErrorNotice error={error} />
+  if (!isPriceChange(error)) return <FormProblems form={form} />
   return (
     <div role="alert" className={box}>
-      {money(asked) === money(now)
-        ? 'The price has changed; the new one is being read.'
-        : `The price has changed from ${money(asked)} to ${hourlyPrice(now)}; look again and order.`}
+      {hourlyPrice(asked) === hourlyPrice(now)
+        ? 'The price has changed. Loading the new price …'
+        : `The price has changed from ${hourlyPrice(asked)} to ${hourlyPrice(now)}. Review it and order again.`}
     </div>
   )
 }

@@ -1,4 +1,4 @@
-/** Nobody can log into a machine that was made while the account had no SSH key. */
+/** Nobody can log in to a machine that was created while the account had no SSH key. */
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { TextLink } from '../../ui/button.tsx'
@@ -10,8 +10,7 @@ export function NoSshKey() {
   if (keys.data === undefined || keys.data.sshKeys.length > 0) return null
   return (
     <Notice tone="warn">
-      The account has no SSH key, and without one nobody could log in. <TextLink to="/ssh-keys">Add a key</TextLink>{' '}
-      first.
+      Your account has no SSH key, so you could not log in. <TextLink to="/ssh-keys">Add an SSH key</TextLink> first.
     </Notice>
   )
 }

@@ -1,4 +1,4 @@
-/** What stands in the address of this page. A value that cannot be right is left out. */
+/** Search parameters of this page. Invalid values are ignored. */
 import { z } from 'zod'
 
 const rentalTabs = ['state', 'metrics', 'terminal', 'logs', 'volumes', 'events'] as const

@@ -1,4 +1,4 @@
-/** The volumes of a machine: what is attached, and what else of its region could be. Only bare metal has them. */
+/** The volumes attached to a machine. Only bare metal supports them. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
@@ -6,12 +6,13 @@ import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { displayName, machineOfRental } from '../../../src/view/own-machine.ts'
 import { useMay } from '../../api/me.ts'
-import { useAction, useCall } from '../../api/query.ts'
+import { useCall } from '../../api/query.ts'
+import { ConfirmCall, FormFrame } from '../../form/dialog.tsx'
+import { useCallForm } from '../../form/use-form.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
-import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { SelectField } from '../../ui/field.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
@@ -25,14 +26,14 @@ export function RentalVolumes({ rental }: { rental: Rental }) {
   const mayChange = useMay('compute:write') && isLiving(rental.status)
   if (!rental.supportsFeature.attachedStorage) {
     return (
-      <Empty title="This machine takes no volumes" action={<ButtonLink to="/volumes">Volumes</ButtonLink>}>
-        Volumes are attached to bare metal. The disk of a virtual machine goes with it.
+      <Empty title="Volumes are not supported" action={<ButtonLink to="/volumes">Volumes</ButtonLink>}>
+        Only bare metal supports volumes. The disk of a virtual machine is deleted with it.
       </Empty>
     )
   }
   const attach = (
     <Button look="primary" disabled={!mayChange} onClick={() => setAttaching(true)}>
-      Attach a volume
+      Attach volume
     </Button>
   )
   const attached = rental.attachedStorage ?? []
@@ -45,8 +46,8 @@ export function RentalVolumes({ rental }: { rental: Rental }) {
         rows={attached}
         rowKey={({ id }) => id}
         empty={
-          <Empty title="No volume is attached" action={attach}>
-            A volume keeps its data when the machine is gone.
+          <Empty title="No volumes attached" action={attach}>
+            A volume keeps its data when the machine is terminated.
           </Empty>
         }
       />
@@ -78,7 +79,7 @@ function columnsOf(mayChange: boolean, onDetach: (volume: Attached) => void): Re
 function AttachDialog({ rental, onClose }: { rental: Rental; onClose: () => void }) {
   const volumes = useCall('listVolumes')
   return (
-    <Dialog title={`Attach a volume to ${displayName(machineOfRental(rental))}`} onClose={onClose}>
+    <Dialog title={`Attach volume to ${displayName(machineOfRental(rental))}`} onClose={onClose}>
       <Answer of={volumes}>
         {(all) => {
           const fitting = all.filter(
@@ -86,8 +87,8 @@ function AttachDialog({ rental, onClose }: { rental: Rental; onClose: () => void
               region === rental.region && status === 'active' && !attachedRentals.includes(rental.id),
           )
           return fitting.length === 0 ? (
-            <Empty title="No other volume is ready" action={<ButtonLink to="/volumes">Create one</ButtonLink>}>
-              A volume must be active and in the same region, {rental.region}.
+            <Empty title="No volume available" action={<ButtonLink to="/volumes">Create volume</ButtonLink>}>
+              The volume must be active and in the region {rental.region}.
             </Empty>
           ) : (
             <AttachForm rental={rental} volumes={fitting} onClose={onClose} />
@@ -105,66 +106,42 @@ interface AttachFormProps {
 }
 
 function AttachForm({ rental, volumes, onClose }: AttachFormProps) {
-  const [chosen, setChosen] = useState(String(volumes[0]?.id ?? ''))
-  const attach = useAction('attachVolume', ['getRental', 'listVolumes'])
-  const submit = (): void =>
-    attach.mutate(
-      { body: { storageVolumeId: Number.parseInt(chosen, 10), rentalIds: [rental.id] } },
-      {
-        onSuccess: () => {
-          toast('The volume is being attached')
-          onClose()
-        },
-      },
-    )
+  const form = useCallForm('attachVolume', {
+    refreshes: ['getRental', 'listVolumes'],
+    initial: { storageVolumeId: String(volumes[0]?.id ?? '') },
+    body: ({ storageVolumeId }) => ({ storageVolumeId: Number(storageVolumeId), rentalIds: [rental.id] }),
+    onDone: () => {
+      toast('Attaching the volume')
+      onClose()
+    },
+  })
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault()
-        submit()
-      }}
-      className="flex flex-col gap-3"
-    >
+    <FormFrame form={form} action="Attach" onClose={onClose}>
       <SelectField
         label="Volume"
-        value={chosen}
         choices={volumes.map(({ id, label, sizeGb }) => ({
           value: String(id),
           label: `${label}, ${number(sizeGb)} GB`,
         }))}
-        onChange={(event) => setChosen(event.target.value)}
+        {...form.text('storageVolumeId')}
       />
-      {attach.error !== null && <ErrorNotice error={attach.error} />}
-      <DialogButtons>
-        <CancelButton onClick={onClose} />
-        <SubmitButton busy={attach.isPending}>Attach</SubmitButton>
-      </DialogButtons>
-    </form>
+    </FormFrame>
   )
 }
 
 function DetachDialog({ rental, volume, onClose }: { rental: Rental; volume: Attached; onClose: () => void }) {
-  const detach = useAction('detachVolume', ['getRental', 'listVolumes'])
   return (
-    <ConfirmDialog
+    <ConfirmCall
       title={`Detach ${volume.label}?`}
       action="Detach"
-      busy={detach.isPending}
-      error={detach.error}
+      operation="detachVolume"
+      input={{ body: { storageVolumeId: volume.id, rentalIds: [rental.id] } }}
+      refreshes={['getRental', 'listVolumes']}
+      done="Detaching the volume"
       onClose={onClose}
-      onConfirm={() =>
-        detach.mutate(
-          { body: { storageVolumeId: volume.id, rentalIds: [rental.id] } },
-          {
-            onSuccess: () => {
-              toast('The volume is being detached')
-              onClose()
-            },
-          },
-        )
-      }
     >
-      Its data stays. Close what is open on it first: it goes from {displayName(machineOfRental(rental))} at once.
-    </ConfirmDialog>
+      The data stays on the volume. Close open files first: the volume is removed from{' '}
+      {displayName(machineOfRental(rental))} immediately.
+    </ConfirmCall>
   )
 }

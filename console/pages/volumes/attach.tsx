@@ -1,12 +1,10 @@
-/** Which machines have a volume mounted: added all or none, taken off one by one or all. */
-import { useState, type FormEvent } from 'react'
-import { count } from '../../../src/view/number.ts'
+/** Attaching a volume to machines and detaching it. */
 import type { Volume } from '../../../src/view/volume.ts'
-import { useAction } from '../../api/query.ts'
 import { ButtonLink } from '../../ui/button.tsx'
-import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
+import { FormDialog, FormFrame } from '../../form/dialog.tsx'
+import { useCallForm, type Form } from '../../form/use-form.ts'
+import { Dialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { CheckField } from '../../ui/field.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
@@ -14,102 +12,91 @@ import { nameOf, type Carrier } from './rental.ts'
 
 interface AttachProps {
   readonly volume: Volume
-  /** undefined: still being read. */
+  /** undefined: still loading. */
   readonly carriers: readonly Carrier[] | undefined
   readonly onClose: () => void
 }
 
-const changes = ['listVolumes', 'listBareMetalRentals', 'listVirtualMachineRentals'] as const
+const refreshes = ['listVolumes', 'listBareMetalRentals', 'listVirtualMachineRentals'] as const
 
 export function AttachDialog({ volume, carriers, onClose }: AttachProps) {
-  const attach = useAction('attachVolume', changes)
-  const [chosen, setChosen] = useState<readonly number[]>([])
+  const form = useAttachmentForm('attachVolume', volume, [], 'Attaching', onClose)
   const here = carriers?.filter(({ id, region }) => region === volume.region && !volume.attachedRentals.includes(id))
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    attach.mutate(
-      { body: { storageVolumeId: volume.id, rentalIds: [...chosen] } },
-      {
-        onSuccess: () => {
-          toast(`${volume.label} is being attached to ${count(chosen.length, 'rental')}`)
-          onClose()
-        },
-      },
-    )
-  }
   return (
     <Dialog title={`Attach ${volume.label}`} onClose={onClose}>
       {here === undefined ? (
         <Skeleton rows={3} />
       ) : here.length === 0 ? (
         <Empty
-          title={`No machine in ${volume.region} can have it`}
+          title={`No bare metal in ${volume.region}`}
           action={
             <ButtonLink to="/rent" search={{ kind: 'bare-metal', region: volume.region }}>
               Rent bare metal
             </ButtonLink>
           }
         >
-          A volume is attached to bare-metal rentals of its own region that have not ended.
+          Volumes attach to bare-metal rentals in the same region.
         </Empty>
       ) : (
-        <form onSubmit={submit} className="flex flex-col gap-3">
-          <Machines legend="Machines" carriers={here} chosen={chosen} onChange={setChosen} />
-          {attach.error !== null && <ErrorNotice error={attach.error} />}
-          <DialogButtons>
-            <CancelButton onClick={onClose} />
-            <SubmitButton busy={attach.isPending} disabled={chosen.length === 0}>
-              Attach
-            </SubmitButton>
-          </DialogButtons>
-        </form>
+        <FormFrame form={form} action="Attach" disabledReason={noneChosen(form)} onClose={onClose}>
+          <Machines legend="Machines" carriers={here} form={form} />
+        </FormFrame>
       )}
     </Dialog>
   )
 }
 
 export function DetachDialog({ volume, carriers, onClose }: AttachProps) {
-  const detach = useAction('detachVolume', changes)
-  const [chosen, setChosen] = useState<readonly number[]>(volume.attachedRentals)
-  const has = volume.attachedRentals.map((id) => carriers?.find((one) => one.id === id) ?? { id })
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    detach.mutate(
-      { body: { storageVolumeId: volume.id, rentalIds: [...chosen] } },
-      {
-        onSuccess: () => {
-          toast(`${volume.label} is being detached from ${count(chosen.length, 'rental')}`)
-          onClose()
-        },
-      },
-    )
-  }
+  const form = useAttachmentForm('detachVolume', volume, volume.attachedRentals, 'Detaching', onClose)
+  const attached = volume.attachedRentals.map((id) => carriers?.find((one) => one.id === id) ?? { id })
   return (
-    <Dialog title={`Detach ${volume.label}`} onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-3">
-        <p className="text-sm text-muted">Programs that use it are ended. The data stays in the volume.</p>
-        <Machines legend="Detach from" carriers={has} chosen={chosen} onChange={setChosen} />
-        {detach.error !== null && <ErrorNotice error={detach.error} />}
-        <DialogButtons>
-          <CancelButton onClick={onClose} />
-          <SubmitButton look="danger" busy={detach.isPending} disabled={chosen.length === 0}>
-            Detach
-          </SubmitButton>
-        </DialogButtons>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Detach ${volume.label}`}
+      form={form}
+      action="Detach"
+      look="danger"
+      disabledReason={noneChosen(form)}
+      onClose={onClose}
+    >
+      <p className="text-sm text-muted">Programs that use the volume are stopped. The data stays on the volume.</p>
+      <Machines legend="Detach from" carriers={attached} form={form} />
+    </FormDialog>
   )
+}
+
+type AttachmentForm = Form<{ readonly rentalIds: readonly number[] }>
+
+function useAttachmentForm(
+  operation: 'attachVolume' | 'detachVolume',
+  volume: Volume,
+  rentalIds: readonly number[],
+  verb: string,
+  onClose: () => void,
+): AttachmentForm {
+  return useCallForm(operation, {
+    refreshes,
+    initial: { rentalIds },
+    body: (values) => ({ storageVolumeId: volume.id, rentalIds: [...values.rentalIds] }),
+    onDone: () => {
+      toast(`${verb} ${volume.label}`)
+      onClose()
+    },
+  })
+}
+
+function noneChosen({ values }: AttachmentForm): string | undefined {
+  return values.rentalIds.length === 0 ? 'Choose at least one machine' : undefined
 }
 
 interface MachinesProps {
   readonly legend: string
-  /** One that has ended in the meantime has only its number. */
+  /** A rental that has ended meanwhile has only its id. */
   readonly carriers: ReadonlyArray<Carrier | { readonly id: number }>
-  readonly chosen: readonly number[]
-  readonly onChange: (chosen: readonly number[]) => void
+  readonly form: AttachmentForm
 }
 
-function Machines({ legend, carriers, chosen, onChange }: MachinesProps) {
+function Machines({ legend, carriers, form }: MachinesProps) {
+  const { rentalIds: chosen } = form.values
   return (
     <fieldset className="flex flex-col gap-2">
       <legend className="mb-1 text-sm font-medium">{legend}</legend>
@@ -124,7 +111,9 @@ function Machines({ legend, carriers, chosen, onChange }: MachinesProps) {
             : {})}
           checked={chosen.includes(carrier.id)}
           onChange={(event) =>
-            onChange(event.target.checked ? [...chosen, carrier.id] : chosen.filter((id) => id !== carrier.id))
+            form.set({
+              rentalIds: event.target.checked ? [...chosen, carrier.id] : chosen.filter((id) => id !== carrier.id),
+            })
           }
         />
       ))}

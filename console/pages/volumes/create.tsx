@@ -1,96 +1,72 @@
-/** A new volume: where, how large, and what that costs. */
+/** Creating a volume. */
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
-import { useState, type FormEvent } from 'react'
+import type { z } from 'zod'
 import { DAY_MS } from '../../../src/base/instant.ts'
 import { costOfSpan, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
-import { storageRegion } from '../../../src/contract/region.ts'
-import { useAction, useCall } from '../../api/query.ts'
+import type { storageRegion } from '../../../src/contract/region.ts'
+import { useCall } from '../../api/query.ts'
+import { FormDialog } from '../../form/dialog.tsx'
+import { optionalNumber } from '../../form/read.ts'
+import { useCallForm } from '../../form/use-form.ts'
 import { Facts } from '../../ui/card.tsx'
-import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { errorBesideFields, fieldError } from '../../ui/field-error.ts'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { hasFaults } from '../rent/guards.tsx'
 import { MONTH_DAYS, TooLittle, useAffordable } from '../rent/money.tsx'
-import { priceOfVolume, useStorageOption } from './price.ts'
-import { MAX_GB, readVolume, STEP_GB, usualVolume, type VolumeTexts } from './size.ts'
-
-const fields = ['region', 'label', 'sizeInGb'] as const
+import { MAX_GB, priceOfVolume, STEP_GB, useStorageOption } from './price.ts'
 
 export function CreateDialog({ onClose }: { onClose: () => void }) {
   const regions = useRegions()
-  const [wished, setRegion] = useState<string | undefined>()
-  const region = wished ?? regions[0] ?? ''
-  const [texts, setTexts] = useState<VolumeTexts>(usualVolume)
-  const [isTried, setTried] = useState(false)
-  const create = useAction('createVolume', ['listVolumes', 'getCustomerBalance'])
-  const { label, sizeGb, faults } = readVolume(texts)
+  const regionOf = ({ region }: { region: string }): string => region || (regions[0] ?? '')
+  const form = useCallForm('createVolume', {
+    refreshes: ['listVolumes', 'getCustomerBalance'],
+    initial: { region: '', label: '', sizeInGb: String(STEP_GB) },
+    body: (values) => ({
+      region: regionOf(values) as z.output<typeof storageRegion>,
+      label: values.label.trim(),
+      sizeInGb: optionalNumber(values.sizeInGb),
+    }),
+    onDone: ({ label }) => {
+      toast(`Creating ${label}`)
+      onClose()
+    },
+  })
+  const region = regionOf(form.values)
   const option = useStorageOption(region)
-  const price = priceOfVolume(option, sizeGb)
+  const sizeGb = optionalNumber(form.values.sizeInGb) ?? 0
+  const price = Number.isInteger(sizeGb) ? priceOfVolume(option, sizeGb) : undefined
   const affordable = useAffordable(price ?? zeroUsd)
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    setTried(true)
-    const known = storageRegion.safeParse(region)
-    if (hasFaults(faults) || !known.success) return
-    create.mutate(
-      { body: { region: known.data, label, sizeInGb: sizeGb } },
-      {
-        onSuccess: () => {
-          toast(`${label} is being made`)
-          onClose()
-        },
-      },
-    )
-  }
-  const type = (name: keyof VolumeTexts) => (event: { target: { value: string } }) =>
-    setTexts({ ...texts, [name]: event.target.value })
-  const said = errorBesideFields(create.error, fields)
   return (
-    <Dialog title="Create a volume" onClose={onClose}>
-      <form onSubmit={submit} noValidate className="flex flex-col gap-4">
-        <SelectField
-          label="Region"
-          value={region}
-          onChange={(event) => setRegion(event.target.value)}
-          choices={regions.map((name) => ({ value: name, label: name }))}
-          hint="Only machines of this region can have it."
-          error={fieldError(create.error, 'region')}
-        />
-        <TextField
-          label="Label"
-          value={texts.label}
-          onChange={type('label')}
-          placeholder="datasets"
-          hint="Machines mount it at /mnt/ and this name."
-          error={(isTried ? faults.label : undefined) ?? fieldError(create.error, 'label')}
-        />
-        <TextField
-          label="Size in GB"
-          type="number"
-          min={STEP_GB}
-          max={MAX_GB}
-          step={STEP_GB}
-          value={texts.sizeGb}
-          onChange={type('sizeGb')}
-          hint={`From ${STEP_GB}, in steps of ${STEP_GB}. It cannot be changed later.${roomWords(option?.availableGb)}`}
-          error={(isTried || texts.sizeGb !== '' ? faults.sizeGb : undefined) ?? fieldError(create.error, 'sizeInGb')}
-        />
-        {price !== undefined && <VolumePrice perHour={price} />}
-        <TooLittle of={affordable} />
-        <NoRegions />
-        {said !== null && <ErrorNotice error={said} />}
-        <DialogButtons>
-          <CancelButton onClick={onClose} />
-          <SubmitButton busy={create.isPending} disabled={affordable.isEnough === false}>
-            Create the volume
-          </SubmitButton>
-        </DialogButtons>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Create volume"
+      form={form}
+      action="Create volume"
+      disabledReason={affordable.isEnough === false ? 'Your balance does not cover the first hour' : undefined}
+      onClose={onClose}
+    >
+      <SelectField
+        label="Region"
+        choices={regions.map((name) => ({ value: name, label: name }))}
+        hint="Can only be attached to machines in this region."
+        {...form.text('region')}
+        value={region}
+      />
+      <TextField label="Label" placeholder="datasets" hint="Mounted at /mnt/LABEL." {...form.text('label')} />
+      <TextField
+        label="Size (GB)"
+        type="number"
+        min={STEP_GB}
+        max={MAX_GB}
+        step={STEP_GB}
+        hint={`In steps of ${STEP_GB}; cannot be changed later.${availabilityHint(option?.availableGb)}`}
+        {...form.text('sizeInGb')}
+      />
+      {price !== undefined && <VolumePrice perHour={price} />}
+      <TooLittle of={affordable} />
+      <NoRegions />
+    </FormDialog>
   )
 }
 
@@ -108,13 +84,12 @@ function VolumePrice({ perHour }: { perHour: NanoUsd }) {
   )
 }
 
-/** Nothing to say where any size fits. */
-function roomWords(availableGb: number | null | undefined): string {
+function availabilityHint(availableGb: number | null | undefined): string {
   if (availableGb === null || availableGb === undefined || availableGb >= MAX_GB) return ''
-  return ` There is room for ${number(availableGb)} GB now.`
+  return ` ${number(availableGb)} GB available.`
 }
 
-/** Where volumes are sold. Regions with machines that can carry one come first. */
+/** Regions with storage; those with bare metal to attach a volume to come first. */
 function useRegions(): readonly string[] {
   const options = useCall('listRentalOptions').data ?? []
   const withMetal = new Set<string>(
@@ -125,10 +100,9 @@ function useRegions(): readonly string[] {
   return [...sold.filter((name) => withMetal.has(name)), ...sold.filter((name) => !withMetal.has(name))]
 }
 
-/** Why there is no region to choose, if there is none. */
 function NoRegions() {
   const { data, error } = useCall('listStorageOptions')
   if (error !== null) return <ErrorNotice error={error} />
   if (data === undefined || data.some(({ enabled }) => enabled)) return null
-  return <Notice tone="warn">Storage is not sold in any region right now.</Notice>
+  return <Notice tone="warn">Storage is not available in any region right now.</Notice>
 }

@@ -10,17 +10,17 @@ export function MountDialog({ volume, onClose }: { volume: Volume; onClose: () =
   const at = `/mnt/${volume.label}`
   const isAttached = volume.attachedRentals.length > 0
   return (
-    <Dialog title={`Use ${volume.label}`} onClose={onClose}>
+    <Dialog title={`Mount ${volume.label}`} onClose={onClose}>
       <div className="flex flex-col gap-4 text-sm">
-        {!isAttached && <Notice>It is not attached to any machine yet. Attach it first.</Notice>}
+        {!isAttached && <Notice>Attach the volume to a machine first.</Notice>}
         {isFolder(volume.vip) ? (
           <>
             <p className="text-muted">
-              It is a shared folder: every machine that it is attached to mounts it by itself, also after a reboot, and
-              its user may write there.
+              A shared folder. Attached machines mount it automatically, also after a reboot, and the login user can
+              write to it.
             </p>
-            <CopyLine label="Go there" text={`cd ${at}`} />
-            <CopyLine label="See how much is free" text={`df -h ${at}`} />
+            <CopyLine label="Open the folder" text={`cd ${at}`} />
+            <CopyLine label="Show free space" text={`df -h ${at}`} />
             <Facts
               facts={[
                 [
@@ -42,8 +42,8 @@ export function MountDialog({ volume, onClose }: { volume: Volume; onClose: () =
         ) : (
           <>
             <p className="text-muted">
-              It is a disk on the host <code className="font-mono">{volume.vip}</code>, and empty at first. Make a file
-              system once, then mount it; unmount it before you detach it.
+              A disk on the host <code className="font-mono">{volume.vip}</code>, empty at first. Create a file system
+              once, then mount it. Unmount it before you detach it.
             </p>
             <CodeBlock label="Find, format and mount the disk" code={diskLines(volume.label, at)} />
           </>
@@ -58,12 +58,12 @@ function isFolder(vip: string): boolean {
   return /^[\d.]+$/.test(vip) || vip.includes(':')
 }
 
-/** The disk carries its label as its model, which the kernel cuts at 16 letters. */
+/** The disk reports its label as its model, which the kernel cuts at 16 characters. */
 function diskLines(label: string, at: string): string {
   const model = label.slice(0, 16)
   return [
     `disk=/dev/$(grep -l '^${model}' /sys/block/*/device/model | cut -d/ -f4)`,
-    'sudo mkfs.ext4 "$disk"     # once: this empties it',
+    'sudo mkfs.ext4 "$disk"     # first use only: erases the disk',
     `sudo mkdir -p ${at} && sudo mount "$disk" ${at}`,
   ].join('\n')
 }

@@ -1,4 +1,4 @@
-/** Storage that outlives machines. The table of a volume's life says which buttons can be pressed. */
+/** Storage volumes of the account. */
 import { useState } from 'react'
 import { DAY_MS } from '../../../src/base/instant.ts'
 import { costOfSpan, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
@@ -13,16 +13,15 @@ import {
   type Volume,
 } from '../../../src/view/volume.ts'
 import { missingScope, useMay } from '../../api/me.ts'
-import { useAction, useCall } from '../../api/query.ts'
+import { useCall } from '../../api/query.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
-import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { MONTH_DAYS } from '../rent/money.tsx'
 import { AttachDialog, DetachDialog } from './attach.tsx'
 import { CreateDialog } from './create.tsx'
@@ -43,14 +42,14 @@ export function VolumesPage() {
       onClick={() => setCreating(true)}
       disabledReason={mayWrite ? undefined : missingScope('compute:write')}
     >
-      Create a volume
+      Create volume
     </Button>
   )
   const volume = volumes.data?.find(({ id }) => id === open?.id)
   const close = (): void => setOpen(undefined)
   return (
     <Page
-      intro="Storage of one region that outlives machines. A volume can be mounted on several bare-metal rentals at a time."
+      intro="Storage that outlives your machines. A volume can be mounted on several bare-metal rentals in its region."
       actions={volumes.data?.length === 0 ? undefined : create}
     >
       <Answer of={volumes} skeleton={<Skeleton rows={5} />}>
@@ -61,9 +60,9 @@ export function VolumesPage() {
             rows={list}
             rowKey={({ id }) => id}
             empty={
-              <Empty title="There are no volumes yet" action={create}>
-                Make one for datasets and checkpoints, and attach it to your machines. It costs by its size, from the
-                moment it can be used until you delete it.
+              <Empty title="No volumes yet" action={create}>
+                Create one for datasets and checkpoints and attach it to your machines. It is billed by size from when
+                it is ready until you delete it.
               </Empty>
             }
           />
@@ -83,29 +82,19 @@ export function VolumesPage() {
 }
 
 function DeleteDialog({ volume, onClose }: { volume: Volume; onClose: () => void }) {
-  const remove = useAction('terminateVolume', ['listVolumes', 'getCustomerBalance'])
-  const onConfirm = (): void =>
-    remove.mutate(
-      { body: { storageVolumeId: volume.id } },
-      {
-        onSuccess: () => {
-          toast(`${volume.label} is being deleted`)
-          onClose()
-        },
-      },
-    )
   return (
-    <ConfirmDialog
+    <ConfirmCall
       title={`Delete ${volume.label}`}
-      action="Delete the volume"
+      action="Delete volume"
       word={volume.label}
-      busy={remove.isPending}
-      error={remove.error}
-      onConfirm={onConfirm}
+      operation="terminateVolume"
+      input={{ body: { storageVolumeId: volume.id } }}
+      refreshes={['listVolumes', 'getCustomerBalance']}
+      done={`Deleting ${volume.label}`}
       onClose={onClose}
     >
-      All {number(volume.sizeGb)} GB go with it, and nobody can bring them back. It costs nothing from then on.
-    </ConfirmDialog>
+      Deletes all {number(volume.sizeGb)} GB of data. This cannot be undone. Billing stops immediately.
+    </ConfirmCall>
   )
 }
 
@@ -123,7 +112,7 @@ function columnsOf(
           <span className="block max-w-56 truncate font-medium" title={volume.label}>
             {volume.label}
           </span>
-          <span className="block text-xs whitespace-nowrap text-muted">number {volume.id}</span>
+          <span className="block text-xs whitespace-nowrap text-muted">ID {volume.id}</span>
         </>
       ),
     },
@@ -167,7 +156,11 @@ function columnsOf(
 }
 
 const actions = [
-  { doing: 'mount', label: 'Use', whyNot: (volume) => (volume.vip === '' ? 'It is not there yet' : undefined) },
+  {
+    doing: 'mount',
+    label: 'Mount',
+    whyNot: (volume) => (volume.vip === '' ? 'The volume is not ready yet' : undefined),
+  },
   { doing: 'attach', label: 'Attach', whyNot: whyNotAttach },
   { doing: 'detach', label: 'Detach', whyNot: whyNotDetach },
   { doing: 'delete', label: 'Delete', whyNot: whyNotDelete },
@@ -193,7 +186,7 @@ function Price({ perHour }: { perHour: NanoUsd }) {
     <span className="whitespace-nowrap">
       {hourlyPrice(perHour)}
       <span className="block text-xs text-muted">
-        {money(costOfSpan(perHour, MONTH_DAYS * DAY_MS))} in {MONTH_DAYS} days
+        {money(costOfSpan(perHour, MONTH_DAYS * DAY_MS))} per {MONTH_DAYS} days
       </span>
     </span>
   )
@@ -204,7 +197,7 @@ function priceOf({ costPerHour }: Volume): NanoUsd {
 }
 
 function Attached({ volume, carriers }: { volume: Volume; carriers: readonly Carrier[] | undefined }) {
-  if (volume.attachedRentals.length === 0) return <span className="text-muted">nothing</span>
+  if (volume.attachedRentals.length === 0) return <span className="text-muted">—</span>
   return (
     <ul>
       {volume.attachedRentals.map((id) => {

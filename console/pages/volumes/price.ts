@@ -1,17 +1,21 @@
-/** Where storage is sold, and what it costs there. */
+/** Where storage is available, and its price. */
 import { parseUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
+import { volumeSize } from '../../../src/contract/volume.ts'
 import { volumePricePerHour } from '../../../src/domain/volume.ts'
 import { useCall } from '../../api/query.ts'
 
+export const STEP_GB = volumeSize.stepGb
+export const MAX_GB = volumeSize.maxGb
+
 type StorageOption = Reply<'listStorageOptions'>[number]
 
-/** undefined: volumes cannot be made there, or it is not known yet. */
+/** undefined: not available there, or not known yet. */
 export function useStorageOption(region: string): StorageOption | undefined {
   return useCall('listStorageOptions').data?.find((option) => option.region === region && option.enabled)
 }
 
-/** Of a volume of this size an hour. */
+/** Per hour. */
 export function priceOfVolume(option: StorageOption | undefined, sizeGb: number): NanoUsd | undefined {
   const perGb = option === undefined ? undefined : parseUsd(option.costPerGbHourUsd)
   return perGb === undefined ? undefined : volumePricePerHour(perGb, sizeGb)

@@ -1,11 +1,11 @@
-/** The machines that volumes can be attached to. */
+/** Machines that volumes can be attached to. */
 import type { Reply } from '../../../src/client/client.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
 import { useCall } from '../../api/query.ts'
 
 export type Carrier = Reply<'listBareMetalRentals'>[number] | Reply<'listVirtualMachineRentals'>[number]
 
-/** All that can carry a volume and have not ended; undefined: still being read. */
+/** Those that support volumes and have not ended; undefined: still loading. */
 export function useCarriers(): readonly Carrier[] | undefined {
   const metal = useCall('listBareMetalRentals').data
   const machines = useCall('listVirtualMachineRentals').data
