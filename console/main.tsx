@@ -1,4 +1,4 @@
-/** Starts the console: one router, one cache of answers, one root. */
+/** Starts the console. */
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
@@ -9,7 +9,7 @@ import { router } from './routes.tsx'
 import './theme.css'
 import { Toasts } from './ui/toast.tsx'
 
-// Schemas that were compiled to code would need `unsafe-eval`, which the page's policy forbids.
+// Compiled schemas need `unsafe-eval`, which the content security policy forbids.
 z.config({ jitless: true })
 
 const root = document.getElementById('root')

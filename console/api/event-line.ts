@@ -1,10 +1,10 @@
 /**
- * The events of the server, for every tab of this browser over one connection. A browser has six connections to a host,
- * for all its tabs together, and a stream never ends: with one stream a tab, the seventh tab could load nothing.
+ * Server events for all tabs over one connection. Browsers allow six connections per host for all tabs together, and a
+ * stream never ends: with one stream per tab, the seventh tab could load nothing.
  *
- * So the tab that holds the lock follows, and tells the others on a channel. A tab that is hidden lets go of the lock
- * and hears nothing; the one that gets it next goes on after the last event that was told. Without https there are no
- * locks, but on the server's own machine: there each tab that is seen follows by itself.
+ * The tab that holds a lock follows the stream and broadcasts to the others. A hidden tab releases the lock and receives
+ * nothing; the next holder continues after the last event. Locks require HTTPS or localhost; without them each visible
+ * tab follows by itself.
  */
 import { ApiError } from '../../src/client/error.ts'
 import { pause } from '../../src/client/pause.ts'
@@ -12,36 +12,36 @@ import type { AccountEvent, EventRecord } from '../../src/contract/event.ts'
 import { client } from './client.ts'
 import { openTabs } from './tabs.ts'
 
-/** After the client has given up by itself, which it does when the server is away for longer than a restart. */
+/** After the client's own retries, which cover a restart of the server. */
 const AGAIN_MS = 5_000
 
 export type LineEvent = EventRecord | AccountEvent
 
 interface EventLineOptions {
   readonly of: 'account' | 'everyone'
-  /** Who is signed in. Tabs of somebody else have a line of their own. */
+  /** The session's key. Tabs with another key have their own line. */
   readonly keyId: string
-  /** The newest event when the page began to read. undefined: not known. */
+  /** The newest event when the page started; undefined: not known. */
   readonly start: string | undefined
   readonly onEvent: (event: LineEvent) => void
-  /** Whether the server can be heard. Told more than once. */
+  /** Connected or not. May repeat. */
   readonly onState: (isOpen: boolean) => void
-  /** It can be heard for the first time, and what was read until now may have missed an event. */
+  /** First connection, when an event may have been missed before it. */
   readonly onBegin: () => void
-  /** It can be heard again, after a time in which anything may have happened. */
+  /** Reconnected after a gap. */
   readonly onMissed: () => void
 }
 
-type Word =
+type Message =
   | { readonly kind: 'event'; readonly event: LineEvent }
   | { readonly kind: 'state'; readonly isOpen: boolean; readonly last: string | undefined }
-  /** A tab that has just come asks the one that follows for the state. */
+  /** A new tab asks the following tab for the state. */
   | { readonly kind: 'ask' }
 
-/** Gives the way to close it. */
+/** Returns a function that closes it. */
 export function openEventLine(options: EventLineOptions): () => void {
   const name = `berth.events.${options.of}.${options.keyId}`
-  const tabs = 'locks' in navigator ? openTabs<Word>(name) : undefined
+  const tabs = 'locks' in navigator ? openTabs<Message>(name) : undefined
   let connection: AbortController | undefined
   let isLeading = false
   let isOpen: boolean | undefined
@@ -49,25 +49,25 @@ export function openEventLine(options: EventLineOptions): () => void {
   let isBehind = false
   let last = options.start
 
-  const hear = (word: Exclude<Word, { kind: 'ask' }>): void => {
-    if (word.kind === 'event') {
-      last = word.event.id
-      return options.onEvent(word.event)
+  const receive = (message: Exclude<Message, { kind: 'ask' }>): void => {
+    if (message.kind === 'event') {
+      last = message.event.id
+      return options.onEvent(message.event)
     }
-    isOpen = word.isOpen
-    const begins = isOpen && !hasBegun && !isBehind && mayHaveMissed(options.start, word.last)
-    last = word.last ?? last
+    isOpen = message.isOpen
+    const begins = isOpen && !hasBegun && !isBehind && mayHaveMissed(options.start, message.last)
+    last = message.last ?? last
     options.onState(isOpen)
     if (isOpen && isBehind) options.onMissed()
     else if (begins) options.onBegin()
     hasBegun ||= isOpen
     isBehind = !isOpen
   }
-  const say = (word: Exclude<Word, { kind: 'ask' }>): void => {
-    // An answer can be on its way when the line is closed or the tab hidden.
+  const broadcast = (message: Exclude<Message, { kind: 'ask' }>): void => {
+    // A message can arrive after the line was closed or the tab hidden.
     if (connection === undefined) return
-    tabs?.tell(word)
-    hear(word)
+    tabs?.send(message)
+    receive(message)
   }
   const follow = async (signal: AbortSignal): Promise<void> => {
     isLeading = true
@@ -76,16 +76,16 @@ export function openEventLine(options: EventLineOptions): () => void {
         const line = {
           after: last,
           signal,
-          onOpen: (after: string) => say({ kind: 'state', isOpen: true, last: after }),
-          onLost: () => say({ kind: 'state', isOpen: false, last }),
+          onOpen: (after: string) => broadcast({ kind: 'state', isOpen: true, last: after }),
+          onLost: () => broadcast({ kind: 'state', isOpen: false, last }),
         }
         const events: AsyncGenerator<LineEvent, void> =
           options.of === 'everyone' ? client.followAll(line) : client.follow(line)
-        for await (const event of events) say({ kind: 'event', event })
+        for await (const event of events) broadcast({ kind: 'event', event })
       } catch (error) {
-        // Signed out or suspended: the next read says so.
+        // Signed out or suspended: the next read reports it.
         if (error instanceof ApiError && (error.status === 401 || error.status === 403)) break
-        if (!signal.aborted) say({ kind: 'state', isOpen: false, last })
+        if (!signal.aborted) broadcast({ kind: 'state', isOpen: false, last })
       }
       await pause(AGAIN_MS, signal)
     }
@@ -99,35 +99,35 @@ export function openEventLine(options: EventLineOptions): () => void {
       if (!signal.aborted) throw error
     }
   }
-  const look = (): void => {
+  const onVisibility = (): void => {
     if (document.hidden) {
       connection?.abort()
       connection = undefined
-      // Nobody can say what is missed from here on; what happens after it is shown again is followed from then.
+      // Events are missed from here on; following starts anew when the tab is shown.
       isBehind = true
       last = undefined
     } else if (connection === undefined) {
       connection = new AbortController()
       void lead(connection.signal)
-      tabs?.tell({ kind: 'ask' })
+      tabs?.send({ kind: 'ask' })
     }
   }
-  tabs?.listen((word) => {
+  tabs?.listen((message) => {
     if (connection === undefined) return
-    if (word.kind !== 'ask') hear(word)
-    else if (isLeading && isOpen !== undefined) tabs.tell({ kind: 'state', isOpen, last })
+    if (message.kind !== 'ask') receive(message)
+    else if (isLeading && isOpen !== undefined) tabs.send({ kind: 'state', isOpen, last })
   })
-  document.addEventListener('visibilitychange', look)
-  look()
+  document.addEventListener('visibilitychange', onVisibility)
+  onVisibility()
   return () => {
-    document.removeEventListener('visibilitychange', look)
+    document.removeEventListener('visibilitychange', onVisibility)
     connection?.abort()
     connection = undefined
     tabs?.close()
   }
 }
 
-/** Another tab may have been told events before this one listened. */
+/** Another tab may have received events before this one listened. */
 function mayHaveMissed(start: string | undefined, last: string | undefined): boolean {
   return start === undefined || last === undefined || BigInt(last) > BigInt(start)
 }

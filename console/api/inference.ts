@@ -1,4 +1,4 @@
-/** What the pages that call models share: which models there are, and what a request has cost, as soon as it is known. */
+/** Shared by the pages that call models: available models and the cost of requests. */
 import { useQueries, type UseQueryResult } from '@tanstack/react-query'
 import type { NanoUsd } from '../../src/base/money.ts'
 import type { Reply } from '../../src/client/client.ts'
@@ -10,9 +10,9 @@ import { isSignedOut, refresh, useCall } from './query.ts'
 export type Model = Reply<'listModels'>['data'][number]
 export type ModelKind = NonNullable<Model['kind']>
 
-/** No event tells that a model has become ready. */
+/** Models raise no events. */
 const MODELS_EVERY_MS = 5_000
-/** For costs that are still not known after the first tries. */
+/** For costs still unknown after the first attempts. */
 const COST_EVERY_MS = 3_000
 const SESSION_BYTES = 16
 
@@ -22,7 +22,7 @@ export function useModels(): UseQueryResult<Reply<'listModels'>, ClientError> {
 
 export type CostAnswer = UseQueryResult<NanoUsd | null>
 
-/** In the order of the ids. null: it is not known yet, and asked again. */
+/** In the order of the ids. null: not known yet; polled. */
 export function useCosts(requestIds: readonly string[]): CostAnswer[] {
   return useQueries({
     queries: requestIds.map((requestId) => ({
@@ -36,34 +36,31 @@ export function useCosts(requestIds: readonly string[]): CostAnswer[] {
   })
 }
 
-/** After each request, however it has ended: it may have cost something. */
+/** After each request, however it ended: it may have been billed. */
 export async function noteRequest(): Promise<void> {
   await refresh(['getCustomerBalance', 'listInferenceRequests', 'getUsageSummary'])
 }
 
-/** What went wrong with a request, to be shown. Whoever is signed out by now goes to sign in. */
+/** The error to show. Redirects to sign-in when the session has ended. */
 export function problemOf(error: unknown): ClientError {
   if (isSignedOut(error)) {
     location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`)
   }
   if (isClientError(error)) return error
-  return new TransportError(
-    'garbled',
-    `This page has failed: ${error instanceof Error ? error.message : String(error)}`,
-  )
+  return new TransportError('garbled', `This page failed: ${error instanceof Error ? error.message : String(error)}`)
 }
 
 export function isStopped(error: unknown): boolean {
   return error instanceof TransportError && error.kind === 'aborted'
 }
 
-/** The name of a conversation. Without https a browser makes no UUIDs. */
+/** A conversation's id. `crypto.randomUUID` requires HTTPS. */
 export function newSessionId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(SESSION_BYTES))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** Base64 as the interface gives pictures and sounds, as a file that the browser can show. */
+/** An object URL for base64 data. */
 export function fileOf(base64: string, type: 'image/png' | 'audio/mpeg'): string {
   const bytes = Uint8Array.from(atob(base64), (character) => character.codePointAt(0) ?? 0)
   return URL.createObjectURL(new Blob([bytes], { type }))

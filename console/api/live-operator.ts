@@ -1,20 +1,14 @@
-/**
- * Keeps an operator's pages true: while one is open, the tab follows the events of every account in place of its own
- * account's, which are among them.
- */
+/** Live updates of operator pages: while one is open, the tab follows the events of all accounts. */
 import { useEffect, useSyncExternalStore } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
 import type { LineEvent } from './event-line.ts'
 import { useMay } from './me.ts'
 import { readSoon } from './query.ts'
 
-/** A busy house has many events a second. */
+/** Busy installations have many events per second. */
 const TOGETHER_MS = 1_000
 
-/**
- * What is read again, by the first word of an event's type. Not the fleet, which is long and asked for every few
- * seconds anyway.
- */
+/** Reads to refresh, by the first part of the event type. The fleet is polled. */
 const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
   rental: ['listAllRentals', 'listHosts', 'listAccounts', 'getAccount'],
   volume: ['listAccounts', 'getAccount'],
@@ -34,7 +28,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** For pages of operators. */
+/** For operator pages. */
 export function useOperatorEvents(): void {
   const may = useMay('operator')
   useEffect(() => {
@@ -44,12 +38,11 @@ export function useOperatorEvents(): void {
   }, [may])
 }
 
-/** Whether a page is open that asks for the events of every account. */
+/** Whether an operator page is open. */
 export function useFollowsEveryone(): boolean {
   return useSyncExternalStore(subscribe, () => openPages > 0)
 }
 
-/** What events would have told of. */
 export function readAllForOperator(): void {
   readSoon(['listAllEvents', ...new Set(Object.values(readAgain).flat())], TOGETHER_MS)
 }

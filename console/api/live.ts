@@ -1,7 +1,4 @@
-/**
- * Keeps pages true without a reload: one line of events for the whole console. An event carries no new state into the
- * page; it says which reads are out of date, so what is shown always comes from the same place.
- */
+/** Live updates for the whole console. Events carry no state into the page; they only mark reads as stale. */
 import { useEffect, useState, useSyncExternalStore } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
 import type { EventType } from '../../src/contract/event.ts'
@@ -10,7 +7,7 @@ import { readAllForOperator, readForOperator, useFollowsEveryone } from './live-
 import { mayUse, useMe } from './me.ts'
 import { readEverything, readSoon } from './query.ts'
 
-/** What is read again, by the first word of an event's type. */
+/** Reads to refresh, by the first part of the event type. */
 const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
   rental: [
     'getRental',
@@ -30,15 +27,15 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
 
 const ownReads: readonly CallableId[] = ['listEvents', ...new Set(Object.values(readAgain).flat())]
 
-/** A place on a machine is taken or given back. */
-const movesPlaces: ReadonlySet<EventType> = new Set(['rental.created', 'rental.failed', 'rental.terminated'])
+/** Events that change availability. */
+const changesAvailability: ReadonlySet<EventType> = new Set(['rental.created', 'rental.failed', 'rental.terminated'])
 
 type LiveState = 'connecting' | 'live' | 'lost'
 
 let state: LiveState = 'connecting'
 const listeners = new Set<() => void>()
 
-function tell(next: LiveState): void {
+function setState(next: LiveState): void {
   if (state === next) return
   state = next
   for (const listener of listeners) listener()
@@ -49,15 +46,15 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** For the shell: follows the events for as long as it is on the screen. */
+/** For the shell. */
 export function useLiveEvents(): void {
   const me = useMe()
   const ofEveryone = useFollowsEveryone()
   const isEnabled = ofEveryone || mayUse(me, 'compute:read') || mayUse(me, 'billing:read')
   const keyId = me.key.publicId
   const accountId = me.account.id
-  // Read before anything else on the page, so that following after it misses nothing and nothing is read twice. Only
-  // its first value counts, and only for the account's own events: ids of all accounts are in another order.
+  // Read before everything else, so that following after it misses nothing and reads nothing twice. Only its first
+  // value counts, and only for the account's own events: ids across accounts have another order.
   const [start] = useState(me.lastEventId)
   useEffect(() => {
     if (!isEnabled) return undefined
@@ -65,7 +62,7 @@ export function useLiveEvents(): void {
       of: ofEveryone ? 'everyone' : 'account',
       keyId,
       start: ofEveryone ? undefined : start,
-      onState: (isOpen) => tell(isOpen ? 'live' : 'lost'),
+      onState: (isOpen) => setState(isOpen ? 'live' : 'lost'),
       onBegin: () => {
         readSoon(ownReads)
         if (ofEveryone) readAllForOperator()
@@ -80,12 +77,12 @@ export function useLiveEvents(): void {
 }
 
 function readsOf(event: LineEvent): readonly CallableId[] {
-  return ['listEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? []), ...placesOf(event)]
+  return ['listEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? []), ...availabilityReads(event)]
 }
 
-/** The marketplace is long, and has containers only. */
-function placesOf(event: LineEvent): readonly CallableId[] {
-  if (!movesPlaces.has(event.type)) return []
+/** The marketplace is long and has only containers. */
+function availabilityReads(event: LineEvent): readonly CallableId[] {
+  if (!changesAvailability.has(event.type)) return []
   return event.data['kind'] === 'container' ? ['listMachines'] : ['listRentalOptions']
 }
 

@@ -1,4 +1,4 @@
-/** Who is signed in, and what their key may do: navigation and buttons ask here, the server decides. */
+/** The signed-in member and the scopes of their key. The server enforces them. */
 import { useQuery } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import type { Reply } from '../../src/client/client.ts'
@@ -12,9 +12,9 @@ import { SESSION_PATH } from '../../src/contract/session.ts'
 
 export type Me = Reply<'getMe'>
 
-/** All tabs of a browser have one cookie: who signs in or out here does so in the others too. */
+/** All tabs share one cookie, so signing in or out affects all of them. */
 const sessions = openTabs<'signed in' | 'signed out'>('berth.session')
-/** Whose page this is. undefined: nobody has signed in yet. */
+/** The key of this page; undefined before sign-in. */
 let ownKeyId: string | undefined
 
 const meQuery = {
@@ -22,22 +22,22 @@ const meQuery = {
   queryFn: async ({ signal }: { signal: AbortSignal }): Promise<Me> => {
     const me = await call('getMe', { signal })
     ownKeyId ??= me.key.publicId
-    // Somebody else by now: nothing of what is on this page is theirs, and what it would do, it would do for them.
+    // Another account has signed in: nothing on this page is theirs.
     if (ownKeyId !== me.key.publicId) location.reload()
     return me
   },
   staleTime: 60_000,
 }
 
-/** For route guards: rejects with the 401 when nobody is signed in. */
+/** For route guards: rejects with a 401 without a session. */
 export function fetchMe(): Promise<Me> {
   return queries.ensureQueryData(meQuery)
 }
 
-/** Inside the shell somebody is signed in, so that there is always an answer. */
+/** Inside the shell there is always a session. */
 export function useMe(): Me {
   const { data } = useQuery(meQuery)
-  if (data === undefined) throw new Error('nobody is signed in')
+  if (data === undefined) throw new Error('no session')
   return data
 }
 
@@ -54,24 +54,24 @@ export function useMay(scope: Scope): boolean {
   return mayUse(useMe(), scope)
 }
 
-/** For the shell: looks again who is signed in when another tab tells of a change, and when the window is turned to. */
+/** For the shell: checks the session when another tab signs in or out, and on window focus. */
 export function useSameAccount(): void {
   useEffect(() => {
-    const look = (): void => void lookWhoIsSignedIn()
-    const stop = sessions.listen(look)
-    window.addEventListener('focus', look)
+    const check = (): void => void checkSession()
+    const stop = sessions.listen(check)
+    window.addEventListener('focus', check)
     return () => {
       stop()
-      window.removeEventListener('focus', look)
+      window.removeEventListener('focus', check)
     }
   }, [])
 }
 
-async function lookWhoIsSignedIn(): Promise<void> {
+async function checkSession(): Promise<void> {
   try {
     await queries.fetchQuery({ ...meQuery, staleTime: 0 })
   } catch (error) {
-    // The page leads to the sign-in page by itself. A server that does not answer is told elsewhere.
+    // The reload leads to sign-in. An unreachable server is reported elsewhere.
     if (isSignedOut(error)) location.reload()
   }
 }
@@ -85,13 +85,13 @@ export async function signIn(key: string): Promise<void> {
   if (!response.ok) throw apiErrorOf(response.status, response.headers, await response.text())
   queries.clear()
   ownKeyId = undefined
-  sessions.tell('signed in')
+  sessions.send('signed in')
 }
 
-/** Everything that was read goes with the page. */
+/** Leaving the page drops everything that was read. */
 export async function signOut(): Promise<void> {
   const response = await consoleFetch(SESSION_PATH, { method: 'DELETE' })
   if (!response.ok) throw apiErrorOf(response.status, response.headers, await response.text())
-  sessions.tell('signed out')
+  sessions.send('signed out')
   location.assign('/sign-in')
 }

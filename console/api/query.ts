@@ -1,7 +1,4 @@
-/**
- * Calls as React hooks. `useCall` reads and keeps the answer fresh, `useAction` changes something and then has read
- * again what it may have changed. Both are typed by the contract; a page never writes a path.
- */
+/** API calls as React hooks, typed by the contract: `useCall` reads, `useAction` changes and refreshes stale reads. */
 import {
   keepPreviousData,
   MutationCache,
@@ -20,13 +17,13 @@ import type { Endpoint } from '../../src/contract/endpoint.ts'
 import { client } from './client.ts'
 import { makeOnceKey, nextOnceKey } from './once.ts'
 
-/** Events say when something has changed; an answer that nothing was heard about is read again after this long. */
+/** Events report changes; without one, data is refreshed after this time. */
 const STALE_MS = 30_000
 const RETRIES = 2
-/** Events that come together are read for together. */
+/** Collects events that arrive together. */
 const TOGETHER_MS = 300
 
-/** Whatever the page was doing, nobody is signed in any more: everything that was read is forgotten with the page. */
+/** The session has ended: leaves the page and drops everything that was read. */
 const leaveWhenSignedOut = (error: unknown, key: unknown): void => {
   if (!isSignedOut(error) || key === 'getMe') return
   location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`)
@@ -38,16 +35,16 @@ export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: STALE_MS,
-      retry: (count, error) => count < RETRIES && mayGoBetter(error),
+      retry: (count, error) => count < RETRIES && isRetryable(error),
       refetchOnWindowFocus: true,
-      // A server on this very machine is there without any network; and what cannot be sent is not kept for later.
+      // A local server is reachable without a network, and requests must not be queued for later.
       networkMode: 'always',
     },
     mutations: { networkMode: 'always' },
   },
 })
 
-function mayGoBetter(error: unknown): boolean {
+function isRetryable(error: unknown): boolean {
   if (error instanceof ApiError) return error.status >= 500
   return isClientError(error) && error.kind !== 'aborted'
 }
@@ -57,15 +54,14 @@ export function isSignedOut(error: unknown): boolean {
 }
 
 interface CallOptions {
-  /** For what is measured rather than told by events: read again this often. */
+  /** Polls, for data that raises no events. */
   readonly everyMs?: number | undefined
-  /** False: not yet, something else must be known first. */
   readonly enabled?: boolean | undefined
   /** Shows the last answer while another filter or page is read. */
   readonly keepsLast?: boolean | undefined
 }
 
-/** Reads. The key of the cache is the operation and its input: `['listVolumes', {}]`. */
+/** Cached under the operation and its input: `['listVolumes', {}]`. */
 export function useCall<Op extends CallableId>(
   operation: Op,
   input?: CallInput<Op>,
@@ -97,10 +93,7 @@ export function useAction<Op extends CallableId>(
   })
 }
 
-/**
- * Reads again what is on the screen of these operations, and what is not when it is next needed. A read that has begun
- * before the change is given up: its answer may be from before.
- */
+/** Refreshes reads of these operations. Reads in progress are cancelled: they may predate the change. */
 export async function refresh(operations: readonly CallableId[]): Promise<void> {
   await Promise.all(operations.map((operation) => queries.invalidateQueries({ queryKey: [operation] })))
 }
@@ -108,8 +101,8 @@ export async function refresh(operations: readonly CallableId[]): Promise<void> 
 const waiting = new Set<CallableId>()
 
 /**
- * As `refresh`, for what is told by events: each operation once for many events, and after a read that has begun, which
- * may have missed the event. Such a read is not cut short: a long list under a busy house would never be read to its end.
+ * Refreshes after events: once per operation for many events, and after reads in progress, which may have missed the
+ * event. Those are not cancelled: with constant events a long list would never finish.
  */
 export function readSoon(operations: readonly CallableId[], togetherMs: number = TOGETHER_MS): void {
   for (const operation of operations) {
@@ -126,12 +119,12 @@ async function readAfterOthers(operation: CallableId): Promise<void> {
   await queries.invalidateQueries({ queryKey: [operation] }, { cancelRefetch: false })
 }
 
-/** Reads again all that is on the screen: nobody knows what has happened meanwhile. */
+/** Refreshes everything, after a gap in the events. */
 export async function readEverything(): Promise<void> {
   await queries.invalidateQueries({}, { cancelRefetch: false })
 }
 
-/** One call, outside of any component. */
+/** A call outside of components. */
 export function call<Op extends CallableId>(operation: Op, input: CallInput<Op>): Promise<Reply<Op>> {
   return (client.call as (operation: Op, input: CallInput<Op>) => Promise<Reply<Op>>)(operation, input)
 }

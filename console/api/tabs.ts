@@ -1,21 +1,21 @@
-/** Words between the tabs of this browser that are open on this server. A tab does not hear what it says itself. */
-interface Tabs<Word> {
-  tell(word: Word): void
-  /** Gives the way to hear no more. */
-  listen(listener: (word: Word) => void): () => void
+/** Messages between tabs of this browser. A tab does not receive its own. */
+interface Tabs<Message> {
+  send(message: Message): void
+  /** Returns a function that stops listening. */
+  listen(listener: (message: Message) => void): () => void
   close(): void
 }
 
-export function openTabs<Word>(name: string): Tabs<Word> {
+export function openTabs<Message>(name: string): Tabs<Message> {
   const channel = new BroadcastChannel(name)
   return {
-    // The rule is for windows; a channel reaches pages of this origin only.
+    // The rule is for windows; a channel only reaches this origin.
     // eslint-disable-next-line unicorn/require-post-message-target-origin
-    tell: (word) => channel.postMessage(word),
+    send: (message) => channel.postMessage(message),
     listen: (listener) => {
-      const hear = ({ data }: MessageEvent<Word>): void => listener(data)
-      channel.addEventListener('message', hear)
-      return () => channel.removeEventListener('message', hear)
+      const receive = ({ data }: MessageEvent<Message>): void => listener(data)
+      channel.addEventListener('message', receive)
+      return () => channel.removeEventListener('message', receive)
     },
     close: () => channel.close(),
   }

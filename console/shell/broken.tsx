@@ -1,6 +1,6 @@
 /**
- * A page that cannot go on: what the server said, or that the page itself is at fault. `Broken` replaces the shell, so
- * it has the way out: an account that was suspended could not be left otherwise. `BrokenPage` replaces one page.
+ * Error pages. `Broken` replaces the shell and offers to sign out, because a suspended account could not leave
+ * otherwise. `BrokenPage` replaces one page.
  */
 import { useMutation } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
@@ -16,7 +16,7 @@ import { Pending } from './pending.tsx'
 
 export function Broken({ error, reset }: ErrorComponentProps) {
   const router = useRouter()
-  // What has failed is mostly the question who is signed in, which the router asks before it shows anything.
+  // Mostly the session check failed, which the router runs first.
   const again = useMutation({
     mutationFn: async () => {
       await router.invalidate()
@@ -25,7 +25,7 @@ export function Broken({ error, reset }: ErrorComponentProps) {
   })
   const leave = useMutation({
     mutationFn: signOut,
-    onError: () => toast('The server does not answer, so you are still signed in. Try again.', 'bad'),
+    onError: () => toast('Could not reach the server, so you are still signed in. Try again.', 'bad'),
   })
   if (again.isPending) return <Pending />
   return (
@@ -58,10 +58,10 @@ export function BrokenPage({ error, reset }: ErrorComponentProps) {
 }
 
 const RETRY_MS = 2_000
-/** After an upgrade of the server the file has another name, which only a reload finds. Two in a row help nobody. */
+/** After a server upgrade the file has another name, which a reload finds. Reloads once. */
 const RELOADED_KEY = 'berth.reloaded-for-page'
 
-/** Loads the page as soon as the server answers again. */
+/** Loads the page when the server responds again. */
 function UnloadedPage({ error, onLoaded }: { error: PageLoadError; onLoaded: () => void }) {
   const [isServerUp, setServerUp] = useState(false)
   useEffect(() => {
@@ -89,8 +89,8 @@ function UnloadedPage({ error, onLoaded }: { error: PageLoadError; onLoaded: () 
     }
   }, [error, onLoaded])
   const problem = isServerUp
-    ? new TransportError('garbled', 'The server answers, but the code of this page could not be loaded.')
-    : new TransportError('unreachable', 'The server does not answer, so this page could not be loaded.')
+    ? new TransportError('garbled', 'This page could not be loaded.')
+    : new TransportError('unreachable', 'The server is unreachable, so this page could not be loaded.')
   return (
     <Page title="Page not loaded">
       <ErrorNotice error={problem} isRead />
@@ -102,7 +102,7 @@ async function answers(signal: AbortSignal): Promise<boolean> {
   try {
     return (await fetch('/healthz', { signal, cache: 'no-store' })).ok
   } catch {
-    // Not reachable: the caller asks again.
+    // Unreachable: the caller retries.
     return false
   }
 }

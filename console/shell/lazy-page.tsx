@@ -1,24 +1,23 @@
 /**
- * A page whose code is loaded when it is first opened. The router's own lazy component reloads the whole app when that
- * fails, which is wrong while the server is down: the reload replaces the app by the browser's error page, and nothing
- * brings it back. Here the failure is an error of that page alone, and it can be tried again.
+ * A page whose code is loaded on first use. The router's own lazy component reloads the app on failure, which shows the
+ * browser's error page while the server is down. Here only the page fails, and can be retried.
  */
 import { pause } from '../../src/client/pause.ts'
 import { createElement, use, type ComponentType, type ReactNode } from 'react'
 
-/** The code of a page could not be loaded: the server is down, or it has been upgraded and the file is gone. */
+/** The server is down, or was upgraded and the file is gone. */
 export class PageLoadError extends Error {
   override readonly name = 'PageLoadError'
-  /** Whether the code is there now. */
+  /** Resolves to whether the code is loaded now. */
   readonly retry: () => Promise<boolean>
 
   constructor(cause: unknown, retry: () => Promise<boolean>) {
-    super('The code of this page could not be loaded', { cause })
+    super('This page could not be loaded', { cause })
     this.retry = retry
   }
 }
 
-/** A request that is cut short, as when the network changes, is not worth an error page. */
+/** Short network interruptions are retried before the error page. */
 const PAUSES_MS = [100, 400] as const
 
 async function repeat<T>(load: () => Promise<T>): Promise<T> {
@@ -32,7 +31,7 @@ async function repeat<T>(load: () => Promise<T>): Promise<T> {
   return load()
 }
 
-/** `preload` is how the router has it loaded before the page is shown. It never rejects: rendering throws instead. */
+/** The router calls `preload`. It never rejects: rendering throws instead. */
 export function lazyPage(load: () => Promise<ComponentType>): (() => ReactNode) & { preload: () => Promise<void> } {
   let page: ComponentType | undefined
   let failure: PageLoadError | undefined

@@ -1,4 +1,4 @@
-/** In place of the shell for as long as it is not known who is signed in. */
+/** Shown while the session is checked. */
 import { Skeleton } from '../ui/skeleton.tsx'
 
 export function Pending() {

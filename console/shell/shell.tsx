@@ -1,4 +1,4 @@
-/** The frame around every page: where one can go, who one is, what is left of the money. */
+/** The frame of every page: navigation, account and balance. */
 import { useMutation } from '@tanstack/react-query'
 import { Link, Outlet, useRouter } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
@@ -20,7 +20,7 @@ export function Shell() {
   const main = useRef<HTMLElement>(null)
   useLiveEvents()
   useSameAccount()
-  // Another page: the menu closes, and those who listen are taken to what is new.
+  // On navigation: closes the menu and moves the focus to the page.
   useEffect(
     () =>
       router.subscribe('onResolved', ({ pathChanged, fromLocation }) => {
@@ -36,7 +36,7 @@ export function Shell() {
         href="#main"
         className="sr-only z-50 rounded-md bg-accent px-3 py-2 text-on-accent focus:not-sr-only focus:fixed focus:top-2 focus:left-2"
       >
-        Skip to the page
+        Skip to content
       </a>
       <aside className="border-line bg-surface max-lg:border-b lg:sticky lg:top-0 lg:h-dvh lg:overflow-y-auto lg:border-r">
         <div className="flex h-14 items-center justify-between gap-2 px-4">
@@ -97,11 +97,11 @@ function Navigation({ me }: { me: Me }) {
 function TopBar({ me }: { me: Me }) {
   const leave = useMutation({
     mutationFn: signOut,
-    onError: () => toast('The server does not answer, so you are still signed in. Try again.', 'bad'),
+    onError: () => toast('Could not reach the server, so you are still signed in. Try again.', 'bad'),
   })
   return (
     <header className="flex min-h-14 flex-wrap items-center justify-end gap-x-4 gap-y-1 border-b border-line bg-surface px-4 py-1 sm:px-6">
-      <LiveMark />
+      <ConnectionStatus />
       {mayUse(me, 'billing:read') && <Balance />}
       <span className="min-w-0 truncate text-sm" title={`${me.email}, key ${me.key.name}`}>
         <span className="sr-only">Signed in to the account </span>
@@ -125,11 +125,11 @@ function Balance() {
   )
 }
 
-function LiveMark() {
+function ConnectionStatus() {
   const isLost = useLiveState() === 'lost'
   return (
     <span role="status" className="flex-1 text-sm text-warn">
-      {isLost && 'The server does not answer; trying again …'}
+      {isLost && 'Server unreachable, reconnecting …'}
     </span>
   )
 }

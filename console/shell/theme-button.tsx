@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it. The choice stays in this browser. */
+/** Light, dark or system theme, stored in this browser. */
 import { useState } from 'react'
 import { Button } from '../ui/button.tsx'
 
@@ -22,7 +22,7 @@ export function ThemeButton() {
     setTheme(next)
   }
   return (
-    <Button look="quiet" onClick={choose} aria-label={`${labels[theme]}; change it`} title={labels[theme]}>
+    <Button look="quiet" onClick={choose} aria-label={`${labels[theme]}, change`} title={labels[theme]}>
       <span aria-hidden="true">{marks[theme]}</span>
     </Button>
   )

@@ -1,7 +1,4 @@
-/**
- * An answer on its way: a skeleton of the size of what will come, the failure with a way to try again, or the answer.
- * An answer that is there stays while it is read again, also when that fails.
- */
+/** A query's data, its skeleton, or its error with a retry. Data stays visible while it is refreshed, even if that fails. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import type { ClientError } from '../../src/client/error.ts'
@@ -10,7 +7,7 @@ import { Skeleton } from './skeleton.tsx'
 
 interface AnswerProps<T> {
   readonly of: UseQueryResult<T, ClientError>
-  /** Of the size of what will come, so that nothing moves. */
+  /** As large as the content, so that nothing moves. */
   readonly skeleton?: ReactNode
   readonly children: (value: T) => ReactNode
 }

@@ -1,7 +1,6 @@
 /**
- * Bars that stand side by side, each of one or more parts. The drawing is for the eyes; every bar can also be reached by
- * keys (arrows move from one to the next) and says what it shows, and the same values stand in a table one press away.
- * Values are nano-dollars and stay exact; only the heights of bars are floats.
+ * A stacked bar chart of nano-dollars. Every bar is reachable by keyboard (arrow keys) and labelled, and the values are
+ * also available as a table. Values stay exact; only the heights are floats.
  */
 import { useState, type KeyboardEvent, type ReactNode } from 'react'
 import { nanoUsdOf } from '../../src/base/money.ts'
@@ -16,13 +15,13 @@ export interface Bar {
   readonly name: string
   /** One value for each part of the chart. */
   readonly values: readonly bigint[]
-  /** More about it, for its own note and the table: "12 requests". */
+  /** For the tooltip and the table: "12 requests". */
   readonly detail?: string
 }
 
 interface BarChartProps {
   readonly label: string
-  /** What a bar is: "Day". */
+  /** Column header of the bars: "Day". */
   readonly barName: string
   /** From the bottom up. One part has no legend. */
   readonly parts: readonly string[]
@@ -31,12 +30,11 @@ interface BarChartProps {
 
 const HEIGHT_PX = 220
 const TOP_PX = 10
-/** Of a bar's place; the rest is air. */
 const BAR_SHARE = 0.72
-/** Names under the axis, at most; the others are left out. */
-const AXIS_NAMES = 8
-/** What is more than nothing can be seen. */
-const THINNEST_PX = 2
+/** Names under the axis. */
+const MAX_AXIS_NAMES = 8
+/** Small values stay visible. */
+const MIN_BAR_PX = 2
 
 const looks = [
   { fill: 'fill-accent', mark: 'bg-accent' },
@@ -47,8 +45,8 @@ const looks = [
   { fill: 'fill-line-strong', mark: 'bg-line-strong' },
 ] as const
 
-/** More parts than this are put together by who draws the chart. */
-export const CHART_PARTS = looks.length
+/** The caller sums up further parts. */
+export const MAX_PARTS = looks.length
 
 export function BarChart(props: BarChartProps) {
   const [isTable, setTable] = useState(false)
@@ -81,7 +79,7 @@ function Legend({ parts }: { parts: readonly string[] }) {
 
 function Drawing({ label, bars, parts }: BarChartProps) {
   const [shown, setShown] = useState<number>()
-  // The one bar that the Tab key reaches; the arrows go on from there.
+  // The bar that Tab reaches; arrow keys move from there.
   const [reached, setReached] = useState(bars.length - 1)
   const top = roundUp(bars.reduce((most, bar) => (sumOf(bar) > most ? sumOf(bar) : most), 0n))
   const place = 100 / bars.length
@@ -132,7 +130,7 @@ function Drawing({ label, bars, parts }: BarChartProps) {
               />
             ))}
           </div>
-          <Note bars={bars} index={shown} parts={parts} />
+          <Tooltip bars={bars} index={shown} parts={parts} />
         </div>
         <AxisNames bars={bars} />
       </div>
@@ -144,11 +142,11 @@ function BarParts({ bar, top, xShare, wide }: { bar: Bar; top: bigint; xShare: n
   let under = 0
   return bar.values.map((value, index) => {
     if (value <= 0n) return null
-    const height = Math.max((Number(value) / Number(top)) * (HEIGHT_PX - TOP_PX), THINNEST_PX)
+    const height = Math.max((Number(value) / Number(top)) * (HEIGHT_PX - TOP_PX), MIN_BAR_PX)
     under += height
     return (
       <rect
-        // Its place is what a part is.
+        // Parts have no other key.
         // eslint-disable-next-line react/no-array-index-key
         key={index}
         x={`${xShare}%`}
@@ -161,8 +159,8 @@ function BarParts({ bar, top, xShare, wide }: { bar: Bar; top: bigint; xShare: n
   })
 }
 
-/** What the bar under the pointer or the focus shows. Near the right edge it opens to the left. */
-function Note({ bars, index, parts }: Omit<BarChartProps, 'label' | 'barName'> & { index: number | undefined }) {
+/** The tooltip of the hovered or focused bar. On the right half it opens to the left. */
+function Tooltip({ bars, index, parts }: Omit<BarChartProps, 'label' | 'barName'> & { index: number | undefined }) {
   const bar = index === undefined ? undefined : bars[index]
   if (index === undefined || bar === undefined) return null
   const middle = ((index + 0.5) / bars.length) * 100
@@ -194,7 +192,7 @@ function Note({ bars, index, parts }: Omit<BarChartProps, 'label' | 'barName'> &
 
 const tickShares = [0, 0.5, 1] as const
 
-/** The longest of them makes the place of all, so that nothing is cut. */
+/** The longest label sets the width. */
 function Ticks({ top }: { top: bigint }): ReactNode {
   const texts = tickShares.map((share) => ({ share, text: exactMoney(nanoUsdOf((top * BigInt(share * 2)) / 2n)) }))
   const longest = texts.reduce((most, { text }) => (text.length > most.length ? text : most), '')
@@ -210,9 +208,9 @@ function Ticks({ top }: { top: bigint }): ReactNode {
   )
 }
 
-/** Counted from the newest, which always has its name. Narrow screens leave out every second one. */
+/** The newest bar always has its name; narrow screens skip every second one. */
 function AxisNames({ bars }: { bars: readonly Bar[] }) {
-  const every = Math.ceil(bars.length / AXIS_NAMES)
+  const every = Math.ceil(bars.length / MAX_AXIS_NAMES)
   const last = bars.length - 1
   return (
     <div aria-hidden="true" className="mt-1 flex h-5 text-xs text-muted">
@@ -277,7 +275,7 @@ function yOf(share: number): number {
   return share === 0 ? HEIGHT_PX - 0.5 : HEIGHT_PX - share * (HEIGHT_PX - TOP_PX)
 }
 
-/** The next of 2, 4, 10, 20, 40 …: a top whose half is a round number too. */
+/** The next of 2, 4, 10, 20, 40 …, whose half is round as well. */
 function roundUp(value: bigint): bigint {
   for (let unit = 1n; ; unit *= 10n) {
     for (const step of [2n, 4n, 10n]) if (unit * step >= value) return unit * step

@@ -1,4 +1,4 @@
-/** Buttons and links that look like them. */
+/** Buttons, and links that look like them. */
 import { createLink } from '@tanstack/react-router'
 import { useId, type AnchorHTMLAttributes, type ButtonHTMLAttributes, type ReactNode, type Ref } from 'react'
 import { cx } from './class.ts'
@@ -18,19 +18,29 @@ const looks: Readonly<Record<Look, string>> = {
 
 interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly look?: Look
-  /** Its work is under way: it cannot be pressed, and says so. */
+  /** Shows a spinner and disables the button. */
   readonly busy?: boolean
-  /** Why it cannot be pressed now. It stays in reach of keys and fingers and says so when it is tried. */
+  /** Why it is disabled. It stays focusable and shows the reason when pressed. */
   readonly disabledReason?: string | undefined
   readonly ref?: Ref<HTMLButtonElement>
 }
 
 export function Button({ disabledReason, ...props }: ButtonProps) {
-  return disabledReason === undefined ? <PlainButton {...props} /> : <RefusedButton why={disabledReason} {...props} />
+  return disabledReason === undefined ? (
+    <PlainButton {...props} />
+  ) : (
+    <DisabledButton reason={disabledReason} {...props} />
+  )
 }
 
-/** Only a title would be hidden from those who have no mouse. */
-function RefusedButton({ why, look = 'secondary', className, children, ...rest }: ButtonProps & { why: string }) {
+/** A tooltip alone would be unreachable without a mouse. */
+function DisabledButton({
+  reason,
+  look = 'secondary',
+  className,
+  children,
+  ...rest
+}: ButtonProps & { reason: string }) {
   const id = useId()
   return (
     <>
@@ -39,14 +49,14 @@ function RefusedButton({ why, look = 'secondary', className, children, ...rest }
         type="button"
         aria-disabled="true"
         aria-describedby={id}
-        title={why}
-        onClick={() => toast(why, 'bad')}
+        title={reason}
+        onClick={() => toast(reason, 'bad')}
         className={cx(base, looks[look].replaceAll('enabled:', 'not-aria-disabled:'), 'cursor-not-allowed', className)}
       >
         {children}
       </button>
       <span id={id} className="sr-only">
-        {why}
+        {reason}
       </span>
     </>
   )
@@ -80,15 +90,15 @@ interface LinkLook extends AnchorHTMLAttributes<HTMLAnchorElement> {
   readonly look?: Look
 }
 
-/** A place to go, with the looks of a button: `<ButtonLink to="/rent" look="primary">`. */
+/** `<ButtonLink to="/rent" look="primary">` */
 export const ButtonLink = createLink(function ButtonAnchor({ look = 'secondary', className, ...rest }: LinkLook) {
   const filled = look === 'primary' ? 'bg-accent text-on-accent hover:bg-accent-strong' : looks[look]
-  // The router gives its children.
+  // The router adds the children.
   // eslint-disable-next-line jsx-a11y/anchor-has-content
   return <a {...rest} className={cx(base, filled, className)} />
 })
 
-/** A place to go inside a text. */
+/** An inline link. */
 export const TextLink = createLink(function TextAnchor({
   className,
   ...rest

@@ -1,4 +1,4 @@
-/** Plain surfaces, and numbers with a name. */
+/** Cards, statistics and lists of facts. */
 import { useId, type ReactNode } from 'react'
 import { cx } from './class.ts'
 
@@ -50,7 +50,7 @@ export function Stats({ children }: { children: ReactNode }) {
   return <dl className="grid grid-cols-1 gap-3 sm:grid-cols-2 xl:grid-cols-4">{children}</dl>
 }
 
-/** Names and values, one under the other. */
+/** Names and values in rows. */
 export function Facts({ facts }: { facts: ReadonlyArray<readonly [string, ReactNode]> }) {
   return (
     <dl className="grid grid-cols-[minmax(7rem,auto)_1fr] gap-x-6 gap-y-2 text-sm">

@@ -1,33 +1,33 @@
-/** Things to take along: a value with a button, or a block of code. */
+/** Text and code with a copy button. */
 import { useEffect, useState } from 'react'
 import { Button } from './button.tsx'
 import { cx } from './class.ts'
 
-const SAID_MS = 2_000
+const SHOWN_MS = 2_000
 
 export function CopyButton({ text, label = 'Copy', className }: { text: string; label?: string; className?: string }) {
-  const [said, setSaid] = useState<'Copied' | 'Select it and copy by hand' | undefined>()
+  const [status, setStatus] = useState<'Copied' | 'Select the text to copy it' | undefined>()
   useEffect(() => {
-    if (said === undefined) return undefined
-    const timer = setTimeout(() => setSaid(undefined), SAID_MS)
+    if (status === undefined) return undefined
+    const timer = setTimeout(() => setStatus(undefined), SHOWN_MS)
     return () => clearTimeout(timer)
-  }, [said])
+  }, [status])
   const copy = (): void => {
-    // Without https the browser may give no clipboard.
-    const writing = navigator.clipboard?.writeText(text) ?? Promise.reject(new Error('there is no clipboard'))
+    // Without HTTPS there is no clipboard API.
+    const writing = navigator.clipboard?.writeText(text) ?? Promise.reject(new Error('no clipboard API'))
     writing.then(
-      () => setSaid('Copied'),
-      () => setSaid('Select it and copy by hand'),
+      () => setStatus('Copied'),
+      () => setStatus('Select the text to copy it'),
     )
   }
   return (
     <Button onClick={copy} className={cx('shrink-0', className)}>
-      <span aria-live="polite">{said ?? label}</span>
+      <span aria-live="polite">{status ?? label}</span>
     </Button>
   )
 }
 
-/** One line, to be pasted elsewhere. */
+/** One line of text. */
 export function CopyLine({ text, label }: { text: string; label: string }) {
   return (
     <div className="flex items-stretch gap-2">

@@ -1,9 +1,8 @@
 /**
- * Dialogs are the browser's own: it keeps the focus inside, closes on Escape and gives the focus back. What is inside
- * is made when it opens and forgotten when it closes.
+ * Native dialogs: the browser traps the focus, closes on Escape and restores the focus.
  *
- * That is why a dialog stays while its work is under way: the answer would find nobody, and a machine would be rented
- * without a word, or a key made whose secret nobody has seen. The form inside says so by its `SubmitButton`.
+ * A dialog stays open while its request is pending. Otherwise a machine could be rented without feedback, or a key
+ * created whose secret nobody has seen. The `SubmitButton` inside keeps it open.
  */
 import {
   createContext,
@@ -37,12 +36,12 @@ interface DialogProps {
   readonly title: string
   readonly onClose: () => void
   readonly wide?: boolean
-  /** It shows what is shown once: neither Escape nor a ✕ takes it away, only a button that says what it means. */
+  /** For secrets that are shown once: only an explicit button closes it. */
   readonly kept?: boolean
   readonly children: ReactNode
 }
 
-/** On the screen for as long as it is rendered: `{isOpen && <Dialog …>}`. */
+/** Open while rendered: `{isOpen && <Dialog …>}`. */
 export function Dialog({ title, onClose, wide = false, kept = false, children }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null)
   const titleId = useId()
@@ -70,13 +69,13 @@ export function Dialog({ title, onClose, wide = false, kept = false, children }:
       ref={ref}
       aria-labelledby={titleId}
       onCancel={(event) => {
-        // A field for files inside tells that nothing was chosen by an event of the same name.
+        // A file input inside emits an event of the same name.
         if (event.target !== event.currentTarget) return
         event.preventDefault()
         if (mayClose) onClose()
       }}
       onClose={(event) => {
-        // The browser closes it without asking when it was refused once before.
+        // The browser closes it on a second Escape without a cancel event.
         if (event.currentTarget.open) return
         if (mayClose) onClose()
         else event.currentTarget.showModal()
@@ -101,7 +100,7 @@ export function Dialog({ title, onClose, wide = false, kept = false, children }:
   )
 }
 
-/** On the document, since a button that was just disabled has lost the focus to it. */
+/** On the document: a button that was just disabled has lost the focus to it. */
 function useNoEscape(isOn: boolean): void {
   const ignore = useEffectEvent((event: KeyboardEvent) => {
     if (isOn && event.key === 'Escape') event.preventDefault()
@@ -113,29 +112,27 @@ function useNoEscape(isOn: boolean): void {
   }, [])
 }
 
-/** For what is under way inside of a dialog and is not begun by a `SubmitButton`. */
+/** Keeps the dialog open for requests not started by a `SubmitButton`. */
 export function useDialogBusy(isBusy: boolean): void {
   const { hold } = useContext(Held)
   const begin = useEffectEvent(() => hold())
   useLayoutEffect(() => (isBusy ? begin() : undefined), [isBusy])
 }
 
-/** The row of buttons at the end of a dialog. */
 export function DialogButtons({ children }: { children: ReactNode }) {
   return <div className="mt-5 flex flex-wrap justify-end gap-2">{children}</div>
 }
 
-/** The way out of a dialog, for as long as there is one. */
 export function CancelButton({ onClick, children = 'Cancel' }: { onClick: () => void; children?: ReactNode }) {
   const { isBusy } = useContext(Held)
   return (
-    <Button onClick={onClick} disabledReason={isBusy ? 'It is under way' : undefined}>
+    <Button onClick={onClick} disabledReason={isBusy ? 'Wait until the request is complete' : undefined}>
       {children}
     </Button>
   )
 }
 
-/** Does what the dialog is about. While it is busy the dialog stays. */
+/** Keeps the dialog open while busy. */
 export function SubmitButton({ busy, ...rest }: Omit<ComponentProps<typeof Button>, 'type'> & { busy: boolean }) {
   useDialogBusy(busy)
   return <Button look="primary" {...rest} type="submit" busy={busy} />
@@ -144,9 +141,9 @@ export function SubmitButton({ busy, ...rest }: Omit<ComponentProps<typeof Butto
 interface ConfirmProps {
   readonly title: string
   readonly children: ReactNode
-  /** What the button that does it says: "Terminate". */
+  /** The verb on the button: "Terminate". */
   readonly action: string
-  /** To be typed before the button can be pressed, for what cannot be undone. */
+  /** Must be typed first, for actions that cannot be undone. */
   readonly word?: string
   readonly busy: boolean
   readonly error: ClientError | null

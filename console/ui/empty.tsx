@@ -1,4 +1,4 @@
-/** What stands where nothing is yet: why, and what to do. */
+/** An empty state: what is missing, and the next step. */
 import type { ReactNode } from 'react'
 
 export function Empty({ title, children, action }: { title: string; children?: ReactNode; action?: ReactNode }) {

@@ -1,11 +1,11 @@
-/** What went wrong, in the server's own sentence, and what to do about it. */
+/** An error: the server's sentence and the next step. */
 import { ApiError, isRefusal, type ClientError } from '../../src/client/error.ts'
 import { Button } from './button.tsx'
 
 interface ErrorNoticeProps {
   readonly error: ClientError
   readonly onRetry?: (() => void) | undefined
-  /** It was a read, which goes on by itself. What was to be changed is not sent again by anybody. */
+  /** A read, which is repeated automatically. */
   readonly isRead?: boolean
 }
 
@@ -30,15 +30,15 @@ export function ErrorNotice({ error, onRetry, isRead = false }: ErrorNoticeProps
   )
 }
 
-/** What the operator can look up in the log. */
+/** For the operator's log. */
 function shownRequestOf(error: ClientError): string | undefined {
   return error instanceof ApiError && error.status >= 500 ? error.requestId : undefined
 }
 
-/** What the server says of keys that nobody has seen would help nobody. */
+/** Users do not know about idempotency keys. */
 function sentenceOf(error: ClientError): string {
   return isRefusal(error, 'idempotency_key_reused')
-    ? 'Your first try went through, though its answer was lost.'
+    ? 'Your first attempt succeeded, but its response was lost.'
     : error.message
 }
 
@@ -46,12 +46,12 @@ function nextStep(error: ClientError, isRead: boolean): string | undefined {
   if (error instanceof ApiError) {
     if (error.status === 429) return 'Wait a moment, then try again.'
     if (error.status >= 500) {
-      return `If it keeps failing, tell the operator${error.requestId === undefined ? '' : ' the request below'}.`
+      return `If this keeps happening, contact the operator${error.requestId === undefined ? '' : ' and mention the request below'}.`
     }
     return undefined
   }
-  const again = isRead ? '; the page goes on by itself when it is back' : ', then try again'
+  const again = isRead ? '. The page recovers automatically.' : ', then try again.'
   return error.kind === 'unreachable' || error.kind === 'timeout'
-    ? `Look whether the server runs and your network is there${again}.`
+    ? `Check your network and whether the server is running${again}`
     : undefined
 }

@@ -1,4 +1,4 @@
-/** Fields of forms: a label above, a hint or what is wrong below, tied together for those who cannot see them. */
+/** Form fields with label, hint and error, linked for screen readers. */
 import {
   useId,
   type InputHTMLAttributes,
@@ -11,9 +11,8 @@ import { cx } from './class.ts'
 interface FieldProps {
   readonly label: string
   readonly hint?: ReactNode
-  /** What is wrong with the value, in a sentence. */
   readonly error?: string | undefined
-  /** The label is for screen readers only, where the place says it already. */
+  /** The label is for screen readers only. */
   readonly hideLabel?: boolean
   readonly className?: string
 }

@@ -1,20 +1,17 @@
-/**
- * Lines over time. What draws them is loaded when a chart is first on the screen; its place is kept until then. The
- * newest values, or those under the pointer, stand as text below, for everybody who does not see the lines.
- */
+/** A line chart over time, loaded on first use. The latest or hovered values are shown as text below it. */
 import { lazy, Suspense, useState } from 'react'
 import { cx } from './class.ts'
 import { lineColour } from './line-colour.ts'
 
 export interface LineChartProps {
-  /** What the chart is about: its accessible name. */
+  /** Accessible name. */
   readonly label: string
-  /** In seconds since 1970, rising. */
+  /** Unix seconds, ascending. */
   readonly times: readonly number[]
-  /** Each as long as `times`; null: nothing is known of that time. */
+  /** Each as long as `times`; null: no value. */
   readonly series: ReadonlyArray<{ readonly label: string; readonly values: ReadonlyArray<number | null> }>
   readonly format: (value: number) => string
-  /** The upper end of the scale, where there is one, such as 100 %. */
+  /** Upper end of the scale, such as 100 %. */
   readonly max?: number
   readonly height?: number
 }
@@ -31,7 +28,7 @@ export function LineChart({ label, times, series, format, max, height = HEIGHT_P
     <figure className="min-w-0">
       <div role="img" aria-label={label} style={{ height }} className="relative min-w-0">
         {atTime === undefined ? (
-          <p className="flex h-full items-center justify-center text-sm text-muted">Nothing to show yet.</p>
+          <p className="flex h-full items-center justify-center text-sm text-muted">No data yet.</p>
         ) : (
           <Suspense fallback={null}>
             <LinePlot times={times} series={series} format={format} max={max} height={height} onPoint={setPointed} />
@@ -41,14 +38,14 @@ export function LineChart({ label, times, series, format, max, height = HEIGHT_P
       {atTime !== undefined && (
         <figcaption className="mt-2 text-sm">
           <ul
-            aria-label={`${label}: ${pointed === null ? 'newest values' : 'values there'}`}
+            aria-label={`${label}: ${pointed === null ? 'latest values' : 'values at the pointer'}`}
             className="flex flex-wrap gap-x-4 gap-y-1"
           >
             {series.map((line, index) => (
               <li key={line.label} className="flex items-center gap-1.5">
                 <span aria-hidden="true" className={cx('w-4 border-t-2', markOf(index))} />
                 <span className="text-muted">{line.label}</span>
-                <span className="font-medium tabular-nums">{told(line.values[at], format)}</span>
+                <span className="font-medium tabular-nums">{valueLabel(line.values[at], format)}</span>
               </li>
             ))}
           </ul>
@@ -63,6 +60,6 @@ function markOf(index: number): string {
   return cx(mark, isDashed && 'border-dashed')
 }
 
-function told(value: number | null | undefined, format: (value: number) => string): string {
+function valueLabel(value: number | null | undefined, format: (value: number) => string): string {
   return value === null || value === undefined ? '—' : format(value)
 }

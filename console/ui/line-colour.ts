@@ -1,4 +1,4 @@
-/** The colours of lines: the words of the theme in turn, then the same again, dashed. */
+/** Colours of lines: the theme's colours in turn, then dashed. */
 const colours = [
   { word: 'accent', mark: 'border-accent' },
   { word: 'info', mark: 'border-info' },
@@ -8,9 +8,9 @@ const colours = [
 ] as const
 
 interface LineColour {
-  /** A colour of the theme, `--word`. */
+  /** A CSS variable of the theme, without `--`. */
   readonly word: string
-  /** The class of a border in it. */
+  /** Border class in this colour. */
   readonly mark: string
   readonly isDashed: boolean
 }

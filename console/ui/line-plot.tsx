@@ -1,4 +1,4 @@
-/** The canvas of a `LineChart`, loaded by it. A canvas knows no CSS, so it is made anew when the theme changes. */
+/** The canvas of a `LineChart`. A canvas does not follow CSS, so it is recreated when the theme changes. */
 import { useEffect, useRef } from 'react'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
@@ -9,7 +9,7 @@ import { readColour, useScheme } from './scheme.ts'
 interface LinePlotProps extends Pick<LineChartProps, 'times' | 'series' | 'format'> {
   readonly max: number | undefined
   readonly height: number
-  /** Which point the pointer is at; null: none. */
+  /** Index of the hovered point. */
   readonly onPoint: (index: number | null) => void
 }
 
@@ -18,7 +18,7 @@ const CHAR_PX = 7
 const AXIS_GAP_PX = 14
 const TIME_AXIS_PX = 28
 const DAY_S = 86_400
-/** Whole seconds at least: a label has no more. */
+/** Labels have no fractions of seconds. */
 const SHORT_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800]
 const TIME_STEPS_S = [
   ...SHORT_STEPS_S,
@@ -26,7 +26,6 @@ const TIME_STEPS_S = [
   ...[1, 2, 7, 14, 30, 90, 365].map((days) => days * DAY_S),
 ]
 
-/** Other lines, another height or another theme: another canvas. */
 export function LinePlot(props: LinePlotProps) {
   const scheme = useScheme()
   const names = props.series.map(({ label }) => label).join('\n')
@@ -101,7 +100,7 @@ function optionsOf(latest: { readonly current: LinePlotProps }, element: HTMLEle
   }
 }
 
-/** Scales begin at nothing, so that a small change does not look like a great one. */
+/** Scales start at zero, so that small changes do not look large. */
 function rangeOf(min: number | null, max: number | null, most: number | undefined): [number, number] {
   const low = Math.min(0, min ?? 0)
   const [, high] = uPlot.rangeNum(low, Math.max(max ?? 0, low), 0.1, true)

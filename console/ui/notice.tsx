@@ -1,4 +1,4 @@
-/** Something to know before going on, that is no error of the server. */
+/** A note that is not an error. */
 import type { ReactNode } from 'react'
 import { cx } from './class.ts'
 

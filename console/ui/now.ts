@@ -1,4 +1,4 @@
-/** The time, as a value that changes: once a second, for everything on the screen together. */
+/** The current time, updated once a second by one timer for all components. */
 import { useSyncExternalStore } from 'react'
 import { systemClock } from '../../src/base/instant.ts'
 
@@ -9,7 +9,7 @@ const listeners = new Set<() => void>()
 function subscribe(listener: () => void): () => void {
   listeners.add(listener)
   if (timer === undefined) {
-    // Nobody has looked for a while. React compares what it has shown right after this.
+    // The value is old. React compares it right after this.
     now = systemClock.now()
     timer = setInterval(() => {
       now = systemClock.now()

@@ -1,18 +1,18 @@
-/** How far something is. Without a value it is not known, and the bar says only that something goes on. */
+/** A progress bar; indeterminate without a value. */
 interface ProgressProps {
   readonly label: string
   readonly value: number | undefined
-  readonly most: number
+  readonly max: number
 }
 
-export function Progress({ label, value, most }: ProgressProps) {
-  const percent = value === undefined ? undefined : Math.min(100, Math.max(0, (100 * value) / most))
+export function Progress({ label, value, max }: ProgressProps) {
+  const percent = value === undefined ? undefined : Math.min(100, Math.max(0, (100 * value) / max))
   return (
     <div
       role="progressbar"
       aria-label={label}
       aria-valuemin={0}
-      aria-valuemax={most}
+      aria-valuemax={max}
       aria-valuenow={value}
       className="h-2 w-full overflow-hidden rounded-full bg-sunken"
     >

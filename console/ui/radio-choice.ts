@@ -1,8 +1,8 @@
-/** One of a few, as `RadioField` shows it; apart from it, so that what makes choices needs no browser. */
+/** A choice of a `RadioField`. In its own file, so that tests can build choices without a browser. */
 export interface RadioChoice {
   readonly value: string
   readonly label: string
-  /** A few words below, in a line or two: what is free, what it costs, why it cannot be had. */
+  /** Price, availability, or why it is disabled. */
   readonly detail?: string | undefined
   readonly disabled?: boolean
 }

@@ -1,7 +1,4 @@
-/**
- * One of a few, all of them on the screen at once: what cannot be chosen stays visible and says why. More than a few
- * become a list to open: 32 cards for a count fill a screen.
- */
+/** A choice as cards, with disabled ones visible. More than a few become a select: 32 cards would fill a screen. */
 import { useId } from 'react'
 import { cx } from './class.ts'
 import { SelectField } from './field.tsx'

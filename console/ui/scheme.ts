@@ -1,4 +1,4 @@
-/** Whether the page is light or dark right now, by the person's choice or the system's, for what CSS cannot colour. */
+/** The current colour scheme, for what CSS cannot style. */
 import { useSyncExternalStore } from 'react'
 
 export type Scheme = 'light' | 'dark'
@@ -26,8 +26,8 @@ export function useScheme(): Scheme {
 }
 
 /**
- * A colour of the theme, `--word`. They are written as pairs; only the browser can say which of the two it is. It is
- * asked with an element that is new: one that is there may be on its way from another colour.
+ * A colour of the theme, `--word`. Colours are light/dark pairs that only the browser resolves. A new element is used,
+ * because an existing one may be in a transition.
  */
 export function readColour(word: string): string {
   const probe = document.createElement('span')

@@ -1,4 +1,4 @@
-/** The place of what is still on its way. */
+/** Placeholders while content loads. */
 import { cx } from './class.ts'
 
 export function Skeleton({ rows = 3, className }: { rows?: number; className?: string }) {
@@ -11,7 +11,7 @@ export function Skeleton({ rows = 3, className }: { rows?: number; className?: s
   )
 }
 
-/** For one number or word. */
+/** For inline text. */
 export function SkeletonText({ className = 'w-24' }: { className?: string }) {
   return (
     <span

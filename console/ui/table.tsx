@@ -1,7 +1,4 @@
-/**
- * Tables. One of a known, small size is a plain one; a list that can grow to thousands of rows is a `VirtualTable`,
- * which makes only the rows that can be seen. Both take the same columns.
- */
+/** `Table` for short lists, `VirtualTable` for long ones: it renders only visible rows. Both take the same columns. */
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, useCallback, useEffect, useRef, type ReactNode } from 'react'
 import { cx } from './class.ts'
@@ -11,11 +8,11 @@ export interface Column<Row> {
   readonly header: ReactNode
   readonly cell: (row: Row) => ReactNode
   readonly align?: 'right'
-  /** Left out on narrow screens. */
+  /** Hidden on narrow screens. */
   readonly wideOnly?: boolean
-  /** For virtual tables: its share of the width, as a CSS grid track. Default `1fr`. */
+  /** Virtual tables: a CSS grid track. Default `1fr`. */
   readonly width?: string
-  /** For virtual tables with `onSort`: rows can be put in its order. */
+  /** Virtual tables with `onSort`. */
   readonly sortable?: boolean
 }
 
@@ -30,7 +27,6 @@ interface TableProps<Row> {
   readonly columns: ReadonlyArray<Column<Row>>
   readonly rows: readonly Row[]
   readonly rowKey: (row: Row) => string | number
-  /** What stands there when there are no rows. */
   readonly empty: ReactNode
 }
 
@@ -41,8 +37,8 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
   const side = (column: Column<Row>): string =>
     cx(cellLook, column.align === 'right' && 'text-right tabular-nums', column.wideOnly === true && 'max-md:hidden')
   return (
-    // Narrow screens scroll the table, not the page; it can be reached by keys. A group and not a region: the card
-    // around it is often a landmark of the same name.
+    // Narrow screens scroll the table, not the page. A group, not a region: the card around it is often a landmark of
+    // the same name.
     <div
       className="relative overflow-x-auto rounded-lg border border-line bg-surface"
       tabIndex={0}
@@ -75,29 +71,26 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
   )
 }
 
-/** In pixels for the rows as well: their places are worked out in pixels, and a rem may be anything. */
+/** In pixels, like the positions of rows; a rem can have any size. */
 const ROW_PX = 44
 const OVERSCAN = 8
 
 interface VirtualTableProps<Row> extends TableProps<Row> {
-  /** In which order the rows are given; the header says so. */
+  /** The order of the given rows. */
   readonly sorting?: Sorting
-  /** A header of a sortable column was pressed. */
+  /** A sortable header was pressed. */
   readonly onSort?: (name: string) => void
-  /** Narrower than this, the box scrolls sideways. A CSS length; default 56rem. */
+  /** Below this width the table scrolls sideways. Default 56rem. */
   readonly minWidth?: string
-  /** When this changes, other rows are shown than before, and reading begins at the top. */
+  /** When this changes, the table scrolls to the top. */
   readonly shows?: string
 }
 
-/**
- * Rows are of one height and stand in a box that scrolls. A row that stays on the screen is not made again, as long as
- * `columns` and the row are the same values as before; for thousands of rows give a `rowKey` that stays the same, too.
- */
+/** Rows have a fixed height. Visible rows are memoized: keep `columns` and `rowKey` stable for long lists. */
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   const { label, columns, rows, rowKey, empty, sorting, onSort, minWidth = '56rem', shows } = props
   const box = useRef<HTMLDivElement>(null)
-  // All positions are worked out anew when this function is another one.
+  // A new function makes the virtualizer measure everything again.
   const getItemKey = useCallback(
     (index: number) => {
       const row = rows[index]
@@ -218,5 +211,5 @@ function PlainRow<Row>({ row, columns, template, index, startPx }: RowProps<Row>
   )
 }
 
-// `memo` forgets that the function is generic.
+// `memo` drops the type parameter.
 const VirtualRow = memo(PlainRow) as typeof PlainRow

@@ -1,4 +1,4 @@
-/** Tabs by the keyboard's rules: arrows move, the one that is chosen can be reached. */
+/** Tabs with arrow-key navigation. */
 import { useId, type KeyboardEvent, type ReactNode } from 'react'
 import { cx } from './class.ts'
 
@@ -7,7 +7,7 @@ interface TabsProps<Name extends string> {
   readonly tabs: ReadonlyArray<{ readonly name: Name; readonly label: string }>
   readonly chosen: Name
   readonly onChoose: (name: Name) => void
-  /** The panel of the chosen tab. */
+  /** Panel of the chosen tab. */
   readonly children: ReactNode
 }
 

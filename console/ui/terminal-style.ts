@@ -1,10 +1,10 @@
 /**
- * xterm and the page's policy. The policy lets styles come from files of the server only; xterm writes `<style>`
- * elements and `style` attributes, which the browser would refuse. Both are led to where the policy allows the same
- * thing: a style sheet that is made by script, and the element's style object.
+ * Makes xterm work with the page's content security policy, which allows styles only from files. xterm writes `<style>`
+ * elements and `style` attributes; both are redirected to their permitted equivalents: constructed style sheets and the
+ * element's style object.
  */
 
-/** Does `work`, which must not wait, with `<style>` elements that are style sheets of the document in disguise. */
+/** Runs `work`, which must be synchronous, with `<style>` elements backed by constructed style sheets. */
 export function withStyleSheets(work: () => void): void {
   const create = document.createElement.bind(document)
   document.createElement = (name: string, options?: ElementCreationOptions) =>
@@ -12,7 +12,7 @@ export function withStyleSheets(work: () => void): void {
   try {
     work()
   } finally {
-    // The one of all documents is back in sight.
+    // Restores the prototype's method.
     Reflect.deleteProperty(document, 'createElement')
   }
 }
@@ -34,10 +34,7 @@ function makeSheetElement(element: HTMLElement): HTMLElement {
   return element
 }
 
-/**
- * Colours that no class stands for are written by xterm as the attribute of a span, at any time later. What the
- * attribute would say is said to the style object; for everyone else nothing changes.
- */
+/** xterm sets colours without a class as style attributes of spans at any time; these go to the style object. */
 export function allowStyleOfSpans(): void {
   if (Object.hasOwn(HTMLSpanElement.prototype, 'setAttribute')) return
   HTMLSpanElement.prototype.setAttribute = function setAttribute(this: HTMLSpanElement, name, value) {

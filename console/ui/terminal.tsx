@@ -1,6 +1,6 @@
 /**
- * A terminal over a WebSocket, loaded when one is opened. Binary messages are bytes, both ways; text ones are the size
- * to it and the exit code from it.
+ * A terminal over a WebSocket, loaded on first use. Binary messages carry bytes; text messages carry the size to the
+ * server and the exit code from it.
  */
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal, type ITheme } from '@xterm/xterm'
@@ -10,21 +10,20 @@ import { readColour, useScheme, type Scheme } from './scheme.ts'
 import { allowStyleOfSpans, withStyleSheets } from './terminal-style.ts'
 
 interface TerminalScreenProps {
-  /** Of this server. */
   readonly path: `/${string}`
   readonly protocol: string
   readonly label: string
-  /** Told once, with the words of the end. */
-  readonly onEnd: (words: string) => void
-  /** The keys by which one gets out of it. */
+  /** Called once. */
+  readonly onEnd: (message: string) => void
+  /** Shift+Escape was pressed. */
   readonly onLeave: () => void
 }
 
 const SCROLLBACK_LINES = 5_000
-/** Output that was received and is not drawn yet. A page cannot hold back the machine, so it gives up. */
+/** Output received but not drawn. There is no backpressure over the socket, so beyond this the session ends. */
 const PENDING_BYTES = 33_554_432
 const FONT_PX = 14
-/** So that what a program has chosen for a dark screen can be read on a light one. */
+/** Keeps colours chosen for dark screens readable on light ones. */
 const CONTRAST = 4.5
 
 export function TerminalScreen(props: TerminalScreenProps) {
@@ -91,7 +90,6 @@ function openTerminal(element: HTMLElement, latest: { readonly current: Terminal
   }
 }
 
-/** Keys there, bytes here. */
 function joinSocket(terminal: Terminal, latest: { readonly current: TerminalScreenProps }): { close: () => void } {
   const { path, protocol } = latest.current
   const query = `columns=${terminal.cols}&rows=${terminal.rows}`
@@ -104,16 +102,16 @@ function joinSocket(terminal: Terminal, latest: { readonly current: TerminalScre
   let exitCode: number | null | undefined
   let pending = 0
   let isOver = false
-  const end = (words: string): void => {
+  const end = (message: string): void => {
     if (isOver) return
     isOver = true
     socket.close()
     terminal.options.disableStdin = true
-    latest.current.onEnd(words)
+    latest.current.onEnd(message)
   }
   const show = (bytes: Uint8Array): void => {
     pending += bytes.length
-    if (pending > PENDING_BYTES) return end('It has written more at once than this page can show.')
+    if (pending > PENDING_BYTES) return end('The output was too fast for this page.')
     terminal.write(bytes, () => (pending -= bytes.length))
   }
   socket.addEventListener('message', ({ data }: MessageEvent<ArrayBuffer | string>) => {
@@ -121,23 +119,23 @@ function joinSocket(terminal: Terminal, latest: { readonly current: TerminalScre
     if (typeof data === 'string') exitCode = readExitCode(data)
     else show(new Uint8Array(data))
   })
-  socket.addEventListener('close', ({ code, reason }) => end(endWords(code, reason, exitCode)))
+  socket.addEventListener('close', ({ code, reason }) => end(endMessage(code, reason, exitCode)))
   terminal.onData((text) => send(encoder.encode(text)))
   terminal.onBinary((text) => send(Uint8Array.from(text, (char) => char.codePointAt(0) ?? 0)))
   terminal.onResize(({ cols, rows }) => send(JSON.stringify({ columns: cols, rows })))
   return {
     close: () => {
-      // Nobody is there any more to be told.
+      // The component is gone: do not report the end.
       isOver = true
       socket.close()
     },
   }
 }
 
-function endWords(code: number, reason: string, exitCode: number | null | undefined): string {
-  if (typeof exitCode === 'number') return `The session has ended with exit code ${exitCode}.`
-  if (code === 1_000) return 'The session has ended.'
-  return `The session was cut: ${reason === '' ? 'the connection is gone' : reason}.`
+function endMessage(code: number, reason: string, exitCode: number | null | undefined): string {
+  if (typeof exitCode === 'number') return `The session ended with exit code ${exitCode}.`
+  if (code === 1_000) return 'The session ended.'
+  return `The session was interrupted: ${reason === '' ? 'connection lost' : reason}.`
 }
 
 function readExitCode(text: string): number | null | undefined {
@@ -148,7 +146,7 @@ function readExitCode(text: string): number | null | undefined {
   }
 }
 
-const paletteWords = {
+const palette = {
   red: 'bad',
   green: 'good',
   yellow: 'warn',
@@ -157,11 +155,11 @@ const paletteWords = {
   magenta: 'bad-strong',
 } as const
 
-/** The colours of the page, by its scheme; a screen of another colour would stand out. */
+/** The page's own colours. */
 function themeOf(scheme: Scheme): ITheme {
   const ink = readColour('ink')
   const surface = readColour('surface')
-  const named = Object.entries(paletteWords).flatMap(([name, word]) => {
+  const named = Object.entries(palette).flatMap(([name, word]) => {
     const value = readColour(word)
     return [
       [name, value],

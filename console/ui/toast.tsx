@@ -1,4 +1,4 @@
-/** Short words about what has just been done. They are read out, and go by themselves. */
+/** Short confirmations, announced to screen readers, that disappear on their own. */
 import { useSyncExternalStore } from 'react'
 import { cx } from './class.ts'
 

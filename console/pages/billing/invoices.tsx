@@ -1,4 +1,4 @@
-/** One invoice a month: its lines here, and as a page of its own to print or keep. */
+/** Monthly invoices, with a printable page for each. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { api } from '../../../src/contract/api.ts'
@@ -11,6 +11,7 @@ import { Button } from '../../ui/button.tsx'
 import { Facts } from '../../ui/card.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
+import { Money } from '../../ui/money.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 
@@ -29,7 +30,7 @@ export function Invoices() {
             columns={columnsWith(setOpen)}
             rows={rows}
             rowKey={(one) => one.month}
-            empty={<Empty title="There is no invoice yet">Each month in which the balance changes gets one.</Empty>}
+            empty={<Empty title="No invoices yet">Each month with charges or payments gets one.</Empty>}
           />
         )}
       </Answer>
@@ -73,7 +74,7 @@ function columnsWith(onOpen: (month: string) => void): ReadonlyArray<Column<Invo
 function InvoiceDialog({ month, onClose }: { month: string; onClose: () => void }) {
   const invoice = useCall('getInvoice', { params: { month } })
   return (
-    <Dialog title={`Invoice of ${monthName(month)}`} onClose={onClose} wide>
+    <Dialog title={`Invoice ${monthName(month)}`} onClose={onClose} wide>
       <Answer of={invoice} skeleton={<Skeleton rows={6} />}>
         {(value) => <InvoiceBody invoice={value} />}
       </Answer>
@@ -84,7 +85,7 @@ function InvoiceDialog({ month, onClose }: { month: string; onClose: () => void 
           rel="noreferrer"
           className="inline-flex min-h-9 items-center rounded-md border border-line-strong bg-surface px-3 py-1.5 text-sm font-medium hover:bg-sunken"
         >
-          Open to print or save
+          Open printable page
         </a>
         <Button onClick={onClose}>Close</Button>
       </DialogButtons>
@@ -103,21 +104,21 @@ function InvoiceBody({ invoice }: { invoice: Reply<'getInvoice'> }) {
               {invoice.number}
             </span>,
           ],
-          ['Issued', invoice.status === 'open' ? 'Not yet, the month is not over' : localDate(invoice.issuedAt)],
-          ['Balance at first', money(invoice.openingBalanceUsd)],
+          ['Issued', invoice.status === 'open' ? 'At the end of the month' : localDate(invoice.issuedAt)],
+          ['Opening balance', money(invoice.openingBalanceUsd)],
           ['Payments', money(invoice.paymentsUsd)],
           ['Charges', money(invoice.chargesUsd)],
-          ['Balance at last', money(invoice.closingBalanceUsd)],
+          ['Closing balance', money(invoice.closingBalanceUsd)],
         ]}
       />
-      <Lines title="Charges" lines={invoice.lines} nothing="Nothing was charged." />
-      <Lines title="Payments" lines={invoice.payments} nothing="No money came in." />
+      <Lines title="Charges" lines={invoice.lines} empty="No charges." />
+      <Lines title="Payments" lines={invoice.payments} empty="No payments." />
     </div>
   )
 }
 
 const lineColumns: ReadonlyArray<Column<InvoiceLine>> = [
-  { name: 'what', header: 'What', cell: (line) => line.description },
+  { name: 'description', header: 'Description', cell: (line) => line.description },
   {
     name: 'quantity',
     header: 'Quantity',
@@ -131,10 +132,10 @@ const lineColumns: ReadonlyArray<Column<InvoiceLine>> = [
     wideOnly: true,
     cell: (line) => (line.unitPriceUsd === null ? '—' : money(line.unitPriceUsd)),
   },
-  { name: 'amount', header: 'Amount', align: 'right', cell: (line) => money(line.amountUsd) },
+  { name: 'amount', header: 'Amount', align: 'right', cell: (line) => <Money usd={line.amountUsd} /> },
 ]
 
-function Lines({ title, lines, nothing }: { title: string; lines: readonly InvoiceLine[]; nothing: string }) {
+function Lines({ title, lines, empty }: { title: string; lines: readonly InvoiceLine[]; empty: string }) {
   return (
     <section aria-label={title}>
       <h3 className="mb-2 text-sm font-semibold">{title}</h3>
@@ -142,9 +143,9 @@ function Lines({ title, lines, nothing }: { title: string; lines: readonly Invoi
         label={title}
         columns={lineColumns}
         rows={lines}
-        // Two lines can be alike; their order is what tells them apart.
+        // Two lines can be identical.
         rowKey={(line) => lines.indexOf(line)}
-        empty={<p className="text-sm text-muted">{nothing}</p>}
+        empty={<p className="text-sm text-muted">{empty}</p>}
       />
     </section>
   )

@@ -1,16 +1,17 @@
-/** The account's money: what is left and how long it lasts, what became of it, and how more of it comes. */
+/** Balance, statement, invoices and payments. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { localDate, localTime, span } from '../../../src/view/time.ts'
-import { money } from '../../../src/view/money.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Card, Stat, Stats } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { Empty } from '../../ui/empty.tsx'
+import { Money } from '../../ui/money.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
@@ -21,7 +22,7 @@ import { Statement } from './statement.tsx'
 
 const route = getRouteApi('/shell/billing')
 
-/** What runs is charged as time goes by, and no event tells of it. */
+/** Charges raise no events. */
 const BALANCE_EVERY_MS = 10_000
 const NANO_PER_CENT = 10_000_000n
 
@@ -35,11 +36,11 @@ export function BillingPage() {
   const { tab = 'statement' } = route.useSearch()
   const navigate = route.useNavigate()
   return (
-    <Page intro="Everything is paid in advance. What runs is charged to the millisecond.">
+    <Page intro="Berth is prepaid. Running machines are billed by the millisecond.">
       <Balance />
       <AddMoney />
       <Tabs
-        label="Money"
+        label="Billing"
         tabs={tabs}
         chosen={tab}
         onChoose={(next) => void navigate({ search: { tab: next }, replace: true })}
@@ -68,49 +69,56 @@ function BalanceStats({ value }: { value?: Reply<'getCustomerBalance'> }) {
     <Stats>
       <Stat
         label="Balance"
-        value={show((is) => money(is.balanceUsd))}
+        value={show((is) => (
+          <Money usd={is.balanceUsd} />
+        ))}
         detail={value === undefined ? <SkeletonText /> : <Lasts balance={value} />}
       />
-      <Stat label="Available" value={show((is) => money(is.availableUsd))} detail="For new rentals" />
+      <Stat
+        label="Available"
+        value={show((is) => (
+          <Money usd={is.availableUsd} />
+        ))}
+        detail="For new rentals"
+      />
       <Stat
         label="On hold"
-        value={show((is) => money(is.heldUsd))}
-        detail={value === undefined ? <SkeletonText /> : holdWords(value)}
+        value={show((is) => (
+          <Money usd={is.heldUsd} />
+        ))}
+        detail={value === undefined ? <SkeletonText /> : holdDetail(value)}
       />
-      <Stat label="Spent an hour" value={show((is) => money(is.hourlySpendUsd))} detail="By machines and volumes" />
+      <Stat label="Current spend" value={show((is) => hourlyPrice(is.hourlySpendUsd))} detail="Machines and volumes" />
     </Stats>
   )
 }
 
-/** In words, since a date alone says little. */
-/** What is on hold, and what of the credit line backs it. */
-function holdWords({ creditLineUsd, creditUsedUsd }: Reply<'getCustomerBalance'>): string {
+function holdDetail({ creditLineUsd, creditUsedUsd }: Reply<'getCustomerBalance'>): string {
   const hasCredit = (parseUsd(creditLineUsd) ?? zeroUsd) > 0n || (parseUsd(creditUsedUsd) ?? zeroUsd) > 0n
-  const what = 'For what runs and for reserved terms'
-  return hasCredit ? `${what}; credit line ${money(creditUsedUsd)} used of ${money(creditLineUsd)}` : what
+  const what = 'For running machines and reserved terms'
+  return hasCredit ? `${what}; ${money(creditUsedUsd)} of ${money(creditLineUsd)} credit used` : what
 }
 
 function Lasts({ balance }: { balance: Reply<'getCustomerBalance'> }) {
   const now = useNow()
-  if ((parseUsd(balance.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Nothing runs by the hour'
-  if ((parseUsd(balance.runway.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Everything that runs is reserved'
+  if ((parseUsd(balance.hourlySpendUsd) ?? zeroUsd) === 0n) return 'No current spend'
+  if ((parseUsd(balance.runway.hourlySpendUsd) ?? zeroUsd) === 0n) return 'Only reserved machines are running'
   if (balance.emptyAt === null) return 'Lasts for years at this rate'
   const leftMs = Date.parse(balance.emptyAt) - now
-  if (leftMs <= 0) return <span className="text-bad">Used up; what it paid for ends</span>
+  if (leftMs <= 0) return <span className="text-bad">Used up; running machines are terminated</span>
   return <span title={localTime(balance.emptyAt)}>{`Lasts ${span(leftMs)}, until ${localDate(balance.emptyAt)}`}</span>
 }
 
-/** This server takes no payments by itself, and says so. */
 function AddMoney() {
   const { account } = useMe()
   return (
     <Card title="Add money">
       <div className="grid items-center gap-x-6 gap-y-3 lg:grid-cols-2">
         <p className="text-sm text-muted">
-          There is no payment by card here. Whoever operates this server adds money to your account, by the way you
-          agree on. Give them the id of the account; the balance changes here as soon as they have done it.
+          This server does not take card payments. Pay the operator directly and give them your account ID; the balance
+          updates here when they record the payment.
         </p>
-        <CopyLine label="Account id" text={account.id} />
+        <CopyLine label="Account ID" text={account.id} />
       </div>
     </Card>
   )
@@ -121,10 +129,10 @@ type Purchase = Reply<'getPurchaseHistory'>['purchase_history'][number]
 const purchaseColumns: ReadonlyArray<Column<Purchase>> = [
   {
     name: 'at',
-    header: 'When',
+    header: 'Date',
     cell: (one) => <span title={localTime(one.timestamp)}>{localDate(one.timestamp)}</span>,
   },
-  { name: 'source', header: 'What', cell: (one) => one.memo ?? one.source },
+  { name: 'source', header: 'Description', cell: (one) => one.memo ?? one.source },
   {
     name: 'amount',
     header: 'Amount',
@@ -143,7 +151,7 @@ function Purchases() {
           columns={purchaseColumns}
           rows={rows}
           rowKey={(one) => `${one.timestamp} ${one.amount} ${one.source}`}
-          empty={<Empty title="No money has come in yet">How to add some is said above.</Empty>}
+          empty={<Empty title="No purchases yet">See “Add money” above.</Empty>}
         />
       )}
     </Answer>

@@ -1,8 +1,8 @@
-/** Every change of the balance, newest first, with what it was for. */
+/** Every change of the balance, newest first. */
 import type { Reply } from '../../../src/client/client.ts'
 import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { localTime } from '../../../src/view/time.ts'
-import { money } from '../../../src/view/money.ts'
+import { exactMoney, signedMoney } from '../../../src/view/money.ts'
 import { entryLabels } from '../../../src/view/ledger.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
@@ -12,6 +12,7 @@ import { cx } from '../../ui/class.ts'
 import { Empty } from '../../ui/empty.tsx'
 import { Pager, usePages } from '../../ui/pager.tsx'
 import { RentalLink } from '../rental/link.tsx'
+import { Money } from '../../ui/money.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 
@@ -20,16 +21,16 @@ type Line = Reply<'getStatement'>['lines'][number]
 const PAGE_LINES = 50
 
 const columns: ReadonlyArray<Column<Line>> = [
-  { name: 'at', header: 'When', cell: (line) => <span className="whitespace-nowrap">{localTime(line.at)}</span> },
+  { name: 'at', header: 'Time', cell: (line) => <span className="whitespace-nowrap">{localTime(line.at)}</span> },
   { name: 'kind', header: 'Kind', cell: (line) => <EntryBadge kind={line.kind} /> },
-  { name: 'memo', header: 'What for', cell: (line) => <WhatFor line={line} /> },
+  { name: 'memo', header: 'Description', cell: (line) => <Description line={line} /> },
   { name: 'amount', header: 'Amount', align: 'right', cell: (line) => <Amount usd={line.amountUsd} /> },
   {
     name: 'after',
     header: 'Balance after',
     align: 'right',
     wideOnly: true,
-    cell: (line) => money(line.balanceAfterUsd),
+    cell: (line) => <Money usd={line.balanceAfterUsd} />,
   },
 ]
 
@@ -49,8 +50,8 @@ export function Statement() {
             rows={lines}
             rowKey={(line) => line.id}
             empty={
-              <Empty title="The balance has not changed yet">
-                Money that comes in and what is charged for machines, volumes and models stands here, line by line.
+              <Empty title="No transactions yet">
+                Payments and charges for machines, volumes and models appear here.
               </Empty>
             }
           />
@@ -66,7 +67,7 @@ function EntryBadge({ kind }: { kind: Line['kind'] }) {
   return <Badge tone={tone}>{label}</Badge>
 }
 
-function WhatFor({ line }: { line: Line }) {
+function Description({ line }: { line: Line }) {
   return (
     <div className="min-w-48">
       {line.memo.charAt(0).toUpperCase() + line.memo.slice(1)}
@@ -90,8 +91,8 @@ function WhatFor({ line }: { line: Line }) {
 function Amount({ usd }: { usd: string }) {
   const isIn = (parseUsd(usd) ?? zeroUsd) > 0n
   return (
-    <span
-      className={cx('whitespace-nowrap', isIn && 'font-medium text-good')}
-    >{`${isIn ? '+' : ''}${money(usd)}`}</span>
+    <span className={cx('whitespace-nowrap', isIn && 'font-medium text-good')} title={exactMoney(usd)}>
+      {signedMoney(usd)}
+    </span>
   )
 }

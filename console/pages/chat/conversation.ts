@@ -1,7 +1,4 @@
-/**
- * A conversation with a model, in memory only. A turn is a question with its answer; what an answer has become so far
- * is kept however it ends, and only turns with an answer are told to the model in the next one.
- */
+/** A conversation with a model, in memory only. Partial answers are kept; turns without an answer are not sent again. */
 import { useEffect, useRef, useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
@@ -26,7 +23,7 @@ export interface Turn {
   readonly error: ClientError | null
 }
 
-// A type and not an interface: the interface takes any further field, and so must this.
+// A type, not an interface: the API accepts further fields, and only a type is assignable to that.
 export type ChatMessage = { readonly role: 'system' | 'user' | 'assistant'; readonly content: string }
 
 export interface ChatSettings {
@@ -39,9 +36,9 @@ export interface Conversation {
   readonly turns: readonly Turn[]
   readonly isBusy: boolean
   readonly ask: (prompt: string, settings: ChatSettings) => void
-  /** Asks the question of a turn again; what was said after it is forgotten. */
+  /** Asks a turn's question again and drops the turns after it. */
   readonly askAgain: (id: number, settings: ChatSettings) => void
-  /** Takes a turn and all after it away. */
+  /** Removes a turn and all after it. */
   readonly cutAt: (id: number) => void
   readonly stop: () => void
 }
@@ -86,7 +83,7 @@ export function useConversation(): Conversation {
   }
 }
 
-/** The body of the request, without what a stream needs. */
+/** The request body, without streaming options. */
 export function requestOf({ model, system, sampling }: ChatSettings, before: readonly Turn[], prompt: string) {
   const { stop, ...numbers } = sampling
   return {
@@ -126,7 +123,7 @@ function newTurn(id: number, prompt: string, model: string): Turn {
   }
 }
 
-/** Never rejects: what goes wrong is part of the turn. */
+/** Never rejects: errors are part of the turn. */
 async function answer(
   input: Parameters<typeof client.stream<'createChatCompletion'>>[1],
   change: (more: Partial<Turn>) => void,

@@ -1,4 +1,4 @@
-/** Talking to a model: what is said stays in this page, and each answer tells what it has used and cost. */
+/** Chat with a model. Conversations stay in the browser; each answer shows its usage and cost. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useCallback, useEffect, useRef, useState, type FormEvent, type KeyboardEvent } from 'react'
 import { count } from '../../../src/view/number.ts'
@@ -20,15 +20,15 @@ import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
 
 const route = getRouteApi('/shell/chat')
 
-/** The question in the copied code when nothing was typed yet. */
+/** In the copied code when nothing was typed. */
 const EXAMPLE = 'Name three rivers.'
-/** Nearer to the end than this, one is reading along. */
+/** Within this distance of the end, the view follows the answer. */
 const END_PX = 80
 
 export function ChatPage() {
   const { model: wanted } = route.useSearch()
   return (
-    <Page intro="Try a model, see what it costs, and take the code along. Nothing said here is kept.">
+    <Page intro="Try a model, see what it costs, and copy the request as code. Conversations are not stored.">
       <WithModel kind="chat" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Chat model={model} models={models} />}
       </WithModel>
@@ -79,7 +79,7 @@ function Chat({ model, models }: { model: Model; models: readonly Model[] }) {
         />
         {turns.length > 0 && (
           <p className="py-2 text-right text-xs text-muted tabular-nums">
-            {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf(turns)} /> in all
+            {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf(turns)} /> in total
           </p>
         )}
         <Composer
@@ -115,7 +115,7 @@ function shownRequest(settings: ChatSettings, turns: readonly Turn[], draft: str
   return requestOf(settings, turns.slice(0, -1), turns.at(-1)?.prompt ?? EXAMPLE)
 }
 
-/** Of answers that have ended; the others have no cost yet. */
+/** Finished answers; the others have no cost yet. */
 function requestIdsOf(turns: readonly Turn[]): string[] {
   return turns.filter(({ state }) => state !== 'waiting' && state !== 'streaming').map(({ requestId }) => requestId)
 }
@@ -127,11 +127,11 @@ interface TurnsProps {
   readonly onAgain: (turn: Turn) => void
 }
 
-/** Who reads at the end stays at the end while an answer grows; who has scrolled up is left in peace. */
+/** Follows the answer unless the reader has scrolled up. */
 function Turns({ turns, isBusy, onEdit, onAgain }: TurnsProps) {
   const box = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
-  // Turns that are over are not drawn again for each word of the one that is not; what they call stays the same.
+  // Stable callbacks, so that finished turns do not render again for each token.
   const latest = useRef({ onEdit, onAgain })
   useEffect(() => {
     latest.current = { onEdit, onAgain }
@@ -154,9 +154,7 @@ function Turns({ turns, isBusy, onEdit, onAgain }: TurnsProps) {
       }}
     >
       {turns.length === 0 ? (
-        <Empty title="Ask something">
-          The answer comes as it is made. Tokens, speed and the exact cost stand under it.
-        </Empty>
+        <Empty title="Ask a question">The answer streams in, with its tokens, speed and cost.</Empty>
       ) : (
         <ul className="flex flex-col gap-6">
           {turns.map((turn) => (
@@ -172,7 +170,7 @@ interface ComposerProps {
   readonly draft: string
   readonly onDraft: (draft: string) => void
   readonly isBusy: boolean
-  /** A parameter is wrong, and says so where it stands. */
+  /** A parameter is invalid. */
   readonly isWrong: boolean
   readonly onSend: () => void
   readonly onStop: () => void
@@ -185,7 +183,7 @@ function Composer({ draft, onDraft, isBusy, isWrong, onSend, onStop }: ComposerP
     if (canSend) onSend()
   }
   const sendOnEnter = (event: KeyboardEvent): void => {
-    // While a character is put together from several keys, Enter ends that.
+    // Enter ends the composition of a character.
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
     event.preventDefault()
     if (canSend) onSend()
@@ -199,13 +197,11 @@ function Composer({ draft, onDraft, isBusy, isWrong, onSend, onStop }: ComposerP
         rows={2}
         value={draft}
         placeholder="Message"
-        hint={
-          isWrong ? 'A parameter is wrong: it says so at its field.' : 'Enter sends, Shift and Enter begins a line.'
-        }
+        hint={isWrong ? 'Fix the marked parameter first.' : 'Press Enter to send, Shift+Enter for a new line.'}
         onChange={(event) => onDraft(event.target.value)}
         onKeyDown={sendOnEnter}
       />
-      {/* Two buttons and not one that changes: the click that stops would go on to submit. */}
+      {/* Two buttons: with one that changes, the click on Stop would submit the form. */}
       {isBusy ? (
         <Button key="stop" onClick={onStop}>
           Stop

@@ -1,4 +1,4 @@
-/** How a chat model is to answer. */
+/** Sampling parameters of a chat model. */
 import { TextArea } from '../../ui/field.tsx'
 import { ParameterFields, readParameters, seedParameter, type Parameter, type Typed } from '../playground/parameter.tsx'
 
@@ -6,7 +6,7 @@ const plain: readonly Parameter[] = [
   {
     name: 'max_tokens',
     label: 'Max tokens',
-    hint: 'The longest answer. Its price is set aside until the answer has ended.',
+    hint: 'Maximum answer length. Its price is held until the answer is complete.',
     least: 1,
     most: 100_000_000,
     isWhole: true,
@@ -14,42 +14,42 @@ const plain: readonly Parameter[] = [
   {
     name: 'temperature',
     label: 'Temperature',
-    hint: '0 takes the likeliest word each time; 2 is wild.',
+    hint: '0 is deterministic, 2 is very random.',
     least: 0,
     most: 2,
   },
   {
     name: 'top_p',
     label: 'Top p',
-    hint: 'Only the likeliest words, up to this share.',
+    hint: 'Samples from the most likely tokens up to this probability.',
     least: 0,
     most: 1,
   },
-  { ...seedParameter, hint: 'The same draw again, as far as the engine can.' },
+  { ...seedParameter, hint: 'Reproduces an answer, if the engine supports it.' },
 ]
 
 const further: readonly Parameter[] = [
   {
     name: 'top_k',
     label: 'Top k',
-    hint: 'Only so many of the likeliest words; -1 takes all.',
+    hint: 'Samples from this many tokens; -1 for all.',
     least: -1,
     most: Number.MAX_SAFE_INTEGER,
     isWhole: true,
   },
-  { name: 'min_p', label: 'Min p', hint: 'No words far less likely than the likeliest.', least: 0, most: 1 },
-  { name: 'frequency_penalty', label: 'Frequency penalty', hint: 'Against saying words often.', least: 0, most: 1 },
-  { name: 'presence_penalty', label: 'Presence penalty', hint: 'Against saying words again.', least: 0, most: 1 },
+  { name: 'min_p', label: 'Min p', hint: 'Excludes tokens far less likely than the best.', least: 0, most: 1 },
+  { name: 'frequency_penalty', label: 'Frequency penalty', hint: 'Penalizes frequent tokens.', least: 0, most: 1 },
+  { name: 'presence_penalty', label: 'Presence penalty', hint: 'Penalizes repeated tokens.', least: 0, most: 1 },
   {
     name: 'repetition_penalty',
     label: 'Repetition penalty',
-    hint: '1 is none; more is against repetition.',
+    hint: '1 is off; higher values reduce repetition.',
     least: 0,
     most: Number.MAX_SAFE_INTEGER,
   },
 ]
 
-/** The stop texts are under the name `stop`, one a line. */
+/** Stop sequences are under the name `stop`, one per line. */
 export function readSampling(typed: Typed) {
   const { values, faults } = readParameters([...plain, ...further], typed)
   const stop = (typed['stop'] ?? '').split('\n').filter((line) => line !== '')
@@ -73,15 +73,15 @@ export function ChatParameters({ system, onSystem, typed, onTyped }: ChatParamet
         value={system}
         rows={3}
         placeholder="You answer in one sentence."
-        hint="How it is to answer, before everything else."
+        hint="Instructions that apply to the whole conversation."
         onChange={(event) => onSystem(event.target.value)}
       />
       <ParameterFields parameters={plain} typed={typed} faults={faults} onChange={onTyped} />
       <TextArea
-        label="Stop texts"
+        label="Stop sequences"
         value={typed['stop'] ?? ''}
         rows={2}
-        hint="One a line. The answer ends before the first that comes up."
+        hint="One per line. The answer ends before the first match."
         onChange={(event) => onTyped({ ...typed, stop: event.target.value })}
       />
       <details className="text-sm" open={isFurtherWrong ? true : undefined}>

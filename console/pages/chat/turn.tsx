@@ -1,4 +1,4 @@
-/** One question and its answer. The answer is plain text with its lines kept; only fences of code look different. */
+/** One question and its answer, as plain text with code blocks. */
 import { memo } from 'react'
 import { count, number } from '../../../src/view/number.ts'
 import { Button, Spinner } from '../../ui/button.tsx'
@@ -9,7 +9,7 @@ import { RequestCost } from '../playground/cost.tsx'
 
 interface ChatTurnProps {
   readonly turn: Turn
-  /** Something is being answered: nothing can be changed. */
+  /** An answer is in progress. */
   readonly isBusy: boolean
   readonly onEdit: (turn: Turn) => void
   readonly onAgain: (turn: Turn) => void
@@ -28,7 +28,7 @@ export const ChatTurn = memo(function ChatTurn({ turn, isBusy, onEdit, onAgain }
         <p className="text-xs font-medium text-muted">{model}</p>
         {text === '' && !isOver ? (
           <p className="flex items-center gap-2 text-sm text-muted">
-            <Spinner /> {state === 'waiting' ? 'Waiting for the answer…' : 'The answer begins…'}
+            <Spinner /> {state === 'waiting' ? 'Waiting for the model …' : 'Answering …'}
           </p>
         ) : (
           <AnswerText text={text} />
@@ -60,7 +60,7 @@ function AnswerText({ text }: { text: string }) {
     <div className="flex flex-col gap-2 text-sm leading-6">
       {splitFences(text).map(({ isCode, body }, index) =>
         isCode ? (
-          // Parts only ever grow at the end, so that their place is their name.
+          // Parts only grow at the end, so the index is a stable key.
           // oxlint-disable-next-line react/no-array-index-key
           <pre key={index} className="overflow-x-auto rounded-md bg-sunken p-3 font-mono text-sm" tabIndex={0}>
             {body}
@@ -81,7 +81,7 @@ interface Part {
   readonly body: string
 }
 
-/** A fence that is still open, as while an answer comes, goes on to the end. */
+/** An open fence extends to the end of the text. */
 function splitFences(text: string): Part[] {
   const parts: Part[] = []
   let [lines, isCode]: [string[], boolean] = [[], false]
@@ -99,13 +99,13 @@ function splitFences(text: string): Part[] {
   return parts
 }
 
-/** `12 tokens in (8 cached) · 40 out · first token after 0.1 s · 35 tokens/s · $0.00000505`. */
+/** `12 tokens in (8 cached) · 40 out · first token after 0.1 s · 35 tokens/s · $0.0001`. */
 function TurnFacts({ turn }: { turn: Turn }) {
   const { usage, firstTokenMs, streamMs, state, finishReason, requestId } = turn
   const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0
   const parts = [
     ...(state === 'stopped' ? ['Stopped'] : []),
-    ...(finishReason === 'length' ? ['Cut at the longest answer (raise Max tokens)'] : []),
+    ...(finishReason === 'length' ? ['Cut off at max tokens'] : []),
     ...(usage === null
       ? []
       : [
@@ -125,7 +125,7 @@ function TurnFacts({ turn }: { turn: Turn }) {
   )
 }
 
-/** The first token ends the wait and is no part of the pace. */
+/** Without the first token, whose time is the waiting time. */
 function speedOf({ completion_tokens: tokens }: { readonly completion_tokens: number }, streamMs: number): string {
   const perSecond = (tokens - 1) / (Math.max(streamMs, 1) / 1_000)
   return `${number(perSecond < 10 ? Math.round(perSecond * 10) / 10 : Math.round(perSecond))} tokens/s`

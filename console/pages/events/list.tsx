@@ -1,4 +1,4 @@
-/** Events in a table, each with a way to what it is about. */
+/** Events in a table, with links to their subjects. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
@@ -12,7 +12,7 @@ interface EventListProps {
   readonly events: readonly EventRecord[]
   readonly label: string
   readonly empty: ReactNode
-  /** All are about the thing whose page this is. */
+  /** On the page of the subject itself. */
   readonly hideSubject?: boolean
 }
 
@@ -22,9 +22,9 @@ export function EventList({ events, label, empty, hideSubject = false }: EventLi
 }
 
 const allColumns: ReadonlyArray<Column<EventRecord>> = [
-  { name: 'at', header: 'When', cell: ({ at }) => <When at={at} /> },
-  { name: 'type', header: 'What', cell: ({ type }) => <Badge tone={eventTone(type)}>{eventTitle(type)}</Badge> },
-  { name: 'subject', header: 'About', cell: (event) => <Subject event={event} /> },
+  { name: 'at', header: 'Time', cell: ({ at }) => <When at={at} /> },
+  { name: 'type', header: 'Event', cell: ({ type }) => <Badge tone={eventTone(type)}>{eventTitle(type)}</Badge> },
+  { name: 'subject', header: 'Subject', cell: (event) => <Subject event={event} /> },
   {
     name: 'detail',
     header: 'Details',

@@ -1,4 +1,4 @@
-/** Everything that has happened to the account, newest first. What happens while it is open comes by itself. */
+/** The account's events, newest first, live. */
 import { getRouteApi } from '@tanstack/react-router'
 import { eventTypes, type EventType } from '../../../src/contract/event.ts'
 import { eventTitle } from '../../../src/view/event.ts'
@@ -19,9 +19,9 @@ export function EventsPage() {
   const events = useEventPages(type)
   const all = events.data?.pages.flatMap((page) => page.events)
   return (
-    <Page intro="What has happened, newest first. The list is live: it needs no reload.">
+    <Page intro="Everything that happened in your account, newest first. Updates live.">
       <SelectField
-        label="Kind"
+        label="Type"
         className="max-w-xs"
         value={type ?? ''}
         choices={[{ value: '', label: 'All events' }, ...choices]}
@@ -37,12 +37,12 @@ export function EventsPage() {
             events={all}
             empty={
               type === undefined ? (
-                <Empty title="Nothing has happened yet" action={<ButtonLink to="/rent">Rent a machine</ButtonLink>}>
-                  Whatever you rent, pay or change is told here.
+                <Empty title="No events yet" action={<ButtonLink to="/rent">Rent a machine</ButtonLink>}>
+                  Orders, payments and changes appear here.
                 </Empty>
               ) : (
                 <Empty
-                  title="There is no event of this kind"
+                  title="No events match"
                   action={<Button onClick={() => void navigate({ search: {} })}>Show all events</Button>}
                 />
               )

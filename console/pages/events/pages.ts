@@ -1,4 +1,4 @@
-/** Events in pages, all that were asked for together. They are read again when something has happened. */
+/** Events, page by page. Refreshed when an event arrives. */
 import { useInfiniteQuery, type InfiniteData, type UseInfiniteQueryResult } from '@tanstack/react-query'
 import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'

@@ -1,4 +1,4 @@
-/** A picture on its way, the one that is looked at, and the others of this visit. */
+/** The image in progress, the selected one, and the others of this session. */
 import { useState } from 'react'
 import { count } from '../../../src/view/number.ts'
 import { Button } from '../../ui/button.tsx'
@@ -6,17 +6,17 @@ import { Card, Facts } from '../../ui/card.tsx'
 import { cx } from '../../ui/class.ts'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Progress } from '../../ui/progress.tsx'
-import type { Painting, Picture } from './painting.ts'
+import type { GeneratedImage, Generation } from './generation.ts'
 import { DownloadLink } from '../playground/download.tsx'
 import { RequestCost } from '../playground/cost.tsx'
 
-export function PaintingView({ painting, onRetry }: { painting: Painting; onRetry: () => void }) {
-  const { state, step, steps, order, error, requestId } = painting
+export function GenerationView({ generation, onRetry }: { generation: Generation; onRetry: () => void }) {
+  const { state, step, steps, order, error, requestId } = generation
   if (error !== null) return <ErrorNotice error={error} onRetry={onRetry} />
   if (state === 'stopped') {
     return (
       <p role="status" className="rounded-lg border border-line bg-surface p-4 text-sm text-muted">
-        Stopped{step === 0 ? '' : ` after ${count(step, 'step')}, which are paid for`}:{' '}
+        Stopped{step === 0 ? '' : ` after ${count(step, 'step')}, which were billed`}:{' '}
         <RequestCost requestId={requestId} />
       </p>
     )
@@ -24,39 +24,39 @@ export function PaintingView({ painting, onRetry }: { painting: Painting; onRetr
   return (
     <Card>
       <p role="status" className="mb-2 text-sm font-medium">
-        {wordsOf(painting)}
+        {progressLabel(generation)}
       </p>
       <Progress
-        label="Progress of the picture"
-        most={steps ?? 1}
-        value={state === 'painting' && steps !== null ? step : undefined}
+        label="Image progress"
+        max={steps ?? 1}
+        value={state === 'running' && steps !== null ? step : undefined}
       />
       <p className="mt-2 truncate text-sm text-muted">{order.prompt}</p>
     </Card>
   )
 }
 
-function wordsOf({ state, ahead, step, steps }: Painting): string {
-  if (state === 'painting' && steps !== null) return `Step ${step} of ${steps}`
-  if (ahead === null) return 'Waiting for the engine…'
-  return ahead === 0 ? 'It is next' : `${count(ahead, 'request')} before it`
+function progressLabel({ state, ahead, step, steps }: Generation): string {
+  if (state === 'running' && steps !== null) return `Step ${step} of ${steps}`
+  if (ahead === null) return 'Waiting for the engine …'
+  return ahead === 0 ? 'Next in the queue' : `${count(ahead, 'request')} ahead in the queue`
 }
 
 interface GalleryProps {
-  readonly pictures: readonly Picture[]
+  readonly images: readonly GeneratedImage[]
   readonly isBusy: boolean
-  readonly onAgain: (picture: Picture) => void
+  readonly onAgain: (image: GeneratedImage) => void
 }
 
-export function Gallery({ pictures, isBusy, onAgain }: GalleryProps) {
+export function Gallery({ images, isBusy, onAgain }: GalleryProps) {
   const [chosenId, setChosenId] = useState<string>()
-  const [newestId, setNewestId] = useState(pictures[0]?.requestId)
-  // A new picture is looked at first.
-  if (newestId !== pictures[0]?.requestId) {
-    setNewestId(pictures[0]?.requestId)
+  const [newestId, setNewestId] = useState(images[0]?.requestId)
+  // A new image is selected.
+  if (newestId !== images[0]?.requestId) {
+    setNewestId(images[0]?.requestId)
     setChosenId(undefined)
   }
-  const chosen = pictures.find(({ requestId }) => requestId === chosenId) ?? pictures[0]
+  const chosen = images.find(({ requestId }) => requestId === chosenId) ?? images[0]
   if (chosen === undefined) return null
   return (
     <>
@@ -70,31 +70,31 @@ export function Gallery({ pictures, isBusy, onAgain }: GalleryProps) {
             className="h-auto max-h-[36rem] w-full min-w-0 rounded-md bg-sunken object-contain 2xl:w-2/3"
           />
           <div className="flex min-w-0 flex-1 flex-col gap-4">
-            <PictureFacts picture={chosen} />
+            <ImageFacts image={chosen} />
             <div className="flex flex-wrap gap-2">
-              <DownloadLink href={chosen.url} file={`picture-${chosen.seed}.png`} />
+              <DownloadLink href={chosen.url} file={`image-${chosen.seed}.png`} />
               <Button disabled={isBusy} onClick={() => onAgain(chosen)}>
-                Same with another seed
+                Try another seed
               </Button>
             </div>
           </div>
         </div>
       </Card>
-      {pictures.length > 1 && (
-        <ul aria-label="Pictures of this visit" className="flex flex-wrap gap-2">
-          {pictures.map((picture) => (
-            <li key={picture.requestId}>
+      {images.length > 1 && (
+        <ul aria-label="Images of this session" className="flex flex-wrap gap-2">
+          {images.map((image) => (
+            <li key={image.requestId}>
               <button
                 type="button"
-                aria-label={`${picture.order.prompt}, seed ${picture.seed}`}
-                aria-pressed={picture === chosen}
-                onClick={() => setChosenId(picture.requestId)}
+                aria-label={`${image.order.prompt}, seed ${image.seed}`}
+                aria-pressed={image === chosen}
+                onClick={() => setChosenId(image.requestId)}
                 className={cx(
                   'block overflow-hidden rounded-md border-2',
-                  picture === chosen ? 'border-accent' : 'border-line',
+                  image === chosen ? 'border-accent' : 'border-line',
                 )}
               >
-                <img src={picture.url} alt="" className="size-20 object-cover" />
+                <img src={image.url} alt="" className="size-20 object-cover" />
               </button>
             </li>
           ))}
@@ -104,12 +104,12 @@ export function Gallery({ pictures, isBusy, onAgain }: GalleryProps) {
   )
 }
 
-function PictureFacts({ picture: { order, seed, seconds, notes, requestId } }: { picture: Picture }) {
+function ImageFacts({ image: { order, seed, seconds, notes, requestId } }: { image: GeneratedImage }) {
   return (
     <Facts
       facts={[
         ['Prompt', order.prompt],
-        ...(order.negative_prompt === undefined ? [] : [['Not to be seen', order.negative_prompt] as const]),
+        ...(order.negative_prompt === undefined ? [] : [['Left out', order.negative_prompt] as const]),
         ['Size', `${order.width ?? 1024} × ${order.height ?? 1024}`],
         ['Steps', order.steps ?? 30],
         ['Seed', seed],

@@ -1,4 +1,4 @@
-/** Pictures by a model: how far each is while it is painted, what it has cost, and those of this visit side by side. */
+/** Image generation with progress and cost. Images stay in the browser. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import { nanoUsdOf, usdFromNumber } from '../../../src/base/money.ts'
@@ -10,21 +10,21 @@ import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { TextArea } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Gallery, PaintingView } from './gallery.tsx'
-import { useStudio, type Picture, type PictureOrder } from './painting.ts'
+import { Gallery, GenerationView } from './gallery.tsx'
+import { useImages, type GeneratedImage, type ImageOrder } from './generation.ts'
 import { CodeButton } from '../playground/code.tsx'
 import { ModelField, WithModel } from '../playground/model.tsx'
 import { ParameterFields, readParameters, seedParameter, type Parameter, type Typed } from '../playground/parameter.tsx'
 import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
-import { pictureSnippets } from '../playground/snippet.ts'
+import { imageSnippets } from '../playground/snippet.ts'
 
 const route = getRouteApi('/shell/images')
 
 const EXAMPLE = 'a red apple'
 const MAX_CHARS = 10_000
-/** The server's own, where nothing is typed. */
-const USUAL = { width: 1024, height: 1024, steps: 30 }
-/** Seeds that people can read and type. */
+/** The server's defaults. */
+const DEFAULTS = { width: 1024, height: 1024, steps: 30 }
+/** Short enough to read and type. */
 const SEEDS = 1_000_000
 
 const side = { least: pictureSide.minValue ?? 128, most: pictureSide.maxValue ?? 2_496, isWhole: true } as const
@@ -33,7 +33,14 @@ const sides: readonly Parameter[] = [
   { name: 'height', label: 'Height', hint: 'Pixels.', ...side },
 ]
 const others: readonly Parameter[] = [
-  { name: 'steps', label: 'Steps', hint: 'More take longer and cost more.', least: 1, most: 1_000, isWhole: true },
+  {
+    name: 'steps',
+    label: 'Steps',
+    hint: 'More steps take longer and cost more.',
+    least: 1,
+    most: 1_000,
+    isWhole: true,
+  },
   { name: 'cfg_scale', label: 'CFG scale', hint: 'How closely it follows the prompt.', least: 0, most: 50 },
   seedParameter,
 ]
@@ -41,49 +48,49 @@ const others: readonly Parameter[] = [
 export function ImagesPage() {
   const { model: wanted } = route.useSearch()
   return (
-    <Page intro="Say what is to be seen. The pictures stay in this page: download those that you want.">
+    <Page intro="Describe the image. Images stay in this page; download the ones you want to keep.">
       <WithModel kind="image" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
-        {(model, models) => <Pictures model={model} models={models} />}
+        {(model, models) => <Generator model={model} models={models} />}
       </WithModel>
     </Page>
   )
 }
 
-function Pictures({ model, models }: { model: Model; models: readonly Model[] }) {
+function Generator({ model, models }: { model: Model; models: readonly Model[] }) {
   const navigate = route.useNavigate()
-  const studio = useStudio()
+  const generator = useImages()
   const [prompt, setPrompt] = useState('')
   const [negative, setNegative] = useState('')
   const [typed, setTyped] = useState<Typed>({ width: '512', height: '512', steps: '20' })
   const { values, faults } = readParameters([...sides, ...others], typed)
   const isWrong = Object.keys(faults).length > 0
-  const order: PictureOrder = {
+  const order: ImageOrder = {
     model_name: model.id,
     prompt: prompt.trim() === '' ? EXAMPLE : prompt,
     ...(negative.trim() === '' ? {} : { negative_prompt: negative }),
     ...values,
   }
-  const canPaint = prompt.trim() !== '' && !isWrong && !studio.isBusy
+  const canGenerate = prompt.trim() !== '' && !isWrong && !generator.isBusy
   const submit = (event: FormEvent): void => {
     event.preventDefault()
-    if (canPaint) studio.paint(order)
+    if (canGenerate) generator.generate(order)
   }
-  const again = ({ order: same, seed }: Picture): void => {
+  const again = ({ order: same, seed }: GeneratedImage): void => {
     const next = otherSeed(seed)
     setTyped({ ...typed, seed: String(next) })
-    studio.paint({ ...same, seed: next })
+    generator.generate({ ...same, seed: next })
   }
   return (
     <div className="grid items-start gap-5 lg:grid-cols-[22rem_minmax(0,1fr)]">
       <Card
-        title="What to paint"
-        actions={<CodeButton disabled={isWrong} make={() => pictureSnippets(location.origin, order)} />}
+        title="Prompt"
+        actions={<CodeButton disabled={isWrong} make={() => imageSnippets(location.origin, order)} />}
       >
         <form onSubmit={submit} className="flex flex-col gap-4">
           <ModelField
             model={model}
             models={models}
-            disabled={studio.isBusy}
+            disabled={generator.isBusy}
             onChoose={(id) => void navigate({ search: { model: id }, replace: true })}
           />
           <TextArea
@@ -99,7 +106,7 @@ function Pictures({ model, models }: { model: Model; models: readonly Model[] })
             rows={2}
             maxLength={MAX_CHARS}
             value={negative}
-            hint="What is not to be seen."
+            hint="Things to leave out."
             onChange={(event) => setNegative(event.target.value)}
           />
           <div className="grid grid-cols-2 items-start gap-3">
@@ -108,40 +115,41 @@ function Pictures({ model, models }: { model: Model; models: readonly Model[] })
           </div>
           <div className="flex flex-wrap items-center justify-between gap-2">
             <p className="text-sm text-muted">{isWrong ? '' : estimate(model, values)}</p>
-            {/* Two buttons and not one that changes: the click that stops would go on to submit. */}
-            {studio.isBusy ? (
-              <Button key="stop" onClick={studio.stop}>
+            {/* Two buttons: with one that changes, the click on Stop would submit the form. */}
+            {generator.isBusy ? (
+              <Button key="stop" onClick={generator.stop}>
                 Stop
               </Button>
             ) : (
-              <Button key="paint" type="submit" look="primary" disabled={!canPaint}>
-                Paint
+              <Button key="generate" type="submit" look="primary" disabled={!canGenerate}>
+                Generate
               </Button>
             )}
           </div>
         </form>
       </Card>
       <div className="flex min-w-0 flex-col gap-5">
-        {studio.painting !== undefined && (
-          <PaintingView painting={studio.painting} onRetry={() => studio.paint(studio.painting?.order ?? order)} />
+        {generator.generation !== undefined && (
+          <GenerationView
+            generation={generator.generation}
+            onRetry={() => generator.generate(generator.generation?.order ?? order)}
+          />
         )}
-        {studio.pictures.length > 0 ? (
-          <Gallery pictures={studio.pictures} isBusy={studio.isBusy} onAgain={again} />
+        {generator.images.length > 0 ? (
+          <Gallery images={generator.images} isBusy={generator.isBusy} onAgain={again} />
         ) : (
-          studio.painting === undefined && (
-            <Empty title="No picture yet">Write a prompt and press Paint. The picture appears here.</Empty>
-          )
+          generator.generation === undefined && <Empty title="No images yet">Enter a prompt and press Generate.</Empty>
         )}
       </div>
     </div>
   )
 }
 
-/** The price of a picture is its pixels times its steps, so it is known before. */
+/** The price depends on pixels and steps only, so it is known in advance. */
 function estimate({ pixel_step_price: price }: Model, values: Readonly<Record<string, number>>): string {
   const perMillion = price === undefined ? undefined : usdFromNumber(price)
   if (perMillion === undefined) return ''
-  const { width, height, steps } = { ...USUAL, ...values }
+  const { width, height, steps } = { ...DEFAULTS, ...values }
   const pixelSteps = BigInt(width) * BigInt(height) * BigInt(steps)
   return `Costs ${money(nanoUsdOf((pixelSteps * perMillion + 999_999n) / 1_000_000n))}`
 }

@@ -1,4 +1,4 @@
-/** One container of the marketplace: how it is, how it is reached, what it does and costs, what can be changed, and its end. */
+/** One marketplace container. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
 import { usd } from '../../../src/base/money.ts'
@@ -76,7 +76,7 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
       {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
       <SimulatedNotice simulated={instance.simulated} />
       <RentalTabs
-        noun="instance"
+        noun="container"
         id={instance.name}
         status={status}
         events={instance.events}
@@ -142,19 +142,19 @@ function factsOf(instance: Instance, cost: ReactNode): ReadonlyArray<readonly [s
   const { cpuCount, ramGb, storageGb } = resources
   return [
     [
-      'So far',
+      'Cost so far',
       <span key="cost" className="font-medium">
         {cost}
       </span>,
     ],
     ['Price', hourlyPrice(instance.pricePerHourUsd)],
-    ['Ends by itself', autoTerminateAt === null ? 'No' : localTime(autoTerminateAt)],
+    ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
-    ['Image', image === null ? 'The default' : [image.name, image.tag].filter(Boolean).join(':')],
-    ['Share', `${number(cpuCount)} CPUs, ${number(ramGb)} GB memory, ${number(storageGb)} GB disk`],
+    ['Image', image === null ? 'Default' : [image.name, image.tag].filter(Boolean).join(':')],
+    ['Resources', `${number(cpuCount)} CPUs, ${number(ramGb)} GB memory, ${number(storageGb)} GB disk`],
     ['Machine', `${machine.nodeName} in ${machine.clusterName}`],
     ['Name', instance.name],
-    ['Number', instance.rentalId],
+    ['Rental ID', instance.rentalId],
     ['Started', localTime(instance.startedAt)],
     ...(instance.terminatedAt === null ? [] : [['Ended', localTime(instance.terminatedAt)] as const]),
   ]

@@ -1,4 +1,4 @@
-/** What narrows the list of machines down. What is typed stays as typed, even where it is no filter yet. */
+/** Filters of the marketplace. Text stays as typed, even while it is not a valid filter. */
 import { useMemo, useState } from 'react'
 import type { z } from 'zod'
 import { number } from '../../../src/view/number.ts'
@@ -55,12 +55,12 @@ export function FilterFields({ rows, search, onChange }: FilterFieldsProps) {
         choices={withChosen(regions, search.region)}
       />
       <TextField
-        label="Price at most"
+        label="Maximum price"
         value={price}
         inputMode="decimal"
-        placeholder="USD a GPU hour"
+        placeholder="USD per GPU-hour"
         onChange={(event) => changePrice(event.target.value)}
-        error={isPriceWrong ? 'A price such as 2.49' : undefined}
+        error={isPriceWrong ? 'Enter a price such as 2.49' : undefined}
       />
       <TextField
         label="Search"
@@ -77,7 +77,7 @@ export function FilterFields({ rows, search, onChange }: FilterFieldsProps) {
   )
 }
 
-/** What is typed goes ahead of the address; when nobody types, the address is right: filters were cleared elsewhere. */
+/** Typed text runs ahead of the URL; when no field has the focus, the URL wins, as when filters are cleared. */
 function useTyped(inAddress: string): [string, (typed: string) => void] {
   const [typed, setTyped] = useState(inAddress)
   const [seen, setSeen] = useState(inAddress)
@@ -88,7 +88,7 @@ function useTyped(inAddress: string): [string, (typed: string) => void] {
   return [typed, setTyped]
 }
 
-/** Each value that there is, with how many rows have it. */
+/** Each value with its number of rows. */
 function countsOf(rows: readonly MachineRow[], valueOf: (row: MachineRow) => string): Choice[] {
   const counts = new Map<string, number>()
   for (const row of rows) counts.set(valueOf(row), (counts.get(valueOf(row)) ?? 0) + 1)
@@ -97,7 +97,7 @@ function countsOf(rows: readonly MachineRow[], valueOf: (row: MachineRow) => str
     .map(([value, n]) => ({ value, label: `${value} (${number(n)})` }))
 }
 
-/** An address may ask for a part of a name, or for what is gone. */
+/** A URL may hold part of a name, or a value that is gone. */
 function withChosen(choices: readonly Choice[], chosen: string | undefined): Choice[] {
   const isKnown = chosen === undefined || choices.some(({ value }) => value === chosen)
   return [any, ...(isKnown ? [] : [{ value: chosen, label: chosen }]), ...choices]

@@ -1,7 +1,6 @@
 /**
- * Machines of the marketplace as rows of a table. The answer has kilobytes for each machine (each of its GPUs is told
- * on its own), so that only what is shown is kept; and it comes in pages, so that the first rows are there before the
- * last have been sent.
+ * Marketplace machines as table rows. A response has kilobytes per machine (each GPU is listed separately), so that only
+ * the shown fields are kept. It is read in pages, so that the first rows show before the last have arrived.
  */
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useEffect, useMemo } from 'react'
@@ -15,7 +14,7 @@ import { gpuLabel, isGpuMatch } from '../../../src/view/gpu.ts'
 import { call } from '../../api/query.ts'
 import type { marketplaceSearch, sortNames } from './search.ts'
 
-/** The first page is what a screen shows at once, those after it are read behind it. */
+/** The first page fills the screen; the others load behind it. */
 const FIRST_PAGE_ROWS = 200
 const PAGE_ROWS = 2_500
 const MAX_PAGES = 80
@@ -40,13 +39,13 @@ export interface MachineRow {
   readonly pricePerGpu: NanoUsd
   readonly supplier: string
   readonly simulated: Simulation | null
-  /** What a text is looked for in, in small letters. */
-  readonly words: string
+  /** Lower-case text for searching. */
+  readonly searchText: string
 }
 
 export interface Machines {
   readonly rows: readonly MachineRow[] | undefined
-  /** More of them are on their way. */
+  /** More rows are loading. */
   readonly isReading: boolean
   readonly error: ClientError | null
   readonly retry: () => void
@@ -54,7 +53,7 @@ export interface Machines {
 
 export function useMachines(): Machines {
   const query = useInfiniteQuery({
-    // By the operation's name, so that events have it read again.
+    // Starts with the operation, so that events refresh it.
     queryKey: ['listMachines', { paged: true }],
     queryFn: async ({ pageParam, signal }) => {
       const limit = pageParam === undefined ? FIRST_PAGE_ROWS : PAGE_ROWS
@@ -62,7 +61,7 @@ export function useMachines(): Machines {
       const answer = await call('listMachines', { query: page, body: {}, signal })
       return { rows: answer.instances.map(rowOf), next: answer.next_cursor ?? undefined }
     },
-    // All of them are read again, and an order is held to the price that was shown.
+    // A refresh reads every page. Stale prices are safe: an order fails if the price has risen.
     staleTime: STALE_MS,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (last, pages) => (pages.length < MAX_PAGES ? last.next : undefined),
@@ -101,7 +100,9 @@ function rowOf(machine: Reply<'listMachines'>['instances'][number]): MachineRow 
     pricePerGpu: usdFromNumber(machine.pricing.price.amount) ?? zeroUsd,
     supplier: machine.supplier_id,
     simulated: simulationIn(network),
-    words: [gpu, cpu, machine.id, machine.cluster_name, location.region, machine.supplier_id].join(' ').toLowerCase(),
+    searchText: [gpu, cpu, machine.id, machine.cluster_name, location.region, machine.supplier_id]
+      .join(' ')
+      .toLowerCase(),
   }
 }
 
@@ -117,7 +118,7 @@ export function filterMachines(rows: readonly MachineRow[], filter: MachineFilte
       (free === undefined || row.free >= free) &&
       (most === undefined || row.pricePerGpu <= most) &&
       (region === undefined || row.region === region) &&
-      words.every((word) => row.words.includes(word)),
+      words.every((word) => row.searchText.includes(word)),
   )
 }
 
@@ -135,7 +136,7 @@ const sortValues = {
   supplier: (row) => row.supplier,
 } as const satisfies Record<SortName, (row: MachineRow) => string | number | bigint>
 
-/** Rows that are alike in this stand by their names, whichever way the others stand. */
+/** Equal rows are sorted by name. */
 export function sortMachines(rows: readonly MachineRow[], name: SortName, isDown: boolean): MachineRow[] {
   const value: (row: MachineRow) => string | number | bigint = sortValues[name]
   const way = isDown ? -1 : 1

@@ -1,7 +1,4 @@
-/**
- * Every machine of the marketplace, thousands of them. Filters and order stand in the address; both are worked out in
- * the page, so that nothing is asked of the server while one looks around.
- */
+/** All marketplace machines. Filters and sorting are in the URL and applied in the browser, without requests. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useDeferredValue, useMemo, useState } from 'react'
 import { count, number } from '../../../src/view/number.ts'
@@ -18,14 +15,14 @@ import { filterMachines, sortMachines, useMachines, type MachineRow, type SortNa
 import { RentDialog } from './rent.tsx'
 
 const route = getRouteApi('/shell/marketplace')
-/** The cheapest first. */
-const USUAL_SORT: SortName = 'price'
+/** Cheapest first. */
+const DEFAULT_SORT: SortName = 'price'
 
 export function MarketplacePage() {
   const { rows, isReading, error, retry } = useMachines()
   return (
     <Page
-      intro="Containers on machines of many suppliers, paid by the GPU and hour. Press a column’s name to sort."
+      intro="Containers on machines of independent suppliers, priced per GPU-hour. Click a column header to sort."
       actions={<ButtonLink to="/rent">Virtual machines and bare metal</ButtonLink>}
     >
       {rows !== undefined ? (
@@ -45,8 +42,8 @@ function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReadi
   const navigate = route.useNavigate()
   const [renting, setRenting] = useState<MachineRow | undefined>()
   const mayRent = useMay('compute:write')
-  const { gpu, free, price, region, sort = USUAL_SORT, down = false } = search
-  // Typing goes on while thousands of rows are looked through.
+  const { gpu, free, price, region, sort = DEFAULT_SORT, down = false } = search
+  // Filtering thousands of rows must not delay typing.
   const text = useDeferredValue(search.text)
   const fitting = useMemo(
     () => filterMachines(rows, { gpu, free, price, region, text }),
@@ -62,7 +59,7 @@ function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReadi
   const sortBy = (name: string): void => {
     const chosen = name as SortName
     const turn = chosen === sort && !down
-    change({ sort: chosen === USUAL_SORT && !turn ? undefined : chosen, down: turn ? true : undefined })
+    change({ sort: chosen === DEFAULT_SORT && !turn ? undefined : chosen, down: turn ? true : undefined })
   }
   const isFiltered = [gpu, free, price, region, search.text].some((value) => value !== undefined)
   return (
@@ -71,7 +68,7 @@ function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReadi
       <div className="flex min-h-9 flex-wrap items-center justify-between gap-2">
         <p role="status" className="text-sm text-muted">
           {isFiltered ? `${number(shown.length)} of ${count(rows.length, 'machine')}` : count(rows.length, 'machine')}
-          {isReading && ', reading more …'}
+          {isReading && ', loading more …'}
         </p>
         {isFiltered && <Button onClick={clear}>Clear filters</Button>}
       </div>
@@ -96,17 +93,14 @@ function MachineList({ rows, isReading }: { rows: readonly MachineRow[]; isReadi
 function NoMachines({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
   if (isFiltered) {
     return (
-      <Empty title="No machine fits these filters" action={<Button onClick={onClear}>Show all machines</Button>}>
-        Ask for fewer GPUs, another model or region, or a higher price.
+      <Empty title="No machines match" action={<Button onClick={onClear}>Show all machines</Button>}>
+        Try fewer GPUs, another model or region, or a higher price.
       </Empty>
     )
   }
   return (
-    <Empty
-      title="No machines are on sale"
-      action={<ButtonLink to="/rent">Look at virtual machines and bare metal</ButtonLink>}
-    >
-      Machines stand here as soon as a supplier has joined one.
+    <Empty title="No machines available" action={<ButtonLink to="/rent">Virtual machines and bare metal</ButtonLink>}>
+      Machines appear here when suppliers add them.
     </Empty>
   )
 }

@@ -1,4 +1,4 @@
-/** The first page: what runs, what it costs, how long the money lasts, what has happened. A key sees what it may. */
+/** Running machines, spend, balance and recent events, as far as the key's scopes allow. */
 import type { Reply } from '../../../src/client/client.ts'
 import { zeroUsd, parseUsd } from '../../../src/base/money.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
@@ -52,10 +52,10 @@ export function OverviewPage() {
       {(seesMachines || seesMoney) && <RecentEvents />}
       {!seesMachines && !seesMoney && (
         <Empty
-          title="This key sees neither machines nor money"
+          title="This key cannot view machines or billing"
           action={<ButtonLink to="/tour">Take the tour</ButtonLink>}
         >
-          Use what the navigation shows, or sign in with a key that has compute:read or billing:read.
+          Use the pages in the navigation, or sign in with a key that has the scope compute:read or billing:read.
         </Empty>
       )}
     </Page>
@@ -86,7 +86,7 @@ function MoneyStats() {
       <Stat
         label="Hourly spend"
         value={data === undefined ? loading : money(data.hourlySpendUsd)}
-        detail="of what runs now"
+        detail="for running machines and volumes"
       />
       <Stat
         label="Balance"
@@ -100,14 +100,14 @@ function MoneyStats() {
 
 function Runway({ balance }: { balance: Reply<'getCustomerBalance'> | undefined }) {
   const now = useNow()
-  if (balance === undefined) return <Stat label="Lasts for" value={<SkeletonText />} detail=" " />
+  if (balance === undefined) return <Stat label="Balance lasts" value={<SkeletonText />} detail=" " />
   if (balance.emptyAt === null) {
     const isEmpty = (parseUsd(balance.balanceUsd) ?? zeroUsd) <= 0n
-    return <Stat label="Lasts for" value="—" detail={isEmpty ? 'The balance is empty' : 'Nothing is being spent'} />
+    return <Stat label="Balance lasts" value="—" detail={isEmpty ? 'Your balance is empty' : 'No current spend'} />
   }
   return (
     <Stat
-      label="Lasts for"
+      label="Balance lasts"
       value={span(Date.parse(balance.emptyAt) - now)}
       detail={`until ${localTime(balance.emptyAt)}`}
     />
@@ -135,7 +135,7 @@ function Machines() {
 function FirstMachine() {
   return (
     <Empty
-      title="Nothing is rented"
+      title="No rentals yet"
       action={
         <div className="flex flex-wrap justify-center gap-2">
           <ButtonLink to="/rent" look="primary">
@@ -145,7 +145,7 @@ function FirstMachine() {
         </div>
       }
     >
-      New here? The tour takes three steps: rent a machine, talk to a model, see what it cost.
+      New here? The tour takes three steps: rent a machine, chat with a model, see what it cost.
     </Empty>
   )
 }
@@ -159,7 +159,7 @@ function RecentEvents() {
           <EventList
             label="Recent events"
             events={page.events}
-            empty={<Empty title="Nothing has happened yet">Whatever you rent, pay or change is told here.</Empty>}
+            empty={<Empty title="No events yet">Orders, payments and changes appear here.</Empty>}
           />
         )}
       </Answer>
@@ -167,7 +167,7 @@ function RecentEvents() {
   )
 }
 
-/** To the cent, downwards: the balance moves while one looks, and billing has it exactly. */
+/** Rounded down to the cent, so that the balance does not flicker. */
 function roundedMoney(usd: string): string {
   const [whole = '0', decimals = ''] = usd.split('.')
   return money(`${whole}.${decimals.slice(0, 2).padEnd(2, '0')}`)

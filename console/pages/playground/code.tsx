@@ -1,4 +1,4 @@
-/** A request as code, to take along. */
+/** Shows the current request as code. */
 import { useState } from 'react'
 import { Button, TextLink } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
@@ -8,7 +8,6 @@ import { languages, type Language, type Snippets } from './snippet.ts'
 
 const labels: Readonly<Record<Language, string>> = { curl: 'curl', python: 'Python', typescript: 'TypeScript' }
 
-/** `make` is asked when the dialog opens, for what stands in the form then. */
 export function CodeButton({ make, disabled }: { make: () => Snippets; disabled?: boolean }) {
   const [snippets, setSnippets] = useState<Snippets>()
   return (
@@ -26,8 +25,8 @@ function CodeDialog({ snippets, onClose }: { snippets: Snippets; onClose: () => 
   return (
     <Dialog title="Copy as code" onClose={onClose} wide>
       <p className="mb-3 text-sm text-muted">
-        The request that this page would send now. Put an API key with the scope <code>inference</code> into the
-        environment as <code className="font-mono">BERTH_KEY</code>; <TextLink to="/keys">API keys</TextLink> makes one.
+        The current request. Set the environment variable <code className="font-mono">BERTH_KEY</code> to an{' '}
+        <TextLink to="/keys">API key</TextLink> with the scope <code>inference</code>.
       </p>
       <Tabs
         label="Language"
@@ -35,7 +34,7 @@ function CodeDialog({ snippets, onClose }: { snippets: Snippets; onClose: () => 
         chosen={language}
         onChoose={setLanguage}
       >
-        <CodeBlock code={snippets[language]} label={`The request in ${labels[language]}`} />
+        <CodeBlock code={snippets[language]} label={`Request in ${labels[language]}`} />
       </Tabs>
     </Dialog>
   )

@@ -1,18 +1,19 @@
-/** What requests have cost: exact, and a moment after they have ended. */
+/** The cost of requests, known shortly after they end. */
 import { sumUsd } from '../../../src/base/money.ts'
 import { money } from '../../../src/view/money.ts'
+import { Money } from '../../ui/money.tsx'
 import { useCosts } from '../../api/inference.ts'
 import { SkeletonText } from '../../ui/skeleton.tsx'
 
 export function RequestCost({ requestId }: { requestId: string }) {
   const [cost] = useCosts([requestId])
-  // It was stopped before the server had named it: it may have been answered all the same.
-  if (requestId === '') return <>cost not known</>
-  if (cost?.data !== undefined && cost.data !== null) return <span title="What it has cost">{money(cost.data)}</span>
-  if (cost?.isError === true) return <>cost not known; see Requests</>
+  // Stopped before it had an id; the server may still have answered it.
+  if (requestId === '') return <>cost unknown</>
+  if (cost?.data !== undefined && cost.data !== null) return <Money usd={cost.data} />
+  if (cost?.isError === true) return <>cost unknown; see Requests</>
   return (
     <>
-      <span className="sr-only">cost not known yet</span>
+      <span className="sr-only">cost pending</span>
       <SkeletonText className="w-16" />
     </>
   )

@@ -1,4 +1,4 @@
-/** A file that this page has made, to keep. It looks like a button and is a link, as downloads are. */
+/** A download link that looks like a button. */
 export function DownloadLink({ href, file }: { href: string; file: string }) {
   return (
     <a

@@ -1,4 +1,4 @@
-/** Which model is asked, what it costs and whether it can be asked now; and what to do where there is none. */
+/** Choosing a model, with its price and availability. */
 import type { ReactNode } from 'react'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
@@ -12,7 +12,7 @@ import { Notice } from '../../ui/notice.tsx'
 
 interface WithModelProps {
   readonly kind: ModelKind
-  /** By the address of the page; else the first that can be asked now. */
+  /** From the URL; otherwise the first that is ready. */
   readonly wanted: string | undefined
   readonly skeleton: ReactNode
   readonly children: (model: Model, models: readonly Model[]) => ReactNode
@@ -34,7 +34,7 @@ export function WithModel({ kind, wanted, skeleton, children }: WithModelProps) 
 
 const kindNames: Readonly<Record<ModelKind, string>> = {
   chat: 'chat model',
-  image: 'picture model',
+  image: 'image model',
   speech: 'speech model',
   embedding: 'embedding model',
 }
@@ -43,21 +43,21 @@ function NoModel({ kind }: { kind: ModelKind }) {
   const isOperator = useMay('operator')
   return (
     <Empty
-      title={`There is no ${kindNames[kind]} yet`}
+      title={`No ${kindNames[kind]} available`}
       action={
         isOperator && (
           <ButtonLink to="/operator/models" look="primary">
-            Offer a model
+            Add model
           </ButtonLink>
         )
       }
     >
       {isOperator ? (
-        'Offer one that this server runs itself, or name a server elsewhere that has one.'
+        'Add one that this server runs, or connect a server that runs it.'
       ) : (
         <>
-          The operator of this server offers models, in the console under Models or with{' '}
-          <code className="font-mono">berth models add</code>. This page shows them as soon as there are any.
+          The operator of this server can add one in the console or with{' '}
+          <code className="font-mono">berth models add</code>.
         </>
       )}
     </Empty>
@@ -97,8 +97,8 @@ function NotReady({ model: { status } }: { model: Model }) {
     <div role="status">
       <Notice tone="warn">
         {status === 'loading'
-          ? 'It is still being downloaded or started. Wait a moment: this page sees when it is ready.'
-          : 'Nothing runs it at the moment. Choose another model, or ask the operator to start a server for it.'}
+          ? 'This model is still loading. The page updates when it is ready.'
+          : 'This model is not running. Choose another one, or ask the operator to start it.'}
       </Notice>
     </div>
   )
@@ -110,8 +110,8 @@ function priceOf({ kind, context_length: context, input_price: input, output_pri
     parts.push(`${money(input)} in, ${money(output)} out per million tokens`)
   }
   if (model.pixel_step_price !== undefined) {
-    parts.push(`${money(model.pixel_step_price)} per million pixels and step`)
+    parts.push(`${money(model.pixel_step_price)} per megapixel-step`)
   }
-  if (context !== null) parts.push(`context of ${number(context)} tokens`)
-  return parts.length === 0 ? 'What it costs stands beside each answer.' : `${parts.join('; ')}.`
+  if (context !== null) parts.push(`${number(context)}-token context`)
+  return parts.length === 0 ? 'The cost is shown with each result.' : `${parts.join('; ')}.`
 }

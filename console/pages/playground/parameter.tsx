@@ -1,11 +1,8 @@
-/**
- * Parameters of requests that are numbers. They are kept as they were typed, so that nothing jumps under the fingers;
- * an empty one is left out of the request, and the server's own default counts.
- */
+/** Numeric request parameters, kept as typed. Empty ones are left out, so that the server's defaults apply. */
 import { TextField } from '../../ui/field.tsx'
 
 export interface Parameter {
-  /** As the interface calls it. */
+  /** As the API names it. */
   readonly name: string
   readonly label: string
   readonly hint: string
@@ -18,7 +15,7 @@ export type Typed = Readonly<Record<string, string>>
 
 export interface ReadParameters {
   readonly values: Readonly<Record<string, number>>
-  /** By name, what is wrong. */
+  /** Errors by name. */
   readonly faults: Readonly<Record<string, string>>
 }
 
@@ -29,7 +26,7 @@ export function readParameters(parameters: readonly Parameter[], typed: Typed): 
     const text = (typed[parameter.name] ?? '').trim()
     if (text === '') continue
     const value = readNumber(parameter, text)
-    if (value === undefined) faults[parameter.name] = `${rangeOf(parameter)}.`
+    if (value === undefined) faults[parameter.name] = rangeOf(parameter)
     else values[parameter.name] = value
   }
   return { values, faults }
@@ -42,8 +39,8 @@ function readNumber({ least, most, isWhole }: Parameter, text: string): number |
 }
 
 function rangeOf({ least, most, isWhole }: Parameter): string {
-  const kind = isWhole === true ? 'A whole number' : 'A number'
-  if (most === Number.MAX_SAFE_INTEGER) return least === -most ? kind : `${kind} from ${least} up`
+  const kind = isWhole === true ? 'Must be a whole number' : 'Must be a number'
+  if (most === Number.MAX_SAFE_INTEGER) return least === -most ? kind : `${kind} of at least ${least}`
   return `${kind} from ${least} to ${most}`
 }
 
@@ -69,11 +66,10 @@ export function ParameterFields({ parameters, typed, faults, onChange }: Paramet
   ))
 }
 
-/** Whole numbers of any size that JSON keeps. */
 export const seedParameter: Parameter = {
   name: 'seed',
   label: 'Seed',
-  hint: 'The same number draws the same again.',
+  hint: 'Reproduces a result.',
   least: -Number.MAX_SAFE_INTEGER,
   most: Number.MAX_SAFE_INTEGER,
   isWhole: true,

@@ -1,4 +1,4 @@
-/** The place of a page that calls models, while it is not known which there are. */
+/** Shown while models load. */
 import { Skeleton } from '../../ui/skeleton.tsx'
 
 export function PlaygroundSkeleton() {

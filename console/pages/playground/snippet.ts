@@ -1,7 +1,7 @@
 /**
- * The same request as code to take along, which runs as it stands once BERTH_KEY is set. Whatever was typed goes through
- * a literal of the language: JSON in single quotes for a shell, where only the single quote means something; JSON's own
- * strings for Python and TypeScript, both of which read every escape that JSON writes.
+ * The request as code that runs once BERTH_KEY is set. Typed text becomes a literal of the language: JSON in single
+ * quotes for shells, where only the single quote is special; JSON strings for Python and TypeScript, which accept every
+ * JSON escape.
  */
 type Body = Readonly<Record<string, unknown>>
 
@@ -9,7 +9,7 @@ export const languages = ['curl', 'python', 'typescript'] as const
 export type Language = (typeof languages)[number]
 export type Snippets = Readonly<Record<Language, string>>
 
-/** What the official `openai` package knows by name; the rest goes along beside it. */
+/** Known to the official `openai` package by name; others need an extra argument. */
 const openAiNames: ReadonlySet<string> = new Set([
   'model',
   'messages',
@@ -51,7 +51,7 @@ export function chatSnippets(url: string, body: Body): Snippets {
       `const client = new OpenAI({ baseURL: ${text(`${url}/v1`)}, apiKey: process.env.BERTH_KEY })`,
       ...(more.length === 0
         ? []
-        : ["// Beyond what OpenAI's own interface has.", `const more = ${typescript(Object.fromEntries(more), 0)}`]),
+        : ['// Parameters beyond the OpenAI API.', `const more = ${typescript(Object.fromEntries(more), 0)}`]),
       'const stream = await client.chat.completions.create({',
       ...known.map(([name, value]) => `  ${name}: ${typescript(value, 1)},`),
       ...(more.length === 0 ? [] : ['  ...more,']),
@@ -63,11 +63,11 @@ export function chatSnippets(url: string, body: Body): Snippets {
   }
 }
 
-export function pictureSnippets(url: string, body: Body): Snippets {
+export function imageSnippets(url: string, body: Body): Snippets {
   return fileSnippets({
     url: `${url}/v1/image/generation`,
     body,
-    file: 'picture.png',
+    file: 'image.png',
     field: 'image',
     python: 'answer["images"][0]["image"]',
     typescript: ['as { images: Array<{ image: string }> }', "answer.images[0]?.image ?? ''"],
@@ -89,7 +89,7 @@ interface FileAnswer {
   readonly url: string
   readonly body: Body
   readonly file: string
-  /** Where the answer has its base64: its name, and how the languages reach it. */
+  /** Where the response has its base64: the field, and the expression in each language. */
   readonly field: string
   readonly python: string
   readonly typescript: readonly [type: string, value: string]
@@ -152,7 +152,7 @@ function curl(url: string, body: Body, options: readonly string[]): string {
   ].join(' \\\n')
 }
 
-/** Between single quotes nothing means anything to a shell, but the quote that ends them. */
+/** Within single quotes, only the closing quote is special. */
 function inShell(word: string): string {
   return `'${word.replaceAll("'", String.raw`'\''`)}'`
 }

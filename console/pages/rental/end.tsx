@@ -1,4 +1,4 @@
-/** The end of a machine, asked for once more: what it has cost, and that its data goes. */
+/** Terminating a machine, with a confirmation. */
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
@@ -18,8 +18,8 @@ export function TerminateButton({ status, onClick }: { status: RentalStatus; onC
       ? undefined
       : missingScope('compute:write')
     : status === 'Terminating'
-      ? 'It is ending already'
-      : 'It has ended'
+      ? 'The machine is already terminating'
+      : 'The machine has ended'
   return (
     <Button look="danger" disabledReason={why} onClick={onClick}>
       Terminate
@@ -30,11 +30,11 @@ export function TerminateButton({ status, onClick }: { status: RentalStatus; onC
 interface TerminateDialogProps {
   readonly name: string
   readonly cost: ReactNode
-  /** The reserved term that it is in. */
+  /** Its reserved term, if any. */
   readonly commitment: Reply<'getRental'>['commitment']
   readonly busy: boolean
   readonly error: ClientError | null
-  /** Ends it, and says so by calling `done`. */
+  /** Calls `done` when the machine is terminating. */
   readonly onConfirm: (done: () => void) => void
   readonly onClose: () => void
 }
@@ -42,15 +42,15 @@ interface TerminateDialogProps {
 export function TerminateDialog({ name, cost, commitment, onConfirm, onClose, ...rest }: TerminateDialogProps) {
   const confirm = (): void =>
     onConfirm(() => {
-      toast(`${name} ends; its bill has stopped`)
+      toast(`Terminating ${name}; billing has stopped`)
       onClose()
     })
   return (
     <ConfirmDialog title={`Terminate ${name}?`} action="Terminate" onConfirm={confirm} onClose={onClose} {...rest}>
       <div className="flex flex-col gap-2">
-        <p>The machine goes, and everything on its disk with it. This cannot be undone.</p>
+        <p>Deletes the machine and all data on its disk. This cannot be undone.</p>
         <p>
-          It has cost <span className="font-medium text-ink">{cost}</span>. The bill stops when you confirm.
+          Cost so far: <span className="font-medium text-ink">{cost}</span>. Billing stops when you confirm.
         </p>
         {commitment !== null && commitment.endNow !== null && (
           <p className="text-warn">

@@ -1,4 +1,4 @@
-/** Why a machine failed, is stuck or cannot be reached, and what to do: the first thing on its page. */
+/** Why a machine failed, is stuck or unreachable, and the next step. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
 import { localTime } from '../../../src/view/time.ts'
@@ -6,26 +6,29 @@ import { rentalReasonNextStep, rentalReasonSentence } from '../../../src/view/re
 
 export function FailureNotice({ reason, message }: { reason: string; message: string | null }) {
   return (
-    <Notice title={`It failed. ${rentalReasonSentence(reason)}`} look="border-bad bg-bad-soft" titleLook="text-bad">
+    <Notice
+      title={`This machine failed. ${rentalReasonSentence(reason)}`}
+      look="border-bad bg-bad-soft"
+      titleLook="text-bad"
+    >
       {message !== null && <p>{message}</p>}
-      <p>{rentalReasonNextStep(reason)} Nothing is charged for it any more.</p>
+      <p>{rentalReasonNextStep(reason)} Billing has stopped.</p>
     </Notice>
   )
 }
 
 export function UnreachableNotice({ since }: { since: string | undefined }) {
   return (
-    <Notice title="Contact with this machine is lost" look="border-warn bg-warn-soft" titleLook="text-warn">
+    <Notice title="Contact with this machine was lost" look="border-warn bg-warn-soft" titleLook="text-warn">
       <p>
-        {since === undefined ? '' : `Last seen before ${localTime(since)}. `}You are not charged while nobody can see
-        it. If it comes back and ran all the time, the gap is charged; if it does not come back within an hour, the
-        rental fails.
+        {since === undefined ? '' : `Last seen before ${localTime(since)}. `}Billing is paused while contact is lost. If
+        the machine returns and kept running, the gap is billed; if it does not return within an hour, the rental fails.
       </p>
     </Notice>
   )
 }
 
-/** When contact was lost, by the newest event that says so. */
+/** When contact was last lost. */
 export function unreachableSince(events: readonly EventRecord[]): string | undefined {
   return events
     .filter(({ type }) => type === 'rental.unknown')
@@ -36,8 +39,8 @@ export function unreachableSince(events: readonly EventRecord[]): string | undef
 
 export function StuckNotice({ since }: { since: string }) {
   return (
-    <Notice title="This takes longer than it should" look="border-warn bg-warn-soft" titleLook="text-warn">
-      <p>Since {localTime(since)}. The operator can see it, and nothing is charged for the wait.</p>
+    <Notice title="This is taking longer than expected" look="border-warn bg-warn-soft" titleLook="text-warn">
+      <p>Stuck since {localTime(since)}. The operator has been notified, and you are not billed for the wait.</p>
     </Notice>
   )
 }

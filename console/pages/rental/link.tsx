@@ -1,4 +1,4 @@
-/** A way to the page of a rental, called as its owner calls it. A container has its page under its name. */
+/** A link to a rental by its label. Containers are addressed by name. */
 import type { RentalName } from '../../../src/contract/billing.ts'
 import { TextLink } from '../../ui/button.tsx'
 

@@ -1,7 +1,4 @@
-/**
- * What a machine writes, as it writes it. The last lines are kept and no more; while it is paused they are gathered but
- * not shown. Escape sequences are left out: they are meant for terminals.
- */
+/** The live log of a machine. While paused, new lines are collected but not shown. */
 import { useEffect, useRef, useState } from 'react'
 import { count } from '../../../src/view/number.ts'
 import { isSimulatedMachine, useRentalLog } from '../../api/rental-log.ts'
@@ -18,20 +15,18 @@ function Log({ id, onAgain }: { id: string; onAgain: () => void }) {
   const [isPaused, setPaused] = useState(false)
   const log = useRentalLog(id, isPaused)
   if (isSimulatedMachine(log.error)) {
-    return <Empty title="This machine is simulated">It writes no logs; those of real machines are shown here.</Empty>
+    return <Empty title="This machine is simulated">Simulated machines have no logs.</Empty>
   }
   if (log.error !== null && log.lines.length === 0) return <ErrorNotice error={log.error} onRetry={onAgain} />
   return (
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-center gap-3">
         <Button disabled={log.state === 'ended'} aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
-          {isPaused ? 'Go on' : 'Pause'}
+          {isPaused ? 'Resume' : 'Pause'}
         </Button>
-        {log.state === 'ended' && <Button onClick={onAgain}>Read again</Button>}
+        {log.state === 'ended' && <Button onClick={onAgain}>Reload</Button>}
         <span role="status" className="text-sm text-muted">
-          {isPaused && log.state !== 'ended'
-            ? `Paused; ${count(log.waiting, 'new line')} so far.`
-            : stateWords[log.state]}
+          {isPaused && log.state !== 'ended' ? `Paused, ${count(log.waiting, 'new line')}.` : stateLabels[log.state]}
         </span>
       </div>
       {log.error !== null && <ErrorNotice error={log.error} onRetry={onAgain} />}
@@ -40,13 +35,13 @@ function Log({ id, onAgain }: { id: string; onAgain: () => void }) {
   )
 }
 
-const stateWords = {
+const stateLabels = {
   opening: 'Opening …',
-  open: 'New lines appear here as they are written.',
+  open: 'Live',
   ended: 'The log has ended.',
 } as const
 
-/** Nearer to the end than this, one is taken to read along. */
+/** Within this distance of the end, the view follows new lines. */
 const AT_END_PX = 40
 
 interface LogLinesProps {
@@ -73,7 +68,7 @@ function LogLines({ lines, isFollowing, isEnded }: LogLinesProps) {
       }}
       className="h-[28rem] overflow-auto rounded-lg border border-line bg-sunken p-3 font-mono text-sm whitespace-pre-wrap break-words"
     >
-      {lines.length === 0 ? (isEnded ? 'Nothing was written.' : 'Nothing was written yet.') : lines.join('\n')}
+      {lines.length === 0 ? (isEnded ? 'The log is empty.' : 'No output yet.') : lines.join('\n')}
     </pre>
   )
 }

@@ -1,7 +1,4 @@
-/**
- * What the GPUs of a machine measure, as lines. The server knows the last measurement only, so the lines begin when the
- * page is opened.
- */
+/** GPU metrics of a machine. The server keeps only the last sample, so charts start when the page is opened. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { useCall } from '../../api/query.ts'
@@ -30,7 +27,7 @@ export function RentalMetrics({ id, isRunning }: { id: string; isRunning: boolea
     <Answer of={metrics}>
       {({ gpus, reason }) =>
         gpus.length === 0 ? (
-          <Empty title="Nothing is measured">{reason ?? 'Its GPUs have told nothing yet.'}</Empty>
+          <Empty title="No metrics">{reason ?? 'The GPUs have not reported yet.'}</Empty>
         ) : (
           <div className="flex flex-col gap-4">
             <div className="grid grid-cols-1 gap-4 xl:grid-cols-2">
@@ -42,7 +39,7 @@ export function RentalMetrics({ id, isRunning }: { id: string; isRunning: boolea
                   </Card>
                 ))}
             </div>
-            <Table label="Last measurements" columns={columnsOf(gpus)} rows={gpus} rowKey={gpuKey} empty={null} />
+            <Table label="Latest samples" columns={columnsOf(gpus)} rows={gpus} rowKey={gpuKey} empty={null} />
           </div>
         )
       }
@@ -88,7 +85,7 @@ function MeasureChart({
   const max = measure.max?.(gpus)
   return (
     <LineChart
-      label={`${measure.title} of the GPUs`}
+      label={`GPU ${measure.title.toLowerCase()}`}
       times={samples.map(({ atS }) => atS)}
       series={gpus.map((gpu) => ({
         label: nameAmong(gpus, gpu),
@@ -117,7 +114,7 @@ function columnsOf(gpus: readonly Gpu[]): ReadonlyArray<Column<Gpu>> {
     })),
     {
       name: 'total',
-      header: 'Memory in all',
+      header: 'Total memory',
       align: 'right',
       cell: (gpu) => cellOf(inGib(gpu.memoryTotalMib), gib),
     },
@@ -128,13 +125,13 @@ function gpuKey({ machineId, gpuIndex }: Gpu): string {
   return `${machineId} ${gpuIndex}`
 }
 
-/** Rentals of several machines have several of each number. */
+/** Rentals of several machines repeat GPU numbers. */
 function nameAmong(gpus: readonly Gpu[], { machineId, gpuIndex }: Gpu): string {
   const isAlone = gpus.every((gpu) => gpu.machineId === machineId)
   return isAlone ? `GPU ${gpuIndex}` : `${machineId} GPU ${gpuIndex}`
 }
 
-/** Every measurement that was seen while the page was open, each once. */
+/** Every sample seen while the page was open, once. */
 function useSamples(metrics: Metrics | undefined): readonly Sample[] {
   const [samples, setSamples] = useState<readonly Sample[]>([])
   const gpus = metrics?.gpus ?? []

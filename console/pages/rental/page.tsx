@@ -1,4 +1,4 @@
-/** One virtual machine or bare-metal rental: how it is, how it is reached, what it does and costs, and its end. */
+/** One virtual machine or bare-metal rental. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
@@ -148,14 +148,14 @@ function costFacts(rental: Rental, cost: ReactNode): Fact[] {
   const price = hourlyPrice(term.costPerHour)
   return [
     [
-      'So far',
+      'Cost so far',
       <span key="cost" className="font-medium">
         {cost}
       </span>,
     ],
-    ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the usual price` : price],
+    ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the list price` : price],
     ['Term', term.termType === 'reserved' ? `Reserved until ${localDate(term.reservedUntil)}` : 'On demand'],
-    ['Ends by itself', autoTerminateAt === null ? 'No' : localTime(autoTerminateAt)],
+    ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
   ]
 }
@@ -165,9 +165,9 @@ function machineFacts(rental: Rental): Fact[] {
   const size = node === undefined ? '—' : `${node.cpuCount} CPUs, ${node.ramGb} GB memory, ${node.storageGb} GB disk`
   return [
     ['Name', rental.name ?? '—'],
-    ['Number', rental.id],
+    ['Rental ID', rental.id],
     ['GPUs', `${machineOfRental(rental).gpus}, ${rental.gpuFormFactor.toUpperCase()}`],
-    [rental.nodes.length > 1 ? `Each of ${rental.nodes.length} machines` : 'Size', size],
+    [rental.nodes.length > 1 ? `Each of the ${rental.nodes.length} machines` : 'Size', size],
     ['Network', rental.connectionType],
     ['Started', localTime(rental.startedAt)],
     ...(rental.terminatedAt === null ? [] : [['Ended', localTime(rental.terminatedAt)] as const]),

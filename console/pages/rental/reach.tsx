@@ -1,11 +1,11 @@
-/** How a machine is reached: SSH, and the ports that it has opened. */
+/** How to connect: SSH and exposed ports. */
 import { Card } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
 import { sshCommand, type Ssh } from '../../../src/view/own-machine.ts'
 
 interface Port {
-  /** Inside. */
+  /** Inside the machine. */
   readonly port: number
   readonly host: string
   readonly publicPort: number
@@ -20,15 +20,15 @@ interface ReachProps {
 
 export function RentalReach({ name, status, ssh, ports }: ReachProps) {
   return (
-    <Card title="Log in" className="lg:col-span-2">
+    <Card title="Connect" className="lg:col-span-2">
       {ssh === undefined ? (
         <p className="text-sm text-muted">{whyNot(status)}</p>
       ) : (
         <div className="grid grid-cols-1 gap-3 lg:grid-cols-[2fr_1fr]">
           <CopyLine label="SSH command" text={sshCommand(name, ssh)} />
-          <CopyLine label="With the command line of Berth" text={`berth ssh ${name}`} />
+          <CopyLine label="Berth command line" text={`berth ssh ${name}`} />
           <p className="text-sm text-muted lg:col-span-2">
-            It lets in the SSH keys that the account had when it was ordered.
+            Uses the SSH keys your account had when you placed the order.
           </p>
         </div>
       )}
@@ -50,8 +50,8 @@ export function RentalReach({ name, status, ssh, ports }: ReachProps) {
 }
 
 function whyNot(status: RentalStatus): string {
-  if (status === 'Pending') return 'The SSH command stands here as soon as it runs.'
-  if (status === 'Running') return 'This machine has no SSH.'
-  if (status === 'Unknown') return 'It cannot be reached at the moment. The command comes back with it.'
-  return 'There is nothing to log into any more.'
+  if (status === 'Pending') return 'The SSH command appears here when the machine is running.'
+  if (status === 'Running') return 'This machine has no SSH access.'
+  if (status === 'Unknown') return 'The machine is unreachable at the moment.'
+  return 'The machine has ended.'
 }

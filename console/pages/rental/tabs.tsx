@@ -1,4 +1,4 @@
-/** What is shown about a machine, in tabs: the same for rentals and instances but for what only some have. */
+/** The tabs of a machine's page, shared by rentals and containers. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
@@ -10,7 +10,7 @@ import type { RentalTab } from './search.ts'
 import { RentalTerminal } from './terminal.tsx'
 
 const allTabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string }> = [
-  { name: 'state', label: 'State' },
+  { name: 'state', label: 'Overview' },
   { name: 'metrics', label: 'Metrics' },
   { name: 'terminal', label: 'Terminal' },
   { name: 'logs', label: 'Logs' },
@@ -19,15 +19,15 @@ const allTabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string 
 ]
 
 interface RentalTabsProps {
-  readonly noun: 'rental' | 'instance'
-  /** As the interface of its kind has it. */
+  readonly noun: 'rental' | 'container'
+  /** As the API of its kind takes it. */
   readonly id: string
   readonly status: RentalStatus
   readonly events: readonly EventRecord[]
   readonly state: ReactNode
-  /** Left out where there are none. */
+  /** Omitted for machines without volumes. */
   readonly volumes?: ReactNode
-  /** What stands in the address. */
+  /** From the URL. */
   readonly tab: RentalTab | undefined
   readonly onChoose: (search: { tab?: RentalTab }) => void
 }

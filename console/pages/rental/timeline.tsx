@@ -1,4 +1,4 @@
-/** The life of a machine so far, from its events, and what may come next, from the domain's table of moves. */
+/** The states of a machine so far, and the possible next ones. */
 import type { ReactNode } from 'react'
 import type { EventRecord, EventType } from '../../../src/contract/event.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
@@ -8,7 +8,7 @@ import { nextStatesHint, rentalStatusHints } from '../../../src/view/rental.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { cx } from '../../ui/class.ts'
 
-/** The state that each event has led to; the others did not change it. */
+/** The state after each event; other events do not change it. */
 const stateAfter: Readonly<Partial<Record<EventType, RentalStatus>>> = {
   'rental.created': 'Pending',
   'rental.running': 'Running',

@@ -1,4 +1,4 @@
-/** Machines that have ended, of every kind, by their last events. */
+/** Ended machines, from their last events: the API has no list of them for every kind. */
 import type { EventRecord } from '../../../src/contract/event.ts'
 import type { RentalKind } from '../../../src/domain/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
@@ -28,14 +28,14 @@ export function EndedRentals() {
         rows={ended.data.pages.flatMap((page) => page.events)}
         rowKey={({ id }) => id}
         empty={
-          <Empty title="Nothing has ended yet" action={<ButtonLink to="/rentals">Show what is rented</ButtonLink>}>
-            What you terminate is listed here, with its cost on its page.
+          <Empty title="No ended rentals" action={<ButtonLink to="/rentals">Current rentals</ButtonLink>}>
+            Terminated machines are listed here.
           </Empty>
         }
       />
       {ended.hasNextPage && (
         <Button className="self-center" busy={ended.isFetchingNextPage} onClick={() => void ended.fetchNextPage()}>
-          Show older ones
+          Show older rentals
         </Button>
       )}
     </div>
@@ -51,10 +51,10 @@ const columns: ReadonlyArray<Column<EventRecord>> = [
   },
   { name: 'kind', header: 'Kind', cell: (event) => rentalKindLabels[machineOf(event).kind] },
   { name: 'at', header: 'Ended', cell: ({ at }) => <time dateTime={at}>{localTime(at)}</time> },
-  { name: 'reason', header: 'Why', width: 'minmax(0, 2fr)', cell: ({ data }) => whyOf(data['reason']) },
+  { name: 'reason', header: 'Reason', width: 'minmax(0, 2fr)', cell: ({ data }) => reasonOf(data['reason']) },
 ]
 
-function whyOf(reason: unknown): string {
+function reasonOf(reason: unknown): string {
   return typeof reason === 'string' ? rentalReasonSentence(reason) : '—'
 }
 

@@ -8,9 +8,9 @@ import { RentalBadge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
-import { LISTED_DECIMALS, shortMoney } from '../rental/cost.tsx'
+import { shortMoney } from '../rental/cost.tsx'
 
-/** Past this many rows only those are made that can be seen. */
+/** Longer lists render only visible rows. */
 const PLAIN_ROWS = 100
 
 interface MachineTableProps {
@@ -38,7 +38,7 @@ const columns: ReadonlyArray<Column<OwnMachine>> = [
   { name: 'region', header: 'Region', wideOnly: true, cell: ({ region }) => region },
   { name: 'price', header: 'Per hour', align: 'right', cell: ({ pricePerHour }) => money(pricePerHour) },
   { name: 'age', header: 'Age', align: 'right', cell: ({ createdAt }) => <Age since={createdAt} /> },
-  { name: 'cost', header: 'Cost, about', align: 'right', cell: (machine) => <AboutCost machine={machine} /> },
+  { name: 'cost', header: 'Cost (estimate)', align: 'right', cell: (machine) => <EstimatedCost machine={machine} /> },
 ]
 
 export function MachineLink({ machine }: { machine: Pick<OwnMachine, 'kind' | 'id' | 'name' | 'label'> }) {
@@ -58,12 +58,8 @@ function Age({ since }: { since: string }) {
   return <span className="whitespace-nowrap">{span(useNow() - Date.parse(since))}</span>
 }
 
-function AboutCost({ machine }: { machine: OwnMachine }) {
+function EstimatedCost({ machine }: { machine: OwnMachine }) {
   const cost = maxCost(machine, useNow())
   if (cost === undefined) return <span className="text-muted">—</span>
-  return (
-    <span title="Its price for the time since it started. Its page has the exact cost.">
-      {shortMoney(cost, LISTED_DECIMALS)}
-    </span>
-  )
+  return <span title="Price times running time. The machine’s page shows the exact cost.">{shortMoney(cost)}</span>
 }

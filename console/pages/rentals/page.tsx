@@ -1,7 +1,4 @@
-/**
- * All rentals in one table, whatever their kind, and those that have ended. The interface has no list of ended machines
- * of every kind; their last event says which they were.
- */
+/** Current and ended rentals of every kind. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { z } from 'zod'
 import { rentalStatus, type RentalStatus } from '../../../src/contract/rental.ts'
@@ -29,7 +26,7 @@ export function RentalsPage() {
   const mayRent = useMay('compute:write')
   return (
     <Page
-      intro="Virtual machines, bare metal and containers of the marketplace."
+      intro="Your virtual machines, bare metal and marketplace containers."
       actions={
         mayRent && (
           <>
@@ -114,22 +111,22 @@ function NoRentals({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) {
     return (
       <Empty
-        title="No rental is like that"
+        title="No rentals match"
         action={<Button onClick={() => void navigate({ search: {} })}>Show all rentals</Button>}
       />
     )
   }
   return (
     <Empty
-      title="Nothing is rented"
+      title="No rentals yet"
       action={
         <ButtonLink to="/rent" look="primary">
           Rent a machine
         </ButtonLink>
       }
     >
-      A virtual machine or bare metal by the hour, or a container on a machine of the marketplace. It is charged by the
-      millisecond, and only while it runs.
+      Rent a virtual machine, bare metal, or a container on the marketplace. You pay by the millisecond, only while it
+      runs.
     </Empty>
   )
 }

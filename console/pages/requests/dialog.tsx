@@ -1,7 +1,6 @@
-/** One request, with its texts where the account keeps them, and the way to keep them where it does not. */
+/** One request, with its texts if the account stores them. */
 import { ApiError } from '../../../src/client/error.ts'
 import { localTime } from '../../../src/view/time.ts'
-import { money } from '../../../src/view/money.ts'
 import { duration, operationLabel, requestUsage } from '../../../src/view/request.ts'
 import { useMe, mayUse } from '../../api/me.ts'
 import { useAction, useCall } from '../../api/query.ts'
@@ -11,6 +10,7 @@ import { Facts } from '../../ui/card.tsx'
 import { CodeBlock, CopyLine } from '../../ui/copy.tsx'
 import { Dialog, useDialogBusy } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { Money } from '../../ui/money.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { OutcomeBadge, type LoggedRequest } from './cells.tsx'
@@ -21,12 +21,12 @@ export function RequestDialog({ id, onClose }: { id: string; onClose: () => void
   return (
     <Dialog title="Request" onClose={onClose} wide>
       {isMissing ? (
-        <p className="text-sm text-muted">There is no such request in this account, or it is not in the log yet.</p>
+        <p className="text-sm text-muted">Request not found in this account, or not in the log yet.</p>
       ) : (
         <Answer of={request} skeleton={<Skeleton rows={9} />}>
           {(found) => (
             <div className="flex flex-col gap-4">
-              <CopyLine text={found.requestId} label="Request id" />
+              <CopyLine text={found.requestId} label="Request ID" />
               <RequestFacts request={found} />
               <Texts requestBody={found.requestBody} responseBody={found.responseBody} />
             </div>
@@ -48,10 +48,10 @@ function RequestFacts({ request }: { request: LoggedRequest }) {
         ['Outcome', <OutcomeBadge key="outcome" request={request} />],
         ...(reason === null ? [] : [['Reason', reason] as const]),
         ['HTTP status', status],
-        ['Used', requestUsage(request)],
-        ['First byte', firstByteMs === null ? 'none came' : `after ${duration(firstByteMs)}`],
+        ['Usage', requestUsage(request)],
+        ['First byte', firstByteMs === null ? 'None' : `after ${duration(firstByteMs)}`],
         ['Duration', duration(totalMs)],
-        ['Cost', money(costUsd)],
+        ['Cost', <Money key="cost" usd={costUsd} />],
         ['Key', <code key="key">{keyId}</code>],
         ['Trace', <code key="trace">{traceId}</code>],
       ]}
@@ -69,20 +69,20 @@ function Texts({ requestBody, responseBody }: TextsProps) {
   return (
     <>
       <section>
-        <h3 className="mb-1 text-sm font-medium">Asked</h3>
-        <CodeBlock code={readable(requestBody)} label="What was asked" />
+        <h3 className="mb-1 text-sm font-medium">Request</h3>
+        <CodeBlock code={readable(requestBody)} label="Request body" />
       </section>
       <section>
-        <h3 className="mb-1 text-sm font-medium">Answered</h3>
-        <CodeBlock code={readable(responseBody)} label="What was answered" />
+        <h3 className="mb-1 text-sm font-medium">Response</h3>
+        <CodeBlock code={readable(responseBody)} label="Response body" />
       </section>
     </>
   )
 }
 
-/** JSON with its lines; a stream and whatever else as it is. */
+/** JSON is indented; streams and other bodies stay as they are. */
 function readable(body: string | null): string {
-  if (body === null) return 'Not kept.'
+  if (body === null) return 'Not stored.'
   try {
     return JSON.stringify(JSON.parse(body), null, 2)
   } catch {
@@ -96,30 +96,27 @@ function NoTexts() {
   useDialogBusy(keep.isPending)
   const isOwner = me.role === 'owner' && mayUse(me, 'keys')
   if (me.account.keepsBodies) {
-    return <p className="text-sm text-muted">The texts of this request were not kept, or have been deleted since.</p>
+    return <p className="text-sm text-muted">The texts of this request were not stored, or were deleted.</p>
   }
   return (
     <div className="flex flex-col gap-2 rounded-md bg-sunken p-3 text-sm">
       <p>
-        This account keeps no texts, so nobody can read here what was asked and answered. Kept texts are sealed, and
-        only keys of the account with the scope <code className="font-mono">inference</code> can read them.
+        This account does not store request and response texts. Stored texts are encrypted and readable only with keys
+        of this account that have the scope <code className="font-mono">inference</code>.
       </p>
       {isOwner ? (
         <div>
           <Button
             busy={keep.isPending}
             onClick={() =>
-              keep.mutate(
-                { body: { keepsBodies: true } },
-                { onSuccess: () => toast('Texts of requests are kept from now on.') },
-              )
+              keep.mutate({ body: { keepsBodies: true } }, { onSuccess: () => toast('Request texts are now stored') })
             }
           >
-            Keep texts from now on
+            Store texts from now on
           </Button>
         </div>
       ) : (
-        <p className="text-muted">An owner of the account can change that, with a key that has the scope keys.</p>
+        <p className="text-muted">An account owner with a key that has the scope keys can change this.</p>
       )}
       {keep.error !== null && <ErrorNotice error={keep.error} />}
     </div>

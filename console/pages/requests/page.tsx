@@ -1,7 +1,6 @@
-/** The log of the account's calls of models, newest first, a page at a time. */
+/** The account's inference requests, newest first. */
 import { getRouteApi } from '@tanstack/react-router'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
-import { money } from '../../../src/view/money.ts'
 import { duration, operationLabel, outcomeLabels, requestUsage } from '../../../src/view/request.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
@@ -10,6 +9,7 @@ import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
+import { Money } from '../../ui/money.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Pager, usePages } from '../../ui/pager.tsx'
@@ -28,10 +28,9 @@ export function RequestsPage() {
   const { model, outcome, request } = search
   const change = (more: Partial<typeof search>): void => void navigate({ search: { ...search, ...more } })
   return (
-    <Page intro="What models were asked with the keys of this account, and what became of it.">
+    <Page intro="Inference requests of this account, with their outcome and cost.">
       <Filters model={model} outcome={outcome} onChange={change} />
-      {/* Another filter begins at its first page. */}
-      <Log key={`${model} ${outcome}`} model={model} outcome={outcome} onOpen={(id) => change({ request: id })} />
+      <Log model={model} outcome={outcome} onOpen={(id) => change({ request: id })} />
       {request !== undefined && <RequestDialog id={request} onClose={() => change({ request: undefined })} />}
     </Page>
   )
@@ -44,7 +43,7 @@ interface LogProps {
 }
 
 function Log({ model, outcome, onOpen }: LogProps) {
-  const pages = usePages()
+  const pages = usePages(`${model} ${outcome}`)
   const page = useCall('listInferenceRequests', { query: { limit: ROWS, model, outcome, cursor: pages.cursor } })
   return (
     <Answer of={page} skeleton={<Skeleton rows={10} />}>
@@ -109,7 +108,7 @@ function Requests({ requests, isFiltered, onOpen }: RequestsProps) {
       rowKey={({ requestId }) => requestId}
       empty={
         isFiltered ? (
-          <Empty title="No request like this">Choose another model or outcome above.</Empty>
+          <Empty title="No requests match">Choose another model or outcome.</Empty>
         ) : (
           <Empty
             title="No requests yet"
@@ -119,7 +118,7 @@ function Requests({ requests, isFiltered, onOpen }: RequestsProps) {
               </ButtonLink>
             }
           >
-            Each call of a model stands here a moment after it has ended.
+            Requests appear here shortly after they end.
           </Empty>
         )
       }
@@ -145,9 +144,9 @@ function columnsOf(
     { name: 'model', header: 'Model', cell: ({ model }) => <span className="break-all">{model}</span> },
     { name: 'kind', header: 'Kind', wideOnly: true, cell: ({ operation }) => operationLabel(operation) },
     { name: 'outcome', header: 'Outcome', cell: (row) => <OutcomeBadge request={row} /> },
-    { name: 'input', header: 'Used', align: 'right', cell: (row) => requestUsage(row) },
+    { name: 'input', header: 'Usage', align: 'right', cell: (row) => requestUsage(row) },
     { name: 'ms', header: 'Duration', align: 'right', wideOnly: true, cell: ({ totalMs }) => duration(totalMs) },
-    { name: 'cost', header: 'Cost', align: 'right', cell: ({ costUsd }) => money(costUsd) },
+    { name: 'cost', header: 'Cost', align: 'right', cell: ({ costUsd }) => <Money usd={costUsd} /> },
     {
       name: 'open',
       header: <span className="sr-only">Details</span>,

@@ -1,7 +1,4 @@
-/**
- * The way in: an API key, once, for a session in this browser. Opened by the link that a first start prints, it has the
- * key of the demo account.
- */
+/** Signing in with an API key. The link printed by the first start also shows the key of the demo account. */
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, useRouter } from '@tanstack/react-router'
 import { useEffect, useState, type FormEvent, type ReactNode } from 'react'
@@ -39,7 +36,7 @@ export function SignInPage() {
   )
 }
 
-/** The token of the printed link works once, so it leaves the address bar as soon as it is used. */
+/** The link's token works once and is removed from the address bar as soon as it is used. */
 async function readWelcome(): Promise<ConsoleWelcome> {
   const [, token] = /^#welcome=([\w-]+)$/.exec(location.hash) ?? []
   if (token !== undefined) {
@@ -53,7 +50,7 @@ async function readWelcome(): Promise<ConsoleWelcome> {
   return response.ok ? ((await response.json()) as ConsoleWelcome) : {}
 }
 
-/** Signs in and goes where one wanted to go. */
+/** Signs in and opens the page that was requested. */
 function useSignIn(then: '/tour' | undefined): {
   enter: (key: string) => Promise<void>
   busy: boolean
@@ -82,14 +79,14 @@ function FirstRun({ demoKey, welcome }: { demoKey: string; welcome: ConsoleWelco
   return (
     <>
       <p className="text-muted">
-        Your GPU cloud runs on this machine. A demo account with $20,000 of demo money is ready; this is its API key,
-        for the console, the command line and the API.
+        Your GPU cloud is running on this machine. A demo account with $20,000 of demo credit is ready. Its API key
+        works in the console, on the command line and with the API:
       </p>
       <CopyLine text={demoKey} label="Demo key" />
       <ol className="flex list-decimal flex-col gap-1 pl-5 text-sm text-muted">
-        <li>Rent a machine and log into it.</li>
-        <li>Talk to a model that runs on this server.</li>
-        <li>See what both have cost, to the nano-dollar.</li>
+        <li>Rent a machine and log in.</li>
+        <li>Chat with a model that runs on this server.</li>
+        <li>See what both cost.</li>
       </ol>
       {error !== null && <ErrorNotice error={error} />}
       <Button look="primary" busy={busy} onClick={() => void enter(demoKey)}>
@@ -132,22 +129,22 @@ function KeyForm({ hint }: { hint: ReactNode }) {
   )
 }
 
-/** On the server's own machine its files can be named. */
+/** File paths are only known on the server's own machine. */
 function KeyHint({ welcome }: { welcome: ConsoleWelcome }) {
   const { keyFile, operatorKeyFile } = welcome
   if (keyFile === undefined && operatorKeyFile === undefined) {
-    return 'Whoever runs this server gives you one. The key itself is not kept in the browser.'
+    return 'Ask the operator of this server for a key. The key is not stored in the browser.'
   }
   return (
     <>
       {keyFile !== undefined && (
         <>
-          The demo account’s key is in the file <code className="font-mono">{keyFile}</code>.{' '}
+          The demo account’s key is in <code className="font-mono">{keyFile}</code>.{' '}
         </>
       )}
       {operatorKeyFile !== undefined && (
         <>
-          The operator’s key is in <code className="font-mono">{operatorKeyFile}</code>.
+          The operator key is in <code className="font-mono">{operatorKeyFile}</code>.
         </>
       )}
     </>

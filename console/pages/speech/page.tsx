@@ -1,4 +1,4 @@
-/** A text, spoken by a model: it is played here, can be taken along, and says what it has cost. */
+/** Text to speech, with playback, download and cost. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useEffect, useRef, useState, type FormEvent } from 'react'
 import type { CallInput } from '../../../src/client/client.ts'
@@ -24,17 +24,17 @@ const route = getRouteApi('/shell/speech')
 
 const EXAMPLE = 'The ship is in the harbour.'
 const MAX_CHARS = 100_000
-/** Files stay in the browser's memory for as long as they can be played. */
+/** Each is a file in the browser's memory. */
 const MAX_TAKES = 20
 
 const parameters: readonly Parameter[] = [
-  { name: 'speed', label: 'Speed', hint: '1 is usual, 2 twice as fast.', least: 0.1, most: 5 },
+  { name: 'speed', label: 'Speed', hint: '1 is normal, 2 is twice as fast.', least: 0.1, most: 5 },
 ]
 
 export function SpeechPage() {
   const { model: wanted } = route.useSearch()
   return (
-    <Page intro="Have a text spoken. What was said stays in this page: download what you want to keep.">
+    <Page intro="Turn text into speech. Recordings stay in this page; download the ones you want to keep.">
       <WithModel kind="speech" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Speech model={model} models={models} />}
       </WithModel>
@@ -44,7 +44,7 @@ export function SpeechPage() {
 
 function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
   const navigate = route.useNavigate()
-  const booth = useBooth()
+  const speech = useSpeech()
   const [text, setText] = useState('')
   const [speaker, setSpeaker] = useState('')
   const [language, setLanguage] = useState('')
@@ -58,10 +58,10 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
     ...(language.trim() === '' ? {} : { language: language.trim() }),
     ...values,
   }
-  const canSpeak = text.trim() !== '' && !isWrong && !booth.isBusy
+  const canSpeak = text.trim() !== '' && !isWrong && !speech.isBusy
   const submit = (event: FormEvent): void => {
     event.preventDefault()
-    if (canSpeak) booth.speak(order)
+    if (canSpeak) speech.speak(order)
   }
   return (
     <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_20rem]">
@@ -79,23 +79,23 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
               maxLength={MAX_CHARS}
               value={text}
               placeholder={EXAMPLE}
-              hint={`${number(Array.from(text).length)} of ${number(MAX_CHARS)} characters. Each one costs.`}
+              hint={`${number(Array.from(text).length)} of ${number(MAX_CHARS)} characters, billed per character.`}
               onChange={(event) => setText(event.target.value)}
             />
-            {booth.error !== null && <ErrorNotice error={booth.error} onRetry={() => booth.speak(order)} />}
+            {speech.error !== null && <ErrorNotice error={speech.error} onRetry={() => speech.speak(order)} />}
             <div className="flex justify-end gap-2">
-              {booth.isBusy && <Button onClick={booth.stop}>Stop</Button>}
-              <Button type="submit" look="primary" busy={booth.isBusy} disabled={!canSpeak}>
-                {booth.isBusy ? 'Speaking…' : 'Speak'}
+              {speech.isBusy && <Button onClick={speech.stop}>Stop</Button>}
+              <Button type="submit" look="primary" busy={speech.isBusy} disabled={!canSpeak}>
+                {speech.isBusy ? 'Generating …' : 'Generate'}
               </Button>
             </div>
           </form>
         </Card>
-        {booth.takes.length === 0 ? (
-          <Empty title="Nothing spoken yet">Write a text and press Speak. It can be played here.</Empty>
+        {speech.takes.length === 0 ? (
+          <Empty title="No recordings yet">Enter a text and press Generate.</Empty>
         ) : (
-          <ul aria-label="Spoken in this visit" className="flex flex-col gap-3">
-            {booth.takes.map((take) => (
+          <ul aria-label="Recordings of this session" className="flex flex-col gap-3">
+            {speech.takes.map((take) => (
               <TakeView key={take.requestId} take={take} />
             ))}
           </ul>
@@ -106,7 +106,7 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
           <ModelField
             model={model}
             models={models}
-            disabled={booth.isBusy}
+            disabled={speech.isBusy}
             onChoose={(id) => void navigate({ search: { model: id }, replace: true })}
           />
           <TextField
@@ -114,7 +114,7 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
             value={speaker}
             maxLength={100}
             placeholder="Default"
-            hint="A name that the model knows. The one that comes with Berth has neural, slt, rms, awb and kal."
+            hint="The built-in model has neural, slt, rms, awb and kal."
             onChange={(event) => setSpeaker(event.target.value)}
           />
           <TextField
@@ -122,7 +122,7 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
             value={language}
             maxLength={20}
             placeholder="Default"
-            hint="Such as en-US."
+            hint="For example en-US."
             onChange={(event) => setLanguage(event.target.value)}
           />
           <ParameterFields parameters={parameters} typed={typed} faults={faults} onChange={setTyped} />
@@ -147,7 +147,7 @@ function TakeView({ take: { order, url, seconds, characters, requestId } }: { ta
     <li className="flex min-w-0 flex-col gap-2 rounded-lg border border-line bg-surface p-4">
       <p className="line-clamp-2 text-sm break-words">{order.text}</p>
       <div className="flex flex-wrap items-center gap-3">
-        {/* Its words stand above it. */}
+        {/* The text is above it. */}
         {/* oxlint-disable-next-line jsx-a11y/media-has-caption */}
         <audio controls src={url} aria-label={`Play: ${order.text.slice(0, 60)}`} className="h-10 min-w-0 flex-1" />
         <DownloadLink href={url} file="speech.mp3" />
@@ -160,7 +160,7 @@ function TakeView({ take: { order, url, seconds, characters, requestId } }: { ta
   )
 }
 
-function useBooth() {
+function useSpeech() {
   const [takes, setTakes] = useState<readonly Take[]>([])
   const [isBusy, setIsBusy] = useState(false)
   const [error, setError] = useState<ClientError | null>(null)

@@ -1,4 +1,4 @@
-/** Three steps through the whole, each ticked off by what the account has really done, and the same by hand. */
+/** Getting started: three steps, each checked off by the account's own activity, and the same with the API. */
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { parseUsd } from '../../../src/base/money.ts'
@@ -22,7 +22,7 @@ export function TourPage() {
   const usage = useCall('getUsageSummary', {}, { enabled: seesMoney })
   const spent = usage.data === undefined ? 0n : (parseUsd(usage.data.totalUsd) ?? 0n)
   return (
-    <Page intro="Three steps through the whole. Each is ticked off when you have done it.">
+    <Page intro="Get started in three steps. Each is checked off when you have done it.">
       <ol className="flex flex-col gap-3">
         <Step
           number={1}
@@ -37,17 +37,17 @@ export function TourPage() {
             </>
           }
         >
-          A virtual machine, bare metal, or a container on somebody’s machine. It runs in seconds; its page has the SSH
-          command, a terminal and the logs. You pay by the millisecond, and nothing after you terminate it.
+          Choose a virtual machine, bare metal, or a container on the marketplace. It starts in seconds; its page has
+          the SSH command, a terminal and logs. You pay by the millisecond until you terminate it.
         </Step>
         <Step
           number={2}
-          title="Talk to a model"
+          title="Chat with a model"
           isDone={(requests.data?.requests.length ?? 0) > 0}
           actions={<ButtonLink to="/chat">Chat</ButtonLink>}
         >
-          The models of this server answer in the browser and by an API that OpenAI’s clients speak. Each answer shows
-          its tokens and its cost.
+          Use the models of this server in the browser or through an OpenAI-compatible API. Each answer shows its tokens
+          and cost.
         </Step>
         <Step
           number={3}
@@ -60,10 +60,10 @@ export function TourPage() {
             </>
           }
         >
-          The statement has every charge to the nano-dollar; usage has them by day, model and key.
+          The statement lists every charge; usage shows spend by day, model, key and rental.
         </Step>
       </ol>
-      <ByHand />
+      <CommandLine />
       {isOperator && <OperatorNote />}
     </Page>
   )
@@ -103,15 +103,15 @@ function Step({ number, title, isDone, actions, children }: StepProps) {
   )
 }
 
-function ByHand() {
+function CommandLine() {
   const url = location.origin
   return (
-    <Card title="The same by hand">
+    <Card title="Command line and API">
       <div className="flex flex-col gap-4 text-sm">
         <p className="max-w-prose text-muted">
-          Everything here is an API. Set the address and your key once; the command line and curl take them from there.
+          Everything in this console is available through the API. Set the URL and your key once.
         </p>
-        <CodeBlock label="Address and key" code={`export BERTH_URL=${url}\nexport BERTH_KEY=bk_…`} />
+        <CodeBlock label="URL and key" code={`export BERTH_URL=${url}\nexport BERTH_KEY=bk_…`} />
         <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
           <div className="flex min-w-0 flex-col gap-2">
             <h3 className="font-semibold">Command line</h3>
@@ -134,7 +134,7 @@ function ByHand() {
             href="/docs"
             className="inline-flex min-h-9 items-center rounded-md border border-line-strong bg-surface px-3 py-1.5 text-sm font-medium hover:bg-sunken"
           >
-            Reference of the API
+            API reference
           </a>
           <ButtonLink to="/keys">API keys</ButtonLink>
           <ButtonLink to="/ssh-keys">SSH keys</ButtonLink>
@@ -144,16 +144,16 @@ function ByHand() {
   )
 }
 
-/** Only on the server's own machine its files can be named. */
+/** File paths are only known on the server's own machine. */
 function OperatorNote() {
   const welcome = useQuery({ queryKey: ['welcome'], queryFn: readWelcome, retry: false })
   const file = welcome.data?.operatorKeyFile
   return (
-    <Card title="You are an operator" actions={<ButtonLink to="/operator">Traffic</ButtonLink>}>
+    <Card title="Operator access" actions={<ButtonLink to="/operator">Traffic</ButtonLink>}>
       <p className="max-w-prose text-sm text-muted">
-        Accounts, prices, models and machines are in the navigation under Operator. The operator’s key{' '}
-        {file === undefined ? 'is in the file operator.key of the server’s data folder' : `is in the file ${file}`}; a
-        lost one is replaced with <code className="font-mono">berth serve --new-operator-key</code>.
+        Manage accounts, prices, models and machines under Operator in the navigation. The operator key is in{' '}
+        {file === undefined ? 'the file operator.key in the server’s data folder' : `the file ${file}`}. Replace a lost
+        key with <code className="font-mono">berth serve --new-operator-key</code>.
       </p>
     </Card>
   )

@@ -1,11 +1,11 @@
-/** What each day has cost, as bars. A long time is shown by weeks. */
+/** Spend per day, or per week for long ranges. */
 import type { Reply } from '../../../src/client/client.ts'
 import { parseUsd, sumUsd, zeroUsd } from '../../../src/base/money.ts'
 import { count } from '../../../src/view/number.ts'
 import { BarChart, type Bar } from '../../ui/bar-chart.tsx'
 import { daysOf, shortDay, type Range } from './range.ts'
 
-/** More bars than these cannot be told apart. */
+/** More bars cannot be told apart. */
 const MAX_BARS = 100
 const WEEK = 7
 
@@ -22,9 +22,9 @@ export function UsageDays({ summary, range }: { summary: Reply<'getUsageSummary'
   })
   return (
     <BarChart
-      label={isByWeek ? 'Spent by week' : 'Spent by day'}
-      barName={isByWeek ? 'Week from' : 'Day'}
-      parts={['Spent']}
+      label={isByWeek ? 'Spend by week' : 'Spend by day'}
+      barName={isByWeek ? 'Week of' : 'Day'}
+      parts={['Spend']}
       bars={bars}
     />
   )

@@ -1,6 +1,6 @@
 /**
- * What models, keys or rentals have cost, the dearest first. For a week each day is shown with its parts; the server
- * sums by one thing at a time, so that takes a call for each day and is not done for longer.
+ * Spend by model, key or rental, highest first. The server sums by one dimension at a time, so that the daily breakdown
+ * takes one request per day and is only shown for up to a week.
  */
 import { useQueries } from '@tanstack/react-query'
 import type { Reply } from '../../../src/client/client.ts'
@@ -8,8 +8,9 @@ import { parseUsd, sumUsd, zeroUsd, type NanoUsd } from '../../../src/base/money
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { call } from '../../api/query.ts'
-import { BarChart, CHART_PARTS, type Bar } from '../../ui/bar-chart.tsx'
+import { BarChart, MAX_PARTS, type Bar } from '../../ui/bar-chart.tsx'
 import { Card } from '../../ui/card.tsx'
+import { Money } from '../../ui/money.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table, type Column } from '../../ui/table.tsx'
 import { UsageName, useUsageNames } from './name.tsx'
@@ -19,7 +20,7 @@ type Summary = Reply<'getUsageSummary'>
 type Row = Summary['rows'][number]
 
 const SPLIT_DAYS = 7
-/** The dearest; the others are told as one sum. */
+/** The highest; the others are summed up. */
 const SHOWN_ROWS = 50
 
 interface UsageGroupsProps {
@@ -38,28 +39,28 @@ export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
   return (
     <div className="flex flex-col gap-4">
       {days.length <= SPLIT_DAYS && (
-        <Card title={`Each day by ${by}`}>
+        <Card title={`Daily spend by ${by}`}>
           <SplitDays by={by} days={days} rows={summary.rows} />
         </Card>
       )}
-      <Table label={`Spent by ${by}`} columns={columns} rows={shown} rowKey={(row) => row.group} empty={null} />
+      <Table label={`Spend by ${by}`} columns={columns} rows={shown} rowKey={(row) => row.group} empty={null} />
       {others.length > 0 && (
         <p className="text-sm text-muted">
-          And {number(others.length)} more, {money(sumUsd(others.map(costOf)))} together.
+          {number(others.length)} more, {money(sumUsd(others.map(costOf)))} in total.
         </p>
       )}
     </div>
   )
 }
 
-function columnsOf(by: UsageGroupsProps['by'], dearest: NanoUsd): ReadonlyArray<Column<Row>> {
+function columnsOf(by: UsageGroupsProps['by'], highest: NanoUsd): ReadonlyArray<Column<Row>> {
   return [
     { name: 'name', header: titles[by], cell: (row) => <UsageName by={by} row={row} /> },
     {
       name: 'share',
       header: <span className="sr-only">Share</span>,
       wideOnly: true,
-      cell: (row) => <Share of={costOf(row)} most={dearest} />,
+      cell: (row) => <Share of={costOf(row)} most={highest} />,
     },
     {
       name: 'requests',
@@ -67,7 +68,7 @@ function columnsOf(by: UsageGroupsProps['by'], dearest: NanoUsd): ReadonlyArray<
       align: 'right',
       cell: (row) => (row.requests === 0 ? '—' : number(row.requests)),
     },
-    { name: 'cost', header: 'Spent', align: 'right', cell: (row) => money(row.costUsd) },
+    { name: 'cost', header: 'Spend', align: 'right', cell: (row) => <Money usd={row.costUsd} /> },
   ]
 }
 
@@ -80,7 +81,7 @@ function Share({ of, most }: { of: NanoUsd; most: NanoUsd }) {
   )
 }
 
-/** The dearest as parts of their own, the others as one. */
+/** The highest as separate parts, the others as one. */
 function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: readonly string[]; rows: readonly Row[] }) {
   const nameOf = useUsageNames(by)
   const answers = useQueries({
@@ -93,8 +94,8 @@ function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: reado
     }),
   })
   if (answers.some((answer) => answer.isPending)) return <Skeleton rows={6} />
-  const fits = rows.length <= CHART_PARTS
-  const ownRows = rows.slice(0, fits ? CHART_PARTS : CHART_PARTS - 1)
+  const fits = rows.length <= MAX_PARTS
+  const ownRows = rows.slice(0, fits ? MAX_PARTS : MAX_PARTS - 1)
   const own = ownRows.map((row) => row.group)
   const bars = days.map((day, index): Bar => {
     const found = answers[index]?.data?.rows ?? []
@@ -104,7 +105,7 @@ function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: reado
   })
   return (
     <BarChart
-      label={`Each day by ${by}`}
+      label={`Daily spend by ${by}`}
       barName="Day"
       parts={[...ownRows.map(nameOf), ...(fits ? [] : ['Others'])]}
       bars={bars}

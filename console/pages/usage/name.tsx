@@ -1,4 +1,4 @@
-/** Names instead of ids, as far as the key that is signed in may know them. */
+/** Names instead of IDs, as far as the key's scopes allow. */
 import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
@@ -7,31 +7,31 @@ import { RentalLink } from '../rental/link.tsx'
 type Row = Reply<'getUsageSummary'>['rows'][number]
 type Grouping = Exclude<Reply<'getUsageSummary'>['by'], 'day'>
 
-/** What is no model, key or rental is counted under a word. */
-const words: Readonly<Record<string, string>> = {
+/** Spend without a model, key or rental. */
+const otherGroups: Readonly<Record<string, string>> = {
   machines: 'Machines',
   storage: 'Storage volumes',
-  inference: 'Requests to models',
+  inference: 'Inference requests',
   other: 'Other',
   'no key': 'No key',
 }
 
-/** Short names, for a legend. */
+/** For the legend. */
 export function useUsageNames(by: Grouping): (row: Row) => string {
   const keyNames = useKeyNames(by === 'key')
   return ({ group, rental }) => {
-    const word = words[group]
-    if (word !== undefined) return word
+    const other = otherGroups[group]
+    if (other !== undefined) return other
     if (by === 'rental') return rental?.label ?? rental?.name ?? `Rental ${group}`
     return by === 'key' ? (keyNames.get(group)?.name ?? `Key ${group}`) : group
   }
 }
 
-/** In a table: with what tells two of the same name apart. */
+/** For the table. */
 export function UsageName({ by, row }: { by: Grouping; row: Row }) {
   const { group, rental } = row
-  const word = words[group]
-  if (word !== undefined) return <span className="whitespace-nowrap">{word}</span>
+  const other = otherGroups[group]
+  if (other !== undefined) return <span className="whitespace-nowrap">{other}</span>
   if (by === 'rental') return <RentalLink id={group} rental={rental} />
   if (by === 'key') return <KeyName id={group} />
   return <span className="font-mono break-all">{group}</span>

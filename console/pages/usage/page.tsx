@@ -1,10 +1,10 @@
-/** What was spent, when and on what. The days and what they are summed by stand in the address. */
+/** Spend by day, model, key or rental. Range and grouping are in the URL. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { Reply } from '../../../src/client/client.ts'
 import { instantOf } from '../../../src/base/instant.ts'
 import { nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { count, number } from '../../../src/view/number.ts'
-import { money } from '../../../src/view/money.ts'
+import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
@@ -23,8 +23,6 @@ const route = getRouteApi('/shell/usage')
 
 /** Charges raise no event. */
 const USAGE_EVERY_MS = 60_000
-/** An average needs no nano-dollars. */
-const SHOWN_NANO = 10_000n
 
 type Grouping = Reply<'getUsageSummary'>['by']
 
@@ -49,19 +47,19 @@ export function UsagePage() {
   )
   const setRange = (next: Range): void => void navigate({ search: { ...search, ...next }, replace: true })
   return (
-    <Page intro="What was spent, less what was given back. Days are those of UTC.">
+    <Page intro="Spend minus refunds. Days are in UTC.">
       <RangeBar range={range} fault={fault} presets={presetsAt(now)} onChange={setRange} />
       {fault === undefined && (
         <>
           <Totals summary={usage.data} days={daysOf(range).length} />
           <Tabs
-            label="Summed"
+            label="Group by"
             tabs={groupings}
             chosen={by}
             onChoose={(next) => void navigate({ search: { ...search, by: next }, replace: true })}
           >
             <Answer of={usage} skeleton={<Skeleton rows={7} />}>
-              {(summary) => <Summed summary={summary} range={range} />}
+              {(summary) => <Groups summary={summary} range={range} />}
             </Answer>
           </Tabs>
         </>
@@ -78,7 +76,7 @@ interface RangeBarProps {
 }
 
 function RangeBar({ range, fault, presets, onChange }: RangeBarProps) {
-  // A date field is empty while somebody types in it; the last whole day stays.
+  // A date field is empty while it is being typed.
   const change = (part: Partial<Range>): void => {
     if (Object.values(part).every((day) => day !== '')) onChange({ ...range, ...part })
   }
@@ -127,47 +125,47 @@ function Totals({ summary, days }: { summary: Reply<'getUsageSummary'> | undefin
   const requests = summary?.rows.reduce((sum, row) => sum + row.requests, 0) ?? 0
   return (
     <Stats>
-      <Stat label="Spent" value={summary === undefined ? loading : money(total)} detail={`In ${count(days, 'day')}`} />
+      <Stat label="Spend" value={summary === undefined ? loading : money(total)} detail={`In ${count(days, 'day')}`} />
       <Stat
-        label="A day, on average"
-        value={summary === undefined ? loading : money(nanoUsdOf((total / BigInt(days) / SHOWN_NANO) * SHOWN_NANO))}
-        detail="Rounded down"
+        label="Average per day"
+        value={summary === undefined ? loading : money(nanoUsdOf(total / BigInt(days)))}
+        detail="Over the selected days"
       />
       <Stat
-        label="Model requests"
+        label="Inference requests"
         value={summary === undefined ? loading : number(requests)}
         detail="Billed, including cancelled ones"
       />
       <Stat
-        label="Now, an hour"
-        value={balance.data === undefined ? loading : money(balance.data.hourlySpendUsd)}
-        detail="By machines and volumes that run"
+        label="Current spend"
+        value={balance.data === undefined ? loading : hourlyPrice(balance.data.hourlySpendUsd)}
+        detail="Running machines and volumes"
       />
     </Stats>
   )
 }
 
-function Summed({ summary, range }: { summary: Reply<'getUsageSummary'>; range: Range }) {
+function Groups({ summary, range }: { summary: Reply<'getUsageSummary'>; range: Range }) {
   if (summary.rows.length === 0) {
     return (
       <Empty
-        title="Nothing was spent on these days"
+        title="No spend on these days"
         action={
           <div className="flex flex-wrap justify-center gap-2">
             <ButtonLink to="/rent" look="primary">
               Rent a machine
             </ButtonLink>
-            <ButtonLink to="/chat">Talk to a model</ButtonLink>
+            <ButtonLink to="/chat">Chat with a model</ButtonLink>
           </div>
         }
       >
-        Machines, volumes and requests to models show up here within minutes of being used.
+        Machines, volumes and inference requests appear here within minutes.
       </Empty>
     )
   }
   if (summary.by !== 'day') return <UsageGroups summary={summary} by={summary.by} range={range} />
   return (
-    <Card title="Spent by day">
+    <Card title="Spend by day">
       <UsageDays summary={summary} range={range} />
     </Card>
   )

@@ -1,4 +1,4 @@
-/** The days that the usage page covers. Days are those of UTC, as in the books. */
+/** The days of the usage page, in UTC as in the ledger. */
 import {
   addMs,
   DAY_MS,
@@ -9,7 +9,7 @@ import {
   type Instant,
 } from '../../../src/base/instant.ts'
 
-/** The longest stretch that the server sums up: a leap year. */
+/** The longest range that the server sums up: a leap year. */
 const MAX_DAYS = 366
 const DEFAULT_DAYS = 30
 
@@ -32,21 +32,20 @@ export function presetsAt(now: Instant): readonly Preset[] {
   return [last(7), last(DEFAULT_DAYS), last(90), { name: 'This month', from: dayOf(startOfMonth(now)), to }]
 }
 
-/** What the address says; what it leaves out ends today and takes thirty days. */
+/** From the URL; by default the last thirty days. */
 export function rangeOf(search: { from?: string | undefined; to?: string | undefined }, now: Instant): Range {
   const to = search.to ?? dayOf(now)
   const end = parseInstant(to) ?? now
   return { from: search.from ?? dayOf(addMs(end, (1 - DEFAULT_DAYS) * DAY_MS)), to }
 }
 
-/** What is wrong with a range, in a sentence. */
 export function rangeFault(range: Range): string | undefined {
   const days = countDays(range)
-  if (days < 1) return 'The first day comes after the last.'
-  return days > MAX_DAYS ? `At most ${MAX_DAYS} days at a time.` : undefined
+  if (days < 1) return 'The first day must not be after the last'
+  return days > MAX_DAYS ? `Choose at most ${MAX_DAYS} days` : undefined
 }
 
-/** Every day of a range that has no fault. */
+/** Every day of a valid range. */
 export function daysOf(range: Range): string[] {
   const first = parseInstant(range.from)
   if (first === undefined) return []

@@ -1,4 +1,4 @@
-/** What a webhook has sent, newest first: what came of it, and a way to send it again. */
+/** Deliveries of a webhook, newest first. */
 import type { Reply } from '../../../src/client/client.ts'
 import { limits } from '../../../src/base/limits.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
@@ -40,8 +40,8 @@ export function Deliveries({ webhookId }: { webhookId: string }) {
               rows={rows}
               rowKey={(one) => one.id}
               empty={
-                <Empty title="Nothing was sent yet">
-                  The next event that it wants is sent as it happens. Send a test to see whether your server gets it.
+                <Empty title="No deliveries yet">
+                  Events are delivered as they happen. Send a test event to check your server.
                 </Empty>
               }
             />
@@ -61,7 +61,7 @@ function columnsAt(now: number): ReadonlyArray<Column<Delivery>> {
       cell: (one) => <span className="font-mono whitespace-nowrap">{one.eventType}</span>,
     },
     { name: 'state', header: 'State', cell: (one) => <State delivery={one} /> },
-    { name: 'answer', header: 'Answer', cell: (one) => <LastAnswer delivery={one} /> },
+    { name: 'answer', header: 'Response', cell: (one) => <LastAnswer delivery={one} /> },
     {
       name: 'attempts',
       header: 'Attempts',
@@ -71,7 +71,7 @@ function columnsAt(now: number): ReadonlyArray<Column<Delivery>> {
     },
     {
       name: 'at',
-      header: 'When',
+      header: 'Created',
       cell: (one) => (
         <span className="whitespace-nowrap" title={localTime(one.createdAt)}>
           {relativeTime(one.createdAt, now)}
@@ -92,21 +92,20 @@ function columnsAt(now: number): ReadonlyArray<Column<Delivery>> {
       name: 'actions',
       header: <span className="sr-only">Actions</span>,
       align: 'right',
-      cell: (one) => <Again delivery={one} />,
+      cell: (one) => <RedeliverButton delivery={one} />,
     },
   ]
 }
 
-/** One that waits after a failure says so. */
 function State({ delivery }: { delivery: Delivery }) {
   const isRetried = delivery.state === 'pending' && delivery.attempts > 0
   const { tone, word } = isRetried ? retried : states[delivery.state]
   return <Badge tone={tone}>{word}</Badge>
 }
 
-const retried = { tone: 'warn', word: 'Tried again soon' } as const
+const retried = { tone: 'warn', word: 'Retrying' } as const
 const states = {
-  pending: { tone: 'info', word: 'On its way' },
+  pending: { tone: 'info', word: 'Pending' },
   delivered: { tone: 'good', word: 'Delivered' },
   failed: { tone: 'bad', word: 'Failed' },
 } as const satisfies Record<Delivery['state'], { tone: Tone; word: string }>
@@ -115,22 +114,22 @@ function LastAnswer({ delivery }: { delivery: Delivery }) {
   const { lastStatus, lastError } = delivery
   if (lastError !== null) return <span className="block min-w-32">{lastError}</span>
   return lastStatus === null ? (
-    <span className="text-muted">None yet</span>
+    <span className="text-muted">—</span>
   ) : (
     <span className="tabular-nums">{lastStatus}</span>
   )
 }
 
-function Again({ delivery }: { delivery: Delivery }) {
+function RedeliverButton({ delivery }: { delivery: Delivery }) {
   const redeliver = useAction('redeliver', ['listWebhookDeliveries'])
   const send = (): void =>
     redeliver.mutate(
       { params: { id: delivery.id } },
-      { onSuccess: () => toast('It is sent again'), onError: (error) => toast(error.message, 'bad') },
+      { onSuccess: () => toast('Redelivery scheduled'), onError: (error) => toast(error.message, 'bad') },
     )
   return (
-    <Button busy={redeliver.isPending} onClick={send} aria-label={`Send again: ${delivery.eventType}`}>
-      Send again
+    <Button busy={redeliver.isPending} onClick={send} aria-label={`Redeliver ${delivery.eventType}`}>
+      Redeliver
     </Button>
   )
 }

@@ -1,0 +1,108 @@
+/** Generates one image at a time, with progress, and keeps the images of this session, newest first. */
+import { useEffect, useRef, useState } from 'react'
+import type { CallInput } from '../../../src/client/client.ts'
+import type { ClientError } from '../../../src/client/error.ts'
+import { client } from '../../api/client.ts'
+import { fileOf, isStopped, noteRequest, problemOf } from '../../api/inference.ts'
+
+/** Each is a file in the browser's memory. */
+const MAX_IMAGES = 24
+
+export type ImageOrder = CallInput<'generateImage'>['body']
+
+export interface Generation {
+  readonly order: ImageOrder
+  readonly requestId: string
+  readonly state: 'waiting' | 'running' | 'stopped' | 'failed'
+  /** Requests ahead of it in the queue, if the engine reports it. */
+  readonly ahead: number | null
+  readonly step: number
+  readonly steps: number | null
+  readonly error: ClientError | null
+}
+
+export interface GeneratedImage {
+  readonly requestId: string
+  readonly order: ImageOrder
+  readonly url: string
+  readonly seed: number
+  readonly seconds: number
+  readonly notes: readonly string[]
+}
+
+export interface Images {
+  /** In progress, or the last failure. */
+  readonly generation: Generation | undefined
+  readonly images: readonly GeneratedImage[]
+  readonly isBusy: boolean
+  readonly generate: (order: ImageOrder) => void
+  readonly stop: () => void
+}
+
+export function useImages(): Images {
+  const [generation, setGeneration] = useState<Generation>()
+  const [images, setImages] = useState<readonly GeneratedImage[]>([])
+  const running = useRef<AbortController>(undefined)
+  // Newest first, as the images.
+  const urls = useRef<string[]>([])
+  useEffect(() => {
+    const made = urls.current
+    return () => {
+      running.current?.abort()
+      for (const url of made) URL.revokeObjectURL(url)
+    }
+  }, [])
+  const add = (image: GeneratedImage): void => {
+    urls.current.unshift(image.url)
+    for (const url of urls.current.splice(MAX_IMAGES)) URL.revokeObjectURL(url)
+    setImages((all) => [image, ...all].slice(0, MAX_IMAGES))
+  }
+  const generate = async (order: ImageOrder): Promise<void> => {
+    const controller = new AbortController()
+    running.current = controller
+    setGeneration({ order, requestId: '', state: 'waiting', ahead: null, step: 0, steps: null, error: null })
+    const change = (more: Partial<Generation>): void =>
+      setGeneration((now) => (now === undefined ? now : { ...now, ...more }))
+    try {
+      add(await follow(order, controller.signal, change))
+      setGeneration(undefined)
+    } catch (error) {
+      change(isStopped(error) ? { state: 'stopped' } : { state: 'failed', error: problemOf(error) })
+    }
+    await noteRequest()
+  }
+  return {
+    generation,
+    images,
+    isBusy: generation?.state === 'waiting' || generation?.state === 'running',
+    generate: (order) => void generate(order),
+    stop: () => running.current?.abort(),
+  }
+}
+
+async function follow(
+  order: ImageOrder,
+  signal: AbortSignal,
+  change: (more: Partial<Generation>) => void,
+): Promise<GeneratedImage> {
+  const stream = await client.stream('generateImage', { body: order, signal })
+  const { requestId } = stream
+  change({ requestId })
+  for await (const event of stream) {
+    if (event.type === 'queued') change({ ahead: event.ahead })
+    else if (event.type === 'progress') change({ state: 'running', step: event.step, steps: event.steps })
+    else {
+      const [image] = event.images
+      if (image === undefined) break
+      return {
+        requestId,
+        order,
+        url: fileOf(image.image, 'image/png'),
+        seed: image.random_seed,
+        seconds: event.inference_time,
+        notes: event.notes ?? [],
+      }
+    }
+  }
+  throw new Error('the response contains no image')
+}
