@@ -30,27 +30,26 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     return String(key)
   }
 
-  test('a key made here can do exactly what it was made for, until it is revoked', async () => {
+  test('creates a key with exactly the chosen scopes, and revokes it', async () => {
     const { page, visit, look, close } = await browser.open(account.key)
     await visit('/keys', 'API keys')
-    await page.getByText('signed in with it').waitFor()
-    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByText('current session').waitFor()
+    await page.getByRole('button', { name: 'Create key' }).click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByRole('button', { name: 'Create' }).click()
-    await dialog.getByText('Give it a name, so that you know it again.').waitFor()
-    await dialog.getByText('Choose at least one thing that it may do.').waitFor()
+    await dialog.getByRole('button', { name: 'Create key' }).click()
+    await dialog.getByText('Must not be empty').first().waitFor()
     await dialog.getByLabel('Name').fill('nightly training')
     await dialog.getByRole('checkbox', { name: 'inference' }).check()
     await dialog.getByRole('checkbox', { name: 'compute:read' }).check()
     await dialog.getByLabel('Expires').selectOption('In 30 days')
     await dialog.getByText('Limits', { exact: true }).click()
-    await dialog.getByLabel('Spends a month at most ($)').fill('lots')
-    await dialog.getByLabel('Requests a minute').fill('600')
-    await dialog.getByRole('button', { name: 'Create' }).click()
-    await dialog.getByText('An amount in dollars, such as 12.50.').waitFor()
+    await dialog.getByLabel('Monthly spending limit ($)').fill('lots')
+    await dialog.getByLabel('Requests per minute').fill('600')
+    await dialog.getByRole('button', { name: 'Create key' }).click()
+    await dialog.getByText('Must be an amount in USD').waitFor()
     await look('keys-create')
-    await dialog.getByLabel('Spends a month at most ($)').fill('25')
-    await dialog.getByRole('button', { name: 'Create' }).click()
+    await dialog.getByLabel('Monthly spending limit ($)').fill('25')
+    await dialog.getByRole('button', { name: 'Create key' }).click()
     const shown = dialog.getByLabel('Key nightly training')
     const key = await shown.inputValue()
     await look('keys-new')
@@ -60,7 +59,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(key)
     await dialog.getByRole('button', { name: 'I have copied it' }).click()
     const row = page.getByRole('row', { name: /nightly training/ })
-    await row.getByText('$25.00 a month').waitFor()
+    await row.getByText('$25.00 per month').waitFor()
     expect(await page.content()).not.toContain(key)
 
     const call = browser.server.as(key)
@@ -79,10 +78,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await close()
   })
 
-  test('a key that is being made cannot be lost: neither while it is under way nor before it was copied', async () => {
+  test('keeps the dialog open until a new key is created and copied', async () => {
     const { page, visit, close } = await browser.open(account.key)
     await visit('/keys', 'API keys')
-    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByRole('button', { name: 'Create key' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Name').fill('kept')
     await dialog.getByRole('checkbox', { name: 'inference' }).check()
@@ -94,7 +93,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
       if (route.request().method() === 'POST') await held
       await route.continue()
     })
-    await dialog.getByRole('button', { name: 'Create' }).click()
+    await dialog.getByRole('button', { name: 'Create key' }).click()
     await dialog.locator('button[aria-busy=true]').waitFor()
     expect(await dialog.getByRole('button', { name: 'Close' }).isDisabled()).toBe(true)
     expect(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true)
@@ -111,14 +110,14 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await close()
   })
 
-  test('who revokes the key of the session is warned, and is signed out', async () => {
+  test('warns before revoking the key of the session, then signs out', async () => {
     const own = { name: 'this browser', scopes: ['keys', 'compute:read'] }
     const { key } = await succeed(account.call, 'POST', '/v2/api-keys', own)
     const { page, visit, close } = await browser.open(key)
     await visit('/keys', 'API keys')
     await page.getByRole('button', { name: 'Revoke this browser' }).click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByText(/You are signed in with this very key/).waitFor()
+    await dialog.getByText(/You are signed in with this key/).waitFor()
     await dialog.getByRole('button', { name: 'Revoke' }).click()
     await page.waitForURL(/\/sign-in/)
     const isRefused = async (): Promise<boolean> => (await browser.server.as(key)('GET', '/v2/users/me')).status === 401
@@ -126,21 +125,21 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await close()
   })
 
-  test('SSH keys are added once, by what is wrong with a wrong one, and deleted', async () => {
+  test('adds an SSH key, explains rejected ones, and deletes it', async () => {
     const { page, visit, look, close } = await browser.open(account.key, { width: 390, height: 844 })
     await visit('/ssh-keys', 'SSH keys')
-    await page.getByText('There is no SSH key yet').waitFor()
+    await page.getByText('No SSH keys yet').waitFor()
     await look('ssh-keys-empty')
     const dialog = page.getByRole('dialog')
     const text = dialog.getByLabel('Public key')
-    const add = dialog.getByRole('button', { name: 'Add' })
-    await page.getByRole('button', { name: 'Add a key' }).first().click()
+    const add = dialog.getByRole('button', { name: 'Add key' })
+    await page.getByRole('button', { name: 'Add key' }).first().click()
     await add.click()
-    await dialog.getByText('Paste the public key.').waitFor()
+    await dialog.getByText('Paste a public key').waitFor()
     await text.fill('-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----')
     await dialog.getByText(/This is a private key/).waitFor()
     await text.fill('hello there')
-    await dialog.getByText(/this begins with “hello”/).waitFor()
+    await dialog.getByText(/this starts with “hello”/).waitFor()
     // What only the server can see: the key is cut.
     await text.fill(`${testSshKey.slice(0, 40)} cut`)
     await add.click()
@@ -152,65 +151,65 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     const table = page.getByRole('table', { name: 'SSH keys' })
     await table.getByText(/^SHA256:/).waitFor()
     await look('ssh-keys')
-    await page.getByRole('button', { name: 'Add a key' }).click()
+    await page.getByRole('button', { name: 'Add key' }).click()
     await text.fill(testSshKey)
     await add.click()
     await dialog.getByRole('alert').getByText(fail('ssh_key_exists').message).waitFor()
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     await page.getByRole('button', { name: 'Delete test@example.test' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()
-    await page.getByText('There is no SSH key yet').waitFor()
+    await page.getByText('No SSH keys yet').waitFor()
     expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
     await close()
   })
 
-  test('a webhook is made, tested, fails, is sent again, and goes', async () => {
+  test('creates, tests, redelivers and deletes a webhook', async () => {
     const { page, visit, look, close } = await browser.open(account.key)
     await visit('/webhooks', 'Webhooks')
-    await page.getByText('There is no webhook yet').waitFor()
+    await page.getByText('No webhooks yet').waitFor()
     await look('webhooks-empty')
-    await page.getByRole('button', { name: 'Add a webhook' }).first().click()
+    await page.getByRole('button', { name: 'Add webhook' }).first().click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByLabel('Address').fill('example.com/hook')
+    await dialog.getByLabel('URL').fill('example.com/hook')
     await dialog.getByRole('checkbox', { name: 'All events' }).uncheck()
-    await dialog.getByRole('button', { name: 'Add' }).click()
-    await dialog.getByText('An address that begins with https:// or http://.').waitFor()
-    await dialog.getByText('Choose at least one event, or all of them.').waitFor()
-    await dialog.getByLabel('Address').fill(`${receiver.url}/hooks/berth`)
+    await dialog.getByRole('button', { name: 'Add webhook' }).click()
+    await dialog.getByLabel('URL').and(page.locator('[aria-invalid=true]')).waitFor()
+    await dialog.getByRole('alert').getByText('Must not be empty').waitFor()
+    await dialog.getByLabel('URL').fill(`${receiver.url}/hooks/berth`)
     await dialog.getByLabel('Description').fill('The build server')
-    await dialog.getByRole('checkbox', { name: 'All of key' }).check()
+    await dialog.getByRole('checkbox', { name: 'All key events' }).check()
     await dialog.getByRole('checkbox', { name: 'rental.running' }).check()
     await look('webhooks-add')
-    await dialog.getByRole('button', { name: 'Add' }).click()
+    await dialog.getByRole('button', { name: 'Add webhook' }).click()
     const secret = await dialog.getByLabel('Signing secret').inputValue()
     await dialog.getByRole('button', { name: 'I have copied it' }).click()
     const table = page.getByRole('table', { name: 'Webhooks' })
     await table.getByText('key.created, key.revoked, rental.running').waitFor()
-    await table.getByRole('button', { name: /^Turn off/ }).click()
-    await table.getByText('Off', { exact: true }).waitFor()
-    await table.getByRole('button', { name: /^Turn on/ }).click()
-    await table.getByText('On', { exact: true }).waitFor()
+    await table.getByRole('button', { name: /^Disable/ }).click()
+    await table.getByText('Disabled', { exact: true }).waitFor()
+    await table.getByRole('button', { name: /^Enable/ }).click()
+    await table.getByText('Enabled', { exact: true }).waitFor()
     await look('webhooks')
 
     await table.getByRole('link', { name: /hooks\/berth/ }).click()
     const deliveries = page.getByRole('table', { name: 'Deliveries' })
-    await page.getByText('Nothing was sent yet').waitFor()
-    await page.getByRole('button', { name: 'Send a test' }).click()
+    await page.getByText('No deliveries yet').waitFor()
+    await page.getByRole('button', { name: 'Send test event' }).click()
     await deliveries.getByRole('row', { name: /webhook\.test.*Delivered.*200/ }).waitFor()
     const [sent] = receiver.received
     expect(new Webhook(secret).verify(sent?.body ?? '', sent?.headers ?? {})).toMatchObject({ type: 'webhook.test' })
 
     receiver.answer = status(503)
     await succeed(account.call, 'POST', '/v2/api-keys', { name: 'seen by the hook', scopes: ['inference'] })
-    await deliveries.getByRole('row', { name: /key\.created.*Tried again soon.*503/ }).waitFor()
+    await deliveries.getByRole('row', { name: /key\.created.*Retrying.*503/ }).waitFor()
     await look('webhook')
     receiver.answer = status(204)
     // By now it may have been tried again by itself, and have arrived.
-    await deliveries.getByRole('button', { name: 'Send again: key.created' }).click()
+    await deliveries.getByRole('button', { name: 'Redeliver key.created' }).click()
     await deliveries.getByRole('row', { name: /key\.created.*Delivered.*204/ }).waitFor()
 
-    await page.getByRole('button', { name: 'New secret' }).click()
-    await dialog.getByRole('button', { name: 'Make a new secret' }).click()
+    await page.getByRole('button', { name: 'Rotate secret' }).click()
+    await dialog.getByRole('button', { name: 'Rotate secret' }).click()
     expect(await dialog.getByLabel('Signing secret').inputValue()).not.toBe(secret)
     await dialog.getByRole('button', { name: 'I have copied it' }).click()
     await page.getByRole('button', { name: 'Edit' }).click()
@@ -220,11 +219,11 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await page.getByRole('definition').filter({ hasText: /^All$/ }).waitFor()
     await page.getByRole('button', { name: 'Delete' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()
-    await page.getByText('There is no webhook yet').waitFor()
+    await page.getByText('No webhooks yet').waitFor()
     await close()
   })
 
-  test('owners change who is in the account; others see why they cannot', async () => {
+  test('lets owners manage members and shows others why they cannot', async () => {
     const owner = await browser.open(account.key)
     const { page } = owner
     await owner.visit('/members', 'Members')
@@ -238,25 +237,25 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
       ['guest@example.test', 'Viewer'],
       ['past@example.test', 'Owner'],
     ] as const) {
-      await page.getByRole('button', { name: 'Add a person' }).click()
-      await dialog.getByLabel('E-mail').fill('nonsense')
-      await dialog.getByRole('button', { name: 'Add' }).click()
-      await dialog.getByText('An e-mail address, such as name@example.com.').waitFor()
-      await dialog.getByLabel('E-mail').fill(email)
+      await page.getByRole('button', { name: 'Add member' }).click()
+      await dialog.getByLabel('Email').fill('nonsense')
+      await dialog.getByRole('button', { name: 'Add member' }).click()
+      await dialog.getByLabel('Email').and(page.locator('[aria-invalid=true]')).waitFor()
+      await dialog.getByLabel('Email').fill(email)
       await dialog.getByLabel('Role').selectOption(role)
-      await dialog.getByRole('button', { name: 'Add' }).click()
+      await dialog.getByRole('button', { name: 'Add member' }).click()
       await page.getByRole('row', { name: new RegExp(`${email} ${role}`) }).waitFor()
     }
     await page.getByRole('button', { name: 'Change role of past@example.test' }).click()
     await dialog.getByLabel('Role').selectOption('Viewer')
     await owner.look('members-role')
-    await dialog.getByRole('button', { name: 'Change' }).click()
+    await dialog.getByRole('button', { name: 'Change role' }).click()
     await page.getByRole('row', { name: /past@example\.test Viewer/ }).waitFor()
     await page.getByRole('button', { name: 'Remove past@example.test' }).click()
     await dialog.getByRole('button', { name: 'Remove' }).click()
     await page.getByRole('row', { name: /past@example\.test/ }).waitFor({ state: 'detached' })
-    await seeWhile(page.getByRole('status').getByText('Texts are kept from now on'), () =>
-      page.getByRole('checkbox', { name: 'Keep the texts of requests to models' }).click(),
+    await seeWhile(page.getByRole('status').getByText('Request texts are now stored'), () =>
+      page.getByRole('checkbox', { name: 'Store request and response texts' }).click(),
     )
     expect((await succeed(account.call, 'GET', '/v2/users/me')).account.keepsBodies).toBe(true)
     await owner.look('members')
@@ -266,17 +265,17 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     const idOf = (email: string): string => members.find((one: { email: string }) => one.email === email).id
     const mate = await browser.open(await keyOf(idOf('mate@example.test'), ['keys', 'compute:read']))
     await mate.visit('/members', 'Members')
-    await mate.page.getByText('Only an owner of the account changes who is in it. You are a member here.').waitFor()
-    for (const name of ['Add a person', 'Remove guest@example.test']) {
+    await mate.page.getByText('Only account owners can manage members. Your role is member.').waitFor()
+    for (const name of ['Add member', 'Remove guest@example.test']) {
       const button = mate.page.getByRole('button', { name })
       await button.waitFor()
       expect([name, await button.isDisabled(), await button.getAttribute('title')]).toEqual([
         name,
         true,
-        'Only an owner of the account changes who is in it.',
+        'Only account owners can manage members.',
       ])
     }
-    expect(await mate.page.getByRole('checkbox', { name: /Keep the texts/ }).isDisabled()).toBe(true)
+    expect(await mate.page.getByRole('checkbox', { name: /Store request/ }).isDisabled()).toBe(true)
     await mate.look('members-as-member')
     await mate.close()
 
@@ -284,15 +283,15 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await guest.visit('/ssh-keys', 'SSH keys')
     await guest.page
       .getByRole('paragraph')
-      .filter({ hasText: /^Your key only reads/ })
+      .filter({ hasText: /^Your key is read-only/ })
       .waitFor()
-    expect(await guest.page.getByRole('button', { name: 'Add a key' }).first().isDisabled()).toBe(true)
+    expect(await guest.page.getByRole('button', { name: 'Add key' }).first().isDisabled()).toBe(true)
     await guest.visit('/keys', 'API keys')
     await guest.page
       .getByRole('alert')
-      .getByText(/Sign in with a key that has this scope/)
+      .getByText(/does not have the scope/)
       .waitFor()
-    expect(await guest.page.getByRole('button', { name: 'Create a key' }).isDisabled()).toBe(true)
+    expect(await guest.page.getByRole('button', { name: 'Create key' }).isDisabled()).toBe(true)
     await guest.look('keys-as-viewer')
     await guest.close()
   })

@@ -1,24 +1,32 @@
-/** What the account's forms make of what is typed, without a browser. */
+/** Form values and the requests made of them, without a browser. */
 import { describe, expect, test } from 'vitest'
 import { isFirstDone, nextOnceKey } from '../../console/api/once.ts'
-import { bodyOf, draftFaults, emptyDraft, modelsOf } from '../../console/pages/keys/draft.ts'
+import { bodyOf, checkDraft, emptyDraft, modelsOf, type KeyDraft } from '../../console/pages/keys/draft.ts'
 import { sshKeyComment, sshKeyFault } from '../../console/pages/ssh-keys/text.ts'
 import { daysOf, presetsAt, rangeFault, rangeOf } from '../../console/pages/usage/range.ts'
 import { instantOf } from '../../src/base/instant.ts'
+import { api } from '../../src/contract/api.ts'
 import { ApiError, TransportError } from '../../src/client/error.ts'
 import { testSshKey } from '../harness/server.ts'
 
 const now = instantOf(Date.UTC(2026, 10, 15, 13, 30))
 
-describe('a key', () => {
+/** Fields with an error, by the schema or by the form's own check. */
+function faultsOf(draft: KeyDraft): string[] {
+  const issues = api.createApiKey.body?.safeParse(bodyOf(draft, now)).error?.issues ?? []
+  const own = Object.entries(checkDraft(draft, now)).flatMap(([name, fault]) => (fault === undefined ? [] : [name]))
+  return [...issues.map(({ path }) => String(path[0])), ...own]
+}
+
+describe('the form of a key', () => {
   const draft = { ...emptyDraft, name: ' laptop ', scopes: ['inference' as const] }
 
-  test('has no limit where nothing is typed', () => {
-    expect(draftFaults(draft, now)).toEqual({})
+  test('leaves out empty limits', () => {
+    expect(faultsOf(draft)).toEqual([])
     expect(bodyOf(draft, now)).toEqual({ name: 'laptop', scopes: ['inference'] })
   })
 
-  test('is sent with everything that was typed', () => {
+  test('sends everything that was typed', () => {
     const full = {
       ...draft,
       expiry: '7',
@@ -28,7 +36,7 @@ describe('a key', () => {
       tokensPerMinute: '90000',
       allowedModels: 'acme/large\n acme/small, acme/large\n',
     }
-    expect(draftFaults(full, now)).toEqual({})
+    expect(faultsOf(full)).toEqual([])
     expect(bodyOf(full, now)).toEqual({
       name: 'laptop',
       scopes: ['inference'],
@@ -51,13 +59,13 @@ describe('a key', () => {
     ['totalLimitUsd', { totalLimitUsd: '1,5' }],
     ['requestsPerMinute', { requestsPerMinute: '0' }],
     ['tokensPerMinute', { tokensPerMinute: '1.5' }],
-  ])('is told what is wrong with its %s (%o)', (field, part) => {
-    expect(Object.keys(draftFaults({ ...draft, ...part }, now))).toEqual([field])
+  ])('rejects an invalid %s (%o)', (field, part) => {
+    expect(faultsOf({ ...draft, ...part })).toEqual([field])
   })
 })
 
-describe('an SSH key', () => {
-  test('that is right has a name at its end', () => {
+describe('the form of an SSH key', () => {
+  test('takes the name from the comment', () => {
     expect(sshKeyFault(`  ${testSshKey}\n`)).toBeUndefined()
     expect(sshKeyComment(testSshKey)).toBe('test@example.test')
   })
@@ -66,26 +74,26 @@ describe('an SSH key', () => {
     ['', /^Paste/],
     ['-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA', /private key/],
     ['---- BEGIN SSH2 PUBLIC KEY ----\nAAAA', /ssh-keygen -i/],
-    [`${testSshKey}\n${testSshKey}`, /more than one line/],
-    ['ssh-dss AAAA', /too weak/],
-    [`from="10.0.0.1" ${testSshKey}`, /in front of the key/],
-    ['~/.ssh/id_ed25519.pub', /begins with “~\/\.ssh\/id_ed25519\.pub”/],
+    [`${testSshKey}\n${testSshKey}`, /on one line/],
+    ['ssh-dss AAAA', /not supported/],
+    [`from="10.0.0.1" ${testSshKey}`, /before the key/],
+    ['~/.ssh/id_ed25519.pub', /starts with “~\/\.ssh\/id_ed25519\.pub”/],
     ['ssh-ed25519', /missing/],
-  ])('%j is told apart', (text, fault) => {
+  ])('explains %j', (text, fault) => {
     expect(sshKeyFault(text)).toMatch(fault)
     expect(sshKeyComment(text)).toBe('')
   })
 })
 
-describe('the days of usage', () => {
-  test('end today and are thirty, unless the address says otherwise', () => {
+describe('the range of usage', () => {
+  test('defaults to the last thirty days', () => {
     expect(rangeOf({}, now)).toEqual({ from: '2026-10-17', to: '2026-11-15' })
     expect(rangeOf({ to: '2026-03-01' }, now)).toEqual({ from: '2026-01-31', to: '2026-03-01' })
     expect(rangeOf({ from: '2026-11-01' }, now)).toEqual({ from: '2026-11-01', to: '2026-11-15' })
     expect(daysOf({ from: '2026-02-27', to: '2026-03-01' })).toEqual(['2026-02-27', '2026-02-28', '2026-03-01'])
   })
 
-  test('have presets that count today', () => {
+  test('has presets that include today', () => {
     expect(presetsAt(now).map(({ name, from }) => [name, from])).toEqual([
       ['7 days', '2026-11-09'],
       ['30 days', '2026-10-17'],
@@ -94,19 +102,19 @@ describe('the days of usage', () => {
     ])
   })
 
-  test('are a year at most, and in order', () => {
+  test('is at most a year, and in order', () => {
     expect(rangeFault({ from: '2026-11-15', to: '2026-11-15' })).toBeUndefined()
-    expect(rangeFault({ from: '2026-11-16', to: '2026-11-15' })).toMatch(/after the last/)
+    expect(rangeFault({ from: '2026-11-16', to: '2026-11-15' })).toMatch(/must not be after/)
     expect(rangeFault({ from: '2025-11-15', to: '2026-11-15' })).toBeUndefined()
     expect(rangeFault({ from: '2025-11-14', to: '2026-11-15' })).toMatch(/366 days/)
   })
 })
 
-describe('the key by which a form makes something once', () => {
+describe('the idempotency key of a form', () => {
   const refused = (status: number, reason: string): ApiError =>
     new ApiError('No', { status, code: 'NO', reason, issues: [] })
 
-  test('stays while nothing was made, or nobody knows whether it was', () => {
+  test('stays the same while nothing was created, or the outcome is unknown', () => {
     const errors = [
       new TransportError('unreachable', 'The connection was cut'),
       new TransportError('timeout', 'No answer'),
@@ -120,7 +128,7 @@ describe('the key by which a form makes something once', () => {
     }
   })
 
-  test('is another one once something was made under it, by this try or by one before', () => {
+  test('changes once something was created with it', () => {
     const used = refused(409, 'idempotency_key_reused')
     expect(isFirstDone(used)).toBe(true)
     const keys = [nextOnceKey('first', null), nextOnceKey('first', used), nextOnceKey('first', used)]

@@ -93,7 +93,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await look('usage')
 
     // By keys: the newest bar is reached first, arrows go to the days before.
-    const bars = page.getByRole('group', { name: 'Spent by day' }).getByRole('button')
+    const bars = page.getByRole('group', { name: 'Spend by day' }).getByRole('button')
     expect(await bars.count()).toBe(30)
     const today = await page.getByLabel('To', { exact: true }).inputValue()
     await bars.last().focus()
@@ -103,16 +103,16 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     const focused = await page.locator(':focus').getAttribute('aria-label')
     expect(focused).toContain(`: ${formatUsdForPeople(usd(cost))}, `)
     await page.getByRole('button', { name: 'Show as table' }).click()
-    const table = page.getByRole('table', { name: 'Spent by day' })
+    const table = page.getByRole('table', { name: 'Spend by day' })
     expect(await table.getByRole('row').count()).toBe(1 + 30)
 
     await page.getByRole('button', { name: '7 days' }).click()
     await page.getByRole('tab', { name: 'By model' }).click()
-    await page.getByRole('table', { name: 'Spent by model' }).getByText('acme/large-chat').waitFor()
-    await page.getByRole('group', { name: 'Each day by model' }).getByRole('button').last().focus()
+    await page.getByRole('table', { name: 'Spend by model' }).getByText('acme/large-chat').waitFor()
+    await page.getByRole('group', { name: 'Daily spend by model' }).getByRole('button').last().focus()
     await look('usage-by-model')
     await page.getByRole('tab', { name: 'By key' }).click()
-    await page.getByRole('table', { name: 'Spent by key' }).getByText('laptop').waitFor()
+    await page.getByRole('table', { name: 'Spend by key' }).getByText('laptop').waitFor()
     await page.getByRole('tab', { name: 'By rental' }).click()
     await page.getByRole('table', { name: 'Spent by rental' }).getByText('training run 4').waitFor()
     await look('usage-by-rental')
@@ -124,7 +124,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
 
     await page.getByLabel('From').fill('2026-01-01')
     await page.getByLabel('To', { exact: true }).fill('2025-12-01')
-    await page.getByText('The first day comes after the last.').waitFor()
+    await page.getByText('The first day must not be after the last').waitFor()
     await close()
   })
 
@@ -135,10 +135,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await statement.getByText('+$250.00').waitFor()
     // The meter may have charged it in several lines, each with a link.
     await statement.getByRole('link', { name: 'training run 4' }).first().waitFor()
-    await page.getByText('Nothing runs by the hour').waitFor()
+    await page.getByText('No current spend').waitFor()
     await rent('left running')
     await page.getByText(/^Lasts 3 days(?: \d+ hours?)?, until /).waitFor()
-    expect(await page.getByLabel('Account id').inputValue()).toBe(account.id)
+    expect(await page.getByLabel('Account ID').inputValue()).toBe(account.id)
     await look('billing')
     // Money that the operator adds is there without a reload.
     const credit = { amountUsd: '40', kind: 'credit', reason: 'for your patience' }
@@ -155,7 +155,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await look('billing-invoice')
     const [printed] = await Promise.all([
       context.waitForEvent('page'),
-      dialog.getByRole('link', { name: 'Open to print or save' }).click(),
+      dialog.getByRole('link', { name: 'Open printable page' }).click(),
     ])
     await printed.getByText('acme/large-chat').first().waitFor()
     await printed.close()
@@ -171,13 +171,13 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     const { key } = await browser.server.account()
     const { page, visit, look, close } = await browser.open(key, telephone)
     await visit('/usage', 'Usage')
-    await page.getByText('Nothing was spent on these days').waitFor()
+    await page.getByText('No spend on these days').waitFor()
     await look('usage-empty')
     await visit('/billing', 'Billing')
-    await page.getByText('The balance has not changed yet').waitFor()
+    await page.getByText('No transactions yet').waitFor()
     await look('billing-empty')
     await page.getByRole('tab', { name: 'Invoices' }).click()
-    await page.getByText('There is no invoice yet').waitFor()
+    await page.getByText('No invoices yet').waitFor()
     await close()
 
     const used = await browser.open(account.key, telephone)
@@ -185,7 +185,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await used.page.getByRole('table', { name: 'Statement' }).waitFor()
     expect(await used.page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
     await used.visit('/usage', 'Usage')
-    await used.page.getByRole('group', { name: 'Spent by day' }).getByRole('button').last().focus()
+    await used.page.getByRole('group', { name: 'Spend by day' }).getByRole('button').last().focus()
     expect(await used.page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
     await used.look('usage-telephone')
     await used.close()

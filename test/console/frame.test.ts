@@ -127,7 +127,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     })
     const isOpen = page.waitForResponse(/\/v2\/events\/stream/)
     await visit('/keys', 'API keys')
-    await page.getByText('signed in with it').waitFor()
+    await page.getByText('current session').waitFor()
     await isOpen
     const others = await Promise.all(Array.from({ length: 7 }, () => context.newPage()))
     await Promise.all(
@@ -242,7 +242,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     const isOpen = page.waitForResponse(/\/v2\/events\/stream/)
     await visit(`${line.url}/keys`, 'API keys')
     await isOpen
-    const notice = page.getByRole('status').getByText('The server does not answer')
+    const notice = page.getByRole('status').getByText('Server unreachable')
     await line.cut()
     await notice.waitFor()
     await call('POST', '/v2/api-keys', { name: 'made meanwhile', scopes: ['inference'] })

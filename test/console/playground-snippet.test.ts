@@ -5,7 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { chatSnippets, pictureSnippets, speechSnippets } from '../../console/pages/playground/snippet.ts'
+import { chatSnippets, imageSnippets, speechSnippets } from '../../console/pages/playground/snippet.ts'
 import { grayPng, silentMp3 } from '../../src/sim/model-server-answer.ts'
 import { serveModel, type TestModel } from '../harness/inference.ts'
 import { removeFolder } from '../harness/leftover.ts'
@@ -73,7 +73,7 @@ function caseOf(kind: (typeof kinds)[number]) {
       const wanted = { prompt: nasty, width: 128, height: 128, steps: 2, negative_prompt: nasty }
       const body = { model_name: 'house/painter', ...wanted }
       const result = grayPng(128, 128).toString('base64')
-      return { body, wanted, snippets: pictureSnippets(server.url, body), model: painter, file: 'picture.png', result }
+      return { body, wanted, snippets: imageSnippets(server.url, body), model: painter, file: 'image.png', result }
     }
     case 'speech': {
       const body = { model: 'house/voice', text: nasty, speed: 1.5 }

@@ -55,17 +55,15 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
   test('without a model, customers are told to wait and operators how to offer one', async () => {
     const plain = await browser.open(customer.key)
     await plain.visit('/chat', 'Chat')
-    await plain.page.getByText('There is no chat model yet').waitFor()
+    await plain.page.getByText('No chat model available').waitFor()
     await plain.look('chat-empty')
     await plain.visit('/requests', 'Requests')
     await plain.page.getByText('No requests yet').waitFor()
     await plain.look('requests-empty')
     await plain.close()
     const operator = await browser.open(browser.server.operatorKey)
-    await operator.visit('/pictures', 'Pictures')
-    expect(await operator.page.getByRole('link', { name: 'Offer a model' }).getAttribute('href')).toBe(
-      '/operator/models',
-    )
+    await operator.visit('/images', 'Images')
+    expect(await operator.page.getByRole('link', { name: 'Add model' }).getAttribute('href')).toBe('/operator/models')
     await operator.close()
     model = await serveModel(browser.server, { name: 'meadow/rivers-8b', behaviour: usual })
     await browser.server.operator('POST', '/v2/operator/models', {
@@ -82,7 +80,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.goto('/chat?model=meadow/rivers-8b')
     await page.getByLabel('System prompt').fill('You know geography.')
     await page.getByLabel('Temperature').fill('3')
-    await page.getByText('A number from 0 to 2.').waitFor()
+    await page.getByText('Must be a number from 0 to 2').waitFor()
     await page.getByLabel('Message').fill("Which are Europe's longest rivers?")
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
     await page.getByLabel('Temperature').fill('0.7')
@@ -105,7 +103,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     )
     await log.getByText(`${inputUnits} tokens in · ${answer.length} out`).waitFor()
     await log.getByText(text, { exact: true }).waitFor()
-    await page.getByText(`1 question, ${text} in all`).waitFor()
+    await page.getByText(`1 question, ${text} in total`).waitFor()
     await look('chat')
 
     await page.getByLabel('Message').fill('And "the" $HOME of `them`?\nIt\'s a question.')
@@ -122,12 +120,12 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     expect(ran.messages.at(-1)).toEqual({ role: 'user', content: 'And "the" $HOME of `them`?\nIt\'s a question.' })
     expect(ran.messages).toHaveLength(4)
     await page.getByRole('tab', { name: 'Python' }).click()
-    await page.getByRole('region', { name: 'The request in Python' }).getByText('from openai import OpenAI').waitFor()
+    await page.getByRole('region', { name: 'Request in Python' }).getByText('from openai import OpenAI').waitFor()
     await page.getByRole('button', { name: 'Close' }).click()
     // Without a draft it is the request that was sent last, and the question stands in it once.
     await page.getByLabel('Message').fill('')
     await page.getByRole('button', { name: 'Copy as code' }).click()
-    const shown = await page.getByRole('region', { name: 'The request in curl' }).textContent()
+    const shown = await page.getByRole('region', { name: 'Request in curl' }).textContent()
     expect(shown?.match(/"role": ?"user"/g)).toHaveLength(1)
     await page.getByRole('button', { name: 'Close' }).click()
     await close()
@@ -171,11 +169,11 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     expect(faults()).toEqual([expect.stringMatching(/^console: Failed to load resource: .* status of 50\d/)])
     behaviour.fault = undefined
     await page.getByRole('button', { name: 'Clear' }).click()
-    await page.getByText('Ask something').waitFor()
+    await page.getByText('Ask a question').waitFor()
 
     await page.getByLabel('Model', { exact: true }).selectOption('meadow/rivers-70b')
     await page.waitForURL(/model=meadow/)
-    await page.getByText('Nothing runs it at the moment.').waitFor()
+    await page.getByText('This model is not running.').waitFor()
     await close()
   })
 
@@ -200,9 +198,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.waitForURL(/outcome=cut/)
     expect(await waitFor('the one that was left, alone', async () => (await rows.count()) === 2)).toBe(true)
     await page.getByRole('button', { name: 'Details' }).click()
-    await page.getByText('This account keeps no texts').waitFor()
-    await seeWhile(page.getByText('Texts of requests are kept from now on.'), () =>
-      page.getByRole('button', { name: 'Keep texts from now on' }).click(),
+    await page.getByText('This account does not store').waitFor()
+    await seeWhile(page.getByText('Request texts are now stored'), () =>
+      page.getByRole('button', { name: 'Store texts from now on' }).click(),
     )
     await page.getByRole('button', { name: 'Close' }).click()
     const { headers } = await customer.call('POST', '/v1/chat/completions', {
@@ -214,7 +212,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
       (await customer.call('GET', `/v2/usage/requests/${requestId}`)).status === 200
     await waitFor('it is in the log', isLogged)
     await page.goto(`/requests?request=${requestId}`)
-    await page.getByRole('region', { name: 'What was asked' }).getByText('Is this kept?').waitFor()
+    await page.getByRole('region', { name: 'Request body' }).getByText('Is this kept?').waitFor()
     await look('requests-details')
     await close()
   })
@@ -236,8 +234,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     const deployment = { model: 'meadow/painter', url: painter.url, protocol: 'txt2img' }
     await browser.server.operator('POST', '/v2/operator/deployments', deployment)
     const { page, look, visit, close } = await browser.open(customer.key)
-    await visit('/pictures', 'Pictures')
-    await page.getByText('No picture yet').waitFor()
+    await visit('/images', 'Images')
+    await page.getByText('No images yet').waitFor()
     await page.getByLabel('Prompt', { exact: true }).fill('a red apple')
     await page.getByLabel('Steps').fill('1000')
 
@@ -245,9 +243,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     const engine = await startModelServer({ behaviour: { intervalMs: 60 } })
     const path = '/v1/image/generation'
     await page.route(`**${path}`, (route) => route.continue({ url: `http://${engine.host}:${engine.port}${path}` }))
-    await page.getByRole('button', { name: 'Paint' }).click()
+    await page.getByRole('button', { name: 'Generate' }).click()
     await page.getByText(/^Step \d+ of 1000$/).waitFor()
-    await look('pictures-painting')
+    await look('images-progress')
     await page.getByRole('button', { name: 'Stop' }).click()
     await page.getByText(/Stopped after \d+ step/).waitFor()
     await waitFor('the engine is left', () => engine.requests.at(-1)?.abortedAt)
@@ -257,24 +255,24 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByLabel('Steps').fill('20')
     await page.getByLabel('Seed').fill('11')
     // 512 × 512 pixels in 20 steps, each a nano-dollar.
-    await page.getByText('Costs $0.00524288').waitFor()
-    await page.getByRole('button', { name: 'Paint' }).click()
+    await page.getByText('Costs $0.0052').waitFor()
+    await page.getByRole('button', { name: 'Generate' }).click()
     const picture = page.getByRole('img', { name: 'a red apple' })
     await picture.waitFor()
     const widthOf = (): Promise<number> => picture.evaluate((one: { naturalWidth: number }) => one.naturalWidth)
     expect(await waitFor('the picture to be drawn', async () => (await widthOf()) || undefined)).toBe(512)
-    await page.getByText('$0.00524288', { exact: true }).waitFor()
+    await page.getByText('$0.0052', { exact: true }).waitFor()
     const downloading = page.waitForEvent('download')
     await page.getByRole('link', { name: 'Download' }).click()
     expect((await downloading).suggestedFilename()).toBe('picture-11.png')
-    await page.getByRole('button', { name: 'Same with another seed' }).click()
-    const gallery = page.getByRole('list', { name: 'Pictures of this visit' }).getByRole('button')
+    await page.getByRole('button', { name: 'Try another seed' }).click()
+    const gallery = page.getByRole('list', { name: 'Images of this session' }).getByRole('button')
     await gallery.nth(1).waitFor()
     const [, first] = painter.received
       .filter(({ body }) => body !== '')
       .map(({ body }) => JSON.parse(body).seed as number)
     expect(first).not.toBe(11)
-    await look('pictures')
+    await look('images')
     await close()
     await painter.close()
   })
@@ -296,21 +294,21 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByRole('textbox', { name: 'Text' }).fill('The ship is in the harbour.')
     await page.getByText('27 of 100,000 characters').waitFor()
     await page.getByLabel('Speed').fill('9')
-    await page.getByText('A number from 0.1 to 5.').waitFor()
+    await page.getByText('Must be a number from 0.1 to 5').waitFor()
     await page.getByLabel('Speed').fill('1.25')
     await page.getByRole('textbox', { name: 'Voice' }).fill('kal')
     voice.upstream.behaviour.fault = { kind: 'status', status: 500 }
-    await page.getByRole('button', { name: 'Speak' }).click()
+    await page.getByRole('button', { name: 'Generate' }).click()
     await page.getByRole('alert').waitFor()
     expect(faults()).toEqual([expect.stringMatching(/^console: Failed to load resource: .* status of 50\d/)])
     voice.upstream.behaviour.fault = undefined
     await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click()
-    const player = page.getByRole('list', { name: 'Spoken in this visit' }).locator('audio')
+    const player = page.getByRole('list', { name: 'Recordings of this session' }).locator('audio')
     await player.waitFor()
     const secondsOf = (): Promise<number> => player.evaluate((one: { duration: number }) => one.duration)
     expect(await waitFor('the player to know', async () => (await secondsOf()) || undefined)).toBeGreaterThan(0.5)
     // 27 characters at 5,000 nano-dollars.
-    await page.getByText('$0.000135', { exact: true }).waitFor()
+    await page.getByText('$0.0001', { exact: true }).waitFor()
     expect(JSON.parse(voice.upstream.requests.at(-1)?.body.toString() ?? '')).toMatchObject({
       voice: 'kal',
       speed: 1.25,

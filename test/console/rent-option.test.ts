@@ -1,6 +1,6 @@
-/** What can be ordered together, without a browser. */
+/** Which choices of an order go together, without a browser. */
 import { expect, test } from 'vitest'
-import { choose, wishOf, type Option } from '../../console/pages/rent/option.ts'
+import { choose, selectionOf, type Option } from '../../console/pages/rent/option.ts'
 
 const option = (region: Option['region'], costPerHour: number, totalAvailable: number): Option =>
   ({
@@ -14,13 +14,13 @@ const option = (region: Option['region'], costPerHour: number, totalAvailable: n
     totalAvailable,
   }) as Option
 
-test('what was shown stays chosen while it is offered, though something else is cheaper or it is full by now', () => {
+test('keeps the shown choice while it is offered, even when full or no longer the cheapest', () => {
   const first = choose([option('us-east-1', 2, 4), option('us-central-1', 3, 4)], 'virtual-machine', {})
   expect(first?.chosen.option.region).toBe('us-east-1')
-  const shown = first === undefined ? {} : wishOf(first.chosen)
+  const shown = first === undefined ? {} : selectionOf(first.chosen)
   const later = [option('us-east-1', 4, 0), option('us-central-1', 3, 4)]
   expect(choose(later, 'virtual-machine', {})?.chosen.option.region).toBe('us-central-1')
   expect(choose(later, 'virtual-machine', shown)?.chosen).toMatchObject({ option: { region: 'us-east-1' }, free: 0 })
-  // It is gone from the offer.
+  // No longer offered.
   expect(choose(later.slice(1), 'virtual-machine', shown)?.chosen.option.region).toBe('us-central-1')
 })

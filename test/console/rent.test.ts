@@ -46,7 +46,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const dialog = page.getByRole('dialog', { name: 'Rent RTX 4090' })
     await dialog.getByLabel('GPUs').selectOption('2 GPUs')
     await dialog.getByText('1 day 1 hour').waitFor()
-    const share = /2 GPUs come with ([\d,]+) CPUs, ([\d,]+) GB of memory and ([\d,]+) GB of disk/.exec(
+    const share = /2 GPUs include ([\d,]+) CPUs, ([\d,]+) GB of memory and ([\d,]+) GB of disk/.exec(
       (await dialog.textContent()) ?? '',
     )
     // 2 × $0.39 an hour; $20 last for 25.64 hours.
@@ -64,8 +64,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByLabel('Ports').fill('8888, web')
     await dialog.getByLabel('Spending limit').fill('a lot')
     await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
-    await dialog.getByText('web is no port').waitFor()
-    await dialog.getByText('An amount such as 25.00').waitFor()
+    await dialog.getByText('Must be a number').waitFor()
+    await dialog.getByText('Must be an amount in USD').waitFor()
     await look('marketplace-rent')
     await dialog.getByLabel('Ports').fill('8888')
     await dialog.getByLabel('Spending limit').fill('5')
@@ -95,7 +95,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const large = page.getByRole('dialog', { name: 'Rent B200-SXM-180GB' })
     await large.getByText('$0.78/hr').waitFor()
     await large.getByLabel('GPUs').selectOption('8 GPUs')
-    await large.getByText('The first hour costs $37.52').waitFor()
+    await large.getByText('This order needs $37.52').waitFor()
     expect(await large.getByRole('button', { name: 'Rent 8 GPUs' }).isDisabled()).toBe(true)
     await look('marketplace-too-little')
     await close()
@@ -107,7 +107,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await visit('/marketplace?region=ap-south', 'Marketplace')
     await page.getByRole('button', { name: 'Rent mock-sin-rtx3090-01' }).click()
     const dialog = page.getByRole('dialog', { name: 'Rent RTX-3090' })
-    await dialog.getByRole('link', { name: 'Add a key' }).waitFor()
+    await dialog.getByRole('link', { name: 'Add an SSH key' }).waitFor()
     const other = await browser.server.account({ usd: '5' })
     const node = { cluster_name: 'mock-sin', node_name: 'mock-sin-rtx3090-01', gpu_count: 1 }
     expect((await other.call('POST', '/v1/marketplace/instances/create', node)).status).toBe(200)
@@ -129,7 +129,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await choose(page, 'H200')
     await choose(page, 'Ethernet')
     await page
-      .getByRole('group', { name: 'How many GPUs' })
+      .getByRole('group', { name: 'GPUs', exact: true })
       .getByRole('radio', { name: /^4 GPUs/ })
       .check()
     await price.getByText('$12.76', { exact: true }).waitFor()
@@ -154,11 +154,11 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       Hold: '$9,046.08 when you order',
     })
     await price.getByText(/charged at \$13\.96\/hr, \$9,046\.08 at most/).waitFor()
-    await page.getByRole('checkbox', { name: 'Go on when the term ends' }).uncheck()
+    await page.getByRole('checkbox', { name: 'Continue on demand when the term ends' }).uncheck()
     await page.getByLabel('Ports').fill('99999')
     await page.getByLabel('Ends at').fill('2020-01-01T12:00')
     await page.getByRole('button', { name: 'Rent for $12.56/hr' }).click()
-    await page.getByText('99999 is no port').waitFor()
+    await page.getByText('Must be at most 65535').waitFor()
     await page.getByText('Choose a time in the future').waitFor()
     await look('rent-faults')
     await page.getByLabel('Ports').fill('8080 8888')
@@ -211,7 +211,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByRole('button', { name: 'Rent for $4.98/hr' }).click()
     await page
       .getByRole('alert')
-      .getByText('The price has changed from $4.98 to $5.50/hr; look again and order.')
+      .getByText('The price has changed from $4.98/hr to $5.50/hr. Review it and order again.')
       .waitFor()
     expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toEqual([])
     await look('rent-price-changed')
@@ -225,7 +225,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.unrouteAll()
     await page.getByLabel('Label', { exact: true }).fill('another')
     await page.getByRole('button', { name: 'Rent for $5.50/hr' }).click()
-    await page.getByRole('alert').getByText('Your first order went through; look under').waitFor()
+    await page.getByRole('alert').getByText('Your first order succeeded. Check').waitFor()
     expect(await page.getByRole('alert').getByRole('link', { name: 'Rentals' }).getAttribute('href')).toBe('/rentals')
     expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toMatchObject([
       { label: 'dearer', currentTerm: { costPerHour: 5.5 } },
@@ -246,7 +246,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByLabel('GPUs').selectOption('2 GPUs')
     await succeed(supplier.call, 'PATCH', `/v2/supply/machines/${machine}`, { pricePerGpuHourUsd: '5' })
     await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
-    await dialog.getByText('The price has changed from $9.38 to $10.00/hr; look again and order.').waitFor()
+    await dialog.getByText('The price has changed from $9.38/hr to $10.00/hr. Review it and order again.').waitFor()
     expect(await factsOf(dialog)).toMatchObject({ 'Per hour': '$10.00' })
     await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
     await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
@@ -257,19 +257,19 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const { key } = await browser.server.account({ usd: '1' })
     const { page, visit, look, close } = await browser.open(key, { width: 390 })
     await visit('/rent', 'Rent a machine')
-    await page.getByText('and $1.00 is available').waitFor()
+    await page.getByText('but only $1.00 is').waitFor()
     expect(await page.getByRole('button', { name: /^Rent for/ }).isDisabled()).toBe(true)
     expect(await isTooWide(page)).toBe(false)
     await look('rent-390')
-    await page.getByRole('button', { name: 'Ask for a large reservation' }).click()
-    const dialog = page.getByRole('dialog', { name: 'Ask for a large reservation' })
+    await page.getByRole('button', { name: 'Request a large reservation' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Request a large reservation' })
     await dialog.getByLabel('GPUs').fill('many')
-    await dialog.getByRole('button', { name: 'Ask the operator' }).click()
-    await dialog.getByText('A whole number of GPUs').waitFor()
+    await dialog.getByRole('button', { name: 'Send request' }).click()
+    await dialog.getByText('Must be a number').waitFor()
     await dialog.getByLabel('GPUs').fill('512')
     await look('rent-reservation-390')
-    await seeWhile(page.getByText('The operator has been asked for 512 GPUs'), () =>
-      dialog.getByRole('button', { name: 'Ask the operator' }).click(),
+    await seeWhile(page.getByText('Requested 512 GPUs from the operator'), () =>
+      dialog.getByRole('button', { name: 'Send request' }).click(),
     )
     await close()
   })
@@ -278,7 +278,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const { key, call } = await browser.server.account({ usd: '100' })
     const { page, visit, look, close } = await browser.open(key)
     await visit('/volumes', 'Volumes')
-    await page.getByText('There are no volumes yet').waitFor()
+    await page.getByText('No volumes yet').waitFor()
     await look('volumes-empty')
 
     await visit('/rent?kind=bare-metal', 'Rent a machine')
@@ -295,9 +295,9 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByLabel('Label', { exact: true }).fill('cluster')
     // 256 × $0.0001 on top, though nobody has a volume here yet.
     await page.getByRole('button', { name: 'Rent for $44.67/hr' }).click()
-    await page.getByText('Four characters or more').waitFor()
+    await page.getByText('Only letters, digits, underscore and hyphen').waitFor()
     await page.getByLabel('Volume label').fill('datasets')
-    await page.getByLabel('Volume size in GB').fill('512')
+    await page.getByLabel('Volume size (GB)').fill('512')
     await price.getByText('512 GB, $0.0512/hr').waitFor()
     await look('rent-bare-metal')
     await page.getByRole('button', { name: 'Rent for $44.69/hr' }).click()
@@ -312,19 +312,21 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await datasets.getByRole('link', { name: 'cluster' }).waitFor()
     // 512 × $0.0001, 720 hours of it.
     await datasets.getByText('$0.0512/hr').waitFor()
-    await datasets.getByText('$36.86 in 30 days').waitFor()
-    expect(await page.getByRole('button', { name: 'Delete datasets' }).getAttribute('title')).toBe('Detach it first')
+    await datasets.getByText('$36.86 per 30 days').waitFor()
+    expect(await page.getByRole('button', { name: 'Delete datasets' }).getAttribute('title')).toBe(
+      'Detach the volume first',
+    )
 
-    await page.getByRole('button', { name: 'Create a volume' }).click()
-    const create = page.getByRole('dialog', { name: 'Create a volume' })
+    await page.getByRole('button', { name: 'Create volume' }).click()
+    const create = page.getByRole('dialog', { name: 'Create volume' })
     await create.getByLabel('Region').selectOption('us-central-1')
     await create.getByLabel('Label').fill('scratch')
-    await create.getByLabel('Size in GB').fill('300')
-    await create.getByText('in steps of 256', { exact: false }).first().waitFor()
-    await create.getByLabel('Size in GB').fill('1024')
+    await create.getByLabel('Size (GB)').fill('300')
+    await create.getByText('In steps of 256', { exact: false }).first().waitFor()
+    await create.getByLabel('Size (GB)').fill('1024')
     expect(await factsOf(create)).toEqual({ 'Per hour': '$0.1024', 'Per day': '$2.4576', 'Per 30 days': '$73.728' })
     await look('volumes-create')
-    await create.getByRole('button', { name: 'Create the volume' }).click()
+    await create.getByRole('button', { name: 'Create volume' }).click()
     const scratch = page.getByRole('row', { name: /scratch/ })
     await scratch.getByText('active').waitFor()
 
@@ -335,21 +337,21 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await attach.getByRole('button', { name: 'Attach' }).click()
     await scratch.getByRole('link', { name: 'cluster' }).waitFor()
     await look('volumes')
-    await page.getByRole('button', { name: 'Use scratch' }).click()
-    const use = page.getByRole('dialog', { name: 'Use scratch' })
-    expect(await use.getByLabel('Go there').inputValue()).toBe('cd /mnt/scratch')
+    await page.getByRole('button', { name: 'Mount scratch' }).click()
+    const use = page.getByRole('dialog', { name: 'Mount scratch' })
+    expect(await use.getByLabel('Open the folder').inputValue()).toBe('cd /mnt/scratch')
     await use.getByText(/^198\.51\.100\.\d+$/).waitFor()
     await look('volumes-use')
     await use.getByRole('button', { name: 'Close' }).click()
 
     await page.getByRole('button', { name: 'Detach scratch' }).click()
     await page.getByRole('dialog', { name: 'Detach scratch' }).getByRole('button', { name: 'Detach' }).click()
-    await scratch.getByText('nothing').waitFor()
+    await scratch.getByText('—').waitFor()
     await page.getByRole('button', { name: 'Delete scratch' }).click()
     const remove = page.getByRole('dialog', { name: 'Delete scratch' })
-    expect(await remove.getByRole('button', { name: 'Delete the volume' }).isDisabled()).toBe(true)
+    expect(await remove.getByRole('button', { name: 'Delete volume' }).isDisabled()).toBe(true)
     await remove.getByLabel('Type scratch to confirm').fill('scratch')
-    await remove.getByRole('button', { name: 'Delete the volume' }).click()
+    await remove.getByRole('button', { name: 'Delete volume' }).click()
     await scratch.waitFor({ state: 'detached' })
     expect((await call('GET', '/v2/alpha/on-demand/storage-volumes')).body).toMatchObject([
       { label: 'datasets', attachedRentals: [rentalId] },
