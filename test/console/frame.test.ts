@@ -283,7 +283,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
 
   test('that does not exist says so', async () => {
     const { page, visit, look, close } = await browser.open(browser.server.demoKey)
-    await visit('/no/such/page', 'There is no such page')
+    await visit('/no/such/page', 'Page not found')
     await look('not-found')
     await page.getByRole('link', { name: 'Go to the overview' }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()

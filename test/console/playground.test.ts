@@ -264,7 +264,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByText('$0.0052', { exact: true }).waitFor()
     const downloading = page.waitForEvent('download')
     await page.getByRole('link', { name: 'Download' }).click()
-    expect((await downloading).suggestedFilename()).toBe('picture-11.png')
+    expect((await downloading).suggestedFilename()).toBe('image-11.png')
     await page.getByRole('button', { name: 'Try another seed' }).click()
     const gallery = page.getByRole('list', { name: 'Images of this session' }).getByRole('button')
     await gallery.nth(1).waitFor()
