@@ -10,19 +10,19 @@ import type { MachineRow } from './machine.ts'
 /** Memoized by the caller, so that visible rows do not render again. */
 export function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): ReadonlyArray<Column<MachineRow>> {
   return [
-    words('gpu', 'GPU', 'minmax(10rem, 1.5fr)', (row) => <TwoLines first={row.gpu} second={row.id} />),
-    amount('price', <Named name="Price" more=" per GPU-hour" />, '5.25rem', (row) => (
+    textColumn('gpu', 'GPU', 'minmax(10rem, 1.5fr)', (row) => <TwoLines first={row.gpu} second={row.id} />),
+    amountColumn('price', <Named name="Price" more=" per GPU-hour" />, '5.25rem', (row) => (
       <span className="font-medium">{money(row.pricePerGpu)}</span>
     )),
-    amount('free', 'Free', '5rem', (row) => (
+    amountColumn('free', 'Free', '5rem', (row) => (
       <span className={row.free === 0 ? 'text-muted' : ''}>{`${row.free} of ${row.total}`}</span>
     )),
-    amount('vram', 'VRAM', '5rem', (row) => `${number(row.vramGb)} GB`),
-    words('cpu', 'CPU', 'minmax(7.5rem, 1fr)', (row) => <TwoLines first={count(row.cores, 'core')} second={row.cpu} />),
-    amount('ram', 'RAM', '5.5rem', (row) => `${number(row.ramGb)} GB`),
-    amount('disk', 'Disk', '6.25rem', (row) => `${number(row.diskGb)} GB`),
-    words('region', 'Region', 'minmax(6rem, 0.8fr)', (row) => <TwoLines first={row.region} second={row.cluster} />),
-    words('supplier', 'Supplier', 'minmax(7rem, 1fr)', (row) => <span title={row.supplier}>{row.supplier}</span>),
+    amountColumn('vram', 'VRAM', '5rem', (row) => `${number(row.vramGb)} GB`),
+    textColumn('cpu', 'CPU', 'minmax(7.5rem, 1fr)', (row) => <TwoLines first={count(row.cores, 'core')} second={row.cpu} />),
+    amountColumn('ram', 'RAM', '5.5rem', (row) => `${number(row.ramGb)} GB`),
+    amountColumn('disk', 'Disk', '6.25rem', (row) => `${number(row.diskGb)} GB`),
+    textColumn('region', 'Region', 'minmax(6rem, 0.8fr)', (row) => <TwoLines first={row.region} second={row.cluster} />),
+    textColumn('supplier', 'Supplier', 'minmax(7rem, 1fr)', (row) => <span title={row.supplier}>{row.supplier}</span>),
     {
       name: 'rent',
       header: <span className="sr-only">Rent</span>,
@@ -34,11 +34,11 @@ export function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): 
 
 type Cell = (row: MachineRow) => ReactNode
 
-function words(name: string, header: string, width: string, cell: Cell): Column<MachineRow> {
+function textColumn(name: string, header: string, width: string, cell: Cell): Column<MachineRow> {
   return { name, header, width, cell, sortable: true }
 }
 
-function amount(name: string, header: ReactNode, width: string, cell: Cell): Column<MachineRow> {
+function amountColumn(name: string, header: ReactNode, width: string, cell: Cell): Column<MachineRow> {
   return { name, header, width, cell, sortable: true, align: 'right' }
 }
 

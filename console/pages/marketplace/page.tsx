@@ -105,7 +105,7 @@ function NoMachines({ isFiltered, onClear }: { isFiltered: boolean; onClear: () 
   )
 }
 
-/** The dialog keeps the machine as it was chosen, though others rent of it meanwhile; what it costs is told anew. */
+/** The dialog keeps the chosen machine, with its current price. */
 function atPriceNow(machine: MachineRow, rows: readonly MachineRow[]): MachineRow {
   const { pricePerGpu } = rows.find(({ id }) => id === machine.id) ?? machine
   return { ...machine, pricePerGpu }

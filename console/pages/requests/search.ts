@@ -1,4 +1,4 @@
-/** What stands in the address of the page of requests. A value that cannot be right is left out. */
+/** Search parameters of this page. Invalid values are ignored. */
 import { z } from 'zod'
 import { requestOutcome } from '../../../src/contract/request-log.ts'
 
