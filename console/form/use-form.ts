@@ -117,11 +117,15 @@ export function useForm<Values extends object, Body>(options: FormOptions<Values
       event.preventDefault()
       setTried(true)
       if (!isValid || action.isPending) return
-      // A retry after a lost answer must send the same body, times relative to now included.
-      if (sent.current?.values !== values) sent.current = { values, body }
+      // A retry after a lost response must send the same body, including times relative to now.
+      if (sent.current?.values !== values || !isOutcomeUnknown(action.error)) sent.current = { values, body }
       options.send(sent.current.body, values)
     },
   }
+}
+
+function isOutcomeUnknown(error: ClientError | null): boolean {
+  return error !== null && !(error instanceof ApiError && error.status < 500)
 }
 
 function serverIssues(error: ClientError | null): ApiError['issues'] {

@@ -143,7 +143,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     // What only the server can see: the key is cut.
     await text.fill(`${testSshKey.slice(0, 40)} cut`)
     await add.click()
-    await dialog.getByText(/Not an OpenSSH public key/).waitFor()
+    await dialog.getByText(/not an OpenSSH public key/).waitFor()
     await look('ssh-keys-add')
     await text.fill(testSshKey)
     expect(await dialog.getByLabel('Name').inputValue()).toBe('test@example.test')

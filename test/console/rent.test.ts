@@ -92,7 +92,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     // 8 × $4.69 an hour are more than there is.
     await visit('/marketplace?text=b200-01', 'Marketplace')
     await page.getByRole('button', { name: 'Rent mock-pdx-b200-01' }).click()
-    const large = page.getByRole('dialog', { name: 'Rent B200-SXM-180GB' })
+    const large = page.getByRole('dialog', { name: 'Rent B200 SXM 180GB' })
     await large.getByText('$0.78/hr').waitFor()
     await large.getByLabel('GPUs').selectOption('8 GPUs')
     await large.getByText('This order needs $37.52').waitFor()
@@ -106,7 +106,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const { page, visit, close } = await browser.open(key)
     await visit('/marketplace?region=ap-south', 'Marketplace')
     await page.getByRole('button', { name: 'Rent mock-sin-rtx3090-01' }).click()
-    const dialog = page.getByRole('dialog', { name: 'Rent RTX-3090' })
+    const dialog = page.getByRole('dialog', { name: 'Rent RTX 3090' })
     await dialog.getByRole('link', { name: 'Add an SSH key' }).waitFor()
     const other = await browser.server.account({ usd: '5' })
     const node = { cluster_name: 'mock-sin', node_name: 'mock-sin-rtx3090-01', gpu_count: 1 }
@@ -148,7 +148,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     // 30 days at 10 % less, 720 hours of it.
     await choose(page, '30 days')
     expect(await factsOf(price)).toMatchObject({
-      'Per hour': '$12.564',
+      'Per hour': '$12.56',
       'List price': '$13.96/hr, −10 %',
       'Total for 30 days': '$9,046.08',
       Hold: '$9,046.08 when you order',
@@ -290,7 +290,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     // 16 × ($2.49 + $0.30).
     await price.getByText('$44.64', { exact: true }).waitFor()
     await page.getByLabel('CUDA version').selectOption('CUDA 12.9')
-    await choose(page, 'A new one')
+    await choose(page, 'New volume')
     await page.getByLabel('Volume label').fill('my data')
     await page.getByLabel('Label', { exact: true }).fill('cluster')
     // 256 × $0.0001 on top, though nobody has a volume here yet.

@@ -18,10 +18,14 @@ export function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): 
       <span className={row.free === 0 ? 'text-muted' : ''}>{`${row.free} of ${row.total}`}</span>
     )),
     amountColumn('vram', 'VRAM', '5rem', (row) => `${number(row.vramGb)} GB`),
-    textColumn('cpu', 'CPU', 'minmax(7.5rem, 1fr)', (row) => <TwoLines first={count(row.cores, 'core')} second={row.cpu} />),
+    textColumn('cpu', 'CPU', 'minmax(7.5rem, 1fr)', (row) => (
+      <TwoLines first={count(row.cores, 'core')} second={row.cpu} />
+    )),
     amountColumn('ram', 'RAM', '5.5rem', (row) => `${number(row.ramGb)} GB`),
     amountColumn('disk', 'Disk', '6.25rem', (row) => `${number(row.diskGb)} GB`),
-    textColumn('region', 'Region', 'minmax(6rem, 0.8fr)', (row) => <TwoLines first={row.region} second={row.cluster} />),
+    textColumn('region', 'Region', 'minmax(6rem, 0.8fr)', (row) => (
+      <TwoLines first={row.region} second={row.cluster} />
+    )),
     textColumn('supplier', 'Supplier', 'minmax(7rem, 1fr)', (row) => <span title={row.supplier}>{row.supplier}</span>),
     {
       name: 'rent',
