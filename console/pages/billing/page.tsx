@@ -63,32 +63,22 @@ function Balance() {
 }
 
 function BalanceStats({ value }: { value?: Reply<'getCustomerBalance'> }) {
-  const show = (read: (value: Reply<'getCustomerBalance'>) => ReactNode): ReactNode =>
-    value === undefined ? <SkeletonText /> : read(value)
+  const loading = <SkeletonText />
+  const amount = (usd: string | undefined): ReactNode => (usd === undefined ? loading : <Money usd={usd} />)
   return (
     <Stats>
       <Stat
         label="Balance"
-        value={show((is) => (
-          <Money usd={is.balanceUsd} />
-        ))}
-        detail={value === undefined ? <SkeletonText /> : <Lasts balance={value} />}
+        value={amount(value?.balanceUsd)}
+        detail={value === undefined ? loading : <Lasts balance={value} />}
       />
+      <Stat label="Available" value={amount(value?.availableUsd)} detail="For new rentals" />
+      <Stat label="On hold" value={amount(value?.heldUsd)} detail={value === undefined ? loading : holdDetail(value)} />
       <Stat
-        label="Available"
-        value={show((is) => (
-          <Money usd={is.availableUsd} />
-        ))}
-        detail="For new rentals"
+        label="Current spend"
+        value={value === undefined ? loading : hourlyPrice(value.hourlySpendUsd)}
+        detail="Machines and volumes"
       />
-      <Stat
-        label="On hold"
-        value={show((is) => (
-          <Money usd={is.heldUsd} />
-        ))}
-        detail={value === undefined ? <SkeletonText /> : holdDetail(value)}
-      />
-      <Stat label="Current spend" value={show((is) => hourlyPrice(is.hourlySpendUsd))} detail="Machines and volumes" />
     </Stats>
   )
 }

@@ -45,8 +45,8 @@ export function RoleDialog({ member, onClose }: { member: Member; onClose: () =>
   const form = useCallForm('changeMember', {
     input: { params: { id: member.id } },
     refreshes: ['listMembers', 'getMe'],
-    initial: { role: member.role as string },
-    body: ({ role }) => ({ role: role as Role }),
+    initial: { role: member.role },
+    body: ({ role }) => ({ role }),
     onDone: ({ email, role }) => {
       toast(`${email} is now ${role === 'owner' ? 'an' : 'a'} ${role}`)
       onClose()
